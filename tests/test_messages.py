@@ -247,7 +247,9 @@ with warnings.catch_warnings():
 
 def test_limits_are_taken_as_text():
     want = MIX.rates_.to_dict()
-    for limits in (["miss(1) <= 40%"], "miss(1) <= .4", ("miss(1) <= .4",)):
+    percent = tb.tune(LINE, X, Y, limits=["miss(1) <= 40%"]).rates_
+    assert [line.value for line in percent] == [line["value"] for line in want["lines"]]
+    for limits in (["miss(1) <= 0.40"], "miss(1) <= .4", ("miss(1) <= .4",)):
         assert tb.tune(LINE, X, Y, limits=limits).rates_.to_dict() == want
         assert tb.tune(LINE, X, Y, limits=[rates.miss(1) <= 0.3]).reweight(limits=limits).limits_met_
         made = tb.RobustMixtureClassifier([("b", GaussianNB())], limits=limits, random_state=0)

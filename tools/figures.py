@@ -25,7 +25,7 @@ RECORDS: dict[str, tuple[str, ...]] = {
     "docs/which.md": ("benchmarks/credit.json",),
     "docs/coming-from.md": ("benchmarks/coming_from.json",),
     "docs/tradeoff.md": (EXAMPLES,),
-    "docs/limits.md": ("benchmarks/confidence.json",),
+    "docs/limits.md": ("benchmarks/confidence.json", "benchmarks/kinds.json"),
     "docs/power.md": ("benchmarks/power.json",),
     "docs/unlabeled.md": ("benchmarks/counts.json",),
     "docs/mixture.md": (

@@ -746,7 +746,7 @@ class TestGroupsAtPrediction:
         rows.assign(SEX="7").to_csv(tmp_path / "unseen.csv", index=False)
         rows.drop(columns="SEX").to_csv(tmp_path / "without.csv", index=False)
         says = refused("predict", credit / "m.model", tmp_path / "unseen.csv", "--out", out)
-        assert "groups['SEX'] holds groups not seen in fit: ['7']" in says
+        assert "groups column 'SEX' holds groups not seen in fit: ['7']" in says
         for command, more in (
             ("predict", ["--out", out]),
             ("evaluate", []),

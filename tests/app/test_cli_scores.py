@@ -97,7 +97,7 @@ class TestRowsWithoutLabels:
         stored = tb.ThresholdRule.from_dict(json.loads((files / "joined.json").read_text())["rule"])
         assert stored == clf.rule_
         assert (line := next(iter(clf.rates_))).rows == pytest.approx(1500)
-        assert f"{line.value:.4f}" in output
+        assert f"{line.value:.2f}" in output
 
     def test_they_are_no_fresh_rows_and_are_not_selected_again(self, files):
         table(2500, 2).to_csv(files / "labelled_later.csv", index=False)

@@ -98,7 +98,7 @@ class TestCalibrate:
     def test_a_rule_file_is_calibrated_without_any_label(self, folder, rule, tmp_path):
         out = tmp_path / "out.json"
         command = ["calibrate", rule, "--selection", folder / "scores-train.csv", "--model", out]
-        text = done(*command, "--unlabeled", folder / "scores-more-bare.csv")
+        text = done(*command, "--details", "--unlabeled", folder / "scores-more-bare.csv")
         assert "None of the rows has a label" in text
         assert self.certificate(out)["n_rows"] == 2500
         train, more = table(500, 0), table(2500, 2)

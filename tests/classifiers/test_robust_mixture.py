@@ -764,7 +764,7 @@ def test_by_group_refuses():
         mix.predict(P)
     with pytest.raises(ValueError, match=r"groups holds groups not seen in fit: \['d'\]"):
         mix.predict(P, groups=np.where(group == "a", "d", group))
-    with pytest.raises(ValueError, match="groups has 3 entries"):
+    with pytest.raises(ValueError, match="groups has 3 rows"):
         mix.predict(P, groups=group[:3])
     smooth = GROUPS == "smooth"
     with pytest.raises(ValueError, match=r"no row of group\(s\) \['rough'\] to select on"):

@@ -331,7 +331,10 @@ class TestRefusals:
             ({"groups_unlabeled": {"group": UG}}, "groups_unlabeled was given without X_unlabeled"),
             ({"X_unlabeled": U}, "groups and X_unlabeled were given without groups_unlabeled"),
             ({"X_unlabeled": U[:, :2], "groups_unlabeled": {"group": UG}}, "X_unlabeled: X has 2 features"),
-            ({"X_unlabeled": U, "groups_unlabeled": {"group": UG[:9]}}, r"groups_unlabeled\['group'\] has 9"),
+            (
+                {"X_unlabeled": U, "groups_unlabeled": {"group": UG[:9]}},
+                "groups_unlabeled column 'group' has 9",
+            ),
             ({"X_unlabeled": U, "groups_unlabeled": {"sex": UG}}, "groups_unlabeled has the columns"),
             (
                 {"X_unlabeled": U, "groups_unlabeled": {"group": np.where(UG == "a", "c", "b")}},
