@@ -21,6 +21,7 @@ import platform
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,8 @@ from tailboost.exceptions import InfeasibleLimitsError, NotCertifiedError
 
 FITTED, FRESH, SIZES = 3_000, 20_000, (500, 2_000, 8_000)
 KINDS = {"one threshold": False, "inferred group": True, "chosen": "auto"}
+# Limits that ranks serve, and the shares of the rows that select there, both with the choice of the kind.
+BY_RANKS, SHARES = ("misses", "both errors"), (0.1, 0.3)
 Table = tuple[pd.DataFrame, Any, Any]
 
 
@@ -194,9 +197,12 @@ def cases(arguments: argparse.Namespace) -> list[dict[str, Any]]:
                     for task, function in (("select", tb.tune), ("certify", tb.calibrate)):
                         case = {"table": name, "seed": seed, "n": n, "limit": title, "task": task}
                         case["constant"] = constant(title, fresh[1])
-                        for kind, infer in KINDS.items():
-                            make = lambda: function(model, *rows, infer_groups=infer, **about)  # noqa: E731
-                            case[kind] = outcome(make, fresh, limits)
+                        ways = {kind: {"infer_groups": infer} for kind, infer in KINDS.items()}
+                        if task == "certify" and title in BY_RANKS:
+                            ways |= {f"{share:g} selects": {"selection_share": share} for share in SHARES}
+                        for way, chosen in ways.items():
+                            make = partial(function, model, *rows, **about, **chosen)
+                            case[way] = outcome(make, fresh, limits)
                         found.append(case)
             print(name, seed, flush=True)
     return found
@@ -233,6 +239,16 @@ def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
                     "seconds": float(np.mean([case[kind]["seconds"] for case in some])),
                 }
             record[f"{task}, {title}"] = entry
+    for n in SIZES:
+        some = [c for c in found if c["task"] == "certify" and c["limit"] in BY_RANKS and c["n"] == n]
+        best = [min(cost(c, "one threshold"), cost(c, "inferred group")) for c in some]
+        regrets = {
+            f"{share:g} selects": float(
+                np.mean([cost(c, f"{share:g} selects") for c in some]) - np.mean(best)
+            )
+            for share in SHARES
+        }
+        record[f"certify by ranks, {n} rows"] = {"cases": len(some), **regrets}
     kept = [c for c in found if c["task"] == "select" and c["one threshold"].get("excess", 1.0) <= 0.0]
     for name in ("all", *dict.fromkeys(case["table"] for case in kept)):
         lost = [

@@ -172,7 +172,7 @@ def test_the_share_depends_on_what_the_rows_decide():
     miss, gap = rates.miss(1, by="group") <= 0.2, rates.gap(rates.selected(1, by="group")) <= 0.1
     precision, deferral = rates.precision(1) >= 0.8, rates.deferred() <= 0.1
     shares = [
-        default_share(limits, strata, 2000, by_group=by_group, infers=False)
+        default_share(limits, strata, by_group=by_group)
         for limits, by_group in [
             ([miss], True), ([rates.miss(1) <= 0.2], False), ([gap], True), ([miss], False), ([gap], False),
             ([miss, gap], True), ([precision], True), ([miss, deferral], True), ([], True),
@@ -180,11 +180,7 @@ def test_the_share_depends_on_what_the_rows_decide():
     ]  # fmt: skip
     assert shares == [0.1, 0.1, 0.2, 0.1, 0.3, 0.3, 0.3, 0.3, 0.3]
     of_one = checked_limits(["miss(1, by=group) <= {a: .2}"])
-    assert default_share(of_one, strata, 2000, by_group=True, infers=True) == 0.1
-    # A model of the groups needs selecting rows.
-    assert default_share([miss], strata, 2000, by_group=False, infers=True) == 0.3
-    assert default_share([miss], strata, 900, by_group=False, infers=True) == 0.1
-    assert default_share([rates.miss(1) <= 0.2], strata, 2000, by_group=False, infers=True) == 0.1
+    assert default_share(of_one, strata, by_group=True) == 0.1
 
 
 # -- models ------------------------------------------------------------------------------------------------

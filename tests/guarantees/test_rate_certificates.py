@@ -13,13 +13,15 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
+from tailboost.guarantees import calibration
 from tailboost.guarantees.fresh_rows import FreshRows
-from tailboost.guarantees.path import TighterRules
+from tailboost.guarantees.path import Path, TighterRules
 from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds, rate_bounds
 from tailboost.rates import Answered
 from tailboost.rates.rate import KINDS
 from tailboost.rows.judged import Recorded, judged
 from tailboost.rows.records import Records
+from tailboost.selection.selection import Selection
 
 SELECTED = rates.selected("yes", by="sex")
 NAMES = np.array(["no", "yes"])
@@ -336,7 +338,7 @@ def test_calibrate_takes_the_cheapest_choice_whose_limits_are_certified(scores):
     assert point.certificate_.certified
     assert [(b.subgroup, b.upper) for b in point.certificate_.bounds] == [("gap", 0.12), (None, 0.45)]
     assert point.limits == mix.limits
-    assert "It was selected within" in point.certificate_.notes[0]
+    assert "a sequence fixed before" in point.certificate_.notes[0]
     assert tb.calibrate(mix, X, y, groups=groups, limits=list(mix.limits)).certificate_ == point.certificate_
     with pytest.raises(tb.LeakageError):  # calibration rows
         tb.certify(point, X, y, groups=groups)
@@ -518,6 +520,8 @@ def test_targets_among_the_answered_are_broken_at_most_as_often_as_it_says(queue
     path = TighterRules.of(mix.selection_, [1500] * len(mix.limits)).steps()
     points = [judged(mix).answering(step.selection) for step in path]
     monkeypatch.setattr(TighterRules, "steps", lambda *_: path)
+    monkeypatch.setattr(calibration, "PROCEDURES", (Path,))
+    monkeypatch.setattr(Selection, "of_each_kind", lambda self: [self])
     X, y, groups = rows(200_000, 99)
     errors, passed = [], []
     for point in points:

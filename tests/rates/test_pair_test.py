@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tailboost.rates.pair_test import FAR, pair_p_value
+from tailboost.rates.pair_test import FAR, pair_p_value, pair_passes
 
 
 @pytest.mark.parametrize("rows", [(10, 15), (30, 20)])
@@ -51,3 +51,12 @@ def test_no_rows_certify_nothing_and_an_impossible_hypothesis_is_rejected():
 
 def test_a_p_value_far_from_any_level_is_the_normal_one():
     assert FAR < pair_p_value((30, 10), (100, 100), gap=0.02) <= 1.0
+
+
+def test_many_rows_pass_at_any_level():
+    """Of 100,000 rows a difference of .05 is far from 0 at each level; no fixed γ stands in the way."""
+    counts, rows = (1000, 1000), (100_000, 100_000)
+    assert pair_p_value(counts, rows, gap=0.05) > 1e-4
+    for level in (0.05, 1e-3, 1e-4, 2e-5):
+        assert pair_passes(counts, rows, level, gap=0.05)
+        assert not pair_passes((6000, 1000), rows, level, gap=0.05)

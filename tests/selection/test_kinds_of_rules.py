@@ -9,6 +9,8 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost.exceptions import InfeasibleLimitsError
+from tailboost.guarantees.calibration import simplest_certified
+from tailboost.guarantees.procedure import Refused
 
 LIMITS = ["miss(1, by=group) <= 30%"]
 RATIO = ["ratio(selected(1, by=group)) >= .8"]
@@ -110,6 +112,35 @@ def test_a_rule_that_reads_the_group_estimates_none():
         tuned(by_group=True, infer_groups=True)
     with pytest.raises(ValueError, match="infer_groups"):
         tuned(infer_groups="yes")
+
+
+def test_scores_have_no_columns_from_which_a_group_could_be_estimated():
+    X, y, groups = rows(500, 1, told=True)
+    score = tb.Scores(0, 1, kind="logit")
+    with pytest.raises(ValueError, match="scores have no other columns"):
+        tb.tune(score, X[:, :1], y, groups=groups, limits=LIMITS, infer_groups=True)
+
+
+def test_a_calibration_tests_the_rule_of_the_classifier_itself():
+    for rule in (tuned(limits=RATIO)[0], tuned(infer_groups=False)[0]):
+        assert any(each is rule.selection_ for each in rule.selection_.of_each_kind())
+
+
+def test_a_test_of_either_kind_uses_the_rows_up():
+    """The rows come back only if no kind was tested; so the refusal after a test is the one that counts."""
+    untested, tested = (Refused(None, "the rule", "why", tested=tested) for tested in (False, True))
+    assert simplest_certified([untested, tested], None) == 1
+    assert simplest_certified([tested, untested], None) == 0
+    assert simplest_certified([untested, untested], None) == 0
+
+
+def test_a_refusal_of_two_kinds_says_what_lacks_at_half_the_level():
+    model, X, y, groups = made(told=True, n=1000)
+    limits = ["gap(miss(1, by=group)) <= 2%", "miss(1) <= 40%"]
+    with pytest.raises(tb.exceptions.NotCertifiedError) as caught:
+        tb.calibrate(model, X, y, groups=groups, limits=limits, objective="error")
+    assert caught.value.shortfalls
+    assert "The reason: ." not in str(caught.value)
 
 
 def test_limits_that_no_threshold_keeps_take_the_inferred_group():

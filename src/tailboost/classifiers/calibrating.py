@@ -12,7 +12,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from tailboost.classifiers.fitting import named_models
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier, tune
 from tailboost.core.array_types import Column, Groups, Ints, Labels, Mask, Model, Stated, Table
 from tailboost.core.checks import (
@@ -38,7 +37,6 @@ from tailboost.core.long_work import telling
 from tailboost.guarantees.calibration import calibrate_selected, stated_limits
 from tailboost.guarantees.fresh_rows import Rule
 from tailboost.guarantees.ranks import counted_answer
-from tailboost.learners.scores import as_fitted, only_scores
 from tailboost.rates import Answered, Limit, Strata
 from tailboost.rates.strata import names_in
 from tailboost.rows.fingerprints import EqualRows
@@ -53,10 +51,6 @@ __all__ = ["OneBatch", "calibrate"]
 FOR_TESTS = 0.3
 FOR_COMPARISONS = 0.2
 FOR_RANKS = 0.1
-# Number of rows of which `FOR_TESTS` suffices for a model of the groups. The error of rules by ranks above
-# the best kind in hindsight was .014 and .009 with 2,000 and 8,000 rows, beside .020 and .016 with
-# `FOR_RANKS`. With 500 rows it was .025 beside .005.
-FOR_GROUPS = 1000
 # Warnings about limits and the objective on the selection data: the limits are tested on the
 # other rows.
 ABOUT_SELECTION = (
@@ -151,9 +145,8 @@ def calibrate(
     selection_share : float in (0, 1), optional
         For a model without a selected rule: the fraction of the rows, or of the clusters, on which `tune`
         selects. The others certify. The default is .3; .2 if ranks serve a gap or ratio; .1 if ranks serve
-        all limits, none of which compares groups, and no group is estimated from 1,000 rows or more. Rows are
-        drawn at random. The draw depends on their order and on ``random_state``, not on content, labels or
-        groups: so both parts are independent.
+        all limits, none of which compares groups. Rows are drawn at random. The draw depends on their
+        order and on ``random_state``, not on content, labels or groups: so both parts are independent.
     X_unlabeled : array-like of shape (m, d), optional
         Fresh rows without labels, of the same population. They count in limits on answers alone: ranks and
         tests of `tailboost.rates.selected`, its gaps and ratios, and deferral. Rows that are among X_cal too
@@ -316,13 +309,7 @@ class OneBatch:
             check_number(selection_share, "selection_share", 0, 1, below=True)
         strata = Answered.of(labels, labels, groups=groups).strata
         by_group = bool(params.get("by_group", False))
-        share = selection_share or default_share(
-            stated,
-            strata,
-            len(labels),
-            by_group=by_group,
-            infers=_may_infer(model, params.get("infer_groups", "auto")),
-        )
+        share = selection_share or default_share(stated, strata, by_group=by_group)
         params = {"random_state": 0} | params
         seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
         selects = drawn_part(
@@ -407,15 +394,7 @@ def _refuse_absent(name: str, column: Labels, selects: Mask) -> None:
             )
 
 
-def _may_infer(model: Model, infer_groups: object) -> bool:
-    """Whether a rule of the model may estimate the group: scores have no other columns."""
-    models = [as_fitted(each) for _, each in named_models(model)]
-    return bool(infer_groups) and not only_scores(models)
-
-
-def default_share(
-    limits: Sequence[Limit], strata: Strata, n_rows: int, *, by_group: bool, infers: bool
-) -> float:
+def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool) -> float:
     """Return the fraction of the rows that select, see `calibrate`."""
     if not limits or any(limit.rate.counts_deferral for limit in limits):
         return FOR_TESTS
@@ -424,9 +403,6 @@ def default_share(
     if any(limit.compares for limit in limits):
         if by_group and len(limits) == 1:
             return FOR_COMPARISONS
-        return FOR_TESTS
-    of_groups = any(limit.rate.needs_groups for limit in limits)
-    if infers and of_groups and not by_group and n_rows >= FOR_GROUPS:
         return FOR_TESTS
     return FOR_RANKS
 

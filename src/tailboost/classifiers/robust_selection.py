@@ -185,7 +185,12 @@ def kinds_of(
     """Return the kinds of rules on selection data with features X and costs of answers."""
     infer_groups = mix.infer_groups
     if only_scores(outputs.models.fitted) and not outputs.models.are_given:
-        infer_groups = False  # scores have no other columns
+        if infer_groups is True:
+            raise ValueError(
+                "infer_groups=True: scores have no other columns from which a group could be estimated; give "
+                "the model and its features, or leave infer_groups out"
+            )
+        infer_groups = False
     return Kinds.of(
         problem,
         outputs,

@@ -31,7 +31,7 @@ from scipy.special import ndtri
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.rates import GAP, Limit, Strata
 from tailboost.rates.bounds import each_most_reached
-from tailboost.rates.pair_test import pair_p_value
+from tailboost.rates.pair_test import pair_passes
 
 # Probits of the predicted probability of each limit, along the path.
 STEPS = np.arange(3.5, -1.31, -0.15)
@@ -204,7 +204,7 @@ class LimitedFamily:
         factor, gap = self.limit.pair
         for i, j in zip(*np.nonzero(~np.eye(len(rows), dtype=bool)), strict=True):
             counts = (int(errors[i]), int(errors[j])), (int(rows[i]), int(rows[j]))
-            if pair_p_value(*counts, factor=factor, gap=gap) > level:
+            if not pair_passes(*counts, level, factor=factor, gap=gap):
                 return False
         return True
 

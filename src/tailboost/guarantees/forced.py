@@ -75,9 +75,9 @@ class Forced:
 
     def __str__(self) -> str:
         words = f"{self.name} forces the rule, with {self.n:,} rows"
-        if self.without is not None and self.error is not None:
-            at_most = _shown(min(self.without, self.error), self.in_percent)
-            words += f"; without its limit the error would be about {at_most}"
+        if self.error is not None and self.without is not None and self.without < self.error:
+            freed = _shown(self.without, self.in_percent)
+            words += f"; without its limit the error on these rows would be about {freed}"
         if self.others:
             words += f". Room is left: {'; '.join(map(str, self.others))}"
         return f"{words}."

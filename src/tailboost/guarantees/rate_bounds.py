@@ -25,7 +25,7 @@ from tailboost.rates.bounds import (
     clopper_pearson_upper,
     each_most_reached,
 )
-from tailboost.rates.pair_test import GAMMA, pair_p_value
+from tailboost.rates.pair_test import pair_passes
 from tailboost.rates.power import MOST_ROWS, binomial_power, fewest_rows
 from tailboost.rows.subgroups import unit_name
 
@@ -524,10 +524,7 @@ class RateFamily:
             key=lambda pair: gap - factor * _part(*pair[0]) + _part(*pair[1]),
         )
         passes = all(
-            pair_p_value(
-                (x1, x2), (n1, n2), factor=factor, gap=gap, gamma=min(GAMMA, delta / 20)
-            )
-            <= delta
+            pair_passes((x1, x2), (n1, n2), delta, factor=factor, gap=gap)
             for (x1, n1), (x2, n2) in pairs
         )
         if passes:

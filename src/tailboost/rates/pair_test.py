@@ -102,6 +102,27 @@ def pair_p_value(
     return min(1.0, float((each * tail).sum(axis=1).max()) * BETWEEN + REST + gamma)
 
 
+def pair_passes(
+    errors: tuple[int, int],
+    rows: tuple[int, int],
+    level: float,
+    *,
+    factor: float = 1.0,
+    gap: float = 0.0,
+) -> bool:
+    """Return whether the p-value is at most a level; γ is at most a twentieth of the level.
+
+    Parameters
+    ----------
+    errors, rows, factor, gap
+        As in `pair_p_value`.
+    level : float in (0, 0.15)
+        The level, fixed before the counts are seen.
+    """
+    gamma = min(GAMMA, level / 20)
+    return pair_p_value(errors, rows, factor=factor, gap=gap, gamma=gamma) <= level
+
+
 def _probabilities(n: int, p: Floats) -> tuple[Ints, Floats]:
     """Return counts out of n that are likely for some p, and their probabilities, shape (len(p), counts)."""
     width = DEVIATIONS * np.sqrt(n * p * (1.0 - p)) + 8.0

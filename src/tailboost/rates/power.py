@@ -10,7 +10,7 @@ from scipy.special import bdtr
 from scipy.stats import binom
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.rates.pair_test import GAMMA, pair_p_value
+from tailboost.rates.pair_test import pair_passes
 
 # A larger number of rows is not named.
 MOST_ROWS = 10**9
@@ -69,10 +69,9 @@ def pair_power(
     (r1, r2), (n1, n2) = rates, rows
     if min(rows) < 1:
         return 0.0
-    gamma = min(GAMMA, level / 20)
 
     def rejects(errors: tuple[int, int], sizes: tuple[int, int]) -> bool:
-        return pair_p_value(errors, sizes, factor=factor, gap=gap, gamma=gamma) <= level
+        return pair_passes(errors, sizes, level, factor=factor, gap=gap)
 
     first, last = (int(x) for x in binom.ppf([LEFT_OUT / 2, 1 - LEFT_OUT / 2], n2, r2))
     seconds = np.unique(np.linspace(first, last, NODES).round().astype(int))

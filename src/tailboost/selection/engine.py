@@ -91,10 +91,6 @@ class Engine(ABC):
     def tail(self, problem: Problem) -> Selected:
         """Return the mixture of least objective over rows."""
 
-    @abstractmethod
-    def on(self, problem: Problem) -> Self:
-        """Return the engine for another problem: with the same candidates, and strata that suffice."""
-
     def answering(self, rule: Selected) -> Selected:
         """Return a rule in the form in which it answers."""
         return rule
@@ -461,27 +457,6 @@ class ProbabilityEngine(Engine):
             return self.data
         return self.labelled_alone
 
-    def on(self, problem: Problem) -> Self:
-        """Return the engine with strata for a problem; groups are estimated anew for other strata.
-
-        Raises
-        ------
-        ValueError
-            If the problem needs costs or groups that are not kept.
-        """
-        if self.covers(problem):
-            return self
-        self.refuse_unkept(problem)
-        return self.of(
-            problem,
-            self.outputs,
-            None,
-            self.data.strata.classes,
-            self.names,
-            group_aware=self.by_group,
-            infer_groups=self.infer_groups,
-        )
-
     def refuse_unkept(self, problem: Problem) -> None:
         """Raise ValueError if a problem needs costs, which are not kept."""
         if problem.needs_costs:
@@ -621,10 +596,6 @@ class HypothesisEngine(Engine):
     def ensemble(self, pool: Pool, selection: Best) -> MixtureEnsemble:
         """Return the hypotheses with their weights."""
         return self.mixture.pool.rule(self.mixture.weights(selection))
-
-    def on(self, problem: Problem) -> HypothesisEngine:
-        """Return the engine of the mixture for another problem."""
-        return HypothesisEngine(self.mixture_for(problem))
 
     def mixture_for(self, problem: Problem) -> Mixture:
         """Return the mixture of the hypotheses for another problem.

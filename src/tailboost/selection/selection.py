@@ -75,17 +75,20 @@ class Selection:
         return replace(Selection.of(self.kinds.alone(self.engine), problem), kinds=self.kinds)
 
     def of_each_kind(self) -> list[Selection]:
-        """Return the selections of kinds that answer differently and keep the limits, the simplest first."""
+        """Return this selection, with those of other kinds that answer differently, the simplest first."""
         each: list[Selection] = []
         for engine in self.kinds.engines:
+            if engine is self.engine:
+                each.append(self)
+                continue
             try:
-                rule = engine.select(self.problem)
+                rule = engine.answering(engine.select(self.problem))
             except InfeasibleLimitsError:
                 continue
-            weighs = any(member.weighs_groups for member in rule.ensemble.base_models)
-            if not each or weighs:
-                each.append(replace(self, engine=engine, rule=engine.answering(rule)))
-        return each
+            # A rule with constant answers, or without a working model of the groups, is the simpler kind.
+            if not each or any(member.weighs_groups for member in rule.ensemble.base_models):
+                each.append(replace(self, engine=engine, rule=rule))
+        return each or [self]
 
     def stated_within(self, limits: Sequence[Limit]) -> Selection:
         """Return the same rule, as one that was selected within other limits."""
