@@ -84,7 +84,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
 
     Parameters
     ----------
-    objective, limits, alpha, max_error, error_budget, confidence, randomized, by_group : optional
+    objective, limits, alpha, max_error, error_budget, confidence, randomized, by_group, infer_groups : optional
         As in `tailboost.RobustMixtureClassifier`.
     random_state : int, RandomState or None
         Seed of the sample.
