@@ -84,7 +84,9 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
 
     Parameters
     ----------
-    objective, limits, alpha, max_error, error_budget, confidence, randomized, by_group, infer_groups : optional
+    objective, limits, alpha, max_error, error_budget : optional
+        As in `tailboost.RobustMixtureClassifier`.
+    confidence, randomized, by_group, infer_groups : optional
         As in `tailboost.RobustMixtureClassifier`.
     random_state : int, RandomState or None
         Seed of the sample.
