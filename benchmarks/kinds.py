@@ -150,7 +150,9 @@ def excess(limit: Any, y: Any, g: Any, answers: Any) -> float:
     if limit.form == "gap":
         return float(np.ptp(values) - limit.bound)
     if limit.form == "ratio":
-        return float(limit.bound - values.min() / max(values.max(), 1e-12))
+        if not values.any():  # nobody is selected: no group is treated otherwise
+            return float(limit.bound - 1.0)
+        return float(limit.bound - values.min() / values.max())
     return float(values.max() - limit.bound)
 
 

@@ -20,7 +20,7 @@ def people(n, seed=0, rare=0.02):
 def fitted(X, y, g, K=2, values=("f", "m")):
     w = np.ones(len(y))
     strata, stratum = Strata.of(y, g[:, None], w, range(K), ("sex",), (values,))
-    belief = StratumProbabilities(K, strata.combinations, False)
+    belief = StratumProbabilities(K, strata.combinations)
     return belief, strata, stratum, belief.fit_groups(X, y, g[:, None], w, strata)
 
 
@@ -49,7 +49,7 @@ def test_several_columns_multiply_to_one_distribution():
     other = (X[:, 2] > 0).astype(int)
     groups, w = np.column_stack([g, other]), np.ones(600)
     strata, _ = Strata.of(y, groups, w, range(2), ("sex", "race"), (("f", "m"), ("a", "b")))
-    belief = StratumProbabilities(2, strata.combinations, False)
+    belief = StratumProbabilities(2, strata.combinations)
     out = belief.fit_groups(X, y, groups, w, strata)
     assert out.shape == (2, 4, 600)
     np.testing.assert_allclose(out.sum(axis=1), 1.0, rtol=1e-6)
@@ -92,7 +92,7 @@ def test_a_known_column_beside_an_unknown_one_answers_alike_after_the_refit():
     X = np.column_stack([band, rng.normal(size=(n, 2)), rng.normal(size=n) + sex])
     groups, w = np.column_stack([sex, band]), np.ones(n)
     strata, stratum = Strata.of(y, groups, w, range(2), ("sex", "band"), (("f", "m"), tuple("abcdef")))
-    belief = StratumProbabilities(2, strata.combinations, False)
+    belief = StratumProbabilities(2, strata.combinations)
     out = belief.fit_groups(X, y, groups, w, strata)
     logs = np.log(np.column_stack([np.full(n, 0.6), np.full(n, 0.4)]))
     belief.calibrate(logs, out, None, stratum, w / n)
@@ -109,7 +109,7 @@ def test_probabilities_of_a_group_that_is_read_sum_to_one():
     _, y, g = people(600)
     w = np.full(600, 1 / 600)
     strata, stratum = Strata.of(y, g[:, None], w, range(2), ("sex",), (("f", "m"),))
-    belief = StratumProbabilities(2, strata.combinations, True)
+    belief = StratumProbabilities(2, strata.combinations, told=0, shares=np.ones((2, 2)))
     logs, combination = (
         np.log(np.column_stack([np.full(600, 0.8), np.full(600, 0.2)])),
         strata.find(g[:, None]),

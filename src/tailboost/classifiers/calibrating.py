@@ -308,7 +308,7 @@ class OneBatch:
         if selection_share is not None:
             check_number(selection_share, "selection_share", 0, 1, below=True)
         strata = Answered.of(labels, labels, groups=groups).strata
-        by_group = bool(params.get("by_group", False))
+        by_group = params.get("by_group", False)
         share = selection_share or default_share(stated, strata, by_group=by_group)
         params = {"random_state": 0} | params
         seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
@@ -316,7 +316,8 @@ class OneBatch:
             np.arange(len(labels)) if clusters is None else clusters, share, seed
         )
         _refuse_absent("y_cal", labels, selects)
-        for column in _needed_groups(groups, stated, every=by_group or max_error is not None):
+        every = by_group is True or max_error is not None
+        for column in _needed_groups(groups, stated, by_group, every=every):
             _refuse_absent("groups", column, selects)
         rest = {
             name: take(getattr(given, name), ~selects)
@@ -368,11 +369,13 @@ class OneBatch:
         return found
 
 
-def _needed_groups(groups: Groups, limits: Sequence[Limit], *, every: bool) -> list[Labels]:
-    """Return the columns of groups that limits name, or every column."""
+def _needed_groups(
+    groups: Groups, limits: Sequence[Limit], read: bool | str, *, every: bool
+) -> list[Labels]:
+    """Return the columns of groups that limits name and the one that rules read, or every column."""
     if groups is None:
         return []
-    named = {name for limit in limits for name in names_in(limit.rate.by)} - {None}
+    named = {read, *(name for limit in limits for name in names_in(limit.rate.by))} - {None}
     every = every or not named.isdisjoint(("group", "cell"))
     columns = group_columns(groups, "groups").items()
     return [
@@ -394,14 +397,15 @@ def _refuse_absent(name: str, column: Labels, selects: Mask) -> None:
             )
 
 
-def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool) -> float:
+def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool | str) -> float:
     """Return the fraction of the rows that select, see `calibrate`."""
     if not limits or any(limit.rate.counts_deferral for limit in limits):
         return FOR_TESTS
     if any(counted_answer(limit.rate, strata) is None for limit in limits):
         return FOR_TESTS
     if any(limit.compares for limit in limits):
-        if by_group and len(limits) == 1:
+        reads_it = by_group is True or by_group in names_in(limits[0].rate.by)
+        if reads_it and len(limits) == 1:
             return FOR_COMPARISONS
         return FOR_TESTS
     return FOR_RANKS

@@ -15,6 +15,7 @@ from tailboost.classifiers.robust_selection import (
     answer_by,
     answers_along,
     checked_rows,
+    column_read,
     problem_of,
     tables_of,
 )
@@ -190,7 +191,7 @@ class JudgedModels(Recorded):
         """
         if not self.by_group:
             refuse("blind rule", "groups")
-        names = self.classifier._group_names
+        names = self.classifier._group_names.only(column_read(self.classifier))
         groups = np.resize(names.values[0], n_rows)
         if names.columns is None:
             return groups

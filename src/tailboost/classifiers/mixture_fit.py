@@ -25,8 +25,8 @@ from tailboost.classifiers.input import (
 )
 from tailboost.classifiers.robust_selection import (
     answer_by,
-    check_columns,
     check_groups,
+    column_read,
     kinds_of,
     problem_of,
 )
@@ -207,7 +207,7 @@ def _read_rows(mix: Model, given: Given, weighted: bool) -> tuple[TrainingSet, N
                 "clusters has one value only: none of its rows can be held out without the others"
             )
     if given.groups is not None:
-        check_columns(mix)
+        column_read(mix)
     return training, estimators
 
 
@@ -252,22 +252,24 @@ def _check_strata(
 ) -> tuple[Any, Rows | None]:
     """Raise before a fit if groups, labels or costs are missing; return the rows without labels."""
     names = None
+    told = None
     if training.groups is not None:
         names = mix._group_names
+        told = column_read(mix)
     rows = training.rows
     labelled = [training.X]
     if training.validation is not None:
         X_val, rows = training.validation
         labelled.append(X_val)
-    strata, stratum, _ = strata_of(
-        problem, rows, mix.classes_, names, costs, group_aware=mix.by_group
-    )
+    strata, stratum, _ = strata_of(problem, rows, mix.classes_, names, costs, told=told)
     Program.of_rates(strata, problem.counted, problem.limits)
     features = None
     more = None
     if given.X_unlabeled is not None:
         features, more = read_unlabeled(mix, given, labelled)
-        combination = combination_of_unlabeled(problem, strata, more.groups, names, len(more))
+        combination = combination_of_unlabeled(
+            problem, strata, more.groups, names, len(more), told
+        )
         strata = with_unlabeled(strata, stratum, rows, more, combination)[0]
     warn_of_limits(problem.limits, strata)
     return features, more

@@ -21,15 +21,15 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    by_group : bool
-        Whether `predict` needs the groups of the rows.
+    by_group : bool or str
+        Whether `predict` needs the groups of the rows, or the name of the column that it reads.
     groups_ : sequence
         Names of the groups of the fit; empty without groups.
     records_ : Records
         The rows that the classifier has read, by their use, and the attempts to calibrate it.
     """
 
-    by_group: bool = False
+    by_group: bool | str = False
     groups_: Any = ()
     records_: Records
 

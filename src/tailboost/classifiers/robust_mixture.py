@@ -166,10 +166,10 @@ class RobustMixtureClassifier(
     randomized : bool or "auto", default="auto"
         Whether the rule may draw one of several candidates for each row. Their weights come from a linear
         program, which may keep limits that no single rule keeps. "auto" draws for a CVaR alone.
-    by_group : bool, default=False
-        Whether the rule may read the group, of one column of groups: each group then has thresholds of its
-        own, and `predict` takes ``groups``. If a decision must not depend on the group, for example by law,
-        leave it False.
+    by_group : bool or str, default=False
+        Whether the rule may read the group: each group then has thresholds of its own, and `predict` takes
+        ``groups``. Of several columns of groups give the name of the one to read; the others are for limits.
+        If a decision must not depend on the group, for example by law, leave it False.
     infer_groups : bool or "auto", default="auto"
         Whether a group-blind rule may weigh p(group | x, class), estimated from the other features; without
         features, and for images and tables of over 1,000 columns, from the models' probabilities. Such a rule
@@ -292,7 +292,7 @@ class RobustMixtureClassifier(
         ],
         "confidence": [Interval(Real, 0, 1, closed="left"), None],
         "randomized": ["boolean", OneOf("auto")],
-        "by_group": ["boolean"],
+        "by_group": ["boolean", str],
         "infer_groups": ["boolean", OneOf("auto")],
         "class_weight": [dict, OneOf("balanced"), None],
         "max_time": [Interval(Real, 0, None, closed="neither"), None],
@@ -310,7 +310,7 @@ class RobustMixtureClassifier(
     confidence: float | None = None
     cv: Any = "auto"
     randomized: bool | str = "auto"
-    by_group: bool = False
+    by_group: bool | str = False
     infer_groups: bool | str = "auto"
     class_weight: Any = None
     max_time: float | None = None

@@ -144,18 +144,34 @@ def name_groups(mix: Any, groups: Groups, used: Mask | None = None) -> None:
 
 
 def set_groups(mix: Any, names: GroupNames) -> None:
-    """Set the names of groups; raise ValueError if a group-aware rule gets several columns of them."""
+    """Set the names of groups; raise ValueError if no column of them is the one that rules may read."""
     regroup(mix, names)
-    check_columns(mix)
+    column_read(mix)
 
 
-def check_columns(classifier: Model) -> None:
-    """Raise ValueError if a group-aware rule gets several columns of groups."""
-    if classifier.by_group and len(classifier._group_names.values) > 1:
+def column_read(mix: Any) -> int | None:
+    """Return the number of the column of groups that rules may read; None without one.
+
+    Raises
+    ------
+    ValueError
+        If ``by_group`` names no column of the groups, or none of several.
+    """
+    if not mix.by_group:
+        return None
+    titles = mix._group_names.titles
+    if mix.by_group in titles and mix.by_group is not True:
+        return int(titles.index(mix.by_group))
+    if mix.by_group is not True:
         raise ValueError(
-            f"by_group=True takes one column of groups, got {len(classifier._group_names.values)}: "
-            "join their values into one, so that each row is in one group"
+            f"by_group={mix.by_group!r}: no column of groups has this name; there are {list(titles)}"
         )
+    if len(titles) > 1:
+        raise ValueError(
+            f"by_group=True: groups has the columns {list(titles)}, and rules may read one of them: give "
+            f"its name, as in by_group={titles[0]!r}"
+        )
+    return 0
 
 
 def outputs_on(mix: Any, models: Models, given: Given, to: str) -> ModelOutputs:
@@ -197,7 +213,7 @@ def kinds_of(
         X,
         mix.classes_,
         getattr(mix, "_group_names", None),
-        group_aware=mix.by_group,
+        told=column_read(mix),
         infer_groups=infer_groups,
         costs=costs,
         X_unlabeled=X_unlabeled,
@@ -368,22 +384,25 @@ def checked_rows(mix: Any, X: Table) -> Any:
 def group_numbers(mix: Any, groups: Groups, n: int) -> Ints | None:
     """Return the numbers of the rows' groups, if the rule is group-aware."""
     reads_groups = mix.selection_.engine.probabilities.group_aware
-    if reads_groups != (mix.by_group and len(mix._group_names.values[0]) > 1):
+    column = column_read(mix)
+    if reads_groups != (column is not None and len(mix._group_names.values[column]) > 1):
         if reads_groups:
             reads = "reads the group"
         else:
             reads = "reads no group"
         raise ValueError(
-            f"by_group={mix.by_group} was set after the selection of a rule that {reads}: tune again"
+            f"by_group={mix.by_group!r} was set after the selection of a rule that {reads}: tune again"
         )
     refuse("group-aware rule" if mix.by_group else "blind rule", groups=groups)
-    if groups is None:
+    if groups is None or column is None:
         return None
-    columns = mix._group_names.columns or ()
+    names = mix._group_names.only(column)
     groups = as_pandas(groups)
     if isinstance(groups, Mapping) or hasattr(groups, "columns"):
-        groups = {name: groups[name] for name in groups if name in columns} or groups
-    numbers: Ints = mix._group_names.numbers_of(groups, "groups", n)
+        groups = {name: groups[name] for name in groups if name in names.titles} or groups
+    elif len(mix._group_names.titles) > 1:  # the values of the column alone
+        groups = {names.title: groups}
+    numbers: Ints = names.numbers_of(groups, "groups", n)
     return numbers
 
 

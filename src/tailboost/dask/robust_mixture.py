@@ -18,7 +18,12 @@ import numpy as np
 
 from tailboost.classifiers import robust_mixture as local
 from tailboost.classifiers.mixture_fit import first_selection, models_behind, unsettled
-from tailboost.classifiers.robust_selection import kinds_of, outputs_on, set_groups
+from tailboost.classifiers.robust_selection import (
+    column_read,
+    kinds_of,
+    outputs_on,
+    set_groups,
+)
 from tailboost.core.array_types import (
     Column,
     Floats,
@@ -204,7 +209,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         if not complete and not stated.over_rows:
             lines = reader.lines(seen.keys, seen.totals, words)
             strata, stratum, _ = strata_of(
-                stated, lines, self.classes_, names, group_aware=self.by_group
+                stated, lines, self.classes_, names, told=column_read(self)
             )
             strata = replace(strata, size=lines.sizes(stratum, len(strata.mass)))
             averaged = replace(reader, models=sample.models)

@@ -214,5 +214,6 @@ def scored_selection(
     losses = by_stratum[data.stratum]
     if expected:
         losses = data.probabilities.T.astype(np.float64) @ by_stratum
-    place = data.strata.combination[data.stratum] * family.by_group
-    return ScoredRows(scores, place, losses * (data.weights * len(data))[:, None]), data
+    return ScoredRows(
+        scores, family.place[data.stratum], losses * (data.weights * len(data))[:, None]
+    ), data

@@ -178,6 +178,12 @@ class Strata:
         """Number of the combination of groups of each stratum, shape (S,)."""
         return np.tile(np.arange(self.n_combinations), self.n_classes + self.has_unlabeled)
 
+    def place(self, column: int | None) -> Ints:
+        """Return the number of the value of a column of groups in each stratum, shape (S,); 0 for None."""
+        if column is None:
+            return np.zeros_like(self.combination)
+        return self.combinations[self.combination, column]
+
     @property
     def names(self) -> list[tuple[Any, ...]]:
         """Name of each stratum: its label, or None of rows without labels, then its groups."""

@@ -74,6 +74,13 @@ class GroupNames:
         """Name of each column for rates; None for a column without a name."""
         return self.columns or (self.title,)
 
+    def only(self, column: int) -> GroupNames:
+        """Return the names of one column."""
+        if len(self.values) == 1:
+            return self
+        title = self.titles[column]
+        return GroupNames((self.values[column],), (title,), title)
+
     @property
     def names(self) -> NDArray[Any]:
         """Names of all groups, shape (m,): values, or (column, value) pairs of a table."""

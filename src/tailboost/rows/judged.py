@@ -50,6 +50,10 @@ class Judged:
         """Whether answers need the groups of the rows."""
         return False
 
+    def reads(self, column: Any) -> bool:
+        """Whether answers need the groups of a column."""
+        return False
+
     @property
     def groups(self) -> Any:
         """Names of the groups of the fit."""
@@ -171,6 +175,11 @@ class Recorded(Judged):
         """Whether answers need the groups of the rows."""
         return bool(getattr(self.classifier, "by_group", False))
 
+    def reads(self, column: Any) -> bool:
+        """Whether answers need the groups of a column."""
+        by_group = getattr(self.classifier, "by_group", False)
+        return by_group is True or (bool(by_group) and by_group == column)
+
     @property
     def groups(self) -> Any:
         """Names of the groups of the fit."""
@@ -286,7 +295,7 @@ def group_uses(model: Model) -> tuple[GroupUse, ...]:
     """Return the dependence of a fitted classifier on each column of groups; empty without groups."""
     final = judged(model)
     return tuple(
-        GroupUse(name, final.by_group, features, final.weighs_groups)
+        GroupUse(name, final.reads(name), features, final.weighs_groups)
         for name, features in final.group_features
     )
 

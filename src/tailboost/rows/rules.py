@@ -107,7 +107,7 @@ fresh, X_unlabeled, sample_weight
 
 # groups
 CVaR, by_group
-    by_group=True has no meaning with objective='cvar': it is for groups
+    by_group has no meaning with objective='cvar': it is for groups
 
 named objective of groups, no groups
     objective={objective!r} needs groups
@@ -116,7 +116,7 @@ selection, rate of groups, no groups
     {rate!r} needs groups
 
 by_group, no groups
-    by_group=True needs groups
+    by_group needs groups
 
 certificate, rate of groups, no groups
     groups is needed: {rate!r} needs groups (certify(rates=()) bounds errors by class
@@ -126,7 +126,7 @@ blind rule, groups
     groups are not used by the rule of this classifier: leave them out
 
 group-aware rule, no groups
-    groups are needed: the rule of this classifier reads them (by_group=True). Give groups=…
+    groups are needed: the rule of this classifier reads them (by_group). Give groups=…
 
 # costs of the rows
 rate of costs, kept rows

@@ -65,7 +65,7 @@ class GroupUse:
     def __str__(self) -> str:
         parts = []
         if self.by_group:
-            parts.append("the rule reads it (by_group=True)")
+            parts.append("the rule reads it (by_group)")
         if self.features:
             names = (
                 f"feature{'s' * (len(self.features) > 1)} {', '.join(map(repr, self.features))}"

@@ -145,12 +145,15 @@ class ProbabilityRule:
             1, 0, 2
         )
         if self.candidate.is_constant:
-            if p.infers:  # the same costs in all groups
-                by_group = by_group[:1]
+            by_group = by_group[: p.n_places]  # the same costs in all groups
             return RulePart(1.0, {}, [0.0] * K, by_group.tolist())
         if p.factors is not None:
             by_group = by_group * p.factors.reshape(K, -1, 1).transpose(1, 0, 2)
-        if p.infers and not p.estimates_groups:
+        if p.shares is not None:
+            of_place = np.zeros((p.n_places, *by_group.shape[1:]))
+            np.add.at(of_place, p.places, by_group * p.shares.T[:, :, None])
+            by_group = of_place
+        elif p.infers and not p.estimates_groups:
             by_group = np.einsum("kg,gka->ka", p.frequencies, by_group)[None]
         part = RulePart(
             1.0, *log_weights(self.table_), by_group.tolist(), inferred=p.estimates_groups

@@ -536,32 +536,35 @@ class ThresholdFamily:
 
     gains: Floats  # shape (S,): G, positive
     y: Ints  # shape (S,): class number of each stratum
-    combination: Ints  # shape (S,): number of the combination of groups
-    by_group: bool  # whether each combination of groups has a threshold of its own
+    place: Ints  # shape (S,): number of the threshold
+    by_group: bool  # whether each group that rules read has a threshold of its own
 
     @classmethod
     def of(
-        cls, candidate: Candidate, strata: Strata, *, by_group: bool
+        cls, candidate: Candidate, strata: Strata, places: Ints | None = None
     ) -> ThresholdFamily | None:
-        """Return the family of a candidate; None if its action costs have no such gains."""
+        """Return the family of a candidate; None if its action costs have no such gains.
+
+        ``places`` are the numbers of the threshold of each combination of groups; None is one threshold.
+        """
         if strata.n_classes != 2 or strata.defers:
             return None
         signed = contrasts(candidate.action_costs)[:, 0] * np.where(strata.y == 0, 1.0, -1.0)
         if not (signed > 0).all():
             return None
-        return cls(signed, strata.y, strata.combination, by_group)
+        if places is None:
+            return cls(signed, strata.y, np.zeros_like(strata.y), by_group=False)
+        return cls(signed, strata.y, places[strata.combination], by_group=True)
 
     @classmethod
-    def plain(cls, data: SelectionData, *, by_group: bool) -> ThresholdFamily | None:
+    def plain(cls, data: SelectionData, places: Ints | None = None) -> ThresholdFamily | None:
         """Return the family of the rule with the smallest overall error."""
-        return cls.of(Candidate.of(plain_costs(data)), data.strata, by_group=by_group)
+        return cls.of(Candidate.of(plain_costs(data)), data.strata, places)
 
     @property
     def n_thresholds(self) -> int:
         """Number of thresholds."""
-        if self.by_group:
-            return int(self.combination.max()) + 1
-        return 1
+        return int(self.place.max()) + 1
 
     def scores(self, probabilities: Singles) -> Floats:
         """Return the score of each row from its stratum probabilities (S, n), shape (n,)."""
@@ -575,14 +578,11 @@ class ThresholdFamily:
         return np.clip(logs[1] - logs[0], -BEYOND, BEYOND)
 
     def candidate(self, thresholds: Floats) -> Candidate:
-        """Return the rule of one threshold for each combination of groups, or of one for all, shape (m,).
+        """Return the rule of one threshold for each group that rules read, or of one for all, shape (m,).
 
         A threshold of ±`BEYOND` gives all its rows the same label.
         """
-        if self.by_group:
-            each = thresholds[self.combination]
-        else:
-            each = np.repeat(thresholds, len(self.gains))
+        each = thresholds[self.place]
         # The right label of each stratum, with its gain.
         right = np.where(each <= -BEYOND, 1, np.where(each >= BEYOND, 0, self.y))
         inside = np.abs(each) < BEYOND

@@ -16,7 +16,7 @@ from tailboost.boosting.pool import Judged
 from tailboost.boosting.pool import Pool as JudgedPool
 from tailboost.core.array_types import Floats, Stated, Table
 from tailboost.core.long_work import steps
-from tailboost.rates import InfeasibleLimitsError, Objective, error
+from tailboost.rates import InfeasibleLimitsError, Objective, Strata, error
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rules import refuse
 from tailboost.selection.candidates import POWERS, PowerDraw, ProbabilityRule
@@ -36,6 +36,7 @@ from tailboost.selection.probabilities import (
     StratumProbabilities,
     group_features,
     has_group_features,
+    shares_of_told,
     stratum_probabilities,
 )
 from tailboost.selection.problem import Problem, combination_of_unlabeled, strata_of
@@ -298,7 +299,7 @@ class ProbabilityEngine(Engine):
     labelled_alone: SelectionData | None = None
     with_unlabeled: SelectionData | None = None
     names: GroupNames | None = None  # of all columns of groups
-    by_group: bool = False  # whether rules may read the group
+    told: int | None = None  # number of the column of groups that rules may read
     infer_groups: bool = True  # whether group-blind rules may estimate it
     grows: ClassVar[bool] = True
 
@@ -321,9 +322,8 @@ class ProbabilityEngine(Engine):
         logs = np.concatenate([self.outputs.logs[0], *further])[:, score.positive_]
         group = np.zeros(len(logs), dtype=np.intp)
         if self.probabilities.group_aware:
-            group = (
-                data.stratum if data.kind is None else data.kind
-            ) % data.strata.n_combinations
+            kind = data.stratum if data.kind is None else data.kind
+            group = self.probabilities.places[kind % data.strata.n_combinations]
         return KnownScores(score.scores_at(np.exp(logs)), group, data.probabilities)
 
     @classmethod
@@ -335,7 +335,7 @@ class ProbabilityEngine(Engine):
         classes: Any,
         names: GroupNames | None,
         *,
-        group_aware: bool,
+        told: int | None,
         infer_groups: bool = True,
         costs: Floats | None = None,
         X_unlabeled: Table = None,
@@ -354,8 +354,8 @@ class ProbabilityEngine(Engine):
             The labels.
         names : GroupNames, optional
             Names of the groups.
-        group_aware : bool
-            Whether rules read the group.
+        told : int or None
+            Number of the column of groups that rules read; None for group-blind rules.
         infer_groups : bool, default=True
             Whether group-blind rules may weigh an estimate of the group of each row.
         costs : ndarray of shape (n, K), optional
@@ -366,40 +366,30 @@ class ProbabilityEngine(Engine):
         rows = outputs.rows
         if costs is not None and problem.defers:
             costs = np.column_stack([costs, np.zeros(len(costs))])
-        strata, stratum, numbers = strata_of(
-            problem, rows, classes, names, costs, group_aware=group_aware
-        )
+        strata, stratum, numbers = strata_of(problem, rows, classes, names, costs, told=told)
         table = replace(outputs.table, X=X)
         strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
-        if group_aware:
-            assert numbers is not None
-            assert names is not None
-            if len(absent := np.setdiff1d(np.arange(len(names.values[0])), numbers)):
-                raise ValueError(
-                    f"by_group=True: {rows.words} have no row of group(s) "
-                    f"{names.values[0][absent].tolist()} to select on"
-                )
+        infer_groups = infer_groups and told is None
         several = strata.n_combinations > 1
-        estimates = infer_groups and several and not group_aware
-        by_features = estimates and X is not None and has_group_features(X)
+        by_features = infer_groups and several and X is not None and has_group_features(X)
         p = StratumProbabilities(
-            len(classes), strata.combinations, group_aware and several, by_features
+            len(classes), strata.combinations, column_told(strata, names, told), by_features
         )
-        groups = combination = None
+        groups = place = None
         if p.group_aware:
-            assert numbers is not None
-            combination = strata.find(numbers)
+            p.shares = shares_of_told(strata, p.places)
+            place = p.places[stratum % strata.n_combinations]
         elif p.infers:
             assert numbers is not None
             features = np.zeros((len(rows.y), 1))  # without information
             if infer_groups:
                 features = group_features(p, table)
             groups = p.fit_groups(features, rows.y, numbers, rows.weight, strata)
-        p.calibrate(table.pooled, groups, combination, stratum, rows.base)
+        p.calibrate(table.pooled, groups, place, stratum, rows.base)
         if not problem.needs_costs:
             costs = None
         data = SelectionData(
-            strata, stratum, rows.base, p.predict(table.pooled, groups, combination), costs
+            strata, stratum, rows.base, p.predict(table.pooled, groups, place), costs
         )
         words = rows.words
         if p.estimates_groups:
@@ -411,7 +401,7 @@ class ProbabilityEngine(Engine):
             words,
             rows.refit or p.estimates_groups,
             names=names,
-            by_group=group_aware,
+            told=told,
             infer_groups=infer_groups,
         )
         if outputs.unlabeled is None:
@@ -425,13 +415,13 @@ class ProbabilityEngine(Engine):
         p = self.probabilities
         assert more is not None
         combination = combination_of_unlabeled(
-            problem, labelled.strata, more.rows.groups, names, len(more.rows)
+            problem, labelled.strata, more.rows.groups, names, len(more.rows), self.told
         )
         strata, kind, joined = with_unlabeled(
             labelled.strata, labelled.stratum, self.outputs.rows, more.rows, combination
         )
         outputs = replace(more, models=self.outputs.models)
-        table = replace(outputs.table, X=X, groups=combination)
+        table = replace(outputs.table, X=X, groups=p.places[combination])
         probabilities = np.concatenate(
             [labelled.probabilities, stratum_probabilities(p, table)], axis=1
         )
@@ -512,9 +502,9 @@ class ProbabilityEngine(Engine):
     def answer_names(self) -> tuple[list[Any], list[Any] | None]:
         """The labels, and the groups that rules tell apart; None if rules are group-blind."""
         groups = None
-        if self.by_group:
+        if self.told is not None:
             assert self.names is not None
-            groups = self.names.values[0].tolist()
+            groups = self.names.values[self.told].tolist()
         return list(self.data.strata.classes), groups
 
     def answering(self, rule: Selected) -> Selected:
@@ -637,3 +627,36 @@ class HypothesisEngine(Engine):
         alone = Best.alone(mixture.program, 0, mixture.predicted(ensemble))
         compared = Comparison(pool, mixture.program, alone)
         return SelectedRule(**about, pool=pool, selection=alone, compared=compared)
+
+
+def column_told(strata: Strata, names: GroupNames | None, told: int | None) -> int | None:
+    """Return the column of strata of which rules read the groups; None if there are no two of them.
+
+    Parameters
+    ----------
+    strata : Strata
+        The strata of the selection data.
+    names : GroupNames, optional
+        Names of the groups.
+    told : int, optional
+        The number of the column in ``names``.
+
+    Raises
+    ------
+    ValueError
+        If a group has no row.
+    """
+    if told is None:
+        return None
+    assert names is not None
+    column = strata.columns.index(names.titles[told])
+    values = names.values[told]
+    absent = np.setdiff1d(np.arange(len(values)), strata.combinations[:, column])
+    if len(absent):
+        raise ValueError(
+            f"by_group: the selection data have no row of group(s) {values[absent].tolist()} to "
+            "select on"
+        )
+    if len(values) < 2:
+        return None
+    return column

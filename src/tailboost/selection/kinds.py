@@ -108,7 +108,7 @@ class CrossFit:
                     take(X, np.flatnonzero(selects)),
                     labelled.strata.classes,
                     engine.names,
-                    group_aware=False,
+                    told=None,
                     infer_groups=engine.infer_groups,
                     costs=None if costs is None else costs[selects],
                 )
@@ -184,7 +184,7 @@ class Kinds:
         classes: Any,
         names: GroupNames | None,
         *,
-        group_aware: bool,
+        told: int | None,
         infer_groups: InferGroups = "auto",
         costs: Floats | None = None,
         X_unlabeled: Table = None,
@@ -198,7 +198,7 @@ class Kinds:
                 X,
                 classes,
                 names,
-                group_aware=group_aware,
+                told=told,
                 infer_groups=infer,
                 costs=costs,
                 X_unlabeled=X_unlabeled,
@@ -238,7 +238,7 @@ class Kinds:
             None,
             widest.data.strata.classes,
             widest.names,
-            group_aware=widest.by_group,
+            told=widest.told,
             infer_groups=self.infer_groups,
         )
 

@@ -30,18 +30,18 @@ class LogOdds:
         Log-odds of the rows.
     values, before : ndarray of shape (V,)
         Values of the score: the first score of each, and the largest score below it.
-    by_group : bool
-        Whether each combination of groups has thresholds of its own.
+    told : int or None
+        Number of the column of groups in the data, of which each group has thresholds of its own.
     """
 
     data: SelectionData
     scores: Floats
     values: Floats
     before: Floats
-    by_group: bool
+    told: int | None
 
     @classmethod
-    def of(cls, data: SelectionData, *, by_group: bool) -> LogOdds:
+    def of(cls, data: SelectionData, told: int | None) -> LogOdds:
         """Return the scores of the rows of selection data with two labels."""
         probabilities = np.asarray(data.probabilities, dtype=np.float64)
         first, second = (probabilities[data.strata.y == label].sum(axis=0) for label in (0, 1))
@@ -53,7 +53,7 @@ class LogOdds:
             kept = np.unique(np.linspace(0, len(values) - 1, VALUES).round().astype(np.intp))
             values = values[kept]
             before = before[kept]
-        return cls(data, scores, values, before, by_group)
+        return cls(data, scores, values, before, told)
 
     @property
     def n_rows(self) -> float:
@@ -69,15 +69,17 @@ class LogOdds:
     @property
     def places(self) -> Ints:
         """Number of the thresholds of each stratum, shape (S,)."""
-        return self.data.strata.combination * self.by_group
+        return self.data.strata.place(self.told)
 
     def places_of(self, strata: Strata) -> Ints:
         """Return the numbers of the thresholds of other strata by their groups, −1 for unknown ones."""
-        if not self.by_group:
-            return np.zeros(len(strata.y), dtype=np.intp)
+        if self.told is None:
+            return strata.place(None)
         own = self.data.strata
-        known = {name[1:]: place for name, place in zip(own.names, self.places, strict=True)}
-        return np.array([known.get(name[1:], -1) for name in strata.names], dtype=np.intp)
+        known = {value: place for place, value in enumerate(own.values[self.told])}
+        column = strata.columns.index(own.columns[self.told])
+        places = [known.get(value, -1) for value in strata.values[column]]
+        return np.array(places, dtype=np.intp)[strata.place(column)]
 
     @property
     def weights(self) -> Floats:

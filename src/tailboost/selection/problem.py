@@ -378,11 +378,11 @@ def strata_of(
     names: GroupNames | None,
     costs: Floats | None = None,
     *,
-    group_aware: bool = False,
+    told: int | None = None,
 ) -> tuple[Strata, Ints, Ints | None]:
     """Return the strata of rows for a problem, the stratum of each row, and the groups by column.
 
-    Groups make strata if a rate is about them, or if rules read them.
+    Groups make strata if a rate is about them, or if rules read them: those of column ``told``.
 
     Raises
     ------
@@ -390,10 +390,10 @@ def strata_of(
         If groups or costs are missing, or a rate names an unknown label, group or column.
     """
     numbers, columns, values = None, (), ()  # type: Any, Any, Any
-    if problem.needs_groups or group_aware:
+    if problem.needs_groups or told is not None:
         if rows.groups is None or names is None:
             raise ValueError("groups are needed, and none were given")
-        numbers, used = numbers_by_column(problem, rows.groups, names)
+        numbers, used = numbers_by_column(problem, rows.groups, names, told)
         columns = tuple(names.titles[j] for j in used)
         values = tuple(names.values[j] for j in used)
     if problem.needs_costs and costs is None:
@@ -415,20 +415,29 @@ def strata_of(
 
 
 def numbers_by_column(
-    problem: Problem, groups: Ints, names: GroupNames
+    problem: Problem, groups: Ints, names: GroupNames, told: int | None = None
 ) -> tuple[Ints, list[int]]:
-    """Return the number of the value of each row in the columns of a problem, (n, c), and these columns."""
+    """Return the number of the value of each row in the columns in use, (n, c), and these columns.
+
+    In use are the columns of a problem, and the one that rules read.
+    """
+    used = [0]
     if names.columns:
         used = problem.columns(names.titles)
-    else:
-        used = [0]
+    if told is not None:
+        used = sorted({*used, told})
     if not used:  # a rate names an unknown column; its terms raise the error
         used = list(range(len(names.titles)))
     return names.by_column(groups)[:, used], used
 
 
 def combination_of_unlabeled(
-    problem: Problem, strata: Strata, groups: Ints | None, names: GroupNames | None, n_rows: int
+    problem: Problem,
+    strata: Strata,
+    groups: Ints | None,
+    names: GroupNames | None,
+    n_rows: int,
+    told: int | None = None,
 ) -> Ints:
     """Return the number of the combination of groups of each row without a label, shape (m,).
 
@@ -441,7 +450,7 @@ def combination_of_unlabeled(
         return np.zeros(n_rows, dtype=np.intp)
     assert groups is not None
     assert names is not None
-    numbers = numbers_by_column(problem, groups, names)[0]
+    numbers = numbers_by_column(problem, groups, names, told)[0]
     combination = strata.find(numbers)
     absent = numbers[combination < 0]
     if absent.size:

@@ -430,7 +430,7 @@ class SelectedRule(Selected):
             return NO_ROOM
         if rate.is_ratio:
             return OF_RATIO
-        by_group = [len(p.combinations) for p in self._probabilities if p.group_aware]
+        by_group = [p.n_places for p in self._probabilities if p.group_aware]
         of_answers = rate.terms(self.program.strata).of_answers
         if of_answers or max(by_group, default=0) <= MOST_THRESHOLDS:
             return ""

@@ -172,13 +172,13 @@ class Selection:
             return None
         if by_group:
             if self.engine.probabilities.group_aware:
-                return ThresholdFamily.plain(data, by_group=True)
+                return ThresholdFamily.plain(data, self.engine.probabilities.places)
             return None
         first, *others = self.ensemble.base_models
-        plain = ThresholdFamily.plain(data, by_group=False)
+        plain = ThresholdFamily.plain(data)
         if others:
             return plain
-        return ThresholdFamily.of(first.candidate, data.strata, by_group=False) or plain
+        return ThresholdFamily.of(first.candidate, data.strata) or plain
 
     @property
     def log_odds(self) -> LogOdds | None:
@@ -191,7 +191,7 @@ class Selection:
             return None
         if data.strata.n_classes != 2 or data.strata.has_unlabeled:
             return None
-        return LogOdds.of(data, by_group=self.engine.probabilities.group_aware)
+        return LogOdds.of(data, self.engine.probabilities.told)
 
     def by(self, candidate: Candidate) -> Selection:
         """Return the rule of a candidate; nothing is selected."""

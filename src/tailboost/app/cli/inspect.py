@@ -414,7 +414,7 @@ def group_sentences(
     sentences = []
     for name in columns:
         names = () if name in not_features else (name,)
-        use = uses.get(name) or GroupUse(name, judged(classifier).by_group, names)
+        use = uses.get(name) or GroupUse(name, judged(classifier).reads(name), names)
         drop = " ".join(f"--drop {feature}" for feature in use.features or ())
         sentences.append(f"{use}{f' ({drop})' if drop else ''}")
     return sentences

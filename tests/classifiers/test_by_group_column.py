@@ -1,0 +1,134 @@
+"""Rules that read one of several columns of groups, with limits by the others."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+from scipy.stats import binom
+
+import tailboost as tb
+from tailboost import rates
+from tailboost.exceptions import NotCertifiedError
+from tailboost.rows.judged import group_uses
+
+MISS_BY_AGE, MISS_BY_SEX = rates.miss(1, by="age"), rates.miss(1, by="sex")
+LIMITS = [MISS_BY_AGE <= 0.25, MISS_BY_SEX <= 0.22]
+SCORE = tb.Scores("score", 1)
+
+
+def people(n, seed=0):
+    """Return scores, labels, groups and P(y = 1) of rows; the score knows neither age nor sex."""
+    rng = np.random.default_rng(seed)
+    signal = rng.normal(size=n)
+    age = rng.integers(0, 2, n)
+    sex = rng.integers(0, 2, n)
+    chance = expit(2.0 * signal + 1.2 * age - 0.6 * sex - 0.5)
+    y = (rng.random(n) < chance).astype(int)
+    groups = pd.DataFrame({"age": np.array(["old", "young"])[age], "sex": np.array(["f", "m"])[sex]})
+    return pd.DataFrame({"score": expit(2.0 * signal)}), y, groups, chance
+
+
+def test_thresholds_by_one_column_are_the_best_ones_within_limits_by_both():
+    X, y, groups, _ = people(600)
+    score = X["score"].to_numpy()
+    old = groups["age"] == "old"
+    best = np.inf
+    cuts = np.quantile(score, np.linspace(0.02, 0.98, 60))
+    for low, high in itertools.product(cuts, cuts):
+        answers = (score >= np.where(old, low, high)).astype(int)
+        missed = (answers == 0) & (y == 1)
+        kept = all(
+            missed[groups[name] == value].sum() <= bound * y[groups[name] == value].sum()
+            for name, bound in (("age", 0.25), ("sex", 0.22))
+            for value in groups[name].unique()
+        )
+        if kept:
+            best = min(best, float(np.mean(answers != y)))
+    rule = tb.tune(SCORE, X, y, groups=groups, limits=LIMITS, objective="error", by_group="age")
+    answers = rule.predict(X, groups=groups)
+    for rate in (MISS_BY_AGE, MISS_BY_SEX):
+        bound = 0.25 if rate is MISS_BY_AGE else 0.22
+        assert max(rates.measure(rate, y, answers, groups=groups).values()) <= bound + 1e-9
+    assert np.mean(answers != y) <= best + 0.005
+    blind = tb.tune(SCORE, X, y, groups=groups, limits=LIMITS, objective="error")
+    assert np.mean(answers != y) < np.mean(blind.predict(X) != y)
+
+
+def test_the_groups_may_be_a_column_or_the_table(tmp_path):
+    X, y, groups, _ = people(400)
+    rule = tb.tune(SCORE, X, y, groups=groups, limits=LIMITS, by_group="age")
+    tb.save_model(rule, tmp_path / "rule.model")
+    answers = rule.predict(X, groups=groups)
+    for given in (groups["age"], groups["age"].to_numpy(), groups[["age"]], {"age": groups["age"]}):
+        assert (rule.predict(X, groups=given) == answers).all()
+        assert (tb.load_model(tmp_path / "rule.model").predict(X, groups=given) == answers).all()
+    assert rule.rule_.groups == ["old", "young"]
+    assert '"age"' in rule.rule_.to_sql(group="age")
+    age, sex = map(str, group_uses(rule))
+    assert "the rule reads it" in age
+    assert "the rule does not read it" in sex
+
+
+def test_answers_depend_on_no_other_column():
+    X, y, groups, _ = people(400)
+    rule = tb.tune(SCORE, X, y, groups=groups, limits=LIMITS, by_group="age")
+    swapped = groups.assign(sex=groups["sex"].map({"f": "m", "m": "f"}))
+    assert (rule.predict(X, groups=groups) == rule.predict(X, groups=swapped)).all()
+
+
+@pytest.mark.parametrize(
+    ("by_group", "message"),
+    [
+        (True, r"groups has the columns \['age', 'sex'\].*by_group='age'"),
+        ("ages", r"by_group='ages': no column of groups has this name; there are \['age', 'sex'\]"),
+    ],
+)
+def test_another_column_is_refused_before_any_work(by_group, message):
+    X, y, groups, _ = people(60)
+    with pytest.raises(ValueError, match=message):
+        tb.tune(SCORE, X, y, groups=groups, limits=LIMITS, by_group=by_group)
+
+
+def test_a_group_that_the_rule_does_not_know_is_refused():
+    X, y, groups, _ = people(400)
+    rule = tb.tune(SCORE, X, y, groups=groups, limits=LIMITS, by_group="age")
+    with pytest.raises(ValueError, match="the columns \\['sex'\\]"):
+        rule.predict(X, groups=groups[["sex"]])
+    with pytest.raises(ValueError, match="groups not seen in fit"):
+        rule.predict(X, groups=groups["sex"])
+    with pytest.raises(ValueError, match="groups are needed"):
+        rule.predict(X)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("decimals", [1, 6])
+def test_certified_limits_by_both_columns_are_broken_at_most_as_often_as_stated(decimals):
+    """The true miss rates of each rule are known from 200,000 further rows."""
+    X, y, groups, _ = people(200_000, seed=1)
+    truth = X.round(decimals), y, groups
+    broken = answered = 0
+    for seed in range(120):
+        X, y, groups, _ = people(700, seed=seed + 2)
+        try:
+            rule = tb.calibrate(
+                SCORE,
+                X.round(decimals),
+                y,
+                groups=groups,
+                limits=LIMITS,
+                by_group="age",
+                confidence=0.9,
+                attempts=1,
+            )
+        except NotCertifiedError:
+            continue
+        answered += 1
+        answers = rule.predict(truth[0], groups=truth[2])
+        broken += any(
+            max(rates.measure(limit.rate, truth[1], answers, groups=truth[2]).values()) > limit.bound
+            for limit in LIMITS
+        )
+    assert answered >= 60
+    assert binom.sf(broken - 1, 120, 0.1) > 0.001
