@@ -36,6 +36,7 @@ from sklearn.preprocessing import StandardScaler
 import tailboost as tb
 from tailboost import rates
 from tailboost.exceptions import InfeasibleLimitsError, NotCertifiedError
+from tailboost.rows.judged import judged
 
 FITTED, FRESH, SIZES = 3_000, 20_000, (500, 2_000, 8_000)
 KINDS = {"one threshold": False, "inferred group": True, "chosen": "auto"}
@@ -174,7 +175,7 @@ def outcome(make: Callable[[], Any], fresh: Table, limits: list[Any]) -> dict[st
     return {
         "error": float(np.mean(answers != y)),
         "excess": max(excess(limit, y, g, answers) for limit in limits),
-        "threshold": not any(part.inferred for part in rule.rule_.parts),
+        "threshold": not judged(rule).weighs_groups,
         "seconds": seconds,
     }
 

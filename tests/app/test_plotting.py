@@ -356,7 +356,7 @@ def test_notebooks_show_thresholds_of_a_rule():
     clf = tb.tune(tb.Scores("p", 1), pd.DataFrame({"p": p}), (p > rng.random(400)).astype(int))
     assert clf.rule_._repr_html_() in clf._repr_html_()
     mixture = tb.tune(LogisticRegression().fit(p[:, None], p > 0.5), p[:, None], p > rng.random(400))
-    assert "Models: LogisticRegression" in mixture._repr_html_()
+    assert "LogisticRegression_True" in mixture._repr_html_()
 
 
 def test_long_names_stay_inside_the_figure():

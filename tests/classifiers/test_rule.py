@@ -309,9 +309,9 @@ def test_command(tmp_path):
     def call(*more):
         return testing.CliRunner().invoke(cli.app, ["rule", str(tmp_path / "m.model"), *more])
 
-    assert "P(1) >" in call().stdout
+    assert "bayes_1 is P(1) of bayes" in call().stdout
     assert json.loads(call("--json").stdout) == json.loads(json.dumps(mix.rule_.to_dict()))
-    assert call("--sql", "--columns", "p{label}").stdout.strip() == mix.rule_.to_sql({"bayes": ["p0", "p1"]})
+    assert call("--sql", "--columns", "p{label}").stdout.strip() == mix.rule_.to_sql("p1")
     forest = RandomForestClassifier(5, random_state=0)
     two = tb.RobustMixtureClassifier([("bayes", GaussianNB()), ("forest", forest)], random_state=0).fit(X, y)
     assert len(two.rule_.models) == 2
@@ -321,7 +321,7 @@ def test_command(tmp_path):
     assert "{model}_{label}" in refused.output
     assert '"scores"."bayes_0"' in call("--sql", "--table", "scores").stdout
     tb.save_model(mix, tmp_path / "m.model")
-    for wrong in (("--sql", "--json"), ("--sql", "--columns", "{other}"), ("--sql", "--deferred")):
+    for wrong in (("--sql", "--json"), ("--sql", "--columns", "{other}")):
         assert call(*wrong).exit_code == 2
     tb.save_model(tb.WorstClassBoostClassifier(n_estimators=2).fit(X, y), tmp_path / "m.model")
     assert call().exit_code == 2

@@ -11,6 +11,7 @@ import tailboost as tb
 from tailboost.exceptions import InfeasibleLimitsError
 from tailboost.guarantees.calibration import simplest_certified
 from tailboost.guarantees.procedure import Refused
+from tailboost.rows.judged import judged
 
 LIMITS = ["miss(1, by=group) <= 30%"]
 RATIO = ["ratio(selected(1, by=group)) >= .8"]
@@ -38,7 +39,7 @@ def tuned(told=True, limits=LIMITS, n=3000, **params):
 
 
 def is_inferring(rule):
-    return any(part.inferred for part in rule.rule_.parts)
+    return judged(rule).weighs_groups
 
 
 def test_a_group_that_no_feature_shows_leaves_one_threshold_with_sql():
@@ -76,8 +77,12 @@ def test_the_threshold_is_the_best_one_that_keeps_all_limits():
 
 def test_the_exported_rule_answers_as_the_classifier():
     rule, X, *_ = tuned(infer_groups=False)
-    (name,) = rule.rule_.models
-    assert np.array_equal(rule.rule_.predict({name: rule.estimators_[0].predict_proba(X)}), rule.predict(X))
+    score = rule.estimators_[0].predict_proba(X)[:, 1]
+    assert rule.rule_.model == "LogisticRegression"
+    assert np.array_equal(rule.rule_.predict(score), rule.predict(X))
+    place: dict[str, object] = {}
+    exec(rule.rule_.to_python(), place)
+    assert [place["decide"](one) for one in score.tolist()] == rule.predict(X).tolist()
 
 
 def test_other_limits_choose_the_kind_anew_also_from_a_file(tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +75,10 @@ class Scores(ClassifierMixin, BaseEstimator):
         self.label = label
         self.kind = kind
         self.missing = missing
+
+    made_by: ClassVar[str | None] = (
+        None  # the model that makes the score, if tailboost reads one
+    )
 
     @property
     def column_list(self) -> list[Any]:

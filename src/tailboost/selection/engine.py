@@ -511,7 +511,7 @@ class ProbabilityEngine(Engine):
         """Return a rule in the form in which it answers: a rule on one score by its thresholds."""
         score = self.outputs.models.score
         member, *others = rule.ensemble.base_models
-        if score is None or others or member.rule is not None:
+        if score is None or others or member.rule is not None or member.weighs_groups:
             return rule
         return with_member(
             rule, ScoreRule.of(member, score, *self.answer_names, self.known_scores)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -250,6 +250,32 @@ def logs_of(probabilities: Floats, least: float = LEAST_PROBABILITY) -> Floats:
     return logs
 
 
+@dataclass(frozen=True)
+class ModelScore:
+    """P(label | x) by the only model of two classes, as a score like those of `Scores`."""
+
+    made_by: str
+    label: Any  # the second label
+    kind: ClassVar[str] = "probability"
+    missing: ClassVar[float | None] = None
+    positive_: ClassVar[int] = 1
+
+    @property
+    def column_list(self) -> list[str]:
+        """The name of the score, like that of a column of probabilities in SQL."""
+        return [f"{self.made_by}_{self.label}"]
+
+    def scores_at(self, probabilities: Floats) -> Floats:
+        """Return the probabilities themselves."""
+        return probabilities
+
+    def threshold_at(self, probability: float | None) -> float:
+        """Return the probability; −∞ for None."""
+        if probability is None:
+            return -np.inf
+        return probability
+
+
 @dataclass(eq=False)
 class Models:
     """The models behind the candidates, and the weights of their average."""
@@ -286,12 +312,22 @@ class Models:
         return self.average.asked.tolist()
 
     @property
-    def score(self) -> Scores | None:
+    def score_column(self) -> Scores | None:
         """The only model, if it is a single column of scores."""
         score = getattr(self.fitted[0], "estimator", None)
         if len(self.fitted) == 1 and isinstance(score, Scores) and len(score.column_list) == 1:
             return score
         return None
+
+    @property
+    def score(self) -> Scores | ModelScore | None:
+        """The single score of which rules are functions; None if there is none."""
+        if len(self.fitted) > 1 or self.n_classes != 2 or self.are_given:
+            return None
+        if only_scores(self.fitted):
+            return self.score_column
+        (label,) = self.fitted[0].classes_[self.columns[0] == 1].tolist()
+        return ModelScore(self.names[0], label)
 
     def words(self, model: int | None = None) -> str:
         """Return the name of one model, or of the average of all models."""
@@ -318,7 +354,7 @@ class Models:
         def logs(i: int) -> Floats:
             return self.logs(i, self.fitted[i], self.columns[i], X, read)
 
-        score = self.score
+        score = self.score_column
         scores = None
         if score is not None:
             scores = cache(lambda: score.values(X)[:, 0])

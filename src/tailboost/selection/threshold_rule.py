@@ -53,6 +53,8 @@ class ThresholdRule:
         The kind of scores that the rule was selected on. Numbers outside the range of this kind are refused.
     missing : float or None
         The score of rows without one.
+    model : str or None
+        The model whose probability of the second label is the score; None for a column of scores.
     limits : tuple of Limit
         The stated limits, of a rule that `tailboost.load_rule` has read.
     certificate : Certificate or None
@@ -65,6 +67,7 @@ class ThresholdRule:
     bands: list[list[tuple[float | None, Any]]]
     kind: str
     missing: float | None = None
+    model: str | None = None
     limits: tuple[Limit, ...] = field(default=(), compare=False, repr=False)
     certificate: Any = field(default=None, compare=False, repr=False)
 
@@ -84,7 +87,13 @@ class ThresholdRule:
         else:
             named = list(groups)
         return cls(
-            scores.column_list[0], list(classes), named, bands, scores.kind, scores.missing
+            scores.column_list[0],
+            list(classes),
+            named,
+            bands,
+            scores.kind,
+            scores.missing,
+            scores.made_by,
         )
 
     @classmethod
@@ -114,6 +123,7 @@ class ThresholdRule:
             [_band(ranges)],
             scores.kind,
             scores.missing,
+            scores.made_by,
         )
 
     @classmethod
@@ -132,7 +142,13 @@ class ThresholdRule:
         else:
             named = list(groups)
         return cls(
-            scores.column_list[0], list(classes), named, bands, scores.kind, scores.missing
+            scores.column_list[0],
+            list(classes),
+            named,
+            bands,
+            scores.kind,
+            scores.missing,
+            scores.made_by,
         )
 
     @property
@@ -226,6 +242,7 @@ class ThresholdRule:
             "bands": [[list(each) for each in band] for band in self.bands],
             "kind": self.kind,
             "missing": self.missing,
+            "model": self.model,
         }
 
     @classmethod
@@ -244,7 +261,10 @@ class ThresholdRule:
                 )
             bands = [[(lower, action) for lower, action in band] for band in document["bands"]]
             column, kind, missing = (document[name] for name in ("column", "kind", "missing"))
-            rule = cls(column, document["classes"], document["groups"], bands, kind, missing)
+            model = document.get("model")
+            rule = cls(
+                column, document["classes"], document["groups"], bands, kind, missing, model
+            )
             rule._check()
         return rule
 
@@ -273,6 +293,8 @@ class ThresholdRule:
                 raise ValueError("an action is neither a label nor human review")
         if len(self.bands) != len(self.groups or [None]):
             raise ValueError("bands must be given for each group")
+        if not isinstance(self.model, (str, type(None))):
+            raise ValueError("model must be a name")
 
     def to_sql(
         self, column: str | None = None, *, group: str | None = None,
@@ -404,15 +426,27 @@ class ThresholdRule:
     @property
     def short(self) -> list[str]:
         """The score, and the lines of the rule."""
-        return [f"the score {self.column}", *str(self).splitlines()]
+        return [f"the score {self.column}", *self._lines, *self._origin]
 
     def __str__(self) -> str:
+        return "\n".join([*self._lines, *self._origin])
+
+    @property
+    def _lines(self) -> list[str]:
+        """The ranges in words, a line for each group."""
         if self.groups is None:
-            return self._words(self.bands[0])
-        return "\n".join(
+            return [self._words(self.bands[0])]
+        return [
             f"{unit_name(name)}: {self._words(band)}"
             for name, band in zip(self.groups, self.bands, strict=True)
-        )
+        ]
+
+    @property
+    def _origin(self) -> list[str]:
+        """Which model makes the score, as a line; empty for a column of scores."""
+        if self.model is None:
+            return []
+        return [f"{self.column} is P({self.classes[1]}) of {self.model}"]
 
     def _repr_html_(self) -> str:
         by_group = self.groups is not None

@@ -24,9 +24,12 @@ from tailboost.learners.forest import TableForest
 from tailboost.learners.linear import FURTHEST, KERNEL_WIDTH, TableLinear
 from tailboost.learners.screened import ScreenedBoost
 from tailboost.learners.table import ClassProbabilities
+from tailboost.rows.judged import judged
+from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.selection.candidates import RulePart
 from tailboost.selection.outputs import LEAST_PROBABILITY
-from tailboost.selection.rule import Rule, tie_break
+from tailboost.selection.rule import tie_break
+from tailboost.selection.threshold_rule import ThresholdRule
 
 try:
     import onnx
@@ -69,12 +72,12 @@ def export_onnx(clf: Any, path: str | os.PathLike[str]) -> None:
     """
     if not isinstance(clf, RobustMixtureClassifier):
         raise TypeError(f"clf must be a RobustMixtureClassifier, got {type(clf).__name__}")
-    rule = clf.rule_
-    if not isinstance(rule, Rule):
+    rule: Any = clf.rule_
+    if judged(clf).reads_scores:
         raise ValueError(
             "clf has thresholds on a score, which is no model to convert: see rule_.to_python()"
         )
-    if rule.groups is not None or any(part.inferred for part in rule.parts):
+    if rule.groups is not None or judged(clf).weighs_groups:
         raise ValueError(
             "the rule of clf needs groups, given or inferred, which a graph of X does not have"
         )
@@ -82,17 +85,24 @@ def export_onnx(clf: Any, path: str | os.PathLike[str]) -> None:
         raise ValueError("clf has no columns")
     graph = _Graph(len(rule.classes))
     graph.node("Cast", [INPUT], "X64", to=TensorProto.DOUBLE)
-    logs: dict[str, str] = {}
-    for name in rule.models:
-        P = graph.probabilities(clf.named_estimators_[name], f"model_{len(logs)}", name)
-        logs[name] = graph.op("Log", graph.op("Max", P, graph.constant(LEAST_PROBABILITY)))
-    total = graph.constant(np.zeros((1, len(rule.classes))))
-    review = graph.constant([0.0])
-    for j, part in enumerate(rule.parts):
-        z = graph.scores(part, logs)
-        total = graph.op("Add", total, graph.distribution(part, z, tie_break(j)))
-        if part.defers:
-            review = graph.op("Add", review, graph.deferral(part, z))
+    first = clf.ensemble_.base_models[0]
+    if rule is first.rule:
+        (name,) = clf.named_estimators_
+        P = graph.probabilities(clf.named_estimators_[name], "model_0", name)
+        total = graph.by_thresholds(first.answered, P)
+        review = graph.by_thresholds(rule, P, HUMAN_REVIEW)
+    else:
+        logs: dict[str, str] = {}
+        for name in rule.models:
+            P = graph.probabilities(clf.named_estimators_[name], f"model_{len(logs)}", name)
+            logs[name] = graph.op("Log", graph.op("Max", P, graph.constant(LEAST_PROBABILITY)))
+        total = graph.constant(np.zeros((1, len(rule.classes))))
+        review = graph.constant([0.0])
+        for j, part in enumerate(rule.parts):
+            z = graph.scores(part, logs)
+            total = graph.op("Add", total, graph.distribution(part, z, tie_break(j)))
+            if part.defers:
+                review = graph.op("Add", review, graph.deferral(part, z))
     number = graph.op("ArgMax", total, axis=1, keepdims=0)
     labels = np.asarray(rule.classes)
     texts = labels.dtype.kind not in "iub"
@@ -154,6 +164,25 @@ class _Graph:
         )
 
     # -- the rule ------------------------------------------------------------------------------------
+
+    def by_thresholds(self, rule: ThresholdRule, P: str, action: str | None = None) -> str:
+        """Return what thresholds on the probability of the second label answer.
+
+        This is the label distribution, shape (n, K); with an action 1 for the rows that get it, shape (n,).
+        """
+        (band,) = rule.bands
+        ends = self.constant([[lower for lower, _ in band[1:]]])
+        second = self.op("Slice", P, *(self.constant([v], np.int64) for v in (1, 2, 1)))
+        passed = self.op("Cast", self.op("GreaterOrEqual", second, ends), to=TensorProto.DOUBLE)
+        axis = self.constant([1], np.int64)
+        place = self.op("ReduceSum", passed, axis, keepdims=0)
+        by_place: Any = [
+            [float(answer == label) for label in rule.classes] for _, answer in band
+        ]
+        if action is not None:
+            by_place = [float(answer == action) for _, answer in band]
+        number = self.op("Cast", place, to=TensorProto.INT64)
+        return self.op("Gather", self.constant(by_place), number, axis=0)
 
     def scores(self, part: RulePart, logs: Mapping[str, str]) -> str:
         """Return the weighted log-probabilities of one candidate, shape (n, K)."""

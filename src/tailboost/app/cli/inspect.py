@@ -274,9 +274,12 @@ def rule(
                 raise ValueError(
                     f"{columns!r} may contain {{model}} and {{label}} only"
                 ) from None
-        names = [lambda name, label: columns.format(model=name, label=label)]
+        names: list[Any] = [lambda name, label: columns.format(model=name, label=label)]
         if isinstance(decision_rule, ThresholdRule):
             names = []
+            if decision_rule.model is not None:
+                label = decision_rule.classes[1]
+                names = [columns.format(model=decision_rule.model, label=label)]
         with shared.bad_input("--sql: "):
             print(
                 decision_rule.to_sql(
