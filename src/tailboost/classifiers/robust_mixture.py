@@ -851,7 +851,7 @@ class RobustMixtureClassifier(
 
     @property
     def rule_(self) -> Rule | ThresholdRule:
-        """The decision rule: thresholds on a score or on P(second class) of one model, otherwise costs on probabilities."""
+        """The decision rule: thresholds on one score or P(second class), otherwise costs on probabilities."""
         check_is_fitted(self)
         first, *others = self.ensemble_.base_models
         if first.rule is not None and not others:
