@@ -37,6 +37,9 @@ def _as_asked(
         bunch.data = pandas.DataFrame(bunch.data, columns=bunch.feature_names)
         bunch.target = pandas.Series(bunch.target, name=target_name)
         bunch.groups = pandas.DataFrame(bunch.groups).astype("category")
+        if "age_band" in bunch.groups:
+            bands = pandas.CategoricalDtype(_AGE_BANDS.tolist(), ordered=True)
+            bunch.groups = bunch.groups.astype({"age_band": bands})
     if return_X_y:
         return (bunch.data, bunch.target)
     return bunch
@@ -74,7 +77,7 @@ def load_credit_default(*, return_X_y: bool = False, as_frame: bool = True) -> A
         target : Series or int64 ndarray of shape (30000,)
             1 = defaulted, 0 = paid.
         groups : DataFrame of categories, or dict of str arrays of shape (30000,)
-            ``sex`` (female, male), ``age_band`` (under 30, 30-39, 40-49, 50 and over), ``education``
+            ``sex`` (female, male), ``age_band`` (under 30, 30-39, 40-49, 50 and over; in this order), ``education``
             (graduate school, university, high school, other). Their source columns are features too.
         feature_names, target_names, DESCR
             Names of columns and classes, and a description.
