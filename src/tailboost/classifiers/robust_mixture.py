@@ -175,8 +175,7 @@ class RobustMixtureClassifier(
         features, and for images and tables of over 1,000 columns, from the models' probabilities. Such a rule
         has no SQL. With "auto" both kinds of rules are selected on one half of the rows and compared on the
         other, in turn. The estimate is used if it lowers the sum of the objective and of the largest excess
-        of a limit by more than one standard error, or if no other rule is within the limits. For limits on
-        ratios this choice often misses what True gains (``benchmarks/kinds.json``).
+        of a limit by more than one standard error, or if no other rule is within the limits.
         `Scores` have no other features, so no group is estimated.
     class_weight : dict or "balanced", optional
         Weights of the classes in the fits of the models, as in scikit-learn, times ``sample_weight``. Limits,
