@@ -77,7 +77,7 @@ def load_credit_default(*, return_X_y: bool = False, as_frame: bool = True) -> A
         target : Series or int64 ndarray of shape (30000,)
             1 = defaulted, 0 = paid.
         groups : DataFrame of categories, or dict of str arrays of shape (30000,)
-            ``sex`` (female, male), ``age_band`` (under 30, 30-39, 40-49, 50 and over; in this order), ``education``
+            ``sex`` (female, male), ``age_band`` (under 30, 30-39, 40-49, 50 and over; ordered), ``education``
             (graduate school, university, high school, other). Their source columns are features too.
         feature_names, target_names, DESCR
             Names of columns and classes, and a description.
