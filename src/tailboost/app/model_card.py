@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, Self
 
@@ -16,10 +17,11 @@ from tailboost.core.exceptions import LeakageError
 from tailboost.core.limit_lines import LimitLine, filled_columns
 from tailboost.guarantees.certificates import Certificate, certify
 from tailboost.guarantees.monitor import Monitor
-from tailboost.guarantees.recheck import CERTIFIED_WORDS, formatted, percent
+from tailboost.guarantees.recheck import CERTIFIED_WORDS, Recheck, formatted, percent
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rows.judged import judged, last_step, refuse_other_rule
-from tailboost.rows.subgroups import HUMAN_REVIEW
+from tailboost.rows.ledger import Attempt
+from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 
 __all__ = ["ModelCard", "Section"]
 
@@ -27,15 +29,16 @@ NOT_STATED = "Not stated."
 TRADEOFF_POINTS = 6  # rows of the table of a trade-off
 FEW_ROWS = 30  # classes and groups with fewer rows are listed among the limitations
 MOST_NAMES = 20  # largest number of names in one sentence
-MEASURED = ("Errors on new rows", "Rates on new rows")
+MEASURED = ("Further rows", "Errors on new rows", "Rates on new rows")
 RULE = ("Decision rule", "Price of the limits", "Trade-off")
 LIMITS = "Stated limits"
+FURTHER = "Further rows"
 MONITOR = "Monitor"
 SEEN = ", for the classes and groups among these rows"
 #: Regulators' headings for documentation, with the sections of a card for each.
 REGULATION: dict[str, dict[str, tuple[str, ...]]] = {
     "EU AI Act, Annex IV": {
-        "1. General description of the AI system": ("Purpose", "Versions"),
+        "1. General description of the AI system": ("Purpose", "Training"),
         "2. Elements of the AI system and process for its development": (
             "Training",
             *RULE,
@@ -64,7 +67,7 @@ REGULATION: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "V. Model Validation: Ongoing Monitoring": (MONITOR,),
         "V. Model Validation: Outcomes Analysis": (LIMITS, "Attempts", *MEASURED),
-        "VI. Governance, Policies, and Controls": ("Versions",),
+        "VI. Governance, Policies, and Controls": (),
     },
 }
 
@@ -89,8 +92,10 @@ class ModelCard:
     title : str
         Heading.
     summary : str
-        First sentence: whether each stated limit is certified; without limits, the worst class. An alarm of
-        the monitor follows.
+        First sentence: whether each stated limit is certified; without limits, the worst class. Whether
+        further rows agree, and an alarm of the monitor, follow.
+    origin : str
+        Date, versions and digests.
     sections : list of Section
         Sections in order.
     limits : tuple of LimitLine
@@ -101,6 +106,7 @@ class ModelCard:
 
     title: str
     summary: str
+    origin: str
     sections: list[Section]
     limits: tuple[LimitLine, ...] = ()
     monitor: Monitor | None = None
@@ -122,6 +128,7 @@ class ModelCard:
         rows_are: str = "the given rows",
         notes: Mapping[str, Any] | None = None,
         versions: Mapping[str, str] | None = None,
+        digests: Mapping[str, str] | None = None,
         monitor: Monitor | None = None,
     ) -> Self:
         """Measure a model on fresh rows and describe it.
@@ -141,6 +148,8 @@ class ModelCard:
             Heading, intended use of the model, and a name for the rows in sentences ("the rows of test.csv").
         notes, versions : mapping, optional
             Training record of a model file (`tailboost.storage.read_notes`), and versions of the libraries.
+        digests : mapping of str to str, optional
+            SHA-256 of the files of model and rows, by the words for them.
         monitor : Monitor, optional
             The monitor of the model.
 
@@ -169,12 +178,19 @@ class ModelCard:
             )
         except LeakageError as failure:
             leakage = str(failure)
-        if certificate is not None and getattr(final, "limits", None):
+        calibrated = judged(final).certificate
+        further = None
+        if certificate is not None and (
+            calibrated is not None or getattr(final, "limits", None)
+        ):
             try:
-                rates = certify(model, X, y, clusters=clusters, **given)
+                if calibrated is None:
+                    rates = certify(model, X, y, clusters=clusters, **given)
+                else:
+                    about = {"groups": groups, "clusters": clusters, "equal_rows": equal_rows}
+                    further = calibrated.recheck(X, y, model=model, **about)
             except ValueError as failure:
                 rates_failure = str(failure)
-        calibrated = judged(final).certificate
         stated = next(
             (one for one in (calibrated, rates, certificate) if _limits_of(one)), None
         )
@@ -184,21 +200,18 @@ class ModelCard:
             of_card = rows_are
         sections = [
             _stated(stated, of_card),
-            Section("Purpose", [purpose or NOT_STATED]),
-            _training(final, notes),
-            _rule(final, notes),
             _calibration(calibrated),
+            _further(further, rows_are),
+            _errors(certificate, leakage, rows_are, clusters, alone=calibrated is None),
+            Section("Purpose", [purpose or NOT_STATED]),
+            _rule(final, notes),
+            _training(final, notes),
             _attempts(judged(final)),
             _monitored(monitor),
             _rates(rates),
-            _errors(certificate, leakage, rows_are, clusters),
             _tradeoff(final),
             _limitations(certificate, final),
             _not_tested(certificate, purpose, groups, rates_failure, monitor),
-            Section(
-                "Versions",
-                [", ".join(f"{k} {v}" for k, v in (versions or {}).items()) or NOT_STATED],
-            ),
         ]
         filled = [
             section for section in sections if section.lines or section.rows or section.code
@@ -206,14 +219,17 @@ class ModelCard:
         summary = _headline(stated, of_card) or _summary(certificate, rows_are)
         if stated is None and rates_failure:
             summary = f"The stated limits are not certified: {rates_failure}."
+        if further is not None:
+            summary = f"{summary} {_agreement(further, rows_are)}"
         if monitor is not None and monitor.alarms:
             summary = f"{summary} {monitor.verdict}"
         drawn = tuple(_limits_of(stated))
-        return cls(title, summary, [*filled, _regulation(filled)], drawn, monitor)
+        origin = _origin(judged(final), versions or {}, digests or {})
+        return cls(title, summary, origin, [*filled, _regulation(filled)], drawn, monitor)
 
     def to_markdown(self) -> str:
         """Return the card as Markdown."""
-        parts = [f"# {_escaped(self.title)}", _escaped(self.summary)]
+        parts = [f"# {_escaped(self.title)}", _escaped(self.origin), _escaped(self.summary)]
         for section in self.sections:
             parts.append(f"## {section.title}")
             if section.heads:
@@ -278,22 +294,74 @@ def _stated(certificate: Certificate | None, rows_are: str) -> Section:
         return Section(LIMITS, ["No limit is stated or tested on fresh rows."])
     lines = sorted(_limits_of(certificate), key=lambda line: line.good is not False)
     rows = [[line.verdict, line.name, line.limit, line.numbers] for line in lines]
-    notes = [f"Estimates and bounds are from {certificate.n_rows:,} fresh rows ({rows_are})."]
+    notes = [f"Estimates are from {certificate.n_rows:,} fresh rows ({rows_are})."]
+    if certificate.forced_by is not None:
+        notes.append(str(certificate.forced_by))
+    notes.append(
+        "It assumes that these rows are independent draws that nothing was trained or selected on."
+    )
     return Section(LIMITS, notes, ["result", "rate", "limit", "estimate and bound"], rows)
 
 
-def _attempts(classifier: Model) -> Section:
+def _origin(classifier: Any, versions: Mapping[str, str], digests: Mapping[str, str]) -> str:
+    """Return the date of the card, the versions, and the digests of model, rule and rows."""
+    rule = classifier.rule_digest
+    known = {**digests, **({} if rule is None else {"rule": rule})}
+    return " · ".join(
+        [
+            f"{datetime.now(UTC):%Y-%m-%d}",
+            *[", ".join(f"{name} {version}" for name, version in versions.items())]
+            * bool(versions),
+            *(f"{name} {digest[:16]}" for name, digest in known.items()),
+        ]
+    )
+
+
+def _agreement(further: Recheck, rows_are: str) -> str:
+    """Return whether further rows agree with the certificate."""
+    broken = [unit_name(one.bound.name) for one in further.bounds if one.contradicted]
+    if broken:
+        return f"Further rows ({rows_are}) contradict the certificate: {', '.join(broken)}."
+    return f"Further rows ({rows_are}) agree with the certificate."
+
+
+def _further(further: Recheck | None, rows_are: str) -> Section:
+    """Return the certified limits on further rows: whether these rows contradict one."""
+    if further is None:
+        return Section(FURTHER)
+    rows = [
+        [
+            one.bound.title,
+            one.bound.limit,
+            f"{one.n:,}",
+            formatted(one.estimate),
+            "contradicts" if one.contradicted else "agrees",
+        ]
+        for one in further.bounds
+    ]
+    lines = [
+        f"Estimates on {rows_are}, and whether they contradict the certificate. If all its bounds are true, "
+        f"the probability of any contradiction is at most {percent(round(1.0 - further.confidence, 12))}."
+    ]
+    return Section(
+        FURTHER, lines, ["certified rate", "limit", "rows", "estimate", "result"], rows
+    )
+
+
+def _attempts(classifier: Any) -> Section:
     """Return the attempts to calibrate the fit, also the failed ones."""
-    ledger = getattr(classifier, "ledger_", None)  # a fit without calibration has none
-    rows = [] if ledger is None else [
+    attempts: Sequence[Attempt] = ()
+    if classifier.has_records:
+        attempts = classifier.records.ledger.attempts
+    rows = [
         [str(k), f"{attempt.rows.contents.n_rows:,}", f"{attempt.spent:.3g}"]
-        for k, attempt in enumerate(ledger.attempts, start=1)
-    ]  # fmt: skip
+        for k, attempt in enumerate(attempts, start=1)
+    ]
     if not rows:
         return Section("Attempts")
     lines = [
-        "All attempts to calibrate this fit that its ledger has, certified or not. Their shares of the "
-        "allowed error probability sum to at most 1, so all certificates hold together."
+        "All attempts to calibrate this fit, certified or not. Their shares of the error probability sum to "
+        "at most 1, so all certificates hold together."
     ]
     return Section(
         "Attempts", lines, ["attempt", "rows", "share of the error probability"], rows
@@ -354,8 +422,14 @@ def _training(final: Model, notes: Mapping[str, Any]) -> Section:
 
 
 def _errors(
-    certificate: Certificate | None, leakage: str, rows_are: str, clusters: Column
+    certificate: Certificate | None,
+    leakage: str,
+    rows_are: str,
+    clusters: Column,
+    *,
+    alone: bool,
 ) -> Section:
+    """Return the errors on new rows; with their own bounds if the card has no other certificate."""
     if certificate is None:
         return Section("Errors on new rows", [f"Not measured: {leakage}."])
     if clusters is None:
@@ -382,13 +456,17 @@ def _errors(
             low, high = clopper_pearson_interval(b.estimate, b.n, 0.95)
             interval = f"{float(low):.4f} – {float(high):.4f}"
         verdict = CERTIFIED_WORDS[b.certified]
-        about = [verdict, b.name, b.rule, b.limit, f"{b.n:,}", b.estimate_text]
-        rows.append([*about, interval, b.bound_text, b.reason])
-    lines = [
-        f"Measured on {rows_are}. The 95 % intervals are pointwise. The certified bounds hold simultaneously "
-        f"with {percent(certificate.confidence)} confidence.",
-        *certificate.notes,
-    ]
+        if alone:
+            about = [verdict, b.name, b.rule, b.limit, f"{b.n:,}", b.estimate_text]
+            rows.append([*about, interval, b.bound_text, b.reason])
+        elif b.rule == "predict":
+            rows.append(["", b.name, "", "", f"{b.n:,}", b.estimate_text, interval, "", ""])
+    lines = [f"Measured on {rows_are}. The 95 % intervals are pointwise."]
+    if alone:
+        lines += [
+            f"The certified bounds hold simultaneously with {percent(certificate.confidence)} confidence.",
+            *certificate.notes,
+        ]
     return Section("Errors on new rows", lines, *filled_columns(heads, rows))
 
 
@@ -410,10 +488,7 @@ def _calibration(certificate: Certificate | None) -> Section:
         [each.name, f"{each.n:,}", formatted(each.given), formatted(each.certified)]
         for each in certificate.price
     ]
-    lines = [
-        "Estimates on the calibration rows, of the given rule and of the one that `calibrate` certified "
-        f"with {percent(certificate.confidence)} confidence."
-    ]
+    lines = ["Estimates on the calibration rows, of the given rule and of the certified one."]
     return Section(
         "Price of the limits", lines, ["rate", "rows", "given rule", "certified rule"], rows
     )
@@ -426,10 +501,7 @@ def _tradeoff(final: Model) -> Section:
         curve = final.tradeoff()
     except (AttributeError, ValueError) as failure:
         return Section("Trade-off", [f"Not available: {failure}."])
-    lines = [
-        f"Measured on {curve.measured_on}; fresh rows may give other values. Another point of the curve "
-        "can be selected without a new fit."
-    ]
+    lines = [f"Measured on {curve.measured_on}; fresh rows may give other values."]
     shown = np.unique(
         np.linspace(0, len(curve) - 1, min(len(curve), TRADEOFF_POINTS)).round().astype(int)
     )
@@ -450,11 +522,7 @@ def _rule(final: Model, notes: Mapping[str, Any]) -> Section:
                 else f"{name} is a feature: answers may depend on it."
             )
     if hasattr(final, "rule_"):
-        shown = [
-            final.rule_,
-            *([final.rates_] if hasattr(final, "rates_") else []),
-        ]  # a rule file has none
-        return Section("Decision rule", lines, code="\n\n".join(map(str, shown)))
+        return Section("Decision rule", lines, code=str(final.rule_))
     summary = getattr(final, "summary_", None)
     if summary is not None:
         lines.append(str(getattr(summary, "verdict", summary)))
@@ -516,22 +584,18 @@ def _not_tested(
 
 
 def _regulation(sections: Sequence[Section]) -> Section:
-    """Return the table of regulators' headings with the sections of the card."""
+    """Return the table of regulators' headings that sections of the card serve."""
     titles = {section.title for section in sections}
-    rows = [
-        [
-            document,
-            heading,
-            ", ".join(name for name in section_titles if name in titles)
-            or "written by the provider",
-        ]
-        for document, headings in REGULATION.items()
-        for heading, section_titles in headings.items()
-    ]
+    rows = []
+    for document, headings in REGULATION.items():
+        for heading, section_titles in headings.items():
+            served = [name for name in section_titles if name in titles]
+            if served:
+                rows.append([document, heading, ", ".join(served)])
     lines = [
+        "No section is complete by this card alone; the provider writes those under the other headings. "
         "Annex IV of Regulation (EU) 2024/1689, headings shortened. SR 26-2 of the Federal Reserve replaced "
-        "SR 11-7 on 17 April 2026; many inventories keep the old headings.",
-        "No section is complete by this card alone.",
+        "SR 11-7 on 17 April 2026."
     ]
     return Section(
         "Headings of regulators", lines, ["document", "heading", "sections of this card"], rows

@@ -526,6 +526,9 @@ def card(
     model: options.ModelOrRule,
     data: options.Data,
     out: Card = None,
+    title: Annotated[
+        str, typer.Option("--title", metavar="TEXT", help="Title of the card.")
+    ] = "",
     purpose: OfModel = "",
     target: options.Labels = None,
     group: options.Groups = None,
@@ -568,11 +571,15 @@ def card(
             max_error=stated.targets_by_label(targets, stored.classifier.classes_, columns),
             confidence=confidence,
             equal_rows=equal_rows,
-            title=f"Model card: {model.name}",
+            title=title or f"Model card: {model.name}",
             purpose=purpose,
             rows_are=data.name,
             notes={"target": stored.target, **stored.notes},
             versions=stored.versions,
+            digests={
+                name: shared.digest_of(path)
+                for name, path in (("model", model), ("rows", data))
+            },
             monitor=monitored,
         )
     for path in out or []:
