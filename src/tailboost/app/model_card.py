@@ -209,7 +209,7 @@ class ModelCard:
             _attempts(judged(final)),
             _monitored(monitor),
             _rates(rates),
-            _tradeoff(final),
+            _tradeoff(final) if calibrated is None else Section("Trade-off"),
             _limitations(certificate, final),
             _not_tested(certificate, purpose, groups, rates_failure, monitor),
         ]
