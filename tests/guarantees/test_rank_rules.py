@@ -329,7 +329,7 @@ def test_a_refusal_that_read_no_label_spends_nothing():
 
 def test_a_refusal_that_read_labels_spends_an_attempt():
     clf, rows, g = few_scores("gap(miss(1, by=group)) <= .1")
-    with pytest.raises(tb.NotCertifiedError, match=r"The reason: equal scores.*This was attempt 1"):
+    with pytest.raises(tb.NotCertifiedError, match=r"The reason: equal scores[^!]*This was attempt 1"):
         tb.calibrate(clf, *rows, groups=g)
     assert len(clf.ledger_.attempts) == 1
     with pytest.raises(tb.LeakageError, match="an earlier attempt had these rows"):

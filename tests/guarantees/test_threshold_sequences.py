@@ -132,5 +132,5 @@ def test_a_group_without_fresh_rows_has_no_certificate():
     chosen, fresh = np.arange(n) < 1_500, (np.arange(n) >= 1_500) & (groups != "c")
     limits = ["precision(1, by=group) >= .8"]
     rule = tb.tune(lambda X: X, X[chosen], y[chosen], groups=groups[chosen], limits=limits, by_group=True)
-    with pytest.raises(tb.NotCertifiedError, match=r"c .target 0\.8. has no rows"):
+    with pytest.raises(tb.NotCertifiedError, match=r"c: has no rows"):
         tb.calibrate(rule, X[fresh], y[fresh], groups=groups[fresh])

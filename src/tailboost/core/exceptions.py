@@ -93,7 +93,7 @@ class NotCertifiedError(ValueError):
         attempts: tuple[Any, ...] = (),
         advice: str = "",
     ) -> None:
-        super().__init__(f"{message} {advice}" if advice else message)
+        super().__init__(f"{message}\n{advice}" if advice else message)
         self.reason = message
         self.shortfalls = tuple(shortfalls)
         self.attempts = attempts

@@ -15,6 +15,7 @@ import numpy as np
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_number
 from tailboost.core.exceptions import NotCertifiedError, UselessRuleWarning
+from tailboost.core.html import text_table
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import (
     OVERALL,
@@ -66,6 +67,8 @@ OF_SEVERAL_KINDS = (
     "One threshold and a rule with an inferred group had half the level each. The inferred group is taken if "
     "it alone is certified, or if it lowers the objective on these rows by more than one standard error."
 )
+# The most shortfalls that a refusal explains.
+MOST_EXPLAINED = 3
 CONSTANT = "one answer"  # method of a limit without a test
 AT_EQUAL_SCORES = (
     "Draws divide the rows with equal scores (randomized=True), and other limits need no such "
@@ -506,10 +509,14 @@ def refused(
         lines = result.answered.judge.rates_
         selected = {(line.rate, line.subgroup): line.value for line in lines}
         shortfalls = missed(families, level / n_kinds, next_level / n_kinds, selected)
-    words = f"The reason: {result.why}."
+    words = f" The reason: {result.why}."
     if shortfalls:
-        words = f"For {result.rule}: {'; '.join(map(str, shortfalls))}."
-    others = [f"Does not apply: {other}." for other in lacking]
+        words = f"\n\n{text_table(Shortfall.heads, [each.cells for each in shortfalls], left=[0])}\n"
+        words += "".join(
+            f"\n{each.name}: {each.needs}." for each in shortfalls[:MOST_EXPLAINED]
+        )
+        words += f"\nTested: {result.rule}."
+    words += "".join(f"\nDoes not apply: {other}." for other in lacking)
     further = "No attempt may follow."
     if not last:
         further = (
@@ -520,12 +527,8 @@ def refused(
             "this error."
         )
     return NotCertifiedError(
-        " ".join([
-            "no rule with several answers has its targets certified with "
-            f"{percent(confidence)} confidence.",
-            words,
-            *others,
-        ]),
+        f"no rule with several answers has its targets certified with {percent(confidence)} "
+        f"confidence.{words}",
         shortfalls,
         attempts,
         f"This was attempt {len(attempts)}. Its rows cannot be used again, alone or with "

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import permutations
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.special import ndtri
@@ -786,32 +786,48 @@ class Shortfall:
     sense: str = "≤"
     missing: Missing = "calibration rows"
 
+    heads: ClassVar[tuple[str, ...]] = ("not certified", "rows", "estimate", "limit")
+
+    @property
+    def cells(self) -> list[str]:
+        """The cells of a table of shortfalls, for the columns ``heads``."""
+        estimate = "–"
+        if self.estimate is not None:
+            estimate = f"{self.estimate:.4f}"
+        return [self.name, f"{self.n:,}", estimate, f"{self.sense} {self.target:g}"]
+
     def __str__(self) -> str:
         if self.estimate is None:
-            return f"{self.name} (target {self.target:g}) has no rows"
-        words = f"{self.name}: {self.estimate:.4f} on {self.n:,} rows (target {self.sense} {self.target:g})"
+            return f"{self.name} (target {self.target:g}) {self.needs}"
+        about = f"{self.estimate:.4f} on {self.n:,} rows (target {self.sense} {self.target:g})"
+        return f"{self.name}: {about}. {self.needs}"
+
+    @property
+    def needs(self) -> str:
+        """What would do, in words."""
+        if self.estimate is None:
+            return "has no rows"
         least, low = ("at least", "low") if self.sense == "≤" else ("at most", "high")
+        true = f"The true value is {least} {self.possible:.4f} (95 %)"
         if self.missing == "selection rows":
             return (
-                f"{words}. The true value is {least} {self.possible:.4f} (95 %), but it met "
-                "the target on "
-                "the selection data. More selection rows may give another rule"
+                f"{true}, but it met the target on the selection data. More selection rows may "
+                "give another rule"
             )
         if self.missing == "nothing that rows can give":
-            return f"{words}. The true value is {least} {self.possible:.4f} (95 %): more rows would not help"
-        then = "more fresh rows may certify it"
+            return f"{true}: more rows would not help"
         if self.more_rows is not None and self.more_rows >= MOST_ROWS:
             return (
-                f"{words}. No practical number of rows certifies this rule. A limit that it "
-                "breaks leads on, "
+                "No practical number of rows certifies this rule. A limit that it breaks leads on, "
                 "such as one on the misses of a label that it hardly gives"
             )
+        then = "more fresh rows may certify it"
         if self.more_rows is not None:
             rows = f"about {self.more_rows:,} fresh rows of this subgroup"
             then = f"{rows} certify it with a probability of {POWER:g}"
         if self.keeps(self.estimate):
-            return f"{words}. If this is the true value, {then}"
-        return f"{words}. The true value may be as {low} as {self.possible:.4f} (95 %); then {then}"
+            return f"If this is the true value, {then}"
+        return f"The true value may be as {low} as {self.possible:.4f} (95 %); then {then}"
 
     def keeps(self, value: float) -> bool:
         """Return whether a value meets the target with room for a certificate."""

@@ -430,9 +430,10 @@ def _missing_said(recorded_in: Path | None, ledger: Any) -> Iterator[None]:
     try:
         yield
     except NotCertifiedError as error:
-        code = shared.fail(f"no model is written: {error.reason}", 1)
-        for short in error.shortfalls:
-            shared.say_aside(f"{short}. Missing: {short.missing}.")
+        first, *lines = error.reason.split("\n")
+        code = shared.fail(f"no model is written: {first}", 1)
+        for line in lines:
+            shared.say_aside(line)
         if error.attempts:
             shared.say_aside(
                 "These rows cannot be used again, also not with other limits. No file records this attempt"
