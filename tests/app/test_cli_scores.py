@@ -580,7 +580,7 @@ def test_calibrate_takes_a_model_file_without_a_rule(files):
         "calibrate", forest, files / "rows.csv", "--model", out, "--limit", "miss(toxic) <= .4"
     )
     again = done("calibrate", forest, files / "later.csv", "--model", out, "--limit", "miss(toxic) <= .3")
-    assert "This was attempt 2." in again
+    assert "forest2.model: 2." in again
 
 
 def test_warnings_of_the_selection_are_in_words_of_the_shell_and_told_once(files):
