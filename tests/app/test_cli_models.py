@@ -154,7 +154,7 @@ class TestFitOptions:
             "robustmixture", "--set", "estimators=[('t', 'tree')]", "--max-error", "yes=.3,*=.4",
             "--model", path,
         ).stdout  # fmt: skip
-        assert "Rates of predict on out-of-fold" in output
+        assert "On out-of-fold" in output
         assert re.search(r"error by class +yes .* ≤ 0.3 ", output)
         document = json.loads(done("evaluate", path, fresh, "--json").stdout)
         assert {unit["name"]: unit["target"] for unit in document["errors"]} == {

@@ -15,6 +15,7 @@ from tailboost.boosting.pool import Pool
 from tailboost.core.array_types import Floats
 from tailboost.core.html import html_details
 from tailboost.core.rate_words import stated_words
+from tailboost.core.spelling import as_typed
 from tailboost.rates import error
 from tailboost.rows.subgroups import GroupUse, unit_name
 from tailboost.selection.mixture import Mixture
@@ -412,11 +413,12 @@ class Summary(PrintedSummary):
     @property
     def chances(self) -> str:
         """How likely the limits hold on new rows, and what certifies them."""
+        certifies = as_typed("tailboost.calibrate", "tailboost calibrate")
         if self.likely is None:
-            return "tailboost.calibrate certifies the limits on fresh rows."
+            return f"{certifies} certifies the limits on fresh rows."
         return (
             f"On new rows all limits hold together with {_probability(self.likely)} (estimate): certify "
-            "them with tailboost.calibrate."
+            f"them with {certifies}."
         )
 
     @property

@@ -280,6 +280,13 @@ def _print_summary(
         evaluate(model, test, csv=csv)
     if shared.is_quiet():
         return
+    view = judged(classifier)
+    if test is None and view.takes_limits and view.stated_limits:
+        # As `print(rule.summary_)`, whose last line says how Python shows the rest.
+        *lines, _ = str(classifier.summary_).splitlines()
+        shared.say("\n".join(lines))
+        shared.say(f"The rest: tailboost inspect {model} --details")
+        return
     if test is None:
         rates_of_fit = getattr(classifier, "rates_", None)
         if rates_of_fit is None:
