@@ -70,7 +70,10 @@ def verdict_style(good: bool | None) -> tuple[str, str]:
 def fitted_text(
     ax: Axes, x: float, y: float, words: str, *, margin: float = 24.0, **options: Any
 ) -> Any:
-    """Write words from the left edge of the axes at y, cut to the figure's width less a margin in points."""
+    """Write words from the left edge of the axes at y, within the figure's width less a margin in points.
+
+    Longer words lose their middle: lines of one figure often begin alike, and end with the subgroup.
+    """
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
@@ -82,9 +85,12 @@ def fitted_text(
     def width(text: str) -> float:
         return float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0])
 
+    def kept(n: int) -> str:
+        return f"{words[: n - n // 3]}…{words[len(words) - n // 3 :]}"
+
     if width(words) > room:
-        kept = bisect_right(range(len(words)), room, key=lambda n: width(f"{words[:n]}…")) - 1
-        words = f"{words[: max(kept, 0)]}…"
+        fitting = bisect_right(range(len(words)), room, key=lambda n: width(kept(n))) - 1
+        words = kept(max(fitting, 0))
     return ax.text(x, y, words, transform=place, va="center", parse_math=False, **options)
 
 
