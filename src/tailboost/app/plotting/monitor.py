@@ -22,6 +22,8 @@ from tailboost.core.array_types import Axes
 from tailboost.core.spelling import cut_to
 from tailboost.guarantees.recheck import down, up
 
+# More panels stand in two columns.
+ONE_COLUMN = 3
 PANEL = 1.7  # height of a panel in inches
 LINE = 14.0  # height of a line of text in points
 NUMBERS = 48.0  # width in points of the numbers left of a panel, and of the margins
@@ -167,24 +169,35 @@ class MonitorDisplay(Display):
             return sorted(first)
         return first
 
+    @property
+    def _n_columns(self) -> int:
+        return 1 + (len(self._order) > ONE_COLUMN)
+
     def _size(self) -> tuple[float, float]:
-        return 6.4, PANEL * len(self._order) + 0.8
+        n_rows = -(-len(self._order) // self._n_columns)
+        return 6.4 + 3.2 * (self._n_columns - 1), PANEL * n_rows + 0.8
 
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
         self.shown_ = self._order
         ax.set_axis_off()
-        grid = ax.get_subplotspec().subgridspec(len(self.shown_), 1, hspace=0.1)
+        n_columns = self._n_columns
+        n_rows = -(-len(self.shown_) // n_columns)
+        grid = ax.get_subplotspec().subgridspec(n_rows, n_columns, hspace=0.1, wspace=0.05)
         self.axes_: list[Any] = []
         self.lines_: list[Any] = []
         more = len(self.names) - len(self.shown_)
-        words = [name or "", f"{more} bounds with less evidence are not drawn" if more else ""]
+        bounds = "bound" if more == 1 else "bounds"
+        rest = "" if not more else f"{more} {bounds} with less evidence not drawn"
+        words = [name or "", rest]
         for k, j in enumerate(self.shown_):
-            panel = ax.figure.add_subplot(
-                grid[k, 0], sharex=self.axes_[0] if self.axes_ else None
-            )
+            first = self.axes_[0] if self.axes_ else None
+            place = grid[k // n_columns, k % n_columns]
+            panel = ax.figure.add_subplot(place, sharex=first, sharey=first)
             self.axes_.append(panel)
             self.lines_.append(self._panel(panel, j, kwargs))
-            panel.tick_params(labelbottom=k == len(self.shown_) - 1)
+            panel.tick_params(
+                labelbottom=k >= len(self.shown_) - n_columns, labelleft=k % n_columns == 0
+            )
             if k == 0 and any(words):
                 # Not wrap=True: the layout collapses around a text that wraps itself.
                 width = round(12 * ax.figure.get_figwidth())
@@ -197,11 +210,17 @@ class MonitorDisplay(Display):
                     textcoords="offset points",
                     va="bottom",
                 )
+        shown = [self.rates[:, self.shown_], self.lower[self.shown_], self.upper[self.shown_]]
+        low = min(float(np.nanmin(each, initial=np.inf)) for each in shown)
+        high = max(float(np.nanmax(each, initial=-np.inf)) for each in shown)
+        room = max(0.15 * (high - low), 0.02 * max(abs(high), abs(low)), 1e-3)
+        self.axes_[0].set_ylim(low - room, high + 2 * room)
         places = np.arange(len(self.batches))
-        every = -(-len(places) // max(2, round(ax.figure.get_figwidth() * 1.2)))
+        every = -(-len(places) // max(2, round(ax.figure.get_figwidth() * 1.2 / n_columns)))
         ticks = places[::-1][::every]
         names = [cut_to(self.batches[k], 12) for k in ticks]
-        self.axes_[-1].set_xticks(ticks, names, parse_math=False)
+        for panel in self.axes_[-n_columns:]:
+            panel.set_xticks(ticks, names, parse_math=False)
         self.axes_[-1].set_xlim(-0.5, len(places) - 0.5)
 
     def _panel(self, ax: Axes, j: int, kwargs: dict[str, Any]) -> Any:
@@ -230,11 +249,6 @@ class MonitorDisplay(Display):
                 "alarm", (alarm, 1), (shift, -3), xycoords=("data", "axes fraction"), ha=side, va="top",
                 textcoords="offset points", color=VERMILLION, weight="bold",
             )  # fmt: skip
-        seen = [*values[~np.isnan(values)], *ends]
-        low = min(seen)
-        high = max(seen)
-        room = max(0.15 * (high - low), 0.02 * max(abs(high), abs(low)), 1e-3)
-        ax.set_ylim(low - room, high + 2 * room)
         mark = "✓ no alarm" if alarm is None else "✗ alarm"
         # The bound has a line of its own: a long name is cut, a bound never.
         bounds = []
@@ -243,8 +257,11 @@ class MonitorDisplay(Display):
         if not np.isnan(self.upper[j]):
             bounds.append(f"≤ {up(self.upper[j])}")
         lines = {"bold": f"{mark}: {self.names[j]}", "normal": f"bound {' and '.join(bounds)}"}
+        others = 72.0 * ax.figure.get_figwidth() * (1.0 - 1.0 / self._n_columns)
         for height, (weight, words) in zip((1.6, 0.6), lines.items(), strict=True):
             place = offset_copy(ax.transAxes, ax.figure, y=LINE * height, units="points")
-            fitted_text(ax, 0.0, 1.0, words, margin=NUMBERS, weight=weight, transform=place)
+            fitted_text(
+                ax, 0.0, 1.0, words, margin=NUMBERS + others, weight=weight, transform=place
+            )
         ax.spines[["top", "right"]].set_visible(False)
         return line
