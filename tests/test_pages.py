@@ -130,9 +130,9 @@ def test_first_paths_end_with_a_certificate_and_its_price(name):
     path = DOCS / "notebooks" / f"{name}.ipynb"
     *_, last = json.loads(path.read_text("utf-8"))["cells"]
     printed = "".join(text for output in last["outputs"] for text in output.get("text", ()))
-    assert "With 95 % confidence all these bounds hold together" in printed
+    assert "Certified with 95 % confidence from" in printed
     assert "not certified" not in printed
-    assert re.search(r"^\* Price, .*: overall error [.\d]+ to [.\d]+", printed, flags=re.MULTILINE)
+    assert re.search(r"^Overall error [.\d]+.* \([.\d]+.* before calibration\)", printed, flags=re.MULTILINE)
 
 
 @pytest.mark.slow

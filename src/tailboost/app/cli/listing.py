@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import sys
 from collections.abc import Sequence
@@ -54,14 +55,17 @@ def list_all(
     ]
     package = experiments_of_checkout()
     experiments = () if package is None else package.EXPERIMENTS.values()
-    runs = [(e.name, "--data" * e.needs_data, e.summary) for e in experiments]
+    runs = [
+        (e.name, "--data" * e.needs_data, _recorded_time(e.name), e.summary)
+        for e in experiments
+    ]
     sections: list[tuple[str, str, tuple[str, ...], Sequence[tuple[str, ...]]]] = [
         ("methods", "Methods", ("name", "takes", "summary"), methods),
         ("datasets", "\nData sets (tailboost.datasets)", ("name", "summary"), loaders),
         (
             "experiments",
             "\nExperiments (tailboost reproduce)",
-            ("name", "takes", "summary"),
+            ("name", "takes", "time", "summary"),
             runs,
         ),
     ]
@@ -76,6 +80,21 @@ def list_all(
     for _, title, heads, rows in sections:
         if rows:  # only a checkout has experiments
             shared.plain_table(heads, rows, title=title, left=len(heads))
+
+
+def _recorded_time(name: str) -> str:
+    """Return the processor time of the recorded run of an experiment; "unknown" without one."""
+    record = Path(tailboost.__file__).parents[2] / "results" / f"{name}.json"
+    if not record.is_file():
+        return "unknown"
+    seconds = json.loads(record.read_text(encoding="utf-8")).get("processor seconds")
+    if seconds is None:
+        return "unknown"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
 
 
 def _documented_types(factory: Any) -> dict[str, str]:
