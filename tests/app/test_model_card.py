@@ -191,10 +191,10 @@ def test_a_calibrated_rule_has_its_certificate_attempts_and_monitor(tmp_path):
     call("card", rule, files["new"], "--monitor", state, "--out", out, "--out", tmp_path / "card.md")
     text, page = (tmp_path / "card.md").read_text(), out.read_text()
     assert "from 500 fresh rows (the calibration rows)" in text
-    assert "Further rows (new.csv) agree with the certificate." in text
+    assert "Further rows (new.csv) do not contradict the certificate." in text
     assert "not certified" not in text
     digest = hashlib.sha256(files["new"].read_bytes()).hexdigest()
-    assert f"rows {digest[:16]}" in text
+    assert f"further rows {digest[:16]}" in text
     order = [
         "Stated limits",
         "Price of the limits",

@@ -322,7 +322,7 @@ def _agreement(further: Recheck, rows_are: str) -> str:
     broken = [unit_name(one.bound.name) for one in further.bounds if one.contradicted]
     if broken:
         return f"Further rows ({rows_are}) contradict the certificate: {', '.join(broken)}."
-    return f"Further rows ({rows_are}) agree with the certificate."
+    return f"Further rows ({rows_are}) do not contradict the certificate."
 
 
 def _further(further: Recheck | None, rows_are: str) -> Section:

@@ -579,7 +579,7 @@ def card(
             versions=stored.versions,
             digests={
                 name: shared.digest_of(path)
-                for name, path in (("model", model), ("rows", data))
+                for name, path in (("model", model), ("further rows", data))
             },
             monitor=monitored,
         )
