@@ -210,7 +210,7 @@ def test_a_killed_process_leaves_its_attempt(folder, rule, tmp_path):
     spent = call(*command(folder, rule, "all.csv", tmp_path / "out.json", "miss(yes) <= .3"))
     assert "attempt 1 used 300" in spent.stderr
     same = call(*arguments)  # the same call gives the result that the killed process would have given
-    assert "This was attempt 1." in same.stdout
+    assert ": 1." in same.stdout
     assert attempts(rule) == 1
 
 
