@@ -1,6 +1,7 @@
 """Mistakes of new users are understood, or the message explains them."""
 
 import itertools
+import re
 import warnings
 
 import numpy as np
@@ -36,6 +37,59 @@ def test_weights_are_numbers(weight):
         tb.WorstClassBoostClassifier().fit(X, Y, sample_weight=weight)
     with pytest.raises(ValueError, match="sample_weight must be numbers"):
         metrics.class_errors(Y, Y, sample_weight=weight)
+
+
+@pytest.mark.parametrize(
+    ("text", "cure"),
+    [
+        ("demographic_parity_difference(by=sex) <= .1", "gap(selected(LABEL, by=COLUMN))"),
+        ("equalized_odds <= .1", "gap(miss(LABEL, by=COLUMN)) and gap(false_alarm("),
+        ("equal_opportunity(by=sex) <= .1", "gap(recall(LABEL, by=COLUMN))"),
+        ("disparate_impact >= .8", "ratio(selected(LABEL, by=COLUMN))"),
+        ("f1 >= .4", "write f_score(LABEL)"),
+        ("recall(1) >= 60 percent", "write the sign, as in 60%"),
+        ("error <= .3 and miss(1) <= .2", "state two limits"),
+        (".1 <= miss(1) <= .4", "state two limits"),
+    ],
+)
+def test_the_words_of_other_libraries_are_answered(text, cure):
+    with pytest.raises(ValueError, match=re.escape(cure)):
+        rates.parse(text)
+
+
+def test_signs_are_read_as_they_are_printed():
+    assert rates.parse("miss(1, by=sex) ≤ 40 %") == rates.parse("miss(1, by=sex) <= 40%")
+    assert rates.parse("recall(f1) ≥ .6") == rates.parse("recall('f1') >= .6")
+
+
+def test_arguments_in_another_form_name_their_cure():
+    model = LogisticRegression().fit(X, Y)
+    limit = "miss(1, by=sex) <= .4"
+    with pytest.raises(ValueError, match=r"give the column itself, as in groups=X\['sex'\]"):
+        tb.tune(model, X, Y, groups="sex", limits=limit)
+    with pytest.raises(ValueError, match="give groups=, with an entry for each row"):
+        tb.tune(model, X, Y, limits=limit)
+    with pytest.raises(ValueError, match=r"give pd.DataFrame\(\{'p': scores\}\)"):
+        tb.tune(tb.Scores("p", 1), X[:, 0], Y)
+    with pytest.raises(ValueError, match="columns are numbers below 2; name one of them"):
+        tb.tune(tb.Scores("p", 1), model.predict_proba(X), Y)
+    with pytest.raises(ValueError, match=r"map y to \[0, 1\], by y.map\(\{'no': 0, 'yes': 1\}\)"):
+        tb.tune(model, X, np.where(Y == 1, "yes", "no"), limits="miss(1) <= .4")
+    with pytest.raises(TypeError, match=r"tailboost.tune\(model, X, y, limits=…\) keeps limits"):
+        tb.CVaRBoostClassifier(limits=limit)
+    stated = certify(model, X, Y, groups={"sex": SEX}, limits=limit)
+    assert stated.to_dict() == certify(model, X, Y, groups={"sex": SEX}, rates=limit).to_dict()
+    with pytest.raises(ValueError, match="request them in separate calls"):
+        certify(model, X, Y, limits="error <= .4", max_error=0.3)
+
+
+def test_a_group_that_is_written_otherwise_is_named():
+    model = LogisticRegression().fit(X, Y)
+    rule = tb.tune(model, X, Y, groups={"sex": SEX}, limits="miss(1, by=sex) <= .9")
+    fresh, labels = noisy(1)
+    other = {"sex": np.where(SEX == "f", "F", "m")}
+    with pytest.raises(tb.exceptions.NotCertifiedError, match=r"f .* has no rows \(did you mean 'F'\?\)"):
+        tb.calibrate(rule, fresh, labels, groups=other)
 
 
 def test_a_first_call_of_tune_is_understood():

@@ -598,7 +598,7 @@ def test_warnings_of_the_selection_are_in_words_of_the_shell_and_told_once(files
     told = call("tune", files / "coarse.csv", *given, "--out", rule)
     assert told.exit_code == 0, told.output
     (line,) = [line for line in told.stderr.splitlines() if "price of determinism" in line]
-    assert "in the shell --set randomized=true of fit; tune has no such option" in line
+    assert "with --set randomized=true of fit (tune has no such option)" in line
     assert "on the 2,000 rows of scores" in line
     assert "as stated" not in told.output
     for selection in ([], ["--selection", files / "coarse.csv"]):

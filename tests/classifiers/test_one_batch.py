@@ -341,7 +341,7 @@ def test_too_few_rows_and_no_model(model, data):
     X, y, _ = data
     with pytest.raises(ValueError, match="two rows or clusters are needed"):
         tb.calibrate(model, X[:1], y[:1], limits=["miss(1) <= .3"])
-    with pytest.raises(ValueError, match="leaves one part without rows"):
+    with pytest.raises(ValueError, match="40 rows or clusters are too few"):
         tb.calibrate(model, X[:40], y[:40], limits=["miss(1) <= .3"], selection_share=0.001)
     with pytest.raises(Exception, match="is not fitted"):
         tb.calibrate(LogisticRegression(), X[800:], y[800:], limits=["miss(1) <= .3"])

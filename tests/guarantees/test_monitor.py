@@ -599,7 +599,26 @@ def test_limits_of_groups_without_groups_name_the_argument(limit):
     with pytest.raises(ValueError, match=r"name them in subgroups="):
         tb.Monitor.against(Sayer(), limits=[limit])
     with pytest.raises(ValueError, match=r"subgroups as pairs of column and group"):
-        tb.Monitor.against(Sayer(), limits=["error(by=sex) <= .3"], subgroups=["f", "m"])
+        tb.Monitor.against(
+            Sayer(), limits=["error(by=sex) <= .3", "error(by=age) <= .3"], subgroups=["f", "m"]
+        )
+
+
+def test_limits_name_the_only_column_of_groups():
+    """Groups of a fit have no name; those of one column are called as the limits call them."""
+
+    class Sayer:
+        classes_ = np.array([0, 1])
+
+        def predict(self, X):
+            return np.zeros(len(X), int)
+
+    monitor = tb.Monitor.against(Sayer(), limits=["error(by=sex) <= .3"], subgroups=["f", "m"])
+    X, y, sex = np.zeros((4, 1)), np.array([0, 1, 1, 1]), ["f", "f", "m", "m"]
+    watched = monitor.add(X, y, groups={"sex": sex})
+    assert [bound["n"] for bound in watched.summary()["bounds"][:2]] == [2, 2]
+    with pytest.raises(ValueError, match="groups have no such column"):
+        monitor.add(X, y, groups={"gender": sex})
 
 
 def test_a_monitor_keeps_its_rule():

@@ -201,7 +201,7 @@ def test_rate_without_arguments_needs_no_brackets(text, limit):
         ("gap(error(by=sex)) >= .1", "limited from above"),
         ("largest(error(by=sex)) <= .1", "leave 'largest' out"),
         ("error() <= yes", "must be a number"),
-        ("error() <= .1 <= .2", "expected the end"),
+        ("error() <= .1 <= .2", "a limit has one bound"),
         ("error(by=sex, by=race)", "'by', character 15: this name is repeated"),
         ("error() = .1", "'=', character 9: write <= or >="),
         ("selected(yes no)", "'no', character 14: expected a comma"),

@@ -442,8 +442,8 @@ def drawn_part(units: Ints, share: float, seed: int) -> Mask:
     n_drawn = round(share * n_units)
     if n_drawn in (0, n_units):
         raise ValueError(
-            f"selection_share={share:g} of {n_units:,} rows or clusters leaves one part "
-            "without rows"
+            f"X_cal: {n_units:,} rows or clusters are too few: one part selects the rule "
+            f"(selection_share={share:g}), the other certifies it"
         )
     drawn: Mask = np.random.default_rng(seed).permutation(n_units)[units] < n_drawn
     return drawn

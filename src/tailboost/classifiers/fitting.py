@@ -108,7 +108,7 @@ def fit_models(
     for i, (name, estimator) in enumerate(estimators):
         if None in fits[i]:
             continue
-        *fold_fits, final = [_frozen_fit(name, estimator, classes)] if frozen[i] else fits[i]
+        *fold_fits, final = [frozen_fit(name, estimator, classes)] if frozen[i] else fits[i]
         models.names.append(name)
         models.fitted.append(final[0])
         models.columns.append(final[1])
@@ -154,12 +154,13 @@ def _without_late(
     return parts
 
 
-def _frozen_fit(name: str, estimator: Model, classes: Any) -> Fit:
+def frozen_fit(name: str, estimator: Model, classes: Any) -> Fit:
+    """Return a fitted classifier, and the number among the classes of each of its own; raise for others."""
     absent = f"classes that are not in y, which has {classes.tolist()[:5]}"
     own = np.asarray(estimator.classes_).tolist()
     if own == list(range(len(classes))):  # as of XGBoost, which reads no other labels
         by_number = dict(zip(classes.tolist(), own, strict=True))
-        absent = f"{absent} (map y to {own}: y.map({by_number}))"
+        absent = f"{absent}; map y to {own}, by y.map({by_number})"
     return estimator, positions(estimator.classes_, classes, f"classes_ of {name!r}", absent)
 
 

@@ -491,6 +491,8 @@ def with_suggestions(init: Callable[..., None]) -> Callable[..., None]:
                 same = [other for other in _SAME_MEANING.get(name, ()) if other in known]
                 if same:
                     hint = f"here it is {same[0]}=; "
+                elif name == "limits":
+                    hint = "tailboost.tune(model, X, y, limits=…) keeps limits with this model, once fitted; "
                 else:
                     hint = did_you_mean(name, known)
                 raise TypeError(

@@ -12,7 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
 from tailboost.classifiers.default_models import DEFAULTS, TableKind, hurried
-from tailboost.classifiers.fitting import Clock, check_estimators, fit_models
+from tailboost.classifiers.fitting import Clock, check_estimators, fit_models, frozen_fit
 from tailboost.classifiers.input import (
     checked_table,
     class_factors,
@@ -208,6 +208,9 @@ def _read_rows(mix: Model, given: Given, weighted: bool) -> tuple[TrainingSet, N
             )
     if given.groups is not None:
         column_read(mix)
+    for name, estimator in estimators:
+        if isinstance(estimator, FrozenEstimator):
+            frozen_fit(name, estimator, mix.classes_)
     return training, estimators
 
 

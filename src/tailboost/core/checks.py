@@ -746,6 +746,10 @@ def columns_by_name(groups: Groups, name: str) -> dict[Any, Any]:
         return {column: groups[column] for column in sorted_names(names)}
     refuse_missing(groups, name, GROUP_OF_MISSING)
     array = np.asarray(groups)
+    if isinstance(groups, str):
+        raise ValueError(
+            f"{name}={groups!r}: give the column itself, as in {name}=X[{groups!r}]"
+        )
     if array.ndim not in (1, 2):
         raise ValueError(f"{name} must be a 1d array or a table, got shape {array.shape}")
     if array.ndim == 1:

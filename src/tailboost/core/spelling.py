@@ -58,6 +58,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return ""
 
 
+def how_many(n: int, one: str, several: str = "") -> str:
+    """Return a number with its noun: "1 row", "2,000 rows"."""
+    return f"{n:,} {one if n == 1 else several or f'{one}s'}"
+
+
 def listed(names: Sequence[Any]) -> str:
     """Return the first names of columns, and the number of the others."""
     more = ""

@@ -69,6 +69,7 @@ def certify(
     max_error: Stated = None,
     subgroups: Any = None,
     rates: Any = None,
+    limits: Any = None,
     equal_rows: EqualRows = "copies",
     X_unlabeled: Table = None,
     groups_unlabeled: Groups = None,
@@ -93,7 +94,7 @@ def certify(
         Fresh rows without labels, of the same population, with ``rates``; they may come alone.
     groups_unlabeled : Dask array of shape (m,) or (m, c), column or data frame, optional
         Their groups.
-    confidence, alphas, shifts, max_error, subgroups, rates, equal_rows
+    confidence, alphas, shifts, max_error, subgroups, rates, limits, equal_rows
         As in `tailboost.certify`.
 
     Raises
@@ -109,7 +110,7 @@ def certify(
         model = model.to_local()
     if not hasattr(model, "predict") or not hasattr(model, "classes_"):
         raise TypeError(f"model must be a fitted classifier, got {type(model).__name__}")
-    stated, max_error = requested_rates(model, rates, max_error, asked)
+    stated, max_error = requested_rates(model, rates, limits, max_error, asked)
     rules = rules_of(last_step(model))
     if stated and (len(rules) > 1 or any(one.rate.needs_costs for one in stated)):
         raise ValueError(

@@ -16,6 +16,7 @@ from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_number
 from tailboost.core.exceptions import NotCertifiedError, UselessRuleWarning
 from tailboost.core.html import text_table
+from tailboost.core.spelling import did_you_mean
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import (
     OVERALL,
@@ -301,14 +302,21 @@ def _refuse_absent(
 ) -> None:
     """Raise if a limited subgroup has no rows; the rows of a precision depend on the rule."""
     absent = []
+    near = []
     for limit in limits:
         if limit.rate.is_ratio:
             continue
-        for bound in RateFamily.of(limit, fresh).bounds(1.0 - confidence):
+        bounds = RateFamily.of(limit, fresh).bounds(1.0 - confidence)
+        there = [str(bound.subgroup) for bound in bounds if bound.n]
+        for bound in bounds:
             if not bound.n and bound.certified is False:
                 absent.append(Shortfall(bound.title, None, 0, float(bound.target or 0.0), None))
+                near.append(did_you_mean(str(bound.subgroup), there).rstrip())
     if absent:
-        words = "; ".join(map(str, absent))
+        words = "; ".join(
+            f"{each} ({meant})" if meant else str(each)
+            for each, meant in zip(absent, near, strict=True)
+        )
         raise NotCertifiedError(
             f"a target without rows cannot be certified: {words}", absent, earlier
         )

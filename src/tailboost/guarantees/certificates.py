@@ -48,7 +48,7 @@ from tailboost.guarantees.recheck import (
     rows_unnamed,
 )
 from tailboost.guarantees.stated import stated_by
-from tailboost.rates import GAP, RATIO, Expression, Limit, as_expression, parse
+from tailboost.rates import GAP, RATIO, Expression, Limit, as_expression, checked_limits, parse
 from tailboost.rates.bounds import band_cvar, band_shift, cvar_of_mean, shift_of_mean, tail_band
 from tailboost.rates.strata import CELL, CLASS, GROUP, names_in
 from tailboost.rows.fingerprints import EqualRows, Fingerprint, UsedRows
@@ -540,6 +540,7 @@ def certify(
     sample_weight: Column = None,
     subgroups: Any = None,
     rates: Stated = None,
+    limits: Stated = None,
     costs: Any = None,
     cost_range: tuple[float, float] | None = None,
     equal_rows: EqualRows = "copies",
@@ -593,6 +594,8 @@ def certify(
         Rates to bound instead of errors, from `tailboost.rates` or as text. A rate is bounded on both sides
         in each subgroup, a limit on its side; ``()`` bounds errors. By default the limits of the model's
         fit, or its largest errors (``max_error``); of a calibrated rule the certified ones.
+    limits : list of Limit or str, optional
+        Limits on rates, each bounded on its side, besides the ``rates``.
     costs : array-like of shape (n, K), optional
         Cost of each answer to each row, for ``rates.cost()`` without a matrix.
     cost_range : (float, float), optional
@@ -656,7 +659,7 @@ def certify(
     False
     """
     request = CertificateRequest.of(confidence, alphas, shifts)
-    expressions, max_error = requested_rates(model, rates, max_error, request)
+    expressions, max_error = requested_rates(model, rates, limits, max_error, request)
     given = Given(
         X,
         y,
@@ -775,7 +778,11 @@ def read_rates(given: Any) -> list[Expression]:
 
 
 def requested_rates(
-    model: Model, rates: Stated, max_error: Stated, request: CertificateRequest
+    model: Model,
+    rates: Stated,
+    limits: Stated,
+    max_error: Stated,
+    request: CertificateRequest,
 ) -> tuple[list[Expression], Stated]:
     """Return the rates of a certificate, none for one of errors, and the largest errors.
 
@@ -785,13 +792,13 @@ def requested_rates(
         If both rates and options of errors are given.
     """
     of_errors = max_error is not None or bool(request.tails or request.radii)
-    if rates is None and not of_errors:
+    if rates is None and limits is None and not of_errors:
         own = stated_by(model)
         return read_rates(own.limits), own.max_error
-    expressions = read_rates(rates or ())
+    expressions = [*read_rates(rates or ()), *read_rates(checked_limits(limits or ()))]
     if expressions and of_errors:
         raise ValueError(
-            "rates and max_error, alphas or shifts: request them in separate calls"
+            "rates or limits and max_error, alphas or shifts: request them in separate calls"
         )
     return expressions, max_error
 

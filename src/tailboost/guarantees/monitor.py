@@ -31,6 +31,7 @@ from tailboost.core.checks import (
 )
 from tailboost.core.drawing import display
 from tailboost.core.rate_words import limit_words
+from tailboost.core.spelling import how_many
 from tailboost.guarantees.batches import (
     GivenRows,
     RowWords,
@@ -53,6 +54,7 @@ from tailboost.guarantees.recheck import (
 )
 from tailboost.guarantees.stated import stated_by
 from tailboost.rates import Limit, Strata, checked_limits
+from tailboost.rates.strata import CELL, CLASS, EVERYTHING, GROUP, names_in
 from tailboost.rows.fingerprints import CHANCE, EqualRows, digest
 from tailboost.rows.group_names import by_column
 from tailboost.rows.judged import (
@@ -238,7 +240,8 @@ class Monitor:
             checked = checked_limits(limits)
             if not groups:
                 _refuse_groups(checked)
-            rates = [_bounds_of_limit(limit, classes, groups) for limit in checked]
+            columns = _columns_of(groups, checked)
+            rates = [_bounds_of_limit(limit, classes, columns) for limit in checked]
             return cls.of(
                 Certificate(tuple(chain.from_iterable(rates)), confidence, 0, ()), model
             )
@@ -456,11 +459,11 @@ class Monitor:
         """The result, in a sentence."""
         labelled = sum(batch.labelled for batch in self.batches)
         names = len({batch.name for batch in self.batches})
-        rows = f"{labelled:,} rows of {names} {'batch' if names == 1 else 'batches'}"
+        rows = f"{how_many(labelled, 'row')} of {how_many(names, 'batch', 'batches')}"
         n = len(self.alarms)
-        m = len(self.certificate.tested)
-        bounds = f"{m} bound{'s' * (m != 1)}"
-        return f"{'Alarm' if n else 'No alarm'}: {rows} contradict {n or 'none'} of {bounds}."
+        bounds = how_many(len(self.certificate.tested), "bound")
+        contradict = "contradicts" if labelled == 1 else "contradict"
+        return f"{'Alarm' if n else 'No alarm'}: {rows} {contradict} {n or 'none'} of {bounds}."
 
     def _repr_html_(self) -> str:
         return bounds_html(self.verdict, self.cells(), self.notes())
@@ -650,11 +653,20 @@ def _refuse_groups(limits: Sequence[Limit]) -> None:
             )
 
 
+def _columns_of(groups: Sequence[Any], limits: Sequence[Limit]) -> dict[Any, list[Any]]:
+    """Return the groups of each column; a single column has the name by which the limits call it."""
+    columns = by_column(groups)
+    every = {EVERYTHING, CLASS, GROUP, CELL}
+    named = {name for limit in limits for name in names_in(limit.rate.by)} - every
+    if list(columns) == [None] and len(named) == 1:
+        return {named.pop(): columns[None]}
+    return columns
+
+
 def _bounds_of_limit(
-    limit: Limit, classes: list[Any], groups: list[Any]
+    limit: Limit, classes: list[Any], columns: dict[Any, list[Any]]
 ) -> list[CertifiedBound]:
     """Return the bound of a limit for each limited subgroup, or for the compared subgroups."""
-    columns = by_column(groups)
     crossed = (
         np.indices((len(classes), *map(len, columns.values()))).reshape(1 + len(columns), -1).T
     )

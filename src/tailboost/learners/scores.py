@@ -269,16 +269,20 @@ def score_columns(X: Table, columns: Sequence[Any], owner: str) -> NDArray[Any]:
         return np.asarray(table)
     array = np.asarray(X)
     if array.ndim != 2:
+        if len(columns) == 1:
+            cure = f"pd.DataFrame({{{columns[0]!r}: scores}})"
+        else:
+            cure = "table[[column]] instead of table[column]"
         raise ValueError(
             f"{owner}: the table must be a data frame or an array of shape (n, d), got "
-            f"{type(X).__name__} of shape {array.shape}; give table[[column]] instead of "
-            "table[column]"
+            f"{type(X).__name__} of shape {array.shape}; give {cure}"
         )
     if any(
         not isinstance(c, (int, np.integer)) or not 0 <= c < array.shape[1] for c in columns
     ):
         raise ValueError(
-            f"{owner}: the table is an array, so columns are numbers below {array.shape[1]}"
+            f"{owner}: the table is an array, so columns are numbers below {array.shape[1]}; "
+            "name one of them, or give a data frame"
         )
     return np.asarray(array[:, list(columns)])
 

@@ -790,7 +790,7 @@ _TOKEN = re.compile(
         (?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?:\s*%|(?![\w.%])))
       | (?P<text>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")
       | (?P<word>human\s+review\b|[^\W\d][\w.\-]*)
-      | (?P<sign><=|>=|[()\[\]{},:=])
+      | (?P<sign><=|>=|[≤≥()\[\]{},:=])
     )""",
     re.VERBOSE,
 )
@@ -812,6 +812,21 @@ _REFUSED = {
     "macro_f1": f"for a mean of F scores, {_PRODUCT}; limit f_score of each class",
     "accuracy": "limit the error: 'error <= 10%' is an accuracy of at least 90 %",
     "auc": "it is no rate of a rule; limit error, or miss and false_alarm of a label",
+}
+_SAME_SELECTION = "limit gap(selected(LABEL, by=COLUMN)), or ratio(selected(LABEL, by=COLUMN))"
+# What states the rates of other libraries, by their names there.
+_WRITTEN = {
+    "demographic_parity": _SAME_SELECTION,
+    "statistical_parity": _SAME_SELECTION,
+    "disparate_impact": "limit ratio(selected(LABEL, by=COLUMN))",
+    "equalized_odds": "limit gap(miss(LABEL, by=COLUMN)) and gap(false_alarm(LABEL, by=COLUMN))",
+    "equal_opportunity": "limit gap(recall(LABEL, by=COLUMN))",
+    "balanced_accuracy": "limit error(by=class)",
+    "f1": "write f_score(LABEL)",
+    "f1_score": "write f_score(LABEL)",
+    "ppv": "write precision(LABEL)",
+    "percent": "write the sign, as in 60%",
+    "and": "state two limits",
 }
 # Names of rates by the words that people use.
 _ALSO_CALLED = {"human review": "deferred", "deferral": "deferred"}
@@ -912,6 +927,10 @@ class _Parser:
                 token = _ALSO_CALLED.get(" ".join(token.split()), token)
             if names_a_rate and token.lower() in _REFUSED:
                 raise self.error(f"this is not available: {_REFUSED[token.lower()]}", start)
+            if names_a_rate or self._is_closed:
+                written = _WRITTEN.get(re.sub("_(difference|ratio)$", "", token.lower()))
+                if written is not None:
+                    raise self.error(written, start)
             if after == "(":
                 if token not in functions():
                     near = did_you_mean(token, functions())
@@ -924,7 +943,12 @@ class _Parser:
                 return token
             if token not in ("None", "True", "False"):
                 return ascii(token)
-        return token
+        return {"≤": "<=", "≥": ">="}.get(token, token)
+
+    @property
+    def _is_closed(self) -> bool:
+        """Whether no bracket is open, so that a word can be no label."""
+        return all(self.code.count(a) == self.code.count(b) for a, b in ("()", "[]", "{}"))
 
     def _unreadable(self, at: int) -> ValueError:
         sign = self.text[at]
@@ -982,7 +1006,9 @@ class _Parser:
         if not isinstance(node, ast.Compare):
             return self.call(node, 0)
         if len(node.comparators) > 1:
-            raise self.error("expected the end after the bound", self.at(node.comparators[1]))
+            raise self.error(
+                "a limit has one bound: state two limits", self.at(node.comparators[1])
+            )
         one = self.call(node.left, 0)
         bound = self.value(node.comparators[0], 0)
         if one.worst:

@@ -113,14 +113,13 @@ named objective of groups, no groups
     objective={objective!r} needs groups
 
 selection, rate of groups, no groups
-    {rate!r} needs groups
+    {rate!r} needs groups: give groups=, with an entry for each row
 
 by_group, no groups
     by_group needs groups
 
 certificate, rate of groups, no groups
-    groups is needed: {rate!r} needs groups (certify(rates=()) bounds errors by class
-    instead)
+    groups is needed: {rate!r} needs groups; give groups=, with an entry for each row
 
 blind rule, groups
     groups are not used by the rule of this classifier: leave them out

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.array_types import Floats, Mask
+from tailboost.core.spelling import how_many
 from tailboost.rates import GAP, ROUNDING, Limit, Rate, Strata
 from tailboost.rates import Terms as RateTerms
 from tailboost.rates.bounds import clopper_pearson_interval
@@ -411,8 +412,8 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
             shown = 1.0 - undetected
         if sizes[i] > 0 and undetected > room > 0:
             return (
-                f"{limit}: {units[i]} has {sizes[i]:,.0f} rows; even an estimate of {best} there shows only "
-                f"{sign} {shown:.2g} (95 %)"
+                f"{limit}: {units[i]} has {how_many(round(sizes[i]), 'row')}; even an estimate of "
+                f"{best} there shows only {sign} {shown:.2g} (95 %)"
             )
     return None
 
@@ -438,7 +439,7 @@ def _comparison_below_noise(limit: Limit, sizes: Floats, units: list[str]) -> st
     noise = SPREAD * np.sqrt(variance * (1 / sizes[smallest]).sum())
     if noise <= allowed:
         return None
-    names = " and ".join(f"{units[i]} has {sizes[i]:,.0f} rows" for i in smallest)
+    names = " and ".join(f"{units[i]} has {how_many(round(sizes[i]), 'row')}" for i in smallest)
     return (
         f"{limit}: {names}, between which the {limit.form} is not known to better than "
         f"± {noise:.2g} (95 %, if the rates are {p:g}); on fresh rows it may well be broken"

@@ -21,6 +21,7 @@ from tailboost.core.exceptions import (
     SmallSubgroupsWarning,
     UselessRuleWarning,
 )
+from tailboost.core.spelling import as_typed, how_many
 from tailboost.core.warn import warn_user
 from tailboost.rates import (
     GAP,
@@ -82,7 +83,6 @@ SAME_RATE = 1e-3
 DEAR_CONFIDENCE = 0.25
 # A warning names rates over fewer rows.
 FEW_ROWS = 10
-DRAWS = "randomized=True (in the shell --set randomized=true of fit; tune has no such option)"
 UNLABELED = (
     "rates that need labels are estimated on the labelled rows, other rates on all rows; the selection "
     "counted the rows without labels by their probabilities"
@@ -595,9 +595,10 @@ class SelectedRule(Selected):
                 )
                 continue
             mixture = ""
+            draws = _draws()
             if not self.problem.randomized and selection.mixture_violations[number] <= ROUNDING:
                 mixture = (
-                    f"; with {DRAWS} a mixture of rules satisfies it, with {self.objective} of "
+                    f"; with {draws} a mixture of rules satisfies it, with {self.objective} of "
                     f"{selection.bound:.4g} (this rule: {selection.value:.4g})"
                 )
             warn_user(
@@ -637,9 +638,10 @@ class SelectedRule(Selected):
             this = "the rule without draws "
             without = " and without confidence="
             value = self.untightened.selection.value
+        draws = _draws()
         warn_user(
             f"price of determinism: within the limits{without} {this}has {self.objective}: "
-            f"{value:.4g} on {self.words}; with {DRAWS} a rule with random draws has "
+            f"{value:.4g} on {self.words}; with {draws} a rule with random draws has "
             f"{drawn:.4g} there. The difference is larger than its noise (95 %, one-sided)",
             DeterminismWarning,
         )
@@ -656,10 +658,11 @@ class SelectedRule(Selected):
             return
         share = (value - before) / (guess - before)
         if share > DEAR_CONFIDENCE:
+            draws = _draws()
             warn_user(
                 f"confidence={confidence:g} costs {share:.0%} of the improvement over a random guess "
                 f"({guess:.4g}): {self.objective} is {value:.4g} on {self.words}, without it {before:.4g}. "
-                f"Lower confidence=, widen the limits, bring more rows, or try {DRAWS}"
+                f"Lower confidence=, widen the limits, bring more rows, or try {draws}"
             )
 
     def _warn_of_deferral(self) -> None:
@@ -705,7 +708,7 @@ class SelectedRule(Selected):
                     of = ""
                 else:
                     of = f" of {unit_name(terms.names[i])}"
-                few.append(f"{rate}{of} ({sizes[i]:,.0f} rows)")
+                few.append(f"{rate}{of} ({how_many(round(sizes[i]), 'row')})")
         if few:
             warn_user(
                 f"few rows of selection data ({self.words}): fewer than {FEW_ROWS} for "
@@ -791,6 +794,11 @@ class SelectedTail(Selected):
 
     def warn(self, with_draws: WithDraws, *, forewarned: bool) -> None:
         """Give no warning: a CVaR has no limits."""
+
+
+def _draws() -> str:
+    """Return how the reader asks for a rule with random draws."""
+    return as_typed("randomized=True", "--set randomized=true of fit (tune has no such option)")
 
 
 def with_member(rule: Selected, member: Any) -> Selected:

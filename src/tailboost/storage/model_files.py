@@ -78,8 +78,10 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
         if content.lstrip()[:1] == b"{":
             raise Unreadable("is not a model file but JSON; load_rule reads a rule file")
         if not content.startswith(b"PK"):
-            first = as_typed("", ": MODEL is the first argument, DATA the second")
-            raise Unreadable(f"is not a model file, or is damaged{first}")
+            cure = as_typed(
+                "save_model writes a model file", "MODEL is the first argument, DATA the second"
+            )
+            raise Unreadable(f"is not a model file, or is damaged: {cure}")
         if content.count(_ENTRY) > _MOST_ENTRIES:
             raise Unreadable(f"is not a model file: it has more than {_MOST_ENTRIES} members")
         with zipfile.ZipFile(io.BytesIO(content)) as archive:

@@ -359,7 +359,8 @@ def _calibrate_model(
         )
     if is_rule_file(model) != is_rule_file(out):
         raise shared.BadInput(
-            "--model: a rule file (.json) gives a rule file, and a model file a model file"
+            "--model: a rule file (.json) gives a rule file, and a model file a model file; "
+            "MODEL is the first argument, DATA the second"
         )
     stored = score_rules.read_model(model)
     if isinstance(stored, score_rules.StoredRule):

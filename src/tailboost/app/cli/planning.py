@@ -51,7 +51,9 @@ def rows(
     """
     limits = read_limits(limit)
     if not limits:
-        raise shared.BadInput("--limit is needed")
+        raise shared.BadInput(
+            "--limit is needed, with the expected --rate: --limit 'miss(ill) <= 10%' --rate 7%"
+        )
     stated = {
         name: [_read(name, text) for text in texts or ()]
         for name, texts in (("--rate", rate), ("--share", share))
