@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["bound_words", "estimate_words", "limit_words", "stated_words"]
+__all__ = ["bound_words", "estimate_words", "limit_words", "stated_words", "value_words"]
 
 # Numbers of rows from which on the standard error of a rate is below .01 and .001, whatever the rate.
 ROWS_OF_DIGITS = (2_500, 250_000)
@@ -26,6 +26,13 @@ def stated_words(value: float, *, in_percent: bool = False) -> str:
     if in_percent:
         return f"{100.0 * value:.10g} %"
     return f"{value:g}"
+
+
+def value_words(value: float, *, in_percent: bool = False, digits: int = 4) -> str:
+    """Return a value with so many significant digits."""
+    if in_percent:
+        return f"{100.0 * value:.{digits}g} %"
+    return f"{value:.{digits}g}"
 
 
 def limit_words(sense: str, value: float, *, in_percent: bool = False) -> str:

@@ -15,7 +15,6 @@ import numpy as np
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_number
 from tailboost.core.exceptions import NotCertifiedError, UselessRuleWarning
-from tailboost.core.html import text_table
 from tailboost.core.spelling import did_you_mean
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import (
@@ -514,15 +513,23 @@ def refused(
     shortfalls = []
     if result.tested:
         families = [RateFamily.of(limit, result.answered) for limit in limits]
+        bounds = limit_bounds(families, level / n_kinds)
         lines = result.answered.judge.rates_
         selected = {(line.rate, line.subgroup): line.value for line in lines}
         shortfalls = missed(families, level / n_kinds, next_level / n_kinds, selected)
     words = f" The reason: {result.why}."
     if shortfalls:
-        words = f"\n\n{text_table(Shortfall.heads, [each.cells for each in shortfalls], left=[0])}\n"
-        words += "".join(
-            f"\n{each.name}: {each.needs}." for each in shortfalls[:MOST_EXPLAINED]
-        )
+        would_do = {
+            each.name: each.more_rows
+            for each in shortfalls
+            if each.is_kept and each.is_practical
+        }
+        bounds = [replace(bound, sufficient_rows=would_do.get(bound.title)) for bound in bounds]
+        table = Certificate(tuple(bounds), confidence, len(result.answered), ()).table()
+        words = f"\n\n{table}\n"
+        # The table has the rows that would do if the estimate is true.
+        unclear = [each for each in shortfalls if each.name not in would_do]
+        words += "".join(f"\n{each.name}: {each.needs}." for each in unclear[:MOST_EXPLAINED])
         words += f"\nTested: {result.rule}."
     words += "".join(f"\nDoes not apply: {other}." for other in lacking)
     further = "No attempt may follow."

@@ -399,10 +399,13 @@ class Certificate:
         -------
         str
         """
+        return "\n".join([self.title, "", self.table(), "", *self.lines(rest)])
+
+    def table(self) -> str:
+        """Return the table of bounds as text."""
         heads, rows = self.cells()
         left = [j for j, head in enumerate(heads) if j == 0 or head in WORDS]
-        table = text_table(heads, rows, left=left)
-        return "\n".join([self.title, "", table, "", *self.lines(rest)])
+        return text_table(heads, rows, left=left)
 
     def __str__(self) -> str:
         return self.text()

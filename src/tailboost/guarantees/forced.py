@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from tailboost.core.rate_words import value_words
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows
 from tailboost.guarantees.procedure import Certified, Refused, answering
 from tailboost.guarantees.rate_bounds import CertifiedBound
@@ -37,8 +38,11 @@ class Room:
     in_percent: bool = False
 
     def __str__(self) -> str:
-        used = _shown(self.estimate, self.in_percent)
-        return f"{self.limit} at most {used} of {_shown(self.target, self.in_percent)}"
+        used, stated = (
+            value_words(value, in_percent=self.in_percent, digits=3)
+            for value in (self.estimate, self.target)
+        )
+        return f"{self.limit} at most {used} of {stated}"
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ class Forced:
     def __str__(self) -> str:
         words = f"{self.name} forces the rule, with {self.n:,} rows"
         if self.error is not None and self.without is not None and self.without < self.error:
-            freed = _shown(self.without, self.in_percent)
+            freed = value_words(self.without, in_percent=self.in_percent, digits=3)
             words += f"; without its limit the error on these rows would be about {freed}"
         if self.others:
             words += f". Room is left: {'; '.join(map(str, self.others))}"
@@ -91,13 +95,6 @@ class Forced:
         """Return what `to_dict` wrote; raises TypeError for other documents."""
         others = tuple(Room(**room) for room in document["others"])
         return cls(**{**document, "others": others})
-
-
-def _shown(value: float, in_percent: bool) -> str:
-    """Return a rate in the unit of the limits."""
-    if in_percent:
-        return f"{100 * value:.3g} %"
-    return f"{value:.3g}"
 
 
 def room_of(bound: CertifiedBound) -> float:

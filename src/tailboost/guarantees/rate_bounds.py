@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import permutations
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.special import ndtri
@@ -14,7 +14,7 @@ from scipy.special import ndtri
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import check_number
 from tailboost.core.limit_lines import LimitLine
-from tailboost.core.rate_words import bound_words, estimate_words, limit_words
+from tailboost.core.rate_words import bound_words, estimate_words, limit_words, stated_words
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule
 from tailboost.guarantees.recheck import CERTIFIED_WORDS, Claim
 from tailboost.rates import ABOVE, BELOW, GAP, RATIO, Expression, Limit, Rate, Sample, parse
@@ -775,6 +775,8 @@ class Shortfall:
     missing : {"calibration rows", "selection rows", "nothing that rows can give"}
         "calibration rows" if the true value may meet the target. Otherwise "selection rows" if the rule meets
         the target on the selection data, so that another selection may give another rule.
+    in_percent : bool
+        Whether the limit was stated in percent.
     """
 
     name: str
@@ -785,21 +787,16 @@ class Shortfall:
     possible: float = 0.0
     sense: str = "≤"
     missing: Missing = "calibration rows"
-
-    heads: ClassVar[tuple[str, ...]] = ("not certified", "rows", "estimate", "limit")
-
-    @property
-    def cells(self) -> list[str]:
-        """The cells of a table of shortfalls, for the columns ``heads``."""
-        estimate = "–"
-        if self.estimate is not None:
-            estimate = f"{self.estimate:.4f}"
-        return [self.name, f"{self.n:,}", estimate, f"{self.sense} {self.target:g}"]
+    in_percent: bool = False
 
     def __str__(self) -> str:
+        stated = stated_words(self.target, in_percent=self.in_percent)
         if self.estimate is None:
-            return f"{self.name} (target {self.target:g}) {self.needs}"
-        about = f"{self.estimate:.4f} on {self.n:,} rows (target {self.sense} {self.target:g})"
+            return f"{self.name} (target {stated}) {self.needs}"
+        estimate = estimate_words(
+            self.estimate, self.n, beside=self.target, in_percent=self.in_percent
+        )
+        about = f"{estimate} on {self.n:,} rows (target {self.sense} {stated})"
         return f"{self.name}: {about}. {self.needs}"
 
     @property
@@ -808,7 +805,14 @@ class Shortfall:
         if self.estimate is None:
             return "has no rows"
         least, low = ("at least", "low") if self.sense == "≤" else ("at most", "high")
-        true = f"The true value is {least} {self.possible:.4f} (95 %)"
+        possible = bound_words(
+            self.possible,
+            self.n,
+            above=self.sense == "≥",
+            beside=self.target,
+            in_percent=self.in_percent,
+        )
+        true = f"The true value is {least} {possible} (95 %)"
         if self.missing == "selection rows":
             return (
                 f"{true}, but it met the target on the selection data. More selection rows may "
@@ -825,9 +829,19 @@ class Shortfall:
         if self.more_rows is not None:
             rows = f"about {self.more_rows:,} fresh rows of this subgroup"
             then = f"{rows} certify it with a probability of {POWER:g}"
-        if self.keeps(self.estimate):
+        if self.is_kept:
             return f"If this is the true value, {then}"
-        return f"The true value may be as {low} as {self.possible:.4f} (95 %); then {then}"
+        return f"The true value may be as {low} as {possible} (95 %); then {then}"
+
+    @property
+    def is_practical(self) -> bool:
+        """Whether a number of rows that people can bring would do."""
+        return self.more_rows is not None and self.more_rows < MOST_ROWS
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the estimate meets the target with room for a certificate."""
+        return self.estimate is not None and self.keeps(self.estimate)
 
     def keeps(self, value: float) -> bool:
         """Return whether a value meets the target with room for a certificate."""
@@ -869,7 +883,15 @@ class Shortfall:
             name = bound.title
         target = float(bound.target or 0.0)
         estimate = bound.estimate
-        short = cls(name, estimate, bound.n, target, None, sense=bound.sense)
+        short = cls(
+            name,
+            estimate,
+            bound.n,
+            target,
+            None,
+            sense=bound.sense,
+            in_percent=bound.in_percent,
+        )
         if estimate is None:
             return short
         compares = place == len(family.samples)

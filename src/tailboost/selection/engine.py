@@ -16,6 +16,7 @@ from tailboost.boosting.pool import Judged
 from tailboost.boosting.pool import Pool as JudgedPool
 from tailboost.core.array_types import Floats, Stated, Table
 from tailboost.core.long_work import steps
+from tailboost.core.rate_words import value_words
 from tailboost.rates import InfeasibleLimitsError, Objective, Strata, error
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rules import refuse
@@ -274,7 +275,7 @@ class Engine(ABC):
             limit.value(limit.rate.terms(program.strata).values(counts)) for limit in named
         ]
         each = "; ".join(
-            f"{limit} (reached: {value:.4g})"
+            f"{limit} (reached: {value_words(value, in_percent=limit.in_percent)})"
             for limit, value in zip(named, reached, strict=True)
         )
         return (

@@ -21,6 +21,7 @@ from tailboost.core.exceptions import (
     SmallSubgroupsWarning,
     UselessRuleWarning,
 )
+from tailboost.core.rate_words import stated_words, value_words
 from tailboost.core.spelling import as_typed, how_many
 from tailboost.core.warn import warn_user
 from tailboost.rates import (
@@ -818,7 +819,7 @@ def _violated(limit: Limit, strata: Strata, values: Floats) -> str:
     """Return the value of a violated limit, with each violating subgroup."""
     names = limit.rate.terms(strata).names
     if limit.compares or len(names) == 1:
-        return f"{limit.value(values):.4g}"
+        return value_words(limit.value(values), in_percent=limit.in_percent)
     bounds = limit.bounds(names)
     rows = zip(names, values.tolist(), bounds.tolist(), strict=True)
     if limit.from_above:
@@ -826,7 +827,8 @@ def _violated(limit: Limit, strata: Strata, values: Floats) -> str:
     else:
         sign = -1.0
     above = [
-        f"{v:.4g} for {unit_name(n)} (limit {b:g})"
+        f"{value_words(v, in_percent=limit.in_percent)} for {unit_name(n)} (limit "
+        f"{stated_words(b, in_percent=limit.in_percent)})"
         for n, v, b in rows
         if sign * (v - b) > SOLVED
     ]
@@ -948,6 +950,7 @@ def _reached(program: Program, limit: Limit, counts: Floats) -> str:
     if np.isnan(room).all():
         return "undefined: no row counts"
     if limit.compares or len(values) < 2:
-        return f"{limit.value(values):.4g}"
+        return value_words(limit.value(values), in_percent=limit.in_percent)
     tightest = int(np.nanargmin(room if limit.from_above else -room))
-    return f"{values[tightest]:.4g} for {unit_name(terms.names[tightest])}"
+    reached = value_words(values[tightest], in_percent=limit.in_percent)
+    return f"{reached} for {unit_name(terms.names[tightest])}"
