@@ -20,6 +20,7 @@ import numpy as np
 from fairlearn.postprocessing import ThresholdOptimizer
 from imblearn.ensemble import BalancedRandomForestClassifier, EasyEnsembleClassifier
 from mapie.classification import SplitConformalClassifier
+from mapie.risk_control import BinaryClassificationController
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score, make_scorer, recall_score
@@ -81,6 +82,24 @@ def split(seed: int) -> dict[str, Any]:
     start = time.process_time()
     ours = tb.tune(model, X_val, y_val, limits=[rates.miss(1) <= 1 - FLOOR])
     keep("tune, miss(1)", start, ours.predict(X_new))
+
+    for method, n in (("bonferroni_holm", 100), ("fixed_sequence", 100), ("fixed_sequence", 1_000)):
+        start = time.process_time()
+        controller = BinaryClassificationController(
+            model.predict_proba,
+            "recall",
+            target_level=FLOOR,
+            confidence_level=0.95,
+            list_predict_params=np.linspace(0.0, 1.0, n, endpoint=False),
+            fwer_method=method,
+        )
+        controller.calibrate(X_val, y_val)
+        keep(f"BinaryClassificationController, {method}, {n}", start, controller.predict(X_new))
+    start = time.process_time()
+    certified = tb.calibrate(
+        model, X_val, y_val, limits=[rates.recall(1) >= FLOOR], objective="error", equal_rows="natural"
+    )
+    keep("calibrate, recall(1)", start, certified.predict(X_new))
 
     equal_odds = [rates.gap(rates.miss(1, by="sex")) <= GAP, rates.gap(rates.false_alarm(1, by="sex")) <= GAP]
     parity = [rates.gap(rates.selected(1, by="sex")) <= GAP]
