@@ -14,6 +14,7 @@ __all__ = ["EXPERIMENTS", "Experiment", "Settings", "get_experiment"]
 
 # A module of this package defines EXPERIMENTS; this line registers the module.
 _MODULES = (
+    "quick",
     "trials",
     "tables",
     "worst_class_tables",

@@ -16,7 +16,9 @@ from tailboost.core.long_work import ending_at_interrupts
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Experiment of `tailboost list`.")],
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Experiment of `tailboost list`.")
+    ] = None,
     data: Annotated[Path | None, options.option("DIR", "Folder of data sets that are not bundled.")] = None,
     repeats: Annotated[
         int | None, typer.Option(min=1, help="Number of random splits; default: that of the experiment.")
@@ -40,12 +42,21 @@ def reproduce(
     max_time: Annotated[
         float | None, options.option("SECONDS", "Time to stop after; the same call continues.", min=1)
     ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="One number of each paper, in a minute: the experiment `quick`.")
+    ] = False,
     jobs: options.Jobs = 1,
 ) -> None:
     """Run a published experiment of a checkout. After an interrupt the same call continues.
 
     With --check the run has the repeats and the scale of the record, which stays as it is.
     """
+    if quick:
+        if name is not None:
+            raise BadInput(f"--quick runs an experiment of its own; leave out {name!r}")
+        name = "quick"
+    if name is None:
+        raise BadInput("NAME is missing: an experiment of `tailboost list`, or --quick")
     with bad_input():
         experiment = experiments.get_experiment(name)
     if experiment.needs_data and data is None:

@@ -71,7 +71,7 @@ def test_results_are_readings_pictures_and_summaries_of_experiments():
     # A second picture, and a table of paired runs, belong to other records.
     names = {file.stem for file in tracked} - {"README", "errata", "mnist-imbalanced-radar", "field-oracle"}
     missing = {"tissuemnist", "cifar100", "emnist", "tiny-imagenet", "celeba"}  # their data were not at hand
-    missing |= {"variance-stumps-fine", "variance-cart-fine"}  # not run: 11 λ each
+    missing |= {"variance-cart-fine"}  # not run: 11 λ
     assert names == set(EXPERIMENTS) - missing
     for name in names:
         assert json.loads((RESULTS / f"{name}.json").read_text())["experiment"] == name
