@@ -210,10 +210,16 @@ def _print_rule(classifier: Model, score: str, label: str) -> None:
             shared.warn(
                 "an answer has several ranges of the score; a wider limit, or --by-group, may avoid this"
             )
+    if judged(classifier).stated_limits:
+        # As `print(rule.summary_)`, whose last line says how Python shows the rest.
+        *lines, _ = str(classifier.summary_).splitlines()
+        shared.tell("\n".join(lines))
+    else:
+        print_rates(classifier.rates_)
+    shared.say("")
+    if isinstance(rule, ThresholdRule):
         shared.say(f"A higher {score} speaks for {label!r}.")
     shared.tell(str(rule))
-    shared.say("")
-    print_rates(classifier.rates_)
 
 
 def other_rows(
