@@ -422,14 +422,11 @@ class ModelOutputs:
         if rows.row_hashes is None:
             number = np.arange(len(rows.y))
         else:
-            keys = np.column_stack(
-                [hash_rows(np.hstack(logs)), rows.row_hashes.astype(np.uint64)]
-            )
-            number = np.unique(keys, axis=0, return_inverse=True)[1]
+            number = numbers_of_pairs(hash_rows(np.hstack(logs)), rows.row_hashes)
         return cls(
             models,
             tuple(logs),
-            replace(rows, row_hashes=(number.ravel() % N_TINY_HASHES).astype(np.uint16)),
+            replace(rows, row_hashes=(number % N_TINY_HASHES).astype(np.uint16)),
         )
 
     def with_unlabeled(self, X: Table, rows: Rows) -> ModelOutputs:
@@ -457,6 +454,16 @@ class ModelOutputs:
     def table(self) -> LogProbabilities:
         """The log-probabilities by model."""
         return LogProbabilities.of(self.logs, self.rows.groups, self.models.average)
+
+
+def numbers_of_pairs(first: NDArray[Any], second: NDArray[Any]) -> Ints:
+    """Return the place of each pair of entries among the different pairs in their order, shape (n,)."""
+    order = np.lexsort((second, first))
+    one = first[order]
+    other = second[order]
+    number = np.zeros(len(order), dtype=np.intp)
+    number[order[1:]] = np.cumsum((one[1:] != one[:-1]) | (other[1:] != other[:-1]))
+    return number
 
 
 def averaging(judged: ModelOutputs) -> ModelOutputs:

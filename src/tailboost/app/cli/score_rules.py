@@ -205,11 +205,12 @@ def check_options(kind: str, missing: float | None, **parameters: Any) -> None:
 def _print_rule(classifier: Model, score: str, label: str) -> None:
     """Print a selected rule and its rates."""
     rule = classifier.rule_
-    if isinstance(rule, ThresholdRule):
-        if any(len({action for _, action in band}) < len(band) for band in rule.bands):
-            shared.warn(
-                "an answer has several ranges of the score; a wider limit, or --by-group, may avoid this"
-            )
+    if isinstance(rule, ThresholdRule) and any(
+        len({action for _, action in band}) < len(band) for band in rule.bands
+    ):
+        shared.warn(
+            "an answer has several ranges of the score; a wider limit, or --by-group, may avoid this"
+        )
     if judged(classifier).stated_limits:
         # As `print(rule.summary_)`, whose last line says how Python shows the rest.
         *lines, _ = str(classifier.summary_).splitlines()
