@@ -44,7 +44,18 @@ def test_the_small_group_forces_the_rule_and_costs_what_a_calibration_without_it
     other = tb.calibrate(free, X, y, groups=groups, limits=["miss(1, by=group) <= {many: .4}"])
     assert forced.without == pytest.approx(np.mean(other.predict(X) != y), abs=0.01)
     assert forced.error == pytest.approx(certificate.price[0].certified)
-    assert "few forces the rule" in str(certificate)
+    assert forced.without == forced.error
+    assert "few has the least room, with 47 rows; without its limit" in str(certificate)
+
+
+def test_a_limit_forces_the_rule_if_the_error_is_lower_without_it():
+    rule, (X, y, groups) = calibrated(["miss(1, by=group) <= .25"])
+    free = copy.deepcopy(rule)
+    certificate = tb.calibrate(rule, X, y, groups=groups).certificate_
+    other = tb.calibrate(free, X, y, groups=groups, limits=["miss(1, by=group) <= {many: .25}"])
+    assert np.mean(other.predict(X) != y) < certificate.price[0].certified - 0.01
+    assert "few forces the rule, with" in str(certificate)
+    assert f"about {certificate.forced_by.without:.3g}" in str(certificate)
 
 
 def test_room_of_other_limits_is_named():

@@ -49,6 +49,8 @@ class Room:
 class Forced:
     """The limit with the least room, in standard errors of its rate.
 
+    It forces the rule if the error is lower without it.
+
     Attributes
     ----------
     limit : str
@@ -78,10 +80,17 @@ class Forced:
     in_percent: bool = False
 
     def __str__(self) -> str:
-        words = f"{self.name} forces the rule, with {self.n:,} rows"
-        if self.error is not None and self.without is not None and self.without < self.error:
-            freed = value_words(self.without, in_percent=self.in_percent, digits=3)
-            words += f"; without its limit the error on these rows would be about {freed}"
+        words = f"{self.name} has the least room, with {self.n:,} rows"
+        if self.error is not None and self.without is not None:
+            error, freed = (
+                value_words(value, in_percent=self.in_percent, digits=3)
+                for value in (self.error, self.without)
+            )
+            without = "without its limit the error on these rows would be"
+            if self.without < self.error and freed != error:
+                words = f"{self.name} forces the rule, with {self.n:,} rows; {without} about {freed}"
+            else:
+                words += f"; {without} no lower"
         if self.others:
             words += f". Room is left: {'; '.join(map(str, self.others))}"
         return f"{words}."
