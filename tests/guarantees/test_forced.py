@@ -96,6 +96,24 @@ def test_a_refusal_names_the_target_that_needs_the_most_rows():
     assert tb.exceptions.NotCertifiedError("no").forced_by is None
 
 
+def test_a_refusal_shows_all_limits_in_the_unit_in_which_they_were_stated():
+    rule, (X, y, groups) = calibrated(["miss(1, by=group) <= 12%", "selected(1) <= 90%"], n=900)
+    with pytest.raises(tb.exceptions.NotCertifiedError) as caught:
+        tb.calibrate(rule, X, y, groups=groups)
+    heads, *lines = str(caught.value).split("\n\n")[1].splitlines()
+    assert heads.split() == ["limit", "rows", "estimate", "bound", "result", "reason"]
+    assert lines[0] == "miss rate of 1 by group ≤ 12 %"
+    (kept,) = [line for line in lines if line.startswith("selection rate of 1 ≤ 90 %")]
+    assert kept.endswith(" certified")
+    missed = [short.name.removeprefix("miss rate of 1 by group: ") for short in caught.value.shortfalls]
+    assert missed
+    for line in lines:
+        if line.split()[0] in missed:
+            assert "not certified" in line
+            assert line.count("%") == 2
+    assert all("12 %" in str(short) for short in caught.value.shortfalls)
+
+
 def test_a_limit_loses_one_subgroup():
     (limit,) = checked_limits(["miss(1, by=group) <= {a: .2, b: .3}"])
     (other,) = checked_limits(["miss(1, by=group) <= {b: .3}"])
