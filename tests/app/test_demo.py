@@ -29,13 +29,14 @@ def rows(n=2000):
     rng = np.random.default_rng(0)
     y = np.where(rng.random(n) < 0.25, "late", "paid")
     X = pd.DataFrame(rng.normal(size=(n, 3)) + 0.8 * (y == "late")[:, None], columns=list("abc"))
-    return X, y
+    return X, y, pd.Series(np.where(rng.random(n) < 0.4, "old", "young"), name="band")
 
 
 @pytest.fixture(scope="module")
 def use():
-    limits = [rates.miss("late") <= 0.4, rates.miss("paid") <= 0.6]
-    return UseCase.of(GaussianNB(), *rows(), limits, "late", "late payers", 0)
+    limits = [rates.miss("late", by="band") <= 0.4, rates.miss("paid") <= 0.6]
+    X, y, band = rows()
+    return UseCase.of(GaussianNB(), X, y, limits, "late", "late payers", 0, band)
 
 
 def demo(use, credit=None, wine=None):
@@ -44,7 +45,7 @@ def demo(use, credit=None, wine=None):
 
 
 def test_the_numbers_of_the_use_are_those_of_the_test_rows(use):
-    case, X_test, y_test = use
+    case, X_test, y_test, band = use
     assert case.not_certified == ""
     assert sum(case.rows[part] for part in ("training", "selection", "certificate", "test")) == 2000
     late = y_test == "late"
@@ -56,6 +57,9 @@ def test_the_numbers_of_the_use_are_those_of_the_test_rows(use):
             assert figures[name] == pytest.approx(
                 {"mean": errors[counted].mean(), "low": float(low), "high": float(high)}
             )
+        of_group = case.missed_before if figures is case.before else case.missed_after
+        for name in ("old", "young"):
+            assert of_group[name]["mean"] == pytest.approx(errors[late & (band == name).to_numpy()].mean())
     difference = case.differences["missed"]
     assert difference["mean"] == pytest.approx(case.after["missed"]["mean"] - case.before["missed"]["mean"])
     assert difference["low"] < difference["mean"] < difference["high"] < 0
@@ -63,9 +67,9 @@ def test_the_numbers_of_the_use_are_those_of_the_test_rows(use):
 
 @pytest.mark.slow
 def test_limits_out_of_reach_are_reported_as_not_certified():
-    X, y = rows(600)
+    X, y, band = rows(600)
     limits = [rates.miss("late") <= 0.3, rates.miss("paid") <= 0.3]
-    case, *_ = UseCase.of(GaussianNB(), X, y, limits, "late", "late payers", 0)
+    case, *_ = UseCase.of(GaussianNB(), X, y, limits, "late", "late payers", 0, band)
     assert "certifie" in case.not_certified
     page = demo((case,))
     assert "certified rule" not in page.headline
@@ -123,12 +127,11 @@ def test_one_class_replaces_the_worst_class():
 def test_bars_end_at_the_rates(use):
     case = use[0]
     drawn = case.display
-    assert drawn.before.tolist() == [
-        [case.before[k][e] for e in ("mean", "low", "high")] for k in case.before
-    ]
-    assert drawn.after[0][0] == case.after["missed"]["mean"]
-    assert drawn.bound[0] == 0.4
-    assert np.isnan(drawn.bound[1])
+    shown = [*case.missed_before.values(), case.before["error"]]
+    assert drawn.before.tolist() == [[figure[e] for e in ("mean", "low", "high")] for figure in shown]
+    assert drawn.after[0][0] == case.missed_after["old"]["mean"]
+    assert drawn.bound[:2].tolist() == [0.4, 0.4]
+    assert np.isnan(drawn.bound[2])
     assert drawn.labels == ("plain model", "certified rule")
 
 

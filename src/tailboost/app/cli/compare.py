@@ -128,14 +128,18 @@ def _use(credit: Any, card: Path, seed: int) -> UseCase:
     """Fit a plain model on the clients, select and certify a rule within limits, and write its model card."""
     data = credit.data.drop(columns="SEX").drop_duplicates()
     y = credit.target_names[credit.target.loc[data.index]]
-    limits = [rates.miss("defaulted") <= 0.5, rates.miss("paid") <= 0.2]
+    groups = credit.groups["age_band"].loc[data.index]
+    limits = [rates.miss("defaulted", by="age_band") <= 0.5, rates.miss("paid") <= 0.2]
     model = HistGradientBoostingClassifier(random_state=seed)
-    use, X_test, y_test = UseCase.of(model, data, y, limits, "defaulted", "defaulters", seed)
+    use, X_test, y_test, groups_test = UseCase.of(
+        model, data, y, limits, "defaulted", "defaulters", seed, groups
+    )
     purpose = "Shows limits, selection and certificate on bundled data; not for decisions."
     described = ModelCard.of(
         use.rule,
         X_test,
         y_test,
+        groups=groups_test,
         purpose=purpose,
         rows_are="the test clients",
         versions=versions(),

@@ -24,6 +24,7 @@ from tailboost.core.exceptions import NotCertifiedError
 from tailboost.core.limit_lines import LimitLine
 from tailboost.rates import Limit
 from tailboost.rates.bounds import clopper_pearson_interval
+from tailboost.rows.judged import judged
 
 PARTS = (0.4, 0.6, 0.8)  # ends of the fractions of rows for training, selection and certificate
 TAILS = ("adalpboost", "today")  # methods of the curve of the CVaR
@@ -40,8 +41,9 @@ class UseCase:
 
     Misses are counted among the rows of the class ``label``, ``cases`` in words. ``rows`` has the numbers of
     rows: training, selection, certificate, test, and test rows of the class. ``before`` and ``after`` have
-    "missed" and "error" on the test rows, with 95 % Clopper–Pearson intervals. ``differences`` are after
-    minus before, with paired 95 % intervals. ``not_certified`` is empty if the limits are certified.
+    "missed" and "error" on the test rows, with 95 % Clopper–Pearson intervals; ``missed_before`` and
+    ``missed_after`` the misses of each group. ``differences`` are after minus before, with paired 95 %
+    intervals. ``not_certified`` is empty if the limits are certified.
     """
 
     model: Model
@@ -54,6 +56,8 @@ class UseCase:
     after: Mapping[str, Figure]
     differences: Mapping[str, Figure]
     not_certified: str
+    missed_before: Mapping[str, Figure]
+    missed_after: Mapping[str, Figure]
 
     @classmethod
     def of(
@@ -65,18 +69,25 @@ class UseCase:
         label: str,
         cases: str,
         seed: int,
-    ) -> tuple[Self, Any, Any]:
+        groups: Any,
+    ) -> tuple[Self, Any, Any, Any]:
         """Fit a model, select a rule within the limits, certify it, and measure both; each on other rows.
 
-        The features and labels of the test rows are returned too.
+        ``groups`` is a named column. Features, labels and groups of the test rows are returned too.
         """
         order = np.random.default_rng(seed).permutation(len(y))
         parts = np.split(order, [int(part * len(y)) for part in PARTS])
         train, select, fresh, test = parts
         model.fit(X.iloc[train], y[train])
-        selected = tune([("boosted trees", model)], X.iloc[select], y[select], limits=limits)
+        selected = tune(
+            [("boosted trees", model)],
+            X.iloc[select],
+            y[select],
+            groups=groups.iloc[select],
+            limits=limits,
+        )
         try:
-            rule = calibrate(selected, X.iloc[fresh], y[fresh])
+            rule = calibrate(selected, X.iloc[fresh], y[fresh], groups=groups.iloc[fresh])
             reason = ""
         except NotCertifiedError as failure:
             rule = selected
@@ -86,6 +97,15 @@ class UseCase:
         before, after = (
             {name: _rate(w[rows]) for name, rows in counted.items()} for w in wrong
         )
+        of_test = groups.iloc[test]
+        members = {
+            str(name): counted["missed"] & (of_test == name).to_numpy()
+            for name in judged(rule).groups
+        }
+        by_group = (
+            {name: _rate(w[rows]) for name, rows in members.items() if rows.any()}
+            for w in wrong
+        )
         differences = {
             name: _paired(*(w[rows] for w in wrong)) for name, rows in counted.items()
         }
@@ -93,18 +113,39 @@ class UseCase:
             zip(("training", "selection", "certificate", "test"), map(len, parts), strict=True)
         )
         rows = sizes | {label: int(counted["missed"].sum())}
-        use = cls(model, rule, limits, label, cases, rows, before, after, differences, reason)
-        return use, X.iloc[test], y[test]
+        use = cls(
+            model,
+            rule,
+            limits,
+            label,
+            cases,
+            rows,
+            before,
+            after,
+            differences,
+            reason,
+            *by_group,
+        )
+        return use, X.iloc[test], y[test], of_test
 
     @property
     def display(self) -> GroupsDisplay:
         """The rates before and after the limits, not yet drawn."""
         rates = [
-            [[of[name][end] for end in ("mean", "low", "high")] for name in of]
-            for of in (self.before, self.after)
+            [
+                [figure[end] for end in ("mean", "low", "high")]
+                for figure in (*of.values(), overall["error"])
+            ]
+            for of, overall in (
+                (self.missed_before, self.before),
+                (self.missed_after, self.after),
+            )
         ]
-        names = [f"missed {self.cases}", "wrong answers, all clients"]
-        bounds = [float(self.limits[0].bound), math.nan]
+        names = [
+            *(f"missed {self.cases}: {name}" for name in self.missed_before),
+            "wrong answers, all clients",
+        ]
+        bounds = [float(self.limits[0].bound)] * len(self.missed_before) + [math.nan]
         if self.not_certified:
             after = "selected rule"
         else:
@@ -113,7 +154,7 @@ class UseCase:
             names,
             *rates,
             bound=bounds,
-            rate="share of the clients",
+            rate="share",
             labels=("plain model", after),
         )
 
