@@ -318,7 +318,8 @@ class FreshRows:
         groups = names - {None, "class"}
         if len(groups) > 1 and self.answered.strata.known == ():
             return False
-        return all(name in self.listed or ("group", name) in self.listed for name in groups)
+        # "group": the lists of all columns are complete, also that of a single one without a name.
+        return "group" in self.listed or all(("group", name) in self.listed for name in groups)
 
     @property
     def notes(self) -> list[str]:

@@ -224,6 +224,15 @@ class CertifiedBound:
         return limit_words(self.sense, self.target, in_percent=self.in_percent)
 
     @property
+    def is_within(self) -> bool:
+        """Whether the estimate keeps the target, if there are both."""
+        if self.estimate is None or self.target is None:
+            return True
+        if self.sense == "≥":
+            return self.estimate >= self.target
+        return self.estimate <= self.target
+
+    @property
     def is_limit(self) -> bool:
         """Whether the bound is the limit itself, and nothing tighter is certified."""
         return self.target is not None and self.target in (self.lower, self.upper)

@@ -500,6 +500,13 @@ class ProbabilityEngine(Engine):
         )
 
     @property
+    def score(self) -> Any:
+        """The one score by whose thresholds rules may answer; None if they also estimate the group."""
+        if self.probabilities.estimates_groups:
+            return None
+        return self.outputs.models.score
+
+    @property
     def answer_names(self) -> tuple[list[Any], list[Any] | None]:
         """The labels, and the groups that rules tell apart; None if rules are group-blind."""
         groups = None

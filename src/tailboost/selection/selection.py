@@ -227,7 +227,7 @@ class Selection:
             weights = np.ones(1)
         candidates = [family.candidate(each) for each in drawn]
         rule: Selected = self.engine.named(self.problem, candidates, weights)
-        if len(drawn) == 1 and self.engine.outputs.models.score is not None:
+        if len(drawn) == 1 and self.engine.score is not None:
             member = rule.ensemble.base_models[0]
             decided = self.thresholds(family).rule_at(drawn[0], member, fresh)
             rule = with_member(rule, ScoreRule.answering(member, decided, decided))

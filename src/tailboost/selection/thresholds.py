@@ -74,7 +74,7 @@ class Thresholds:
 
         Fresh rows are those whose answers must not change by the choice of a decimal.
         """
-        score = self.engine.outputs.models.score
+        score = self.engine.score
         assert score is not None
         names = self.engine.answer_names
         if not self._divides_values:
@@ -93,7 +93,7 @@ class Thresholds:
         Otherwise there are other models, or one threshold on odds in which the groups differ.
         """
         same_odds = self.family.by_group or not self.engine.probabilities.group_aware
-        return self.engine.outputs.models.score is not None and same_odds
+        return self.engine.score is not None and same_odds
 
     def _scales(self, fresh: Sequence[OpenedRows]) -> list[Scale]:
         """Return the values and scores of selection rows and fresh rows, for each threshold.
