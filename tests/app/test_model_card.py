@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -215,6 +216,18 @@ def test_a_calibrated_rule_has_its_certificate_attempts_and_monitor(tmp_path):
     )
     assert missing.exit_code == 2
     assert "there is no file 'no.json'" in missing.output
+
+
+def test_the_head_has_date_attempt_versions_and_digest():
+    rng = np.random.default_rng(0)
+    p = rng.random(4000)
+    y = (rng.random(4000) < p).astype(int)
+    X = p[:, None]
+    rule = tb.calibrate(tb.Scores(0, 1), X[:2000], y[:2000], limits="miss(1) <= 40%")
+    head = tb.ModelCard.of(rule, X[2000:], y[2000:]).to_markdown().split("\n\n")[1]
+    assert f"{datetime.now(UTC):%Y-%m-%d} · certified at attempt 1 · python " in head
+    assert f"tailboost {tb.__version__}" in head
+    assert " · rule " in head
 
 
 def test_an_alarm_is_in_the_headline(mix):

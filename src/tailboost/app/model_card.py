@@ -15,6 +15,7 @@ from tailboost.app.report.html import page
 from tailboost.core.array_types import Column, Groups, Model, Stated, Table
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.limit_lines import LimitLine, filled_columns
+from tailboost.core.versions import versions as installed_versions
 from tailboost.guarantees.certificates import Certificate, certify
 from tailboost.guarantees.monitor import Monitor
 from tailboost.guarantees.recheck import CERTIFIED_WORDS, Recheck, formatted, percent
@@ -147,7 +148,8 @@ class ModelCard:
         title, purpose, rows_are : str
             Heading, intended use of the model, and a name for the rows in sentences ("the rows of test.csv").
         notes, versions : mapping, optional
-            Training record of a model file (`tailboost.storage.read_notes`), and versions of the libraries.
+            Training record of a model file (`tailboost.storage.read_notes`), and versions of the libraries;
+            by default those that are installed.
         digests : mapping of str to str, optional
             SHA-256 of the files of model and rows, by the words for them.
         monitor : Monitor, optional
@@ -224,7 +226,9 @@ class ModelCard:
         if monitor is not None and monitor.alarms:
             summary = f"{summary} {monitor.verdict}"
         drawn = tuple(_limits_of(stated))
-        origin = _origin(judged(final), versions or {}, digests or {})
+        if versions is None:
+            versions = installed_versions()
+        origin = _origin(judged(final), versions, digests or {})
         return cls(title, summary, origin, [*filled, _regulation(filled)], drawn, monitor)
 
     def to_markdown(self) -> str:
@@ -304,12 +308,16 @@ def _stated(certificate: Certificate | None, rows_are: str) -> Section:
 
 
 def _origin(classifier: Any, versions: Mapping[str, str], digests: Mapping[str, str]) -> str:
-    """Return the date of the card, the versions, and the digests of model, rule and rows."""
+    """Return the date of the card, the attempt, the versions, and the digests of model, rule and rows."""
     rule = classifier.rule_digest
+    attempts = 0
+    if classifier.certificate is not None and classifier.has_records:
+        attempts = len(classifier.records.ledger.attempts)
     known = {**digests, **({} if rule is None else {"rule": rule})}
     return " · ".join(
         [
             f"{datetime.now(UTC):%Y-%m-%d}",
+            *[f"certified at attempt {attempts}"] * bool(attempts),
             *[", ".join(f"{name} {version}" for name, version in versions.items())]
             * bool(versions),
             *(f"{name} {digest[:16]}" for name, digest in known.items()),
