@@ -315,6 +315,14 @@ class Summary(PrintedSummary):
         )
 
     @property
+    def may_be_weak(self) -> bool:
+        """Whether answers without the features are not known to be worse, by the interval or the estimate."""
+        best = self.constants_value
+        if self.upper is None and self.kept and best is not None:
+            return self.achieved >= best - VALUE_TOLERANCE
+        return not self.beats_random_guess
+
+    @property
     def _fairness(self) -> str:
         """What answers without the features must do to be compared with the rule; empty for nothing."""
         keep = [f"keep {' and '.join(self.conditions)}"] * bool(self.conditions)
@@ -435,7 +443,7 @@ class Summary(PrintedSummary):
         """What follows the limits, their verdict and table."""
         lines = list(map(str, self.groups))
         if self.certificate is None:
-            weak = [] if self.beats_random_guess else [self.comparison]
+            weak = [self.comparison] * self.may_be_weak
             price = [f"Overall error {self.error_words}."] * bool(self.error_words)
             lines = [*price, self.chances, *weak, *lines]
         return [line[:1].upper() + line[1:] for line in lines]
