@@ -5,8 +5,8 @@
 A population is a finite table. Fresh rows are drawn from it with replacement, so that draws are independent
 and the true rates are those of the table, without error. Each draw is one call of `calibrate` at 95 % with
 one batch: it selects, chooses the kind of the rule, and certifies. A certificate is false if the rule breaks
-a stated limit on the table. At most 5 % of the calls may give a false one. Limits lie where a good part of the
-calls is certified. Refusals are counted as calls. ``p`` is the binomial probability of so many false
+a stated limit on the table. At most 5 % of the calls may give a false one; refusals count as calls. Limits
+lie where a good part of the calls is certified. ``p`` is the binomial probability of so many false
 certificates if 5 % were true.
 """
 
