@@ -80,7 +80,7 @@ def adaboost_on_twonorm(seed: int) -> float:
     """Return the test error in percent of AdaBoost with stumps on Breiman's twonorm."""
     data = variance.TASKS["twonorm"].load(Path())
     split = variance.halves(data, seed)
-    outcome, _ = variance._boosted(split, AdaBoostClassifier, tol=0.0, estimator=StumpClassifier())
+    outcome, _ = variance.boosted(split, AdaBoostClassifier, tol=0.0, estimator=StumpClassifier())
     return 100.0 * float(outcome["test"])
 
 

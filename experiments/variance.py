@@ -202,9 +202,10 @@ def best_validated(outcomes: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return min(outcomes, key=lambda outcome: outcome["validation"])
 
 
-def _boosted(
+def boosted(
     split: Split, make: Callable[..., Any], tol: float = TOLERANCE, **params: Any
 ) -> tuple[dict[str, Any], Any]:
+    """Return the errors of a booster with its best rounds on the validation rows, and the booster."""
     classifier = make(n_estimators=MOST_ROUNDS, n_iter_no_change=PATIENCE, tol=tol, random_state=0, **params)
     train, chosen_on = split.train, split.validate
     assert chosen_on is not None  # `halves` gives some
@@ -250,14 +251,14 @@ def with_stumps(
 ) -> dict[str, dict[str, Any]]:
     """Return the results of the methods of Table 1 on one split; stumps use one thread."""
     stumps: dict[str, Any] = {"estimator": StumpClassifier(), "tol": tol}
-    ada, adaboost = _boosted(split, AdaBoostClassifier, **stumps)
+    ada, adaboost = boosted(split, AdaBoostClassifier, **stumps)
     return {
         "AdaBoost": ada,
         "EBBoost": best_validated(
-            [_boosted(split, EBBoostClassifier, tol=tol, variance_weight=lam)[0] for lam in lambdas]
+            [boosted(split, EBBoostClassifier, tol=tol, variance_weight=lam)[0] for lam in lambdas]
         ),
         "VadaBoost": best_validated(
-            [_boosted(split, VadaBoostClassifier, **stumps, variance_weight=lam)[0] for lam in lambdas]
+            [boosted(split, VadaBoostClassifier, **stumps, variance_weight=lam)[0] for lam in lambdas]
         ),
         **_soft_margins(split, adaboost, STUMP_PRICES),
     }
@@ -275,9 +276,9 @@ def with_trees(
         return HistTreeClassifier(max_depth=depth, max_bins=TREE_BINS, n_jobs=n_jobs)
 
     def vadaboost(depth: int, lam: float) -> dict[str, Any]:
-        return _boosted(split, VadaBoostClassifier, tol, estimator=tree(depth), variance_weight=lam)[0]
+        return boosted(split, VadaBoostClassifier, tol, estimator=tree(depth), variance_weight=lam)[0]
 
-    runs = [_boosted(split, AdaBoostClassifier, tol, estimator=tree(depth)) for depth in DEPTHS]
+    runs = [boosted(split, AdaBoostClassifier, tol, estimator=tree(depth)) for depth in DEPTHS]
     ada, adaboost = min(runs, key=lambda run: run[0]["validation"])
     middle = sorted(lambdas)[len(lambdas) // 2]
     by_depth = [vadaboost(depth, middle) for depth in DEPTHS]
@@ -626,8 +627,8 @@ def _by_lambda(drawn: Callable[[int], Data], repeat: int) -> dict[str, Any]:
     """Return validation and test errors of AdaBoost, and of VadaBoost for every λ, with stumps."""
     split = halves(drawn(repeat), repeat)
     stumps: dict[str, Any] = {"estimator": StumpClassifier()}
-    ada = _boosted(split, AdaBoostClassifier, **stumps)[0]
-    vada = [_boosted(split, VadaBoostClassifier, **stumps, variance_weight=lam)[0] for lam in GRID]
+    ada = boosted(split, AdaBoostClassifier, **stumps)[0]
+    vada = [boosted(split, VadaBoostClassifier, **stumps, variance_weight=lam)[0] for lam in GRID]
     kept = ("validation", "test", "rounds")
     return {"AdaBoost": {k: ada[k] for k in kept}, "VadaBoost": [{k: v[k] for k in kept} for v in vada]}
 

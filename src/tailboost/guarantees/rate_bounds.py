@@ -229,8 +229,8 @@ class CertifiedBound:
         if self.estimate is None or self.target is None:
             return True
         if self.sense == "≥":
-            return self.estimate >= self.target
-        return self.estimate <= self.target
+            return not self.estimate < self.target
+        return not self.estimate > self.target
 
     @property
     def is_limit(self) -> bool:

@@ -895,6 +895,7 @@ class _Parser:
         ] = []  # start of each token in the code and in the text
         at = 0
         quoted = False
+        self.depth = 0  # brackets that are open
         while at < len(text):
             token = _TOKEN.match(text, at)
             if token is None or token.lastgroup is None:
@@ -905,6 +906,8 @@ class _Parser:
             if quoted and python[0] in "'\"":  # Python would join both
                 raise self.error("expected a comma or a bracket before this", start)
             quoted = python[0] in "'\""
+            if token.lastgroup == "sign":
+                self.depth += (python in "([{") - (python in ")]}")
             self.places.append((len(self.code), start))
             self.code += f"{python} "
 
@@ -927,7 +930,7 @@ class _Parser:
                 token = _ALSO_CALLED.get(" ".join(token.split()), token)
             if names_a_rate and token.lower() in _REFUSED:
                 raise self.error(f"this is not available: {_REFUSED[token.lower()]}", start)
-            if names_a_rate or self._is_closed:
+            if names_a_rate or not self.depth:  # in brackets it may be a label
                 written = _WRITTEN.get(re.sub("_(difference|ratio)$", "", token.lower()))
                 if written is not None:
                     raise self.error(written, start)
@@ -944,11 +947,6 @@ class _Parser:
             if token not in ("None", "True", "False"):
                 return ascii(token)
         return {"≤": "<=", "≥": ">="}.get(token, token)
-
-    @property
-    def _is_closed(self) -> bool:
-        """Whether no bracket is open, so that a word can be no label."""
-        return all(self.code.count(a) == self.code.count(b) for a, b in ("()", "[]", "{}"))
 
     def _unreadable(self, at: int) -> ValueError:
         sign = self.text[at]

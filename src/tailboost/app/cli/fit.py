@@ -282,9 +282,7 @@ def _print_summary(
         return
     view = judged(classifier)
     if test is None and view.takes_limits and view.stated_limits:
-        # As `print(rule.summary_)`, whose last line says how Python shows the rest.
-        *lines, _ = str(classifier.summary_).splitlines()
-        shared.say("\n".join(lines))
+        shared.say(stated.summary_text(classifier))
         shared.say(f"The rest: tailboost inspect {model} --details")
         return
     if test is None:

@@ -246,6 +246,12 @@ def measured_rates(
     return RateTable.measured(named, answered, f"the {len(rows.y):,} rows of {rows.path.name}")
 
 
+def summary_text(classifier: Any) -> str:
+    """Return `print(rule.summary_)` without its last line, which says how Python shows the rest."""
+    *lines, _ = str(classifier.summary_).splitlines()
+    return "\n".join(lines)
+
+
 def print_rates(table: RateTable) -> None:
     """Print a table of rates by subgroup, and a sentence about the limits."""
     headings, cells = table.cells()

@@ -34,6 +34,7 @@ from tailboost.app.cli.rates import (
     read_limits,
     read_objective,
     spelt,
+    summary_text,
 )
 from tailboost.app.registry import METHODS
 from tailboost.classifiers.calibrating import OneBatch
@@ -212,9 +213,7 @@ def _print_rule(classifier: Model, score: str, label: str) -> None:
             "an answer has several ranges of the score; a wider limit, or --by-group, may avoid this"
         )
     if judged(classifier).stated_limits:
-        # As `print(rule.summary_)`, whose last line says how Python shows the rest.
-        *lines, _ = str(classifier.summary_).splitlines()
-        shared.tell("\n".join(lines))
+        shared.tell(summary_text(classifier))
     else:
         print_rates(classifier.rates_)
     shared.say("")
