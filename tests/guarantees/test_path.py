@@ -5,6 +5,7 @@ from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import beta, binom
 
@@ -87,3 +88,38 @@ def test_a_rate_without_rows_has_no_power():
     limit = rates.precision(1) >= 0.9
     line = SimpleNamespace(value=np.nan, low=np.nan, high=np.nan, rows=0)
     assert predicted_power(line, 0.9, limit, 2.0) == 0.0
+
+
+@pytest.mark.parametrize("texts", [
+    ["miss(1, by=g) <= .3", "miss(1, by=g) <= .45"],
+    ["miss(1, by=g) <= .45", "miss(1, by=g) <= .3"],
+    ["gap(miss(1, by=g)) <= .1", "gap(miss(1, by=g)) <= .25"],
+    ["ratio(selected(1, by=g)) >= .5", "ratio(selected(1, by=g)) >= .7"],
+])  # fmt: skip
+def test_of_two_limits_on_one_rate_the_stricter_makes_the_path(texts):
+    rng = np.random.default_rng(5)
+    g = rng.choice(["a", "b"], 3000)
+    p = rng.beta(1.2, 1.2, len(g))
+    y = (rng.random(len(g)) < p).astype(int)
+    stricter = next(text for text in texts if text[-2:] in (".3", ".1", ".7"))
+    scores = tb.Scores("p", 1)
+    paths = []
+    for limits in (texts, [stricter]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = tb.tune(
+                scores,
+                pd.DataFrame({"p": p}),
+                y,
+                groups={"g": g},
+                limits=limits,
+                objective="error",
+                by_group=True,
+            )
+        paths.append(TighterRules.of(model.selection_, [2000] * len(limits)).from_the_likeliest())
+    both, alone = paths
+    answers = [[step.selection.estimates for step in path] for path in (both, alone)]
+    assert len(both) == len(alone)
+    for ours, theirs in zip(*answers, strict=True):
+        value = {line.subgroup: line.value for line in theirs if line.limit}
+        assert all(line.value == value[line.subgroup] for line in ours if line.limit)

@@ -58,8 +58,7 @@ from tailboost.selection.score_rule import Scale
 from tailboost.selection.threshold_rule import ThresholdRule
 
 # Rules of format 1 had no kinds of scores; in format 2 each used row counted with each label;
-# certificates of
-# format 3 named no rule.
+# certificates of format 3 named no rule.
 FORMAT = 4
 # A table of all pairs of row and label has the label's name in column LABEL; ANY stands for a
 # row as a whole.
@@ -71,13 +70,10 @@ PAIRS_NOTE = (
     "in the notes "
     "count all of these."
 )
-# A limit on rows is replaced by a limit on pairs of row and label. A search finds the pair
-# limit with at most
-# MOST_SELECTIONS selections. The search ends if the rate of rows is within the fraction CLOSE
-# of its limit.
-# With two limits on 30,000 rows, twelve selections came no closer, because the rates of
-# candidates are some
-# 3 % apart.
+# A limit on rows is replaced by a limit on pairs of row and label. A search finds the pair limit
+# with at most MOST_SELECTIONS selections. The search ends if the rate of rows is within the
+# fraction CLOSE of its limit. With two limits on 30,000 rows, twelve selections came no closer,
+# because the rates of candidates are some 3 % apart.
 MOST_SELECTIONS = 6
 CLOSE = 0.03
 

@@ -28,11 +28,9 @@ from tailboost.guarantees.thresholds import power_of_counts
 from tailboost.rates import InfeasibleLimitsError, Limit
 from tailboost.selection.problem import SPREAD
 
-# Limits are tightened by these multiples of half their intervals on the selection data. In 277
-# paired cases
-# of benchmarks/power.py this path captured .043 ± .032 more than eleven equal steps from the
-# largest margin,
-# in 1.5 times the processor time. Looser rules at its end gained nothing in 74 cases.
+# Limits are tightened by these multiples of half their intervals on the selection data. In 277 paired
+# cases of benchmarks/power.py this path captured .043 ± .032 more than eleven equal steps from the
+# largest margin, in 1.5 times the processor time. Looser rules at its end gained nothing in 74 cases.
 FACTORS = (
     *np.arange(0.125, 2.0, 0.125),
     *np.arange(2.0, 3.0, 0.25),
@@ -45,17 +43,14 @@ FACTORS = (
 )
 # Level of the tests for predictions of their power; the sequence is valid for any start.
 LEVEL = 0.05
-# Least predicted power of the first rule, relative to the greatest: selection data favour
-# loose rules.
+# Least predicted power of the first rule, relative to the greatest: selection data favour loose rules.
 # A bound stays where it is if the predicted power of its rate falls by more than the rest.
 LEAST_POWER = 0.9
-# A bound stays for good after so many such steps in a row: selections are searches, single
-# steps are noisy.
+# A bound stays for good after so many such steps in a row: selections are searches, single steps are noisy.
 # In 30 cases of benchmarks/power.py it changes nothing beside 1; the rules of
 # docs/multi-label.md need it.
 FALLS = 2
-# Every fourth step, back from the largest, finds where the path starts. Below this predicted
-# power of the
+# Every fourth step, back from the largest, finds where the path starts. Below this predicted power of the
 # rule there, the other steps are not made. In 24 cases the answers were those of all steps.
 COARSE = FACTORS[::-4][::-1]
 WORTHWHILE = 0.02
@@ -273,22 +268,23 @@ class TighterRules:
     # -- predicted power -----------------------------------------------------------------------
 
     @cached_property
-    def bounds(self) -> dict[tuple[Any, ...], tuple[Part, float]]:
-        """The limited rates with their bounds, by rate, subgroup and sense."""
+    def bounds(self) -> dict[tuple[Any, ...], dict[Part, float]]:
+        """The limited rates with their bounds, by rate, subgroup and sense; two limits may be on one rate."""
         numbers = {str(limit): i for i, limit in enumerate(self.limits)}
-        bounds = {}
+        bounds: dict[tuple[Any, ...], dict[Part, float]] = {}
         for line in self.plain.estimates:
             if line.limit in numbers:
-                part = numbers[line.limit], line.subgroup
-                bounds[line.rate, line.subgroup, line.sense] = part, float(line.bound)
+                of_rate = bounds.setdefault((line.rate, line.subgroup, line.sense), {})
+                of_rate[numbers[line.limit], line.subgroup] = float(line.bound)
         return bounds
 
     def _limited(self, lines: Iterable[Any]) -> Iterator[tuple[Any, Part, float]]:
         """Yield the lines of limited rates, each with its part and the bound."""
         for line in lines:
-            found = self.bounds.get((line.rate, line.subgroup, line.sense))
-            if found:
-                yield line, *found
+            for part, bound in self.bounds.get(
+                (line.rate, line.subgroup, line.sense), {}
+            ).items():
+                yield line, part, bound
 
     @cached_property
     def widths(self) -> dict[Part, float]:

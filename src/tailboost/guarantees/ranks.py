@@ -47,20 +47,16 @@ from tailboost.selection.data import (
 # which the rates of the groups may differ on the selection data.
 RATES = 125
 ROOM = (0.0, 0.2, 0.4, 0.6, 0.8)
-# Fraction of the ranks with a threshold between different scores nearby; at the others there
-# is no
+# Fraction of the ranks with a threshold between different scores nearby; at the others there is no
 # certificate.
 REACHED = 0.995
-# Steps of balancing the subgroups of a rule with one threshold, and the part of the distance
-# of each. With
-# misses by group ≤ .25 and a model of the features, certified rules err .016 less on new rows
-# than without
-# (7 tables, 2 splits: less in 9, more in 4 of 14).
+# Steps of balancing the subgroups of a rule with one threshold, and the part of the distance of
+# each. With misses by group ≤ .25 and a model of the features, certified rules err .016 less on new
+# rows than without (7 tables, 2 splits: less in 9, more in 4 of 14).
 STEPS = 8
 DAMPING = 0.7
-# Standard deviations below which ranks are hopeless; those of two groups with 95 % need about
-# 1.6. In ten
-# cases of benchmarks/power.py the same rules take half the seconds.
+# Standard deviations below which ranks are hopeless; those of two groups with 95 % need about 1.6.
+# In ten cases of benchmarks/power.py the same rules take half the seconds.
 HOPELESS_ROOM = 1.2
 SEED = 20261123  # of the numbers of the selection data
 # Probability that continuous scores leave no threshold at the ranks of a group, because they

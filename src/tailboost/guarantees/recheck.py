@@ -101,10 +101,8 @@ class Claim:
     lower: float | None = None
     upper: float | None = None
     # Whether the claim is about the rows of all groups without a name in ``subgroups``, taken
-    # together: their
-    # rate, or their gap or ratio to each subgroup. A limit on every group holds for any
-    # mixture of
-    # groups.
+    # together: their rate, or their gap or ratio to each subgroup. A limit on every group holds for
+    # any mixture of groups.
     others: bool = False
 
     def __str__(self) -> str:
@@ -181,8 +179,7 @@ class Bets:
         Evidence, ...
     ] = ()  # one for each way to break the claim; none before the first batch
     # Of each subgroup: number of rows, weight of the denominator (for most rates the number of
-    # rows), and the
-    # sum of the numerator.
+    # rows), and the sum of the numerator.
     totals: tuple[tuple[int, float, float], ...] = ()
 
     def add(self, claim: Claim, samples: Sequence[Sample]) -> Bets:

@@ -25,9 +25,8 @@ RULE_PARAMETERS = (
     "randomized",
 )
 # Tested values are told apart by this many sums with random weights, to this fraction of their
-# size. Of 6,880
-# such sums of random log-probabilities none changed by rounding errors of float64, and 1 by
-# those of float32.
+# size. Of 6,880 such sums of random log-probabilities none changed by rounding errors of float64,
+# and 1 by those of float32.
 SUMS = 4
 SUM_STEP = 1e-4
 # Decimals of confusion counts: later ones are rounding errors.

@@ -43,9 +43,8 @@ from tailboost.rates.bounds import each_most_reached
 from tailboost.selection.data import BEYOND, ScoredRows, ThresholdFamily, cuts
 
 # Least predicted power of the first threshold, relative to the greatest. The farthest from the
-# least error is
-# the first: in 432 cases of benchmarks/power.py it captures .02 to .09 more than the nearest
-# one with .9.
+# least error is the first: in 432 cases of benchmarks/power.py it captures .02 to .09 more than the
+# nearest one with .9.
 LIKELY = 0.99
 # Predicted power below which a group with an untested answer gets no part of the level.
 # In 108 cases of benchmarks/power.py it captures .016 ± .021 more than 0, and .001 ± .030 more
