@@ -447,7 +447,7 @@ def test_recheck_refuses_rows_that_were_used(certificate):
 def path_within(model, allowed, n):
     """Return the tested rules of a classifier with largest errors of classes, for n fresh rows."""
     within = Reweighted(model).within([tb.rates.error(by="class") <= allowed])
-    path = TighterRules.of(within, [n]).from_the_likeliest()
+    path = TighterRules.of(within, [n], 0.05).from_the_likeliest()
     return [step.selection.classifier for step in path]
 
 

@@ -1,4 +1,4 @@
-"""The path of a fixed sequence: bounds that stay alone, and predictions beside simulated tests."""
+"""The path of a fixed sequence: tightened bounds and predicted powers beside simulated tests."""
 
 import warnings
 from itertools import pairwise
@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import beta, binom
+from scipy.stats import beta, binom, norm
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.path import FACTORS, TighterRules, predicted_power
+from tailboost.guarantees.path import TighterRules, largest_rate, predicted_power
 
 
 @pytest.fixture(scope="module")
@@ -31,45 +31,48 @@ def scored():
     return model, limits
 
 
-def values(rule):
-    return {line.subgroup: line.value for line in rule.estimates if line.limit}
-
-
 def bounds(rule):
     return {line.subgroup: line.bound for line in rule.estimates if line.limit}
 
 
-def test_a_bound_whose_certificate_gets_less_likely_stays_and_the_others_go_on(scored):
-    """A rule that selects nobody of a group satisfies every precision there, and has no certificate."""
-    model, limits = scored
-    path = TighterRules.of(model.selection_, [2000] * len(limits)).steps()
-    rules, powers = [step.selection for step in path], [step.powers for step in path]
-    assert bounds(rules[-1]) == {"large": 0.6, "small": 0.6}
-    for stricter, looser in pairwise(rules):
-        assert all(bounds(stricter)[g] >= bounds(looser)[g] - 1e-12 for g in ("large", "small"))
-    for rule, power in zip(rules, powers, strict=True):
-        assert not any(np.isnan(value) for value in values(rule).values())
-        assert all(values(rule)[g] >= bounds(rule)[g] - 1e-6 for g in ("large", "small"))
-        assert power[0, "large"] > 0.0
-    tightest = bounds(rules[0])
-    stayed = [rule for rule in rules if bounds(rule)["small"] == tightest["small"]]
-    assert len({round(bounds(rule)["large"], 9) for rule in stayed}) > 3
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        both = model.reweight(
-            limits=[rates.precision(1, by="g") >= {"large": tightest["large"], "small": 1.0}]
-        )
-    assert powers[0][0, "small"] > 0.0 or np.isnan(values(both.selection_)["small"])
-
-
-@pytest.mark.slow
-def test_the_order_ends_with_the_given_limits_and_depends_on_the_number_of_fresh_rows(scored):
+def test_the_path_ends_with_the_given_limits_and_few_rows_need_tighter_ones(scored):
     model, limits = scored
     few, many = (
-        TighterRules.of(model.selection_, [n] * len(limits)).from_the_likeliest() for n in (100, 100_000)
+        TighterRules.of(model.selection_, [n] * len(limits), 0.05).from_the_likeliest()
+        for n in (100, 100_000)
     )
     assert bounds(few[-1].selection) == bounds(many[-1].selection) == {"large": 0.6, "small": 0.6}
-    assert max(len(few), len(many)) <= len(FACTORS) + 1
+    for path in (few, many):
+        for stricter, looser in pairwise(path):
+            tighter, wider = bounds(stricter.selection), bounds(looser.selection)
+            assert all(tighter[g] >= wider[g] for g in ("large", "small"))
+        first = bounds(path[0].selection)
+        assert first["small"] >= first["large"]
+
+
+def test_the_first_rule_has_about_the_greatest_predicted_power(scored):
+    """A rule that selects nobody of a group satisfies every precision there, and has no certificate."""
+    model, limits = scored
+    path = TighterRules.of(model.selection_, [2000] * len(limits), 0.05).from_the_likeliest()
+    assert path[0].power >= 0.9 * max(step.power for step in path)
+    assert all(power > 0.0 for power in path[0].powers.values())
+
+
+@pytest.mark.parametrize("probit", [-1.0, 0.0, 1.5, 3.0])
+@pytest.mark.parametrize(("rows", "most", "ratio"), [(400, 0.2, 2.3), (120, 0.5, 4.0), (3000, 0.03, 1.0)])
+def test_at_a_tightened_bound_simulated_tests_pass_with_the_probability(rows, most, ratio, probit):
+    """The true rate is spread around the one of the selection rows by their noise."""
+    rng = np.random.default_rng(0)
+    n = int(ratio * rows)
+    found = largest_rate(rows, most, ratio, 0.05, probit)
+    rate = np.clip(rng.normal(found, np.sqrt(found * (1 - found) / rows), 40_000), 0.0, 1.0)
+    passed = binom.cdf(rng.binomial(n, rate), n, most) <= 0.05
+    assert passed.mean() == pytest.approx(norm.cdf(probit), abs=0.025)
+
+
+def test_where_no_count_passes_the_bound_is_0():
+    assert largest_rate(20, 0.1, 1.0, 0.05, 0.0) == 0.0  # of 20 rows not even 0 errors pass
+    assert largest_rate(20, 0.1, 10.0, 0.05, 0.0) > 0.0
 
 
 @pytest.mark.parametrize(("errors", "rows", "ratio"), [(40, 400, 2.3), (8, 60, 4.0), (300, 2000, 1.0)])
@@ -81,13 +84,13 @@ def test_a_predicted_power_is_that_of_simulated_tests(errors, rows, ratio):
     rng, n = np.random.default_rng(0), int(ratio * rows)
     rate = beta(errors + 0.5, rows - errors + 0.5).rvs(20_000, random_state=rng)
     passed = binom.cdf(rng.binomial(n, rate), n, bound) <= 0.05
-    assert predicted_power(line, bound, limit, ratio) == pytest.approx(passed.mean(), abs=0.05)
+    assert predicted_power(line, bound, limit, ratio, 0.05) == pytest.approx(passed.mean(), abs=0.05)
 
 
 def test_a_rate_without_rows_has_no_power():
     limit = rates.precision(1) >= 0.9
     line = SimpleNamespace(value=np.nan, low=np.nan, high=np.nan, rows=0)
-    assert predicted_power(line, 0.9, limit, 2.0) == 0.0
+    assert predicted_power(line, 0.9, limit, 2.0, 0.05) == 0.0
 
 
 @pytest.mark.parametrize("texts", [
@@ -116,7 +119,7 @@ def test_of_two_limits_on_one_rate_the_stricter_makes_the_path(texts):
                 objective="error",
                 by_group=True,
             )
-        paths.append(TighterRules.of(model.selection_, [2000] * len(limits)).from_the_likeliest())
+        paths.append(TighterRules.of(model.selection_, [2000] * len(limits), 0.05).from_the_likeliest())
     both, alone = paths
     answers = [[step.selection.estimates for step in path] for path in (both, alone)]
     assert len(both) == len(alone)

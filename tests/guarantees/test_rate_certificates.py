@@ -517,9 +517,9 @@ def test_targets_among_the_answered_within_a_share_passed_on(queue):
 def test_targets_among_the_answered_are_broken_at_most_as_often_as_it_says(queue, monkeypatch):
     """2,000 samples of calibration rows; the tested rules do not depend on them."""
     mix, rows = queue
-    path = TighterRules.of(mix.selection_, [1500] * len(mix.limits)).steps()
+    path = TighterRules.of(mix.selection_, [1500] * len(mix.limits), 0.05).from_the_likeliest()
     points = [judged(mix).answering(step.selection) for step in path]
-    monkeypatch.setattr(TighterRules, "steps", lambda *_: path)
+    monkeypatch.setattr(TighterRules, "from_the_likeliest", lambda *_: path)
     monkeypatch.setattr(calibration, "PROCEDURES", (Path,))
     monkeypatch.setattr(Selection, "of_each_kind", lambda self: [self])
     X, y, groups = rows(200_000, 99)
