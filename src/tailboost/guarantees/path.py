@@ -15,13 +15,14 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from tailboost.core.array_types import Floats
 from tailboost.core.long_work import steps
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.procedure import Certified, Refused, answering
@@ -32,6 +33,9 @@ from tailboost.rates.bounds import each_most_reached
 
 # Probits of the predicted probability that each limit passes its test, along the path.
 STEPS = np.arange(3.5, -1.31, -0.3)
+# Every fourth step comes first: below this predicted power of the likeliest rule, the others are not made.
+COARSE = STEPS[::4]
+WORTHWHILE = 0.02
 # Least predicted power of the first rule, relative to the greatest: selection data favour loose rules.
 LEAST_POWER = 0.9
 SPREAD = 1.96  # standard deviations in half an interval
@@ -127,11 +131,14 @@ class TighterRules:
         Fresh rows by selection rows, of each limit.
     level : float
         Of each test.
+    made : dict
+        The selections by probit; None where limits contradict each other.
     """
 
     plain: Any
     ratios: Sequence[float]
     level: float
+    made: dict[float, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, selection: Any, n_fresh: Sequence[int], level: float) -> TighterRules:
@@ -150,18 +157,28 @@ class TighterRules:
 
         The tightest limits need not give the likeliest certificate: a precision close to 1 rests on few rows.
         """
+        path = self.steps(COARSE)
+        first = likeliest(path)
+        if path[first].power >= WORTHWHILE:
+            path = self.steps(STEPS)
+            first = likeliest(path)
+        return path[first:]
+
+    def steps(self, probits: Floats) -> list[Step]:
+        """Return the rules for probits of all limits, then the one within the stated limits."""
         path = []
-        with steps("tightened rules", len(STEPS)) as done:
-            for probit in STEPS:
-                selection = self.within(float(probit))
+        with steps("tightened rules", len(probits)) as done:
+            for probit in probits.tolist():
+                selection = self.within(probit)
                 if selection is not None:
                     path.append(Step(selection, self.powers(selection)))
                 done()
-        path.append(Step(self.plain, self.powers(self.plain)))
-        return path[likeliest(path) :]
+        return [*path, Step(self.plain, self.powers(self.plain))]
 
     def within(self, probit: float) -> Any:
         """Return the selection in which each limit passes with a probability; None if there is none."""
+        if probit in self.made:
+            return self.made[probit]
         lines = self.plain.estimates
         tighter = []
         for limit, ratio in zip(self.limits, self.ratios, strict=True):
@@ -172,9 +189,10 @@ class TighterRules:
             }
             tighter.append(limit.tightened(widths) if widths else limit)
         try:
-            return self.plain.within(tighter)
+            self.made[probit] = self.plain.within(tighter)
         except InfeasibleLimitsError:
-            return None
+            self.made[probit] = None
+        return self.made[probit]
 
     def width(self, line: Any, limit: Limit, ratio: float, probit: float) -> float:
         """Return by how much a bound is tightened, for the probit of a pass with the noise of both tables."""
