@@ -30,6 +30,7 @@ from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds
 from tailboost.guarantees.thresholds import power_of_counts
 from tailboost.rates import InfeasibleLimitsError, Limit
 from tailboost.rates.bounds import each_most_reached
+from tailboost.selection.problem import SPREAD
 
 # Probits of the predicted probability that each limit passes its test, along the path.
 STEPS = np.arange(3.5, -1.31, -0.3)
@@ -38,7 +39,6 @@ COARSE = STEPS[::4]
 WORTHWHILE = 0.02
 # Least predicted power of the first rule, relative to the greatest: selection data favour loose rules.
 LEAST_POWER = 0.9
-SPREAD = 1.96  # standard deviations in half an interval
 
 Part = tuple[int, Any]  # a bound: the number of its limit, and the subgroup
 
@@ -202,10 +202,8 @@ class TighterRules:
             return max(0.0, most - largest_rate(line.rows, most, ratio, self.level, probit))
         here = max(line.high - line.value, line.value - line.low) / SPREAD
         there = here / np.sqrt(ratio)
-        return max(
-            0.0,
-            float(np.nan_to_num(probit * np.hypot(here, there) - ndtri(self.level) * there)),
-        )
+        tighter = probit * np.hypot(here, there) - ndtri(self.level) * there
+        return max(0.0, float(np.nan_to_num(tighter)))
 
     # -- predicted power -----------------------------------------------------------------------------
 
