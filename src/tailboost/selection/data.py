@@ -519,6 +519,9 @@ def plain_costs(data: AnySelectionData) -> Floats:
 
 # Beyond all scores: the logarithm of the odds of a stratum with the least probability is below 20.
 BEYOND = 40.0
+# The largest score: of rows whose groups have no selection row of one class. A threshold beyond all scores is
+# beyond these too.
+LARGEST = 39.0
 # Scores are logarithms of sums of float32 numbers; a threshold lies between scores that differ by more than
 # this.
 RESOLUTION = 1e-6
@@ -575,7 +578,7 @@ class ThresholdFamily:
             sums[k] += gain * row
         with np.errstate(divide="ignore"):
             logs = np.log(sums)
-        return np.clip(logs[1] - logs[0], -BEYOND, BEYOND)
+        return np.clip(logs[1] - logs[0], -LARGEST, LARGEST)
 
     def candidate(self, thresholds: Floats) -> Candidate:
         """Return the rule of one threshold for each group that rules read, or of one for all, shape (m,).
