@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
@@ -140,3 +141,38 @@ def test_false_certificates_of_rare_groups_are_rare():
         wrong[2] += bool(tb.certify(a, None, y, groups=crossed, rates=limit).certified)
         wrong[3] += bool(tb.certify(a, None, y, groups=crossed, rates=limit, subgroups=LISTED).certified)
     assert (wrong / n <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / n)).all()
+
+
+def identity(X):
+    """Probabilities that the table holds."""
+    return np.asarray(X, dtype=float)
+
+
+@pytest.mark.parametrize("answer", [0, 1])
+@pytest.mark.parametrize("n_positive", [6, 60])
+def test_a_group_without_positives_in_the_selection_gets_a_rank_of_the_fresh_rows(n_positive, answer):
+    """The group's fresh rows alone say where its threshold is; too few of them leave one answer."""
+    r = np.random.default_rng(3)
+
+    def draw(n_of):
+        y = np.concatenate([np.repeat([0, 1], n_of[g]) for g in ("a", "b")])
+        g = np.repeat(["a", "b"], [sum(n_of["a"]), sum(n_of["b"])])
+        p = 1 / (1 + np.exp(-r.normal(1.6 * (2 * y - 1), 1.5)))
+        if answer == 0:
+            y, p = 1 - y, 1 - p
+        return np.column_stack([1 - p, p]), y, g
+
+    X, y, g = draw({"a": (100, 100), "b": (30, 0)})
+    of = {1: rates.miss, 0: rates.false_alarm}[answer]
+    limits = [of(1, by="group") <= 0.25]
+    rule = tb.tune(identity, X, y, groups=g, limits=limits, by_group=True)
+    X, y, g = draw({"a": (100, 100), "b": (60, n_positive)})
+    found = tb.calibrate(rule, X, y, groups=g, equal_rows="natural")
+    assert found.certificate_.certified
+    wrong = found.predict(X, groups=g) != y
+    counted = (g == "b") & (y == answer)
+    allowed = int(binom.ppf(0.025, n_positive, 0.25))
+    while allowed >= 0 and binom.cdf(allowed, n_positive, 0.25) > 0.025:
+        allowed -= 1
+    assert wrong[counted].sum() <= max(0, allowed)
+    assert (found.predict(X[g == "b"], groups=g[g == "b"]) == answer).all() == (allowed < 0)

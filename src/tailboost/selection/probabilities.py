@@ -47,6 +47,8 @@ KNOWN = 0.99
 SCALINGS = 30
 # The most strata for which the calibration takes Newton steps.
 NEWTON_STRATA = 20
+# Share of a group's rows that a class without rows gets, so that the group's rows keep their order.
+UNSEEN = 1e-6
 # Offset of a stratum without rows in a calibration, a logarithm.
 NEVER = -60.0
 # The most columns from which groups are estimated. Tables with more columns, such as images, use the models'
@@ -399,6 +401,8 @@ class StratumProbabilities:
                 place = place[rows]
             joint = self._calibrated(self.joint(logs[rows], groups, place))
             mass = np.bincount(stratum, weights, len(joint))
+            by_class = mass.reshape(-1, G)
+            by_class += UNSEEN * by_class.sum(axis=0)
             weight = _sample_weights(stratum, weights, rows, len(joint))
             self.factors = np.ones((len(joint), 1))
             for _ in range(SCALINGS):
