@@ -236,7 +236,7 @@ def test_a_refusal_that_read_no_label_leaves_no_attempt_in_the_file(tmp_path):
         rows = pd.DataFrame({"p": p, "y": y, "g": rng.choice(["u", "v"], 2000)})
         rows.to_csv(tmp_path / f"{name}.csv", index=False)
     rule, limit = tmp_path / "rule.json", "gap(selected(yes, by=g)) <= .1"
-    given = "--score", "p", "--target", "y", "--group", "g", "--by-group", "--limit", limit, "--out", rule
+    given = "--score", "p", "--target", "y", "--by-group", "g", "--limit", limit, "--out", rule
     assert call("tune", tmp_path / "sel.csv", *given).exit_code == 0
     of = ["calibrate", rule, tmp_path / "fresh.csv", "--selection", tmp_path / "sel.csv"]
     refused = call(*of, "--model", tmp_path / "out.json")

@@ -54,7 +54,7 @@ def tune(files, *more, out="rule.json"):
 
 @pytest.fixture(scope="module")
 def rule(files):
-    output = tune(files, "--group", "lang", "--by-group", *LIMITS)
+    output = tune(files, "--by-group", "lang", *LIMITS)
     assert "de: p_toxic >= " in output
     assert ": human review; else ok" in output
     assert "miss rate of 'toxic' by lang" in output
@@ -286,7 +286,7 @@ def test_a_group_blind_rule_has_one_set_of_thresholds(files):
 
 
 def test_a_model_file_is_certified_too(files):
-    tune(files, "--group", "lang", "--by-group", *LIMITS, out="rule.model")
+    tune(files, "--by-group", "lang", *LIMITS, out="rule.model")
     command = ["certify", files / "rule.model", files / "fresh.csv", "--target", "label"]
     printed = done(*command, "--limit", "error() <= .3", "--require")
     assert printed.startswith("Certified with 95 % confidence")
@@ -322,7 +322,7 @@ def test_errors_name_file_and_column(files, rule):
     assert "fresh.csv': column 'label' holds no number in row 0" in refused(*swapped)
     assert "has no column 'language'" in refused(*given, "--score", "p_toxic", "--group", "language")
     assert "--positive" in refused(*given, "--score", "p_toxic", "--positive", "bad")
-    assert "--by-group" in refused(*given, "--score", "p_toxic", "--by-group")
+    assert "has no column 'language'" in refused(*given, "--score", "p_toxic", "--by-group", "language")
     line = refused(*given[:-1], files / "x.txt", "--score", "p_toxic")
     assert "must end in .json (a rule) or .model (a model)" in line
     pd.read_csv(fresh).drop(columns="p_toxic").to_csv(files / "bare.csv", index=False)
@@ -333,9 +333,9 @@ def test_errors_name_file_and_column(files, rule):
     pd.read_csv(fresh).replace({"lang": {"de": "fr"}}).to_csv(files / "french.csv", index=False)
     assert "fr" in refused("predict", rule, files / "french.csv")
     older = json.loads(rule.read_text())
-    assert older.pop("format") == 3
+    assert older.pop("format") == 4
     (files / "older.json").write_text(json.dumps(older))
-    assert "format 1, not 3; run tune again" in refused("predict", files / "older.json", fresh)
+    assert "format 1, not 4; run tune again" in refused("predict", files / "older.json", fresh)
     (files / "none.json").write_text("{}")
     assert "none.json: this is no rule" in refused("predict", files / "none.json", fresh)
 
@@ -594,7 +594,7 @@ def test_warnings_of_the_selection_are_in_words_of_the_shell_and_told_once(files
         rows.to_csv(files / f"{name}.csv", index=False)
     rule = files / "coarse.json"
     limits = [f"--limit=gap({rate}(toxic, by=lang)) <= .03" for rate in ("miss", "false_alarm")]
-    given = ["--score", "p_toxic", "--target", "label", "--group", "lang", "--by-group", *limits]
+    given = ["--score", "p_toxic", "--target", "label", "--by-group", "lang", *limits]
     told = call("tune", files / "coarse.csv", *given, "--out", rule)
     assert told.exit_code == 0, told.output
     (line,) = [line for line in told.stderr.splitlines() if "price of determinism" in line]
@@ -779,3 +779,51 @@ def test_calibrate_writes_to_out_too(tmp_path):
         "calibrate", tmp_path / "s.csv", "--score", "p", "--target", "y", *limit, "--out", tmp_path / "r.json"
     )
     assert json.loads((tmp_path / "r.json").read_text())["certificate"]["confidence"] == 0.9
+
+
+def test_thresholds_by_one_of_several_columns_with_limits_by_both(tmp_path):
+    def rows(n, seed):
+        return table(n, seed).assign(site=np.random.default_rng(seed + 9).choice(["n", "s"], n))
+
+    for name, n in (("tuned", 1500), ("fresh", 4000), ("more", 400)):
+        rows(n, n).to_csv(tmp_path / f"{name}.csv", index=False)
+    read = rows(400, 400)
+    read.drop(columns="site").to_csv(tmp_path / "told.csv", index=False)
+    limits = "--limit", "miss(toxic, by=lang) <= .25", "--limit", "miss(toxic, by=site) <= .25"
+    of = "--score", "p_toxic", "--target", "label", "--group", "site", "--by-group", "lang", *limits
+    out = tmp_path / "rule.json"
+    done("tune", tmp_path / "tuned.csv", *of, "--out", out)
+    rule = tb.load_rule(out)
+    assert rule.groups == ["de", "en"]
+    groups = read[["site", "lang"]]
+    tuned = pd.read_csv(tmp_path / "tuned.csv")
+    clf = tb.tune(
+        tb.Scores("p_toxic", "toxic"),
+        tuned[["p_toxic"]],
+        tuned["label"],
+        groups=tuned[["site", "lang"]],
+        by_group="lang",
+        limits=list(limits[1::2]),
+    )
+    expected = clf.predict(read[["p_toxic"]], groups=groups)
+    done("predict", out, tmp_path / "told.csv", "--out", tmp_path / "answers.csv")  # no site is needed
+    assert pd.read_csv(tmp_path / "answers.csv")["prediction"].tolist() == expected.tolist()
+    assert rule.predict(read["p_toxic"], groups=read["lang"]).tolist() == expected.tolist()
+    certificate = json.loads(done("certify", out, tmp_path / "fresh.csv", "--json"))
+    fresh = pd.read_csv(tmp_path / "fresh.csv")
+    missed = rule.predict(fresh["p_toxic"], groups=fresh["lang"]) == "ok"
+    counted = {
+        str(fresh[by][here].iloc[0]): (int(here.sum()), float(missed[here].mean()))
+        for by in ("lang", "site")
+        for here in ((fresh.label == "toxic") & (fresh[by] == v) for v in fresh[by].unique())
+    }
+    bounds = {b["subgroup"]: (b["n"], b["estimate"]) for b in certificate["bounds"]}
+    assert bounds == {name: (n, pytest.approx(rate)) for name, (n, rate) in counted.items()}
+    again = tmp_path / "certified.json"
+    done("calibrate", out, tmp_path / "fresh.csv", "--model", again)
+    assert tb.load_rule(again).certificate.certified
+    one = "calibrate", tmp_path / "fresh.csv", *of, "--model", tmp_path / "one.json"
+    done(*one)
+    assert tb.load_rule(tmp_path / "one.json").groups == ["de", "en"]
+    state = "--state", tmp_path / "state.json"
+    done("monitor", again, tmp_path / "more.csv", *state, "--target", "label")

@@ -38,7 +38,7 @@ def folder(tmp_path_factory):
         for kind, columns in (("scores", scores), ("rows", features)):
             rows[[*columns, "label"]].to_csv(folder / f"{kind}-{name}.csv", index=False)
             rows[columns].to_csv(folder / f"{kind}-{name}-bare.csv", index=False)
-    given = "--score", "p_yes", "--target", "label", "--group", "sex", "--by-group", "--limit", GAP
+    given = "--score", "p_yes", "--target", "label", "--by-group", "sex", "--limit", GAP
     done("tune", folder / "scores-train.csv", *given, "--out", folder / "rule.json")
     fit = "--target", "label", "--group", "sex", "--limit", GAP, "--unlabeled", folder / "rows-more-bare.csv"
     tree = "--set", "estimators=[('t', 'tree')]"
@@ -124,8 +124,8 @@ class TestCalibrate:
     def test_scores_of_one_table(self, folder, tmp_path):
         out = tmp_path / "out.json"
         done(
-            "calibrate", folder / "scores-fresh.csv", "--score", "p_yes", "--target", "label", "--group",
-            "sex", "--by-group", "--limit", GAP, "--model", out,
+            "calibrate", folder / "scores-fresh.csv", "--score", "p_yes", "--target", "label", "--by-group",
+            "sex", "--limit", GAP, "--model", out,
             "--unlabeled", folder / "scores-more-bare.csv",
         )  # fmt: skip
         assert 2500 < self.certificate(out)["n_rows"] < 2900

@@ -19,8 +19,8 @@ from tailboost.selection.threshold_rule import ThresholdRule
 
 RULE = "rule of `tailboost tune`"
 # Form of a rule file. Files of form 1 had no number, and their rules no kind of score. Certificates of form 2
-# named no rule.
-FORMAT = 3
+# named no rule. Form 3 did not name the column that a rule reads.
+FORMAT = 4
 # Characters of a file: a certificate with many attempts has some hundred thousands.
 LONGEST = 100_000_000
 

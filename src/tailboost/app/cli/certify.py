@@ -145,8 +145,8 @@ def certify(
     classifier = stored.classifier
     by_rates = asked or (targets is None and stated_by(classifier).limits)
     columns = list(group or [])
-    if stored.by_group or by_rates:  # a group-aware rule needs the groups of the fit
-        columns = list(dict.fromkeys([*stored.group_columns, *columns]))
+    needed = stored.group_columns if by_rates else stored.columns_read
+    columns = list(dict.fromkeys([*needed, *columns]))
     labels = classifier.classes_.tolist()
     with (
         stored.labelled_rows(
@@ -227,7 +227,7 @@ def calibrate(
     positive: options.Positive = None,
     kind: options.Kind = "probability",
     missing: options.Missing = None,
-    by_group: options.ByGroup = False,
+    by_group: options.ByGroup = None,
     objective: options.Objective = None,
     unlabeled: options.Unlabeled = None,
     training_rows: options.TrainingRows = None,
@@ -256,14 +256,16 @@ def calibrate(
     fresh = _Fresh(data, unlabeled, training_rows, csv, target, cluster, equal_rows)
     fresh.refuse_errors(targets)
     if not score and (labelled := LabelFile.read_if_several(model)) is not None:
-        options_given = max_error, target, group, previous, positive, objective, training_rows
-        if by_group or any(value is not None for value in options_given):
+        options_given = (
+            max_error, target, group, previous, positive, objective, training_rows, by_group
+        )  # fmt: skip
+        if any(value is not None for value in options_given):
             raise shared.BadInput(
                 "rules of several labels per row are calibrated by --limit alone"
             )
         _calibrate_labels(labelled, out, fresh, selection, limits, confidence, details)
         return
-    columns = list(group or [])
+    columns = options.columns_of_groups(group, by_group)
     minimised = stated.read_objective(objective)
     of_call = {
         "confidence": confidence,

@@ -198,6 +198,11 @@ class StoredModel:
         """Whether the rule is group-aware."""
         return judged(self.classifier).by_group
 
+    @property
+    def columns_read(self) -> list[str]:
+        """The columns of groups that answers need."""
+        return self.group_columns if self.by_group else []
+
     def limits_of(self, limits: Sequence[Any]) -> list[Any]:
         """Return limits of the options in the terms of the classifier."""
         return list(limits)
@@ -295,7 +300,7 @@ class StoredModel:
     def group_arguments(self, rows: NewRows) -> dict[str, Any]:
         """Return the keyword arguments of ``predict``: the groups if the rule is group-aware."""
         if self.by_group:
-            return {"groups": rows.groups_by(self.group_columns)}
+            return {"groups": rows.groups_by(self.columns_read)}
         return {}
 
 

@@ -105,10 +105,10 @@ def monitor(
             tested = Tested.of(stored, certificate, max_error, limit)
         else:
             tested = None
-        needed = stored.by_group or (tested is not None and tested.by_group)
-        columns = list(
-            dict.fromkeys([*columns, *(stored.group_columns if needed else []), *(group or [])])
-        )
+        needed = stored.columns_read
+        if tested is not None and tested.by_group:
+            needed = stored.group_columns
+        columns = list(dict.fromkeys([*columns, *needed, *(group or [])]))
         reading = Reading(
             Purpose.MONITOR, columns, cluster, () if row_id is None else (row_id,)
         )

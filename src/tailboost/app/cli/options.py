@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -14,6 +15,12 @@ from tailboost.core.table_files import check_encoding
 def option(metavar: str | None, text: str, *names: str, **more: Any) -> Any:
     """Return an option of typer; its name is that of the parameter unless names are given."""
     return typer.Option(*names, metavar=metavar, help=text, **more)
+
+
+def columns_of_groups(group: Sequence[str] | None, by_group: str | None) -> list[str]:
+    """Return the columns of --group, with the column of --by-group."""
+    named = [*(group or []), *([] if by_group is None else [by_group])]
+    return list(dict.fromkeys(named))
 
 
 def number_or_percent(text: str) -> float:
@@ -165,7 +172,8 @@ Missing = Annotated[
     float | None, option("SCORE", "Score of rows without one. Default: such rows are refused.")
 ]
 ByGroup = Annotated[
-    bool, option(None, "Select thresholds for each group of the single --group.", "--by-group")
+    str | None,
+    option("COL", "Select thresholds for each group of this column; it needs no --group."),
 ]
 
 # Numbers.

@@ -101,7 +101,7 @@ def tune(
     kind: options.Kind = "probability",
     missing: options.Missing = None,
     group: options.Groups = None,
-    by_group: options.ByGroup = False,
+    by_group: options.ByGroup = None,
     limit: options.Limits = None,
     objective: options.Objective = None,
     confidence: LimitConfidence = None,
@@ -128,16 +128,10 @@ def tune(
         shared.check_output("--out", out, data, unlabeled, training_rows)
     limits = read_limits(limit)
     minimised = read_objective(objective)
-    columns = list(group or [])
+    columns = options.columns_of_groups(group, by_group)
     several = len(target) > 1
     if several:
-        if (
-            as_model
-            or columns
-            or by_group
-            or confidence is not None
-            or training_rows is not None
-        ):
+        if as_model or columns or confidence is not None or training_rows is not None:
             raise shared.BadInput(
                 "--target: several labels per row need --out FILE.json and no --group, --confidence or "
                 "--training-rows"
@@ -296,7 +290,7 @@ class RuleSelection:
     labels: tuple[Any, ...]  # of high values of each score
     target: str
     group: tuple[str, ...]
-    by_group: bool
+    by_group: str | None  # column whose groups have thresholds of their own
     objective: Stated
     limits: tuple[rates.Limit, ...]
     data: str  # digest of the selection data
@@ -315,17 +309,13 @@ class RuleSelection:
         *,
         positive: Sequence[str] | None,
         columns: Sequence[str],
-        by_group: bool,
+        by_group: str | None,
         objective: Stated,
         limits: Sequence[rates.Limit],
         missing: float | None,
         **options: Any,
     ) -> tuple[Self, NewRows]:
         """Return the settings of the options, and the rows of a file; further options are fields."""
-        if by_group and len(columns) != 1:
-            raise shared.BadInput(
-                "--by-group: the rule reads one column of groups; name a single --group COL"
-            )
         rows = score_rows(data, csv, score, missing=missing, target=target, columns=columns)
         labels = sorted(set(rows.y.tolist()))
         if HUMAN_REVIEW in labels:
@@ -374,14 +364,18 @@ class RuleSelection:
             objective=self.objective,
             limits=list(self.limits),
             confidence=self.confidence,
-            by_group=self.by_group,
+            by_group=self.by_group or False,
             training_rows=training_rows,
             **({} if more is None else more.unlabeled()),
         )
 
     def one_batch(self, given: Given, max_error: Stated, limits: Stated) -> OneBatch:
         """Select on a random part of labelled rows, for a calibration on the others."""
-        about = {"limits": limits, "objective": self.objective, "by_group": self.by_group}
+        about = {
+            "limits": limits,
+            "objective": self.objective,
+            "by_group": self.by_group or False,
+        }
         return OneBatch.of(self.model, given, max_error, **about)
 
     def document(self, classifier: Model, rule: ThresholdRule | Rule, **more: Any) -> str:
@@ -422,6 +416,8 @@ class RuleSelection:
         limits = tuple(rates.checked_limits(content["limits"]))
         if "(" in (objective or ""):
             objective = rates.parse(objective)
+        if content["by_group"] is not None and content["by_group"] not in lists["group"]:
+            raise ValueError("by_group must be the name of a column of groups, or null")
         return cls(**{**content, **lists, "limits": limits, "objective": objective})
 
 
@@ -481,17 +477,23 @@ class RuleClassifier(ReportedClassifier):
         The columns of scores.
     limits : sequence of Limit
         The limits of the selection.
+    by_group : str, optional
+        The column of groups that the rule reads.
     """
 
     _judged_by = JudgedRule
 
     def __init__(
-        self, rule: ThresholdRule | Rule, scores: Scores, limits: Sequence[rates.Limit] = ()
+        self,
+        rule: ThresholdRule | Rule,
+        scores: Scores,
+        limits: Sequence[rates.Limit] = (),
+        by_group: str | None = None,
     ) -> None:
         self.rule = rule
         self.scores = scores
         self.limits = limits
-        self.by_group = rule.groups is not None
+        self.by_group = by_group
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -508,10 +510,7 @@ class RuleClassifier(ReportedClassifier):
 
     def actions(self, X: Table, groups: Groups = None) -> NDArray[Any]:
         """Return the label of each row, or "human review"."""
-        if groups is None:
-            names = {}
-        else:
-            names = {"groups": np.asarray(groups).ravel()}
+        names = self._read(groups)
         if isinstance(self.rule, ThresholdRule):
             return self.rule.predict(X[self.rule.column], **names)
         model = copy.copy(self.scores)
@@ -535,9 +534,16 @@ class RuleClassifier(ReportedClassifier):
         """Return the distance of the score to the nearest threshold; None with several scores."""
         if not isinstance(self.rule, ThresholdRule):
             return None
-        return self.rule.margin(
-            X[self.rule.column], None if groups is None else np.asarray(groups).ravel()
-        )
+        return self.rule.margin(X[self.rule.column], **self._read(groups))
+
+    def _read(self, groups: Groups) -> dict[str, Any]:
+        """Return the argument of the rule: the groups that it reads, of one or several columns."""
+        if groups is None or self.by_group is None:
+            return {}
+        table = pd.DataFrame(groups)
+        if table.shape[1] > 1:
+            table = table[[self.by_group]]
+        return {"groups": table.iloc[:, 0].to_numpy()}
 
 
 @dataclass(frozen=True)
@@ -560,9 +566,11 @@ class StoredRule(StoredDocument):
             selection = RuleSelection.from_dict(content["selection"])
             if isinstance(rule, ThresholdRule) and rule.column not in selection.scores:
                 raise ValueError(f"its column {rule.column!r} is none of its scores")
-            if (rule.groups is not None) != selection.by_group:
+            if (rule.groups is not None) != (selection.by_group is not None):
                 raise ValueError("its rule and its selection differ in whether groups are read")
-            classifier = RuleClassifier(rule, selection.model, selection.limits)
+            classifier = RuleClassifier(
+                rule, selection.model, selection.limits, selection.by_group
+            )
             if content["groups"]:
                 classifier.groups_ = [tuple(name) for name in content["groups"]]
             classifier.certificate_ = rule.certificate
@@ -589,6 +597,11 @@ class StoredRule(StoredDocument):
     def target(self) -> str:
         """The name of the target column."""
         return self.selection.target
+
+    @property
+    def columns_read(self) -> list[str]:
+        """The column of groups that the rule reads, if any."""
+        return [] if self.selection.by_group is None else [self.selection.by_group]
 
     def selected_again(self, data: Path, csv: options.CsvFormat) -> StoredRule:
         """Return the rule with its classifier, which is selected again on the same file."""
@@ -638,11 +651,7 @@ class StoredRule(StoredDocument):
             raise shared.BadInput(
                 f"{str(data)!r} holds the selection data of the rule; fresh rows are needed"
             )
-        if self.by_group:
-            needed = self.selection.group
-        else:
-            needed = ()
-        columns = list(dict.fromkeys([*needed, *reading.columns]))
+        columns = list(dict.fromkeys([*self.columns_read, *reading.columns]))
         missing = self.selection.missing
         rows = score_rows(data, csv, self.selection.scores, missing=missing, columns=columns)
         return replace(rows, group_columns=reading.columns, cluster_column=reading.cluster)
