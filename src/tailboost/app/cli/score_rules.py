@@ -493,7 +493,7 @@ class RuleClassifier(ReportedClassifier):
         self.rule = rule
         self.scores = scores
         self.limits = limits
-        self.by_group = by_group
+        self.by_group = by_group or False
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -538,7 +538,7 @@ class RuleClassifier(ReportedClassifier):
 
     def _read(self, groups: Groups) -> dict[str, Any]:
         """Return the argument of the rule: the groups that it reads, of one or several columns."""
-        if groups is None or self.by_group is None:
+        if groups is None or not self.by_group:
             return {}
         table = pd.DataFrame(groups)
         if table.shape[1] > 1:
