@@ -18,6 +18,7 @@ from tailboost.core.checks import (
     check_indexes,
     check_length,
     check_number,
+    distinct,
     group_columns,
     label_column,
     n_rows_of,
@@ -386,7 +387,9 @@ def _needed_groups(
 def _refuse_absent(name: str, column: Labels, selects: Mask) -> None:
     """Raise if a label or group has rows in one part alone."""
     for part, does, size in ((selects, "select", "larger"), (~selects, "certify", "smaller")):
-        absent = sorted(set(column.tolist()) - set(column[part].tolist()), key=repr)
+        absent = sorted(
+            {*distinct(column).tolist()} - {*distinct(column[part]).tolist()}, key=repr
+        )
         if absent:
             n = int((column == absent[0]).sum())
             raise ValueError(

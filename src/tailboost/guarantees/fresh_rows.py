@@ -238,11 +238,12 @@ class FreshRows:
             sample.rows if self.clusters is None else self.clusters[sample.rows]
             for sample in samples
         ]
-        if each:
-            together = np.concatenate([np.unique(rows) for rows in each])
-        else:
-            together = np.zeros(0)
-        return len(np.unique(together)) == len(together)
+        found = np.zeros(max((int(rows.max(initial=-1)) + 1 for rows in each), default=0), bool)
+        for rows in each:
+            if found[rows].any():
+                return False
+            found[rows] = True
+        return True
 
     def _votes(self, sample: Sample) -> Sample:
         """Return one random row of each cluster, in the order of the rows."""

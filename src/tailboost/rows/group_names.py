@@ -16,6 +16,7 @@ from tailboost.core.checks import (
     category_orders,
     check_length,
     column_name,
+    distinct,
     group_columns,
     in_category_order,
     label_column,
@@ -47,7 +48,7 @@ class GroupNames:
         orders = category_orders(groups)
         try:
             values = tuple(
-                in_category_order(np.unique(column[used]), orders.get(title))
+                in_category_order(distinct(column[used]), orders.get(title))
                 for title, column in columns.items()
             )
         except TypeError as error:

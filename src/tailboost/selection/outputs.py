@@ -83,9 +83,15 @@ class Average:
         start = np.r_[np.full(M, 1.0 / M), np.zeros(K)]
 
         def loss(t: Floats) -> tuple[float, Floats]:
-            z = log_softmax(sum(w * a for w, a in zip(t, A, strict=False)) + t[M:], axis=1)
-            value = float(PSEUDO_ROWS / 2 * ((t - start) ** 2).sum() - rows.weight @ z[truth])
+            z = sum(w * a for w, a in zip(t, A, strict=False)) + t[M:]
+            z -= z.max(axis=1, keepdims=True)
             residual = np.exp(z)
+            total = residual.sum(axis=1)
+            residual /= total[:, None]
+            value = float(
+                PSEUDO_ROWS / 2 * ((t - start) ** 2).sum()
+                - rows.weight @ (z[truth] - np.log(total))
+            )
             residual[truth] -= 1.0
             residual *= weight
             gradient = np.r_[[np.vdot(a, residual) for a in A], residual.sum(axis=0)]

@@ -64,11 +64,11 @@ class ScoreRule(ProbabilityRule):
         K = len(classes)
         n_actions = member.candidate.action_costs.shape[1]
         places = range(len(groups) if groups is not None else 1)
-        rules = []
-        for compared in (n_actions, K):
+        rules = {}
+        for compared in {n_actions, K}:
             ranges = [known.ranges(member.candidate, place, compared) for place in places]
-            rules.append(ThresholdRule.of_numbers(score, classes, groups, ranges))
-        return cls.answering(member, *rules)
+            rules[compared] = ThresholdRule.of_numbers(score, classes, groups, ranges)
+        return cls.answering(member, rules[n_actions], rules[K])
 
     @classmethod
     def answering(

@@ -144,14 +144,17 @@ def typed_labels(column: Any, *, is_text: bool) -> Any:
 
     A file of text says no types, so its words True and False are booleans, and whole numbers are integers.
     """
-    words = column.astype(str).to_numpy(dtype=str)
+    place, values = pd.factorize(column)
+    words = np.array(list(map(str, values)), dtype=str)
     if is_bool_dtype(column.dtype) or (is_text and {*words} == {"False", "True"}):
-        return words == "True"
-    if is_text and all(map(WHOLE.fullmatch, {*words})):
-        return words.astype(np.int64)
-    if is_integer_dtype(column.dtype):
-        return np.asarray(column.tolist())
-    return words
+        labels: Any = words == "True"
+    elif is_text and all(map(WHOLE.fullmatch, words)):
+        labels = words.astype(np.int64)
+    elif is_integer_dtype(column.dtype):
+        labels = np.asarray(values.tolist())
+    else:
+        labels = words
+    return labels[place]
 
 
 def numbers_of(table: Table, name: str, data: Path) -> Any:
