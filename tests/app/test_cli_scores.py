@@ -825,5 +825,6 @@ def test_thresholds_by_one_of_several_columns_with_limits_by_both(tmp_path):
     one = "calibrate", tmp_path / "fresh.csv", *of, "--model", tmp_path / "one.json"
     done(*one)
     assert tb.load_rule(tmp_path / "one.json").groups == ["de", "en"]
-    state = "--state", tmp_path / "state.json"
-    done("monitor", again, tmp_path / "more.csv", *state, "--target", "label")
+    told = call("monitor", again, tmp_path / "more.csv", "--target", "label")
+    assert f"State: {tmp_path / 'certified.monitor.json'}" in told.stderr.replace("\n", "")
+    assert json.loads((tmp_path / "certified.monitor.json").read_text())["monitor"]

@@ -124,13 +124,11 @@ def test_decisions_say_human_review_as_the_member_drawn_does(mix):
     assert (one.deferred[0], one.answers[0]) == (found.deferred[7], found.answers[7])
 
 
-def test_a_rule_that_passes_nothing_on_says_so():
+def test_a_rule_that_never_defers_marks_no_row():
     plain = judged(objective="error")
     assert not reading.judged(plain).can_defer
-    with pytest.raises(ValueError, match="no row is deferred"):
-        plain.defers(P)
-    with pytest.raises(ValueError, match="no row is deferred"):
-        plain.predict(P, deferred="human")
+    assert not plain.defers(P).any()
+    assert plain.predict(P, deferred="human").tolist() == plain.predict(P).tolist()
     fitted = tb.tune(MODEL, X[300:], Y[300:], objective="error")
     assert not fitted.defers_with(X, np.zeros(N, int)).any()
     policy = tb.RandomizedDecision(fitted, b"a secret for the tests, no other", "tests")

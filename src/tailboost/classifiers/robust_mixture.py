@@ -663,7 +663,7 @@ class RobustMixtureClassifier(
         Raises
         ------
         ValueError
-            As in `predict_distribution`; if ``deferred`` is a label, or the rule defers no row.
+            As in `predict_distribution`; if ``deferred`` is a label.
         """
         tables = tables_of(self, X, groups)  # raises in an unfitted classifier
         return np.concatenate(
@@ -792,12 +792,8 @@ class RobustMixtureClassifier(
         Returns
         -------
         ndarray of bool, shape (n,)
-            For a randomised rule the rows that are deferred with probability ½ or more.
-
-        Raises
-        ------
-        ValueError
-            If the rule defers no row: there is no limit on deferral.
+            For a randomised rule the rows that are deferred with probability ½ or more. All False if the
+            rule never defers.
         """
         tables = tables_of(self, X, groups)
         return np.concatenate([deferred_rows(self.ensemble_, table) for table in tables])

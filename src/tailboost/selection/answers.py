@@ -50,15 +50,9 @@ def can_defer(ensemble: MixtureEnsemble) -> bool:
 
 
 def deferred(ensemble: MixtureEnsemble, table: LogProbabilities) -> Mask:
-    """Return the rows that are deferred with probability ½ or more.
-
-    Raises
-    ------
-    ValueError
-        If the rule defers no row.
-    """
+    """Return the rows that are deferred with probability ½ or more; none by a rule that never defers."""
     if not can_defer(ensemble):
-        raise ValueError("no row is deferred: state a limit on rates.deferred()")
+        return np.zeros(table.n_rows, dtype=bool)
     probability = np.zeros(table.n_rows)
     for weight, member in zip(ensemble.weights, ensemble.base_models, strict=True):
         probability += weight * member.defers_table(table)

@@ -32,7 +32,11 @@ CERTIFICATE = "output of `tailboost certify --json`"
 
 # Options of `monitor`.
 State = Annotated[
-    Path, options.option("FILE", "Results so far (JSON); made by the first call.")
+    Path | None,
+    options.option(
+        "FILE",
+        "Results so far; made by the first call. Default: MODEL's name with .monitor.json.",
+    ),
 ]
 CertificateFile = Annotated[
     Path | None, options.option("FILE", "First call: output of `tailboost certify --json`.")
@@ -63,7 +67,7 @@ Page = Annotated[Path | None, options.option("FILE", "HTML page of the evidence 
 def monitor(
     model: options.ModelOrRule,
     data: options.Data,
-    state: State,
+    state: State = None,
     target: options.Labels = None,
     group: options.Groups = None,
     certificate: CertificateFile = None,
@@ -87,6 +91,8 @@ def monitor(
 
     Exit codes: 0 no alarm, 3 an alarm, 2 bad input.
     """
+    if state is None:
+        state = model.with_suffix(".monitor.json")
     shared.check_output("--state", state, model, data, certificate)
     if page is not None:
         shared.check_output("--page", page, model, data, certificate, state)
@@ -131,6 +137,7 @@ def monitor(
                 )
         document = {"model": stored.digest(), "group": columns, "monitor": evidence.to_dict()}
         shared.write_out(state, json.dumps(document, allow_nan=False), "--state")
+        shared.say_aside(f"State: {state}")
     _tell(evidence, page, model.name, as_json)
 
 
