@@ -77,6 +77,15 @@ def test_a_lower_error_with_draws_is_told_with_both_errors():
     assert not said(caught, "price of determinism")
 
 
+@pytest.mark.parametrize("seed", [4, 6])
+def test_a_price_of_less_than_a_twentieth_is_not_told(seed):
+    clf, caught = tuned(2000, seed, digits=1, limits=ODDS)
+    drawn, _ = tuned(2000, seed, digits=1, limits=ODDS, randomized=True)
+    own, reached = (each.selection_.rule.selection.value for each in (clf, drawn))
+    assert own > reached
+    assert bool(said(caught, "price of determinism")) == (own - reached > own / 20)
+
+
 def test_the_price_is_told_with_a_confidence_too():
     """Tightened limits and draws are not compared: both errors are of rules without confidence."""
     free, _ = tuned(2000, 1, digits=1, limits=ODDS)

@@ -82,6 +82,9 @@ ONE_SIDED = 1.6448536269514722
 SAME_RATE = 1e-3
 # ``confidence`` gets a warning if it costs a larger share of the improvement over a random guess.
 DEAR_CONFIDENCE = 0.25
+# A rule without draws gets a warning if draws lower the objective by a larger share of it. Of smaller prices,
+# such as an error of .1714 instead of .174, most readers have no use.
+DEAR_DETERMINISM = 0.05
 # A warning names rates over fewer rows.
 FEW_ROWS = 10
 UNLABELED = (
@@ -626,7 +629,12 @@ class SelectedRule(Selected):
             )
 
     def _warn_of_determinism(self, drawn: float) -> None:
-        """Warn that a rule with random draws has a lower objective within the limits."""
+        """Warn that a rule with random draws has a much lower objective within the limits."""
+        value = self.selection.value
+        if self.untightened is not None:
+            value = self.untightened.selection.value
+        if abs(value - drawn) <= DEAR_DETERMINISM * abs(value):
+            return
         most = self.counts[: len(self.program.strata.mass)].sum(axis=0).max()
         if most > MOST_EQUAL:
             one_action = f"gives {most:.1%} of the rows one action and "
@@ -634,11 +642,9 @@ class SelectedRule(Selected):
             one_action = ""
         this = f"this rule {one_action}"
         without = ""
-        value = self.selection.value
         if self.untightened is not None:
             this = "the rule without draws "
             without = " and without confidence="
-            value = self.untightened.selection.value
         draws = _draws()
         warn_user(
             f"price of determinism: within the limits{without} {this}has {self.objective}: "
