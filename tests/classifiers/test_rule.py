@@ -325,3 +325,21 @@ def test_command(tmp_path):
         assert call(*wrong).exit_code == 2
     tb.save_model(tb.WorstClassBoostClassifier(n_estimators=2).fit(X, y), tmp_path / "m.model")
     assert call().exit_code == 2
+
+
+@pytest.mark.parametrize("by_group", [False, True])
+def test_a_probability_equal_to_the_threshold_is_answered_as_by_the_exported_rule(by_group):
+    """Rounded probabilities, as of forests, meet decimal thresholds; exp(log(p)) may differ from p."""
+
+    def model(X):
+        return np.column_stack([1 - X[:, 0], X[:, 0]])
+
+    groups = np.tile(["a", "b"], 100)
+    y = np.repeat([0, 1, 0, 1], [90, 10, 10, 90])
+    for low, high, threshold in ((0.12, 0.2, 0.16), (0.48, 0.7, 0.6), (0.8, 0.86, 0.83)):
+        p = np.repeat([low, high], 100)
+        rule = tb.tune(model, p[:, None], y, groups=groups, by_group=by_group, objective="error")
+        for n in (1, 2, 3, 8, 100):
+            told = {"groups": np.repeat(["a"], n)} if by_group else {}
+            assert rule.rule_.predict(np.full(n, threshold), **told).tolist() == [1] * n
+            assert rule.predict(np.full((n, 1), threshold), **told).tolist() == [1] * n

@@ -357,13 +357,20 @@ class Models:
             lambda reader: reader.transform(X)
         )  # models of one opened table share a reader
 
-        def logs(i: int) -> Floats:
-            return self.logs(i, self.fitted[i], self.columns[i], X, read)
+        @cache
+        def probabilities(i: int) -> Floats:
+            return self.probabilities(i, self.fitted[i], self.columns[i], X, read)
 
-        score = self.score_column
+        def logs(i: int) -> Floats:
+            return logs_of(probabilities(i))
+
+        column = self.score_column
+        score = self.score
         scores = None
-        if score is not None:
-            scores = cache(lambda: score.values(X)[:, 0])
+        if column is not None:
+            scores = cache(lambda: column.values(X)[:, 0])
+        elif score is not None:  # not exp(log(p)), which a threshold may tell from p
+            scores = cache(lambda: probabilities(0)[:, score.positive_])
         return LogProbabilities(
             n_rows_of(X), logs, None, len(self.names), X, self.average, scores
         )
@@ -388,7 +395,18 @@ class Models:
         X: Table,
         read: Callable[[Any], Any] | None = None,
     ) -> Floats:
-        """Return the log-probabilities of a model, with the name of model i in errors.
+        """Return the log-probabilities of a model, see `probabilities`."""
+        return logs_of(self.probabilities(i, model, columns, X, read))
+
+    def probabilities(
+        self,
+        i: int,
+        model: Model,
+        columns: Ints,
+        X: Table,
+        read: Callable[[Any], Any] | None = None,
+    ) -> Floats:
+        """Return the probabilities of a model as it gives them, with the name of model i in errors.
 
         ``columns`` are the class numbers of its probabilities. A model with ``predict_proba_table`` predicts
         from the prepared rows, ``read(model.table_)``.
@@ -402,8 +420,8 @@ class Models:
             )
         else:
             whole[:, columns] = model.predict_proba(X)
-        return logs_of(
-            checked(whole, f"predict_proba of {self.names[i]!r}", n_rows, self.n_classes, "X")
+        return checked(
+            whole, f"predict_proba of {self.names[i]!r}", n_rows, self.n_classes, "X"
         )
 
 
