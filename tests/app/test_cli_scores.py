@@ -16,6 +16,7 @@ from shell import call, done
 import tailboost as tb
 from tailboost import rates
 from tailboost.app.cli import score_rules
+from tailboost.app.cli.documents import typed_labels
 from tailboost.app.cli.models import Purpose
 
 COPIES = "100% of these rows equal rows of the fit"  # said of rows of the training
@@ -828,3 +829,28 @@ def test_thresholds_by_one_of_several_columns_with_limits_by_both(tmp_path):
     told = call("monitor", again, tmp_path / "more.csv", "--target", "label")
     assert f"State: {tmp_path / 'certified.monitor.json'}" in told.stderr.replace("\n", "")
     assert json.loads((tmp_path / "certified.monitor.json").read_text())["monitor"]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series(["b", "a", "b"]),
+        pd.Series(["b", "a", "b"], dtype="category"),
+        pd.Series([0.1, 2.5, 0.1], dtype="float32"),
+        pd.Series(pd.to_datetime(["2026-01-02", "2025-01-01", "2026-01-02"])),
+    ],
+    ids=lambda column: str(column.dtype),
+)
+def test_labels_that_are_no_numbers_or_booleans_are_the_text_of_their_column(column):
+    assert typed_labels(column, is_text=False).tolist() == column.astype(str).tolist()
+
+
+def test_whole_numbers_and_booleans_keep_their_type():
+    for column, is_text in (
+        (pd.Series([3, 1, 3]), False),
+        (pd.Series([3, 1, 3], dtype="Int64"), False),
+        (pd.Series(["3", "1", "3"]), True),
+    ):
+        assert typed_labels(column, is_text=is_text).tolist() == [3, 1, 3]
+    for column, is_text in ((pd.Series([True, False]), False), (pd.Series(["True", "False"]), True)):
+        assert typed_labels(column, is_text=is_text).tolist() == [True, False]

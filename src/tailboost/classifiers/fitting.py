@@ -26,7 +26,7 @@ from tailboost.learners.scores import Scores, only_scores
 from tailboost.learners.table import OpenTable
 from tailboost.rows.rows import Rows
 from tailboost.rows.training_set import Split, TrainingSet
-from tailboost.selection.outputs import ModelOutputs, Models
+from tailboost.selection.outputs import ModelOutputs, Models, logs_of
 
 Estimators = Sequence[tuple[str, Any]]
 # A fitted classifier, and the class number of each column of its probabilities.
@@ -170,16 +170,17 @@ def _selection_logs(
     """Return the newest model's log-probabilities of the selection data, those of its folds if it has any."""
     number = len(models.names) - 1
     if training.validation is not None:
-        return models.logs(number, *final, training.validation[0])
+        return logs_of(models.probabilities(number, *final, training.validation[0]))
     if not fold_fits:  # a frozen model
         if parts.held:
             held_out = parts.fold >= 0
         else:
             held_out = np.ones(len(training.y), dtype=bool)
-        return models.logs(number, *final, take(training.X, held_out))
+        return logs_of(models.probabilities(number, *final, take(training.X, held_out)))
     out_of_fold = np.zeros((len(training.y), training.n_classes))
     for held, fit in zip(parts.held, fold_fits, strict=True):
-        out_of_fold[held] = models.logs(number, *fit, take(training.X, held))
+        given = models.probabilities(number, *fit, take(training.X, held))
+        out_of_fold[held] = logs_of(given)
     # Models of other folds differ far more than by this step. Zeros in the digits beyond make files smaller.
     return np.rint(out_of_fold[parts.fold >= 0] / LOG_STEP) * LOG_STEP
 

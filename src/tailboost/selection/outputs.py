@@ -387,17 +387,6 @@ class Models:
                 read[name] = hash_rounded_rows(table[i])
         return RowHashes(hash_rounded_rows(as_table(X)), read)
 
-    def logs(
-        self,
-        i: int,
-        model: Model,
-        columns: Ints,
-        X: Table,
-        read: Callable[[Any], Any] | None = None,
-    ) -> Floats:
-        """Return the log-probabilities of a model, see `probabilities`."""
-        return logs_of(self.probabilities(i, model, columns, X, read))
-
     def probabilities(
         self,
         i: int,

@@ -145,7 +145,7 @@ def typed_labels(column: Any, *, is_text: bool) -> Any:
     A file of text says no types, so its words True and False are booleans, and whole numbers are integers.
     """
     place, values = pd.factorize(column)
-    words = np.array(list(map(str, values)), dtype=str)
+    words = pd.Series(values).astype(str).to_numpy(dtype=str)
     if is_bool_dtype(column.dtype) or (is_text and {*words} == {"False", "True"}):
         labels: Any = words == "True"
     elif is_text and all(map(WHOLE.fullmatch, words)):
