@@ -310,6 +310,10 @@ class AdditiveSelection:
         about = (answers, votes.log_costs, votes.n_kept, decided, constant_alone)
         return cls(rows, K, heaviest, ensemble, *about, refit, choice)
 
+    def rule(self) -> AdditiveEnsemble:
+        """Return the rule."""
+        return self.ensemble
+
     @property
     def log_cost(self) -> float:
         """Logarithm of the cost on the training rows after the rounds in use."""

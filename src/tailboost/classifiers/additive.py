@@ -19,26 +19,24 @@ from tailboost.boosting.additive import (
     ErrorOfSteps,
     SoftMargin,
 )
-from tailboost.boosting.ensemble import AdditiveEnsemble
 from tailboost.boosting.game import Game, Position, RowStakes, Schedule, Units
 from tailboost.boosting.learner import CrossFit, Whole
 from tailboost.boosting.players.additive_player import Additive
-from tailboost.classifiers.base import BaseBoostClassifier, cached
+from tailboost.classifiers.base import BaseBoostClassifier, learner_of
 from tailboost.classifiers.boosting_fit import BoostingFit
 from tailboost.classifiers.input import CONSTRAINTS, FOLDS, labels_of
-from tailboost.classifiers.judged import JudgedSteps
+from tailboost.classifiers.judged import JudgedSteps, cached, readable
 from tailboost.classifiers.reported import ReportedClassifier
-from tailboost.core.array_types import Column, Floats, Stated, Table
+from tailboost.core.array_types import Column, Floats, Table
 from tailboost.core.checks import positions
 from tailboost.guarantees.additive_summary import (
     AdditiveSummary,
     Cost,
     additive_summary,
-    rates_of,
 )
 from tailboost.learners import HistTreeClassifier
 from tailboost.rates import InfeasibleLimitsError, error
-from tailboost.rows.judged import answered
+from tailboost.rows.judged import answered, judged
 from tailboost.rows.training_set import HELD_OUT, TrainingSet
 from tailboost.selection.curve import Curve, CurvePoint
 from tailboost.selection.problem import stated as stated_problem
@@ -47,14 +45,6 @@ from tailboost.selection.rate_table import RateTable
 
 class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
     """``argmax_k f_k(x)`` with ``f_k = Σ_t a_t z_k(h_t(x))``: z_k = 1 if h predicts k, else −1/(K−1)."""
-
-    ensemble_: AdditiveEnsemble
-    selection_: AdditiveSelection
-
-    n_estimators: int
-    n_iter_no_change: Any
-    tol: float
-    cv: Any
 
     _judged_by = JudgedSteps
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -65,88 +55,30 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
     def _cost(self) -> Cost:
         """Return the cost of the steps, and resulting bounds for the training errors."""
 
-    def _default_learner(self) -> Any:
-        return HistTreeClassifier(n_jobs=self.n_jobs)
+    def _learner(self) -> Any:
+        return learner_of(self, HistTreeClassifier)
 
-    def _open(self, fit: BoostingFit, training: TrainingSet) -> Whole | CrossFit:
-        """Return the learner; rows are held out if the number of rounds is selected on them."""
-        cv = self.cv
-        if cv == "auto":
-            cv = "train" if self.n_iter_no_change is None else HELD_OUT
-        elif cv == "train" and self.n_iter_no_change is not None:
-            raise ValueError(
-                f"n_iter_no_change={self.n_iter_no_change} needs held-out rows, and cv='train' has none; use "
-                "cv='auto' or a fraction"
-            )
-        return fit.open(training, cv, refit=False)  # a step is computed for its hypothesis
-
-    def _play_steps(
-        self,
-        fit: BoostingFit,
-        training: TrainingSet,
-        learner: Whole | CrossFit,
-        player: Additive,
-        refit: SoftMargin | None = None,
-    ) -> None:
-        """Play the game of a player over rows, and weight the hypotheses by their steps or by a program."""
-        patience = self.n_iter_no_change
-        progress = ErrorOfSteps(learner.judged, player, best_prefix=patience is not None)
-        heaviest = int(np.bincount(training.y, weights=training.weight).argmax())
-        game = Game(
-            RowStakes(Units.samples(training.weight, learner.player_rows)),
-            player,
-            fit.kept(learner, training),
-            Schedule.falling(self.n_estimators, patience, self.tol, self.max_time),
-            progress,
-        )
-        pool = AdditivePool(training.n_classes, keeps=refit is not None)
-
-        def select(at: Position) -> AdditiveSelection:
-            return AdditiveSelection.of(at, progress, heaviest, refit)
-
-        fit.play(game, pool, training, select)
-
-    def _answer_by(self, selection: AdditiveSelection) -> None:
-        self.selection_ = selection
-        self.ensemble_ = selection.ensemble
-        self._results: dict[str, Any] = {}
-        self.__dict__.pop("certificate_", None)
-        self.gap_ = max(0.0, self.ensemble_.gap, float(self.trace_.gap.max(initial=0.0)))
-        self.log_costs_ = np.array(selection.log_costs)
+    @property
+    def log_costs_(self) -> Floats:
+        """Logarithm of the cost on the training rows after each round."""
+        return np.array(self.selection_.log_costs)
 
     @property
     def summary_(self) -> AdditiveSummary:
         """Errors and their bounds; computed at the first access."""
-        return cast("AdditiveSummary", cached(self, "summary", self._summarise))
 
-    def _summarise(self) -> AdditiveSummary:
-        classes = self.classes_.tolist()
-        fitted = self._judged_on_fitted
-        return additive_summary(
-            self.selection_, self._cost(), self.gap_, classes, fitted=fitted
-        )
+        def summarised() -> AdditiveSummary:
+            fitted = judged(self).fitted_on_selection
+            about = self.selection_, self._cost(), self.gap_, self.classes_.tolist()
+            return additive_summary(*about, fitted=fitted)
 
-    @property
-    def _judged_on_fitted(self) -> bool:
-        """Whether hypotheses were fitted on the selection data; X_val may contain training rows."""
-        return self.selection_.rows.fitted or any(
-            map(self.seen_rows_.overlaps, self.records_.selected)
-        )
-
-    def _measured(self, *rates: Stated, kind: str = "") -> RateTable:
-        check_is_fitted(self)
-        selection = self.selection_
-        stated = [(one.rate, one.limit) for one in rates]
-        words = selection.rows.words
-        classes = self.classes_.tolist()
-        return rates_of(
-            selection, classes, stated, words, fitted=self._judged_on_fitted, kind=kind
-        )
+        return cast("AdditiveSummary", cached(self, "summary", summarised))
 
     @property
     def rates_(self) -> RateTable:
         """Overall error and class errors of `predict` on the selection data."""
-        return self._measured(error(), error(by="class"))
+        table: RateTable = judged(self).measured(error(), error(by="class"))
+        return table
 
     @property
     def limits_met_(self) -> None:
@@ -176,7 +108,7 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
         """
         limited, other, _ = stated_problem("error").traded(a, b)
         reached = [
-            stated.value(np.array([line.value for line in self._measured(stated.rate)]))
+            stated.value(np.array([line.value for line in judged(self).measured(stated.rate)]))
             for stated in (limited, other)
         ]
 
@@ -189,11 +121,6 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
 
         point = CurvePoint(reached[0], reached[1], copy.copy(self))
         return Curve((point,), limited, other, self.selection_.rows.words, at, self)
-
-    def _decisions(self, scores: Floats) -> Floats:
-        if len(self.classes_) == 2:
-            return scores[:, 1]
-        return scores
 
     def decision_function(self, X: Table) -> Floats:
         """Return the scores ``f``.
@@ -208,8 +135,8 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
         ndarray of shape (n,) or (n, K)
             One score per class; for two classes one score, positive for ``classes_[1]``.
         """
-        check_is_fitted(self)
-        return self._decisions(self.ensemble_.scores(self._checked(X)))
+        ensemble, X = readable(self, X)
+        return one_column(ensemble.scores(X))
 
     def margins(self, X: Table, y: Column) -> Floats:
         """Return the margins ``m_i = f_y(x_i)``: scores of the true class, where scores sum to 0.
@@ -226,19 +153,10 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
         ndarray of shape (n,)
             For two classes positive if `predict` is right, negative if wrong.
         """
-        f = self.decision_function(X)
+        ensemble, X = readable(self, X)
+        f: Floats = ensemble.scores(X)
         k = positions(labels_of(y), self.classes_, "y")
-        if f.ndim == 1:
-            return np.where(k == 1, f, -f)
         return f[np.arange(len(f)), k]
-
-    def _labels(self, f: Floats) -> NDArray[Any]:
-        return self.classes_[(f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)]
-
-    @staticmethod
-    def _softmax(f: Floats) -> Floats:
-        P: Floats = softmax(np.column_stack([-f, f]) if f.ndim == 1 else f, axis=1)
-        return P
 
     def predict(self, X: Table) -> NDArray[Any]:
         """Return the label with the largest score.
@@ -253,8 +171,8 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
         ndarray of shape (n,)
             Labels, as in `classes_`.
         """
-        f = self.decision_function(X)
-        return self._labels(f)
+        ensemble, X = readable(self, X)
+        return self.classes_[ensemble.scores(X).argmax(axis=1)]
 
     def predict_proba(self, X: Table) -> Floats:
         """Return the softmax of the scores, which is **not** calibrated.
@@ -269,7 +187,9 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
         ndarray of shape (n, K)
             Columns in the order of `classes_`; rows sum to 1.
         """
-        return self._softmax(self.decision_function(X))
+        ensemble, X = readable(self, X)
+        P: Floats = softmax(ensemble.scores(X), axis=1)
+        return P
 
     def predict_distribution(self, X: Table) -> Floats:
         """Return 1 for the answered label and 0 for the others: nothing is drawn.
@@ -299,8 +219,8 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
         ndarray of shape (n, K)
             Columns in the order of `classes_`; rows sum to 1.
         """
-        f = self.decision_function(X)
-        P: Floats = log_softmax(np.column_stack([-f, f]) if f.ndim == 1 else f, axis=1)
+        ensemble, X = readable(self, X)
+        P: Floats = log_softmax(ensemble.scores(X), axis=1)
         return P
 
     def staged_decision_function(self, X: Table) -> Iterator[Floats]:
@@ -316,9 +236,8 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
         ndarray of shape (n,) or (n, K)
             The last array uses all hypotheses.
         """
-        check_is_fitted(self)
-        for scores in self.ensemble_.staged_scores(self._checked(X)):
-            yield self._decisions(scores)
+        ensemble, X = readable(self, X)
+        yield from map(one_column, ensemble.staged_scores(X))
 
     def staged_predict(self, X: Table) -> Iterator[NDArray[Any]]:
         """Yield `predict` after 1, 2, … kept hypotheses.
@@ -333,8 +252,9 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
         ndarray of shape (n,)
             The last array belongs to ``predict``.
         """
-        for f in self.staged_decision_function(X):
-            yield self._labels(f)
+        ensemble, X = readable(self, X)
+        for scores in ensemble.staged_scores(X):
+            yield self.classes_[scores.argmax(axis=1)]
 
     def staged_predict_proba(self, X: Table) -> Iterator[Floats]:
         """Yield `predict_proba` after 1, 2, … kept hypotheses.
@@ -349,8 +269,9 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
         ndarray of shape (n, K)
             The last array uses all hypotheses.
         """
-        for f in self.staged_decision_function(X):
-            yield self._softmax(f)
+        ensemble, X = readable(self, X)
+        for scores in ensemble.staged_scores(X):
+            yield softmax(scores, axis=1)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -358,3 +279,51 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
         if learner is not None:
             tags.classifier_tags.multi_class = learner.multi_class
         return tags
+
+
+def open_steps(fit: BoostingFit, training: TrainingSet) -> Whole | CrossFit:
+    """Return the learner; rows are held out if the number of rounds is selected on them."""
+    cv = fit.classifier.cv
+    patience = fit.classifier.n_iter_no_change
+    if cv == "auto":
+        cv = "train" if patience is None else HELD_OUT
+    elif cv == "train" and patience is not None:
+        raise ValueError(
+            f"n_iter_no_change={patience} needs held-out rows, and cv='train' has none; use "
+            "cv='auto' or a fraction"
+        )
+    return fit.open(training, cv, refit=False)  # a step is computed for its hypothesis
+
+
+def play_steps(
+    fit: BoostingFit,
+    training: TrainingSet,
+    learner: Whole | CrossFit,
+    player: Additive,
+    refit: SoftMargin | None = None,
+) -> None:
+    """Play the game of a player over rows, and weight the hypotheses by their steps or by a program."""
+    clf = fit.classifier
+    patience = clf.n_iter_no_change
+    progress = ErrorOfSteps(learner.judged, player, best_prefix=patience is not None)
+    heaviest = int(np.bincount(training.y, weights=training.weight).argmax())
+    game = Game(
+        RowStakes(Units.samples(training.weight, learner.player_rows)),
+        player,
+        fit.kept(learner, training),
+        Schedule.falling(clf.n_estimators, patience, clf.tol, clf.max_time),
+        progress,
+    )
+    pool = AdditivePool(training.n_classes, keeps=refit is not None)
+
+    def select(at: Position) -> AdditiveSelection:
+        return AdditiveSelection.of(at, progress, heaviest, refit)
+
+    fit.play(game, pool, training, select)
+
+
+def one_column(scores: Floats) -> Floats:
+    """Return scores of shape (n, K); for two classes those of the second."""
+    if scores.shape[1] == 2:
+        return scores[:, 1]
+    return scores

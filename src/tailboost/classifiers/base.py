@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from numbers import Real
 from typing import Any, ClassVar, Self, cast
@@ -16,9 +16,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.ensemble import MixtureEnsemble, answers_by, draw
-from tailboost.boosting.game import Played, Trace
-from tailboost.boosting.subgroups import NamedSubgroups
+from tailboost.boosting.ensemble import answers_by, draw
 from tailboost.classifiers.boosted_selection import (
     by_groups,
     on_rows,
@@ -31,17 +29,16 @@ from tailboost.classifiers.boosted_selection import (
 from tailboost.classifiers.boosting_fit import (
     BoostingFit,
     CallbackSupportMixin,
-    fit_of,
+    Cautions,
+    fitted,
     with_callbacks,
 )
-from tailboost.classifiers.input import CONSTRAINTS, checked_table, input_tags, with_parameters
-from tailboost.classifiers.judged import JudgedHypotheses
+from tailboost.classifiers.input import CONSTRAINTS, input_tags, with_parameters
+from tailboost.classifiers.judged import JudgedHypotheses, cached, readable
 from tailboost.classifiers.reported import ReportedClassifier
 from tailboost.classifiers.reselection import drawn_members, fractions_of
 from tailboost.core.array_types import Column, Floats, Groups, Model, Seed, Stated, Table
 from tailboost.core.checks import check_number, n_rows_of, take, unpack
-from tailboost.core.exceptions import FitInterruptedWarning
-from tailboost.core.warn import warn_user
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.foreign import is_constant
 from tailboost.learners.named import named_learner
@@ -50,9 +47,7 @@ from tailboost.rows.given import Given
 from tailboost.rows.judged import group_uses, intervals_of, judged
 from tailboost.rows.rules import refuse
 from tailboost.selection.engine import HypothesisEngine
-from tailboost.selection.mixture import Mixture
 from tailboost.selection.rate_table import RateTable
-from tailboost.selection.selected import Selected
 from tailboost.selection.summary import Bounds, Summary
 from tailboost.solvers import mixture_path
 
@@ -82,17 +77,9 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
     random_state: Seed = None
     verbose: int = 0
 
-    def _default_learner(self) -> Any:
-        """Return the learner for ``estimator=None``."""
-        return HistBoostClassifier(n_jobs=self.n_jobs)
-
     def _learner(self) -> Any:
         """Return the base learner."""
-        if self.estimator is None:
-            return self._default_learner()
-        if isinstance(self.estimator, str):
-            return named_learner(self.estimator, n_jobs=self.n_jobs)
-        return self.estimator
+        return learner_of(self, HistBoostClassifier)
 
     @_fit_context(prefer_skip_nested_validation=True)
     @with_callbacks
@@ -135,49 +122,13 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
         """
         given = Given(*unpack(X, y), None, sample_weight)
         judging = Given(*unpack(X_val, y_val), None, sample_weight_val)
-        return self._fit(given, judging, fit_params)
-
-    def _fit(self, given: Given, judging: Given, fit_params: dict[str, Any]) -> Self:
-        with fit_of(self, given, judging, fit_params) as fit:
-            fit.classifier._play(fit)
-        self._warn()  # after the assignment: a filter may make a warning an error
-        return self
+        return fitted(self, given, judging, fit_params)
 
     @abstractmethod
-    def _play(self, fit: BoostingFit) -> None:
-        """Read the rows, play a game, and select from its candidates, in a classifier without results."""
-
-    def _warn(self) -> None:
-        """Give the warnings about a finished fit."""
-        stop = self.trace_.stop
-        if stop is not None and stop.early:
-            warn_user(f"fit {stop.text}; the rounds so far are kept", FitInterruptedWarning)
-
-    def _settle(self, played: Played, selection: Any) -> None:
-        """Set the finished game, and answer by a selection from its candidates."""
-        self.game_: Played = played
-        self.trace_: Trace = played.trace
-        self.n_iter_ = played.n_rounds
-        self._answer_by(selection)
-
-    @abstractmethod
-    def _answer_by(self, selection: Any) -> None:
-        """Answer by a selection; results and certificate of an earlier one do not hold for it."""
+    def _play(self, fit: BoostingFit) -> Cautions:
+        """Read the rows, play a game and select from its candidates; return what to warn of."""
 
     # -- after fitting -------------------------------------------------------------------------------
-
-    def _checked(self, X: Table) -> Any:
-        return checked_table(self, self._learner(), X)
-
-    @property
-    def estimators_(self) -> list[Any]:
-        """The hypotheses in order, then plain ERM and constants if these were added."""
-        return self.ensemble_.base_models
-
-    @property
-    def estimator_weights_(self) -> Floats:
-        """Mixture weight λ, or step, of each hypothesis."""
-        return self.ensemble_.weights
 
     @property
     def feature_importances_(self) -> Floats:
@@ -218,9 +169,6 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
         state = cast("dict[str, Any]", super().__getstate__())
         return {k: {} if k == "_results" else v for k, v in state.items()}
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "ensemble_")
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         learner = input_tags(self._learner())
@@ -229,13 +177,13 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
         return tags
 
 
-def cached(classifier: Model, name: str, make: Callable[[], Any]) -> Any:
-    """Return the result of ``make``, computed at the first access; a new selection empties ``_results``."""
-    check_is_fitted(classifier)
-    results: dict[str, Any] = classifier._results
-    if name not in results:
-        results[name] = make()
-    return results[name]
+def learner_of(clf: BaseBoostClassifier, default: Any, **params: Any) -> Any:
+    """Return the base learner; ``default`` is the class of the learner for ``estimator=None``."""
+    if clf.estimator is None:
+        return default(n_jobs=clf.n_jobs, **params)
+    if isinstance(clf.estimator, str):
+        return named_learner(clf.estimator, n_jobs=clf.n_jobs)
+    return clf.estimator
 
 
 # -- mixtures of hypotheses -------------------------------------------------------------------------------
@@ -245,29 +193,11 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
     """Mixture of hypotheses with weights λ, which can be selected anew without a fit."""
 
     _judged_by = JudgedHypotheses
-    ensemble_: MixtureEnsemble
-    selection_: Mixture
-    _named: NamedSubgroups  # the subgroups of the fit
     _regrouped = False  # whether the groups are others than those of the fit
 
     @abstractmethod
-    def _bounds(self) -> Bounds:
-        """Return the bounds of theorems and the observed bounds of the fitted game."""
-
-    @property
-    def _own_symbols(self) -> dict[str, str]:
-        """Meaning of further symbols in the bounds."""
-        return {}
-
-    def _take_targets(self, max_error: Stated) -> None:
-        """Set the limits given to `reweight`."""
-
-    def _answer_by(self, selection: Mixture, ensemble: MixtureEnsemble | None = None) -> None:
-        """Answer by a mixture of the candidates, or by given weights of them."""
-        self.selection_ = selection
-        self.ensemble_ = selection.rule() if ensemble is None else ensemble
-        self._results: dict[str, Any] = {}
-        self.__dict__.pop("certificate_", None)
+    def _bounds(self) -> tuple[Bounds, dict[str, str]]:
+        """Return the bounds of the fitted game, promised and observed, and further symbols in them."""
 
     # -- another selection -----------------------------------------------------------------------------
 
@@ -389,7 +319,7 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
                 HypothesisEngine(self.selection_).mixture_for(problem.within(limits))  # raises
         if a is None and b is None and problem.over_rows:
             return tail_curve(self)
-        return rate_curve(self, *problem.traded(a, b), n_points)
+        return rate_curve(self, problem.traded(a, b), n_points)
 
     def alpha_path(self, alphas: Sequence[float]) -> Floats:
         """Return the mixture weights λ for several α; nothing is trained.
@@ -429,17 +359,9 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
     # -- on the selection data -----------------------------------------------------------------------
 
     @property
-    def _selected(self) -> Selected:
-        """The rule of `predict`, with its rates on the selection data."""
-        engine = HypothesisEngine(self.selection_)
-        made = cached(self, "selected", lambda: engine.result(self.ensemble_))
-        return cast("Selected", made)
-
-    @property
-    def gap_(self) -> float:
-        """Largest optimality gap of a solve; for a single hypothesis the gain of a mixture."""
-        check_is_fitted(self)
-        return max(0.0, *self.trace_.gap.tolist(), self.ensemble_.gap)
+    def objective_(self) -> Any:
+        """The minimised rate or CVaR."""
+        return self.selection_.problem.objective
 
     @property
     def n_selection_(self) -> float:
@@ -447,61 +369,29 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         return float(self.selection_.counts.strata.size.sum())
 
     @property
-    def objective_(self) -> Any:
-        """The minimised rate or CVaR."""
-        return self.selection_.problem.objective
-
-    @property
     def limits_met_(self) -> bool | None:
         """Whether `predict` satisfies all limits on the selection data; None without limits."""
-        check_is_fitted(self)
-        return self._selected.limits_met
+        met: bool | None = judged(self).limits_met
+        return met
 
     @property
     def rates_(self) -> RateTable:
         """The rates of the objective and of the limits by subgroup, on the selection data."""
-        check_is_fitted(self)
-        table = self._selected.table
+        table = judged(self).selected.table
         return replace(table, notes=(*table.notes, *map(str, group_uses(self))))
-
-    @property
-    def estimates(self) -> RateTable:
-        """The rates of ``rates_`` without shadow prices and notes on groups."""
-        return self._selected.estimates
-
-    @property
-    def _own(self) -> bool:
-        """Whether the mixture has the subgroups of the fit, not other subgroups given to `reweight`."""
-        return bool(self.selection_.steering.by == self._named.kind) and not self._regrouped
-
-    def _errors(self, counts: Floats) -> RateTable:
-        """Return the errors of the subgroups by confusion counts, in the order of `subgroups_`."""
-        table = self._selected.errors_of(counts)
-        if not self._own:
-            return table
-        names = self._named.names.tolist()
-        lines = [table.lines[code] for code in self._named.codes]
-        return replace(
-            table,
-            lines=tuple(replace(x, subgroup=n) for x, n in zip(lines, names, strict=True)),
-        )
-
-    def _error_values(self, counts: Floats) -> Floats:
-        """Return the errors of the subgroups by confusion counts, in the order of `subgroups_`."""
-        errors = self.selection_.errors(counts)
-        if self._own:
-            return errors[self._named.codes]
-        return errors
 
     @property
     def expected_subgroup_errors_(self) -> Floats:
         """Expected error of the randomised rule on each subgroup, on the selection data, shape (m,)."""
-        return self._error_values(self.selection_.mixed(self.estimator_weights_))
+        view = judged(self)
+        errors: Floats = view.error_values(view.expected_counts)
+        return errors
 
     @property
     def expected_subgroup_intervals_(self) -> Floats:
         """95 % intervals for the expected errors of the randomised rule on new rows, shape (m, 2)."""
-        return intervals_of(self._errors(self.selection_.mixed(self.estimator_weights_)))
+        view = judged(self)
+        return intervals_of(view.errors_by(view.expected_counts))
 
     @property
     def summary_(self) -> Summary:
@@ -509,12 +399,6 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         return cast("Summary", cached(self, "summary", lambda: summarised(self)))
 
     # -- prediction ----------------------------------------------------------------------------------
-
-    def _scores(self, X: Table, groups: Groups) -> Floats:
-        """Return the label distribution of rows, shape (n, K), with ties broken."""
-        refuse("blind rule", groups=groups)
-        check_is_fitted(self)
-        return self.ensemble_.scores(self._checked(X))
 
     def predict_distribution(self, X: Table, *, groups: Groups = None) -> Floats:
         """Return the label distribution of the randomised rule.
@@ -542,7 +426,10 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         ValueError
             If groups are missing, not used, or not among those of `fit`; if probabilities are missing.
         """
-        return self._scores(X, groups)
+        refuse("blind rule", groups=groups)
+        ensemble, X = readable(self, X)
+        distribution: Floats = ensemble.scores(X)  # ties are settled
+        return distribution
 
     def predict_log_proba(self, X: Table) -> Floats:
         """Return the logarithm of ``predict_proba``, −∞ for a probability of 0.
@@ -577,7 +464,7 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         ndarray of shape (n,)
             Labels, as in `classes_`.
         """
-        distribution = self._scores(X, groups)
+        distribution = self.predict_distribution(X, groups=groups)
         return self.classes_[distribution.argmax(axis=1)]
 
     def predict_randomized(
@@ -597,7 +484,7 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         ndarray of shape (n,)
             Labels, as in `classes_`.
         """
-        distribution = self._scores(X, groups)
+        distribution = self.predict_distribution(X, groups=groups)
         return self.classes_[draw(distribution, check_random_state(random_state))]
 
     def predict_with(self, X: Table, members: Any, *, groups: Groups = None) -> NDArray[Any]:
@@ -623,11 +510,10 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         ValueError
             If ``members`` are not n such indices, or a candidate draws its label.
         """
-        check_is_fitted(self)
         refuse("blind rule", groups=groups)
-        X = self._checked(X)
-        chosen = drawn_members(self.ensemble_, members, n_rows_of(X))
-        answer = lambda m, rows: self.ensemble_.answer(m, take(X, rows))  # noqa: E731
+        ensemble, X = readable(self, X)
+        chosen = drawn_members(ensemble, members, n_rows_of(X))
+        answer = lambda m, rows: ensemble.answer(m, take(X, rows))  # noqa: E731
         return self.classes_[answers_by(chosen, answer)]
 
     def predict_proba(self, X: Table) -> Floats:
@@ -647,8 +533,9 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         ndarray of shape (n, K)
             Columns in the order of `classes_`; rows sum to 1.
         """
-        check_is_fitted(self)
-        return self.ensemble_.probabilities(self._checked(X))
+        ensemble, X = readable(self, X)
+        P: Floats = ensemble.probabilities(X)
+        return P
 
     def staged_predict_distribution(self, X: Table) -> Iterator[Floats]:
         """Yield ``predict_distribution`` after 1, 2, … rounds, each with the optimal λ of these rounds.
@@ -663,11 +550,11 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         ndarray of shape (n, K)
             The last array uses all hypotheses.
         """
-        check_is_fitted(self)
-        answers = list(self.ensemble_.answers(self._checked(X)))
+        ensemble, X = readable(self, X)
+        answers = list(ensemble.answers(X))
         for t in range(1, self.n_iter_):
             yield self.selection_.stage(t).scores_of(answers)
-        yield self.ensemble_.scores_of(answers)
+        yield ensemble.scores_of(answers)
 
     def staged_predict(self, X: Table) -> Iterator[NDArray[Any]]:
         """Yield ``predict`` after 1, 2, … rounds, each with the optimal λ of these rounds.

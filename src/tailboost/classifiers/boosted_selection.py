@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from tailboost.boosting.subgroups import checked_targets
+from tailboost.boosting.ensemble import MixtureEnsemble
+from tailboost.boosting.subgroups import allowed_errors, checked_targets
+from tailboost.classifiers.boosting_fit import answer_by
 from tailboost.classifiers.input import noting_seen, regroup, selection_data
 from tailboost.classifiers.reselection import bound_of
 from tailboost.core.array_types import Groups, Stated
@@ -26,7 +28,7 @@ from tailboost.selection.curve import Curve, CurvePoint, MeasuredRows, front
 from tailboost.selection.engine import HypothesisEngine
 from tailboost.selection.mixture import Counts, Mixture
 from tailboost.selection.problem import Problem, objective_named
-from tailboost.selection.selected import SelectedRule, SelectedTail
+from tailboost.selection.selected import SelectedTail
 from tailboost.selection.summary import Summary, mixture_summary
 
 # Advice of the warning for rows that the hypotheses were fitted on.
@@ -111,7 +113,7 @@ def on_rows(clf: Any, given: Given, problem: Problem) -> Mixture:
     if given.groups is not None and problem.objective is not clf.selection_.problem.objective:
         name_groups(clf, given.groups)
     words = "the {:,} rows given to reweight"
-    X, rows = selection_data(clf, clf._checked(given.X), given, "", words)
+    X, rows = selection_data(clf, judged(clf).checked(given.X), given, "", words)
     rows = noting_seen(clf.seen_rows_, X, rows, KEPT)
     names = None if given.groups is None else clf._group_names
     pool = clf.selection_.pool.on_rows(X, rows)
@@ -148,19 +150,29 @@ def select(clf: Any, mixture: Mixture, problem: Problem, max_error: Stated) -> N
     limits_changed = problem.limits != clf.selection_.problem.limits
     if max_error is not None:
         problem = aimed(clf, mixture, problem, max_error)
-    _set_budget(clf, problem.error_budget)
-    clf._answer_by(HypothesisEngine(mixture).mixture_for(problem))
+    select_for(clf, mixture, problem)
+    view = judged(clf)
     if max_error is None:
         if limits_changed and problem.limits:
-            cast("SelectedRule", clf._selected).warn_of_violations()
+            view.selected.warn_of_violations()
         return
-    clf._take_targets(max_error)
-    table = judged(clf).errors_table
-    missed = [(line.subgroup, line.value, line.bound) for line in table if line.met is False]
+    if view.own_subgroups and "max_error" in clf.get_params(deep=False):
+        clf.max_error = max_error
+        clf._allowed = allowed_errors(max_error, clf._named.names.tolist(), clf._named.kind)
+    missed = [line for line in view.errors_table if line.met is False]
     if missed:
         strict = any(limit.strict for limit in problem.limits)
-        words = clf.selection_.pool.rows.words
-        warn_of_missed(missed, clf.selection_, words, strict=strict)
+        lines = [(line.subgroup, line.value, line.bound) for line in missed]
+        warn_user(missed_words(clf, lines, strict=strict), BoundNotMetWarning)
+
+
+def select_for(clf: Any, mixture: Mixture, problem: Problem) -> None:
+    """Let a new classifier answer by the selected rule of a problem."""
+    # The parameter of an error budget, where a classifier selects mixture weights.
+    if not clf.selection_.even and "error_budget" in clf.get_params(deep=False):
+        clf.set_params(error_budget=problem.error_budget)
+    selection = HypothesisEngine(mixture).mixture_for(problem)
+    answer_by(clf, selection, selection.rule())
 
 
 def aimed(clf: Any, mixture: Mixture, problem: Problem, max_error: Stated) -> Problem:
@@ -181,51 +193,40 @@ def aimed(clf: Any, mixture: Mixture, problem: Problem, max_error: Stated) -> Pr
     return replace(problem, objective=Objective.of(error()), limits=(limit,))
 
 
-def _set_budget(clf: Any, error_budget: float | None) -> None:
-    """Set the parameter of an error budget, where a classifier selects mixture weights."""
-    if not clf.selection_.even and "error_budget" in clf.get_params(deep=False):
-        clf.set_params(error_budget=error_budget)
-
-
 def reaching(clf: Any, objective: Objective, limits: tuple[Limit, ...]) -> Any:
     """Return the classifier of an objective within limits, which replace its limits and targets."""
     new = copy.copy(clf)
     problem = replace(clf.selection_.problem, objective=objective, limits=limits)
     if error() in (objective.rate, *(limit.rate for limit in limits)):
         problem = replace(problem, error_budget=None)
-    _set_budget(new, problem.error_budget)
-    new._answer_by(HypothesisEngine(clf.selection_).mixture_for(problem))
+    select_for(new, clf.selection_, problem)
     return new
 
 
 def rate_curve(
-    clf: Any, limited: Any, minimised: Objective, others: tuple[Limit, ...], n_points: int
+    clf: Any, rates: tuple[Any, Objective, tuple[Limit, ...]], n_points: int
 ) -> Curve:
     """Return the trade-off of a limited and a minimised rate within limits on others."""
+    limited, minimised, others = rates
     loosest = reaching(clf, minimised, (*others, limited.within(limited.most)))
     engine = HypothesisEngine(loosest.selection_)
     problem = replace(loosest.selection_.problem.within(others), confidence=None)
 
-    def answering(rule: Any) -> Any:
+    def answering(stated: Problem, ensemble: MixtureEnsemble) -> Any:
         new = copy.copy(loosest)
-        new._answer_by(engine.mixture_for(rule.problem.within(others)), rule.ensemble)
+        answer_by(new, engine.mixture_for(stated.within(others)), ensemble)
         return new
 
     def at(level: float, point: Any) -> Any:
         if point is None:
             return reaching(clf, minimised, (*others, limited.within(level)))
-        new = copy.copy(point)
-        mixture = HypothesisEngine(point.selection_).mixture_for(
-            point.selection_.problem.within(others)
-        )
-        new._answer_by(mixture, point.ensemble_)
-        return new
+        return answering(point.selection_.problem, point.ensemble_)
 
     rules, reached = engine.along(problem, limited, n_points)
     points = []
     for i in front(limited, *reached.T):
         rate, value = reached[i].tolist()
-        points.append(CurvePoint(rate, value, answering(rules[i])))
+        points.append(CurvePoint(rate, value, answering(rules[i].problem, rules[i].ensemble)))
     return Curve(
         tuple(points),
         limited,
@@ -241,12 +242,12 @@ def rate_curve(
 
 def tail_curve(clf: Any) -> Curve:
     """Return the trade-off of the overall error with a CVaR."""
-    rule = cast("SelectedTail", clf._selected)
+    rule = judged(clf).selected
     corners, gap = rule.curve()
 
     def answering(corner: SelectedTail) -> Any:
         new = copy.copy(clf)
-        new._answer_by(corner.mixture, corner.ensemble)
+        answer_by(new, corner.mixture, corner.ensemble)
         return new
 
     def at(level: float, point: Any) -> Any:
@@ -264,54 +265,50 @@ def summarised(clf: Any) -> Summary:
     """Return the summary of a classifier."""
     weights = clf.estimator_weights_
     classes = clf.classes_.tolist()
-    bounds = clf._bounds()
+    bounds, symbols = clf._bounds()
+    view = judged(clf)
     summary = mixture_summary(clf.game_, clf.selection_, weights, clf.gap_, bounds, classes)
     table = None
     if not clf.selection_.problem.over_rows:
-        table = judged(clf).errors_table
-        drawn = clf._errors(clf.selection_.mixed(weights))
+        table = view.errors_table
+        drawn = view.errors_by(view.expected_counts)
         pairs = zip(table, drawn, strict=True)
         if not all(np.array_equal(a.value, b.value, equal_nan=True) for a, b in pairs):
             lines = [replace(line, rule="randomised") for line in drawn]
             table = replace(table, lines=(*table.lines, *lines))
-    symbols = summary.symbols | clf._own_symbols
+    symbols = summary.symbols | symbols
     return replace(summary, errors=table, groups=group_uses(clf), symbols=symbols)
 
 
-def warn_of_missed(
+def missed_words(
+    clf: Any,
     missed: Sequence[tuple[Any, float, float]],
-    mixture: Mixture,
-    words: str,
     reasons: Sequence[str] = (),
-    strict: bool = False,
-) -> None:
-    """Warn of subgroups with an error above their limit.
+    *,
+    strict: bool,
+) -> str:
+    """Return the warning of subgroups with an error above their limit.
 
     Parameters
     ----------
+    clf : MixtureClassifier
+        The fitted classifier.
     missed : sequence of (name, error, limit)
         The subgroups.
-    mixture : Mixture
-        The candidates.
-    words : str
-        Name of the selection data.
     reasons : sequence of str
-        Further reasons for the message.
-    strict : bool, default=False
+        Further reasons.
+    strict : bool
         Whether an error equal to the limit is too large.
     """
+    mixture = clf.selection_
     below = "less than " * strict
     named = [
         f"{unit_name(name)} ({error:.3g}, allowed {below}{bound:.3g})"
         for name, error, bound in missed
     ]
-    if len(named) > NAMED:
-        more = " and others"
-    else:
-        more = ""
+    subgroups = ""
     if named:
+        more = " and others" * (len(named) > NAMED)
         subgroups = f" for {mixture.steering.by} {', '.join(named[:NAMED])}{more}"
-    else:
-        subgroups = ""
     because = "".join(f"; {reason}" for reason in (*reasons, mixture.unreachable) if reason)
-    warn_user(f"the bound is not met on {words}{subgroups}{because}", BoundNotMetWarning)
+    return f"the bound is not met on {mixture.pool.rows.words}{subgroups}{because}"

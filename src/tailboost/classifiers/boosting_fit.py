@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -28,7 +28,9 @@ from tailboost.classifiers.input import (
     selection_data,
 )
 from tailboost.core.array_types import Model
+from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.core.long_work import fitting_apart, noticing_interrupts, steps, telling
+from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import open_session
 from tailboost.rows.fingerprints import RowHashes, hash_rounded_rows
 from tailboost.rows.given import Given
@@ -50,6 +52,12 @@ except ImportError:  # scikit-learn < 1.9 has no callbacks
         return method
 
 
+C = TypeVar("C")
+
+#: What to warn of after a fit.
+Cautions = list[tuple[str, type[Warning]]]
+
+
 def routed_params(classifier: Model, fit_params: dict[str, Any]) -> dict[str, Any]:
     """Return the metadata of `fit` for the learner; raise an error if the learner takes none."""
     if "sensitive_features" in fit_params:
@@ -64,13 +72,8 @@ def routed_params(classifier: Model, fit_params: dict[str, Any]) -> dict[str, An
     return routed
 
 
-@contextmanager
-def fit_of(
-    classifier: Any, given: Given, judging: Given, fit_params: dict[str, Any]
-) -> Iterator[BoostingFit]:
-    """Yield the fit of a classifier; at the end the classifier takes its attributes, in one assignment.
-
-    A fit that raises leaves the classifier as it was.
+def fitted(classifier: C, given: Given, judging: Given, fit_params: dict[str, Any]) -> C:
+    """Fit a classifier. A fit that raises leaves the classifier as it was.
 
     Parameters
     ----------
@@ -80,19 +83,33 @@ def fit_of(
         Training rows, and further rows as selection data.
     fit_params : dict
         Metadata for the learner.
+
+    Returns
+    -------
+    classifier
+        The same classifier.
     """
-    routed = routed_params(classifier, fit_params)
+    clf: Any = classifier
+    routed = routed_params(clf, fit_params)
     context = None
-    if getattr(classifier, "_skl_callbacks", None):
-        most = classifier.n_estimators
+    if getattr(clf, "_skl_callbacks", None):
+        most = clf.n_estimators
         if most == "auto":  # the number of rounds depends on the data
             most = None
-        context = classifier._init_callback_context(max_subtasks=most)
+        context = clf._init_callback_context(max_subtasks=most)
     given.check_indexes()
     judging.check_indexes("_val")
-    with fitting_apart(classifier) as apart, noticing_interrupts() as interrupted:
-        entropy = int(check_random_state(classifier.random_state).randint(2**31 - 1))
-        yield BoostingFit(apart, given, judging, routed, context, interrupted, entropy)
+    with fitting_apart(clf) as apart, noticing_interrupts() as interrupted:
+        entropy = int(check_random_state(clf.random_state).randint(2**31 - 1))
+        fit = BoostingFit(apart, given, judging, routed, context, interrupted, entropy)
+        cautions = apart._play(fit)
+    # After the assignment: a filter may make a warning an error.
+    if clf.trace_.stop.early:
+        words = f"fit {clf.trace_.stop.text}; the rounds so far are kept"
+        warn_user(words, FitInterruptedWarning)
+    for message, category in cautions:
+        warn_user(message, category)
+    return classifier
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +225,7 @@ class BoostingFit:
         pool: Any,
         training: TrainingSet,
         select: Callable[[Position], Any],
-    ) -> Position:
+    ) -> None:
         """Play a game, and give the classifier the game and the selection from its candidates.
 
         Parameters
@@ -250,8 +267,26 @@ class BoostingFit:
             self.context.call_on_fit_task_end(
                 **about, reconstruction_attributes=lambda: results_at(clf, position, select)
             )
-        clf._settle(position.played, select(position))
-        return position
+        settle(clf, position, select(position))
+
+
+def settle(classifier: Any, position: Position, selection: Any) -> None:
+    """Set the game so far, and answer by a selection from its candidates."""
+    classifier.game_ = position.played
+    classifier.trace_ = position.trace
+    classifier.n_iter_ = position.n_rounds
+    answer_by(classifier, selection, selection.rule())
+
+
+def answer_by(classifier: Any, selection: Any, ensemble: Any) -> None:
+    """Answer by the rule of a selection; results and certificate of an earlier rule do not hold for it."""
+    classifier.selection_ = selection
+    classifier.ensemble_ = ensemble
+    classifier.estimators_ = ensemble.base_models
+    classifier.estimator_weights_ = ensemble.weights
+    classifier.gap_ = max(0.0, *classifier.trace_.gap.tolist(), ensemble.gap)
+    classifier._results = {}
+    vars(classifier).pop("certificate_", None)
 
 
 def refuse_folder(classifier: Any, learner: Model) -> None:
@@ -270,7 +305,7 @@ def results_at(
     """Return the attributes of a classifier after the rounds so far, for callbacks."""
     before = vars(classifier)
     now = copy.copy(classifier)
-    now._settle(position.played, select(position))
+    settle(now, position, select(position))
     return {
         name: value
         for name, value in vars(now).items()

@@ -25,13 +25,12 @@ from tailboost.boosting.players.corrective import (
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.pool import Pool
 from tailboost.boosting.subgroups import NamedSubgroups
-from tailboost.classifiers.base import MixtureClassifier
+from tailboost.classifiers.base import MixtureClassifier, learner_of
 from tailboost.classifiers.boosted_selection import counts_of
-from tailboost.classifiers.boosting_fit import BoostingFit
+from tailboost.classifiers.boosting_fit import BoostingFit, Cautions
 from tailboost.classifiers.input import ROUNDS_OR_AUTO, with_parameters
 from tailboost.core.checks import OneOf
 from tailboost.core.exceptions import BoundNotMetWarning
-from tailboost.core.warn import warn_user
 from tailboost.guarantees.game_bounds import (
     edge_bound,
     entropic_bounds,
@@ -40,7 +39,6 @@ from tailboost.guarantees.game_bounds import (
     totally_corrective_bounds,
 )
 from tailboost.learners import HistTreeClassifier
-from tailboost.rows.given import Given
 from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import CVaR, Problem, WorstRow
 from tailboost.selection.progress import HelpsTail, LeastTail
@@ -83,14 +81,14 @@ class HedgeOverRows(RowPlayer):
 
     def player(self, clf: CVaRBoostClassifier, units: Units) -> Hedge:
         """Return Hedge with the learning rate of the classifier."""
-        return Hedge(eta_for(clf.eta, units.count, clf._most_rounds()), clf.outlier_fraction)
+        return Hedge(eta_for(clf.eta, units.count, most_rounds(clf)), clf.outlier_fraction)
 
     def bounds(self, clf: CVaRBoostClassifier) -> Bounds:
         """Return the bounds of Hedge's even mixture, and of the mixture of a linear program."""
         selection = clf.selection_
         alpha = selection.alpha
-        bounds = hedge_game_bounds(clf.game_, alpha, clf.eta, clf._most_rounds())
-        if clf._even or alpha is None:  # or another objective by `reweight`
+        bounds = hedge_game_bounds(clf.game_, alpha, clf.eta, most_rounds(clf))
+        if clf.combine == "average" or alpha is None:  # or another objective by `reweight`
             return bounds
         value = selection.value(clf.estimator_weights_)
         return mixed_by_program(clf.game_, selection.pool, alpha, value, bounds)
@@ -275,26 +273,23 @@ class CVaRBoostClassifier(MixtureClassifier):
     n_iter_no_change: int | None = 3
     tol: float = 1e-3
 
-    @property
-    def _even(self) -> bool:
-        return self.combine == "average"
-
-    @property
-    def _over_rows(self) -> RowPlayer:
-        if isinstance(self.player, str):
-            return PLAYERS[self.player]
-        return self.player
-
-    def _play(self, fit: BoostingFit) -> None:
-        n_rounds = self._most_rounds()
-        over_rows = self._over_rows
-        together = over_rows.together and not self._even
-        constants = self.include_constants and not self._even
+    def _play(self, fit: BoostingFit) -> Cautions:
+        n_rounds = most_rounds(self)
+        over_rows = row_player(self)
+        even = self.combine == "average"
+        together = over_rows.together and not even
+        constants = self.include_constants and not even
         cv = self.cv
         patience = self.n_iter_no_change
         problem = Problem(CVaR(self.alpha), randomized=True)
-        if self._even:
-            cv = self._cv_of_even(fit.judging)
+        if even:  # an even mixture has training losses alone
+            if fit.judging.any_given:
+                raise ValueError(
+                    "X_val: with combine='average' there is nothing to choose on other rows"
+                )
+            if cv not in ("auto", "train"):
+                raise ValueError(f"cv={cv!r}: an even mixture has training losses only")
+            cv = "train"
             patience = None
             problem = Problem(WorstRow(), randomized=True)
         training = fit.read()
@@ -306,7 +301,7 @@ class CVaRBoostClassifier(MixtureClassifier):
             together=together,
         )
         units = Units.samples(training.weight, learner.player_rows)
-        watched = patience is not None or (self.verbose and not self._even)
+        watched = patience is not None or (self.verbose and not even)
         game = Game(
             RowStakes(units),
             over_rows.player(self, units),
@@ -323,26 +318,26 @@ class CVaRBoostClassifier(MixtureClassifier):
         )
         if constants:
             pool = pool.with_constants()
-        mixture = Mixture(problem, pool, counts_of(self, pool.rows), even=self._even)
+        mixture = Mixture(problem, pool, counts_of(self, pool.rows), even=even)
         fit.play(game, pool, training, lambda at: replace(mixture, pool=at.pool))
+        return []
 
-    def _cv_of_even(self, judging: Given) -> str:
-        """Return ``cv`` of an even mixture, which has training losses alone."""
-        if judging.any_given:
-            raise ValueError(
-                "X_val: with combine='average' there is nothing to choose on other rows"
-            )
-        if self.cv not in ("auto", "train"):
-            raise ValueError(f"cv={self.cv!r}: an even mixture has training losses only")
-        return "train"
+    def _bounds(self) -> tuple[Bounds, dict[str, str]]:
+        return row_player(self).bounds(self), {}
 
-    def _most_rounds(self) -> int:
-        if isinstance(self.n_estimators, str):
-            return self._over_rows.rounds_by_theory(self)
-        return int(self.n_estimators)
 
-    def _bounds(self) -> Bounds:
-        return self._over_rows.bounds(self)
+def row_player(clf: CVaRBoostClassifier) -> RowPlayer:
+    """Return the weight player of a classifier."""
+    if isinstance(clf.player, str):
+        return PLAYERS[clf.player]
+    return clf.player
+
+
+def most_rounds(clf: CVaRBoostClassifier) -> int:
+    """Return the largest number of rounds of a classifier."""
+    if isinstance(clf.n_estimators, str):
+        return row_player(clf).rounds_by_theory(clf)
+    return int(clf.n_estimators)
 
 
 @with_parameters
@@ -690,7 +685,7 @@ class OCOBoostClassifier(MixtureClassifier):
     eta: float | str = "theory"
     outlier_fraction: float = 0.0
 
-    def _play(self, fit: BoostingFit) -> None:
+    def _play(self, fit: BoostingFit) -> Cautions:
         if fit.judging.any_given:
             raise ValueError(
                 "X_val: OCO boosting takes no validation rows, because it selects nothing"
@@ -699,58 +694,45 @@ class OCOBoostClassifier(MixtureClassifier):
         self._named = NamedSubgroups.of("class", training.rows, self.classes_, None)
         learner = fit.open(training, "train")
         units = Units.samples(training.weight)
-        n_rounds = self._rounds_of(units)
+        edge, n_rounds = plan_of(self, units)
         game = Game(
             RowStakes(units),
             Hedge(eta_for(self.eta, units.count, n_rounds), self.outlier_fraction),
             fit.kept(learner, training),
             Schedule(n_rounds, max_time=self.max_time),
-            demand=Demand(0.5 - self._edge, required=True),
+            demand=Demand(0.5 - edge, required=True),
         )
         fraction = self.outlier_fraction
         pool = Pool(learner.judged, training.n_classes, outlier_fraction=fraction)
         problem = Problem(WorstRow(), randomized=True)
         vote = Mixture(problem, pool, counts_of(self, pool.rows), even=True)
         fit.play(game, pool, training, lambda at: replace(vote, pool=at.pool))
-
-    def _warn(self) -> None:
-        super()._warn()
         stop = self.trace_.stop
-        if stop is not None and stop.kind is StopKind.LEARNER:
-            planned = self._rounds_of(self.game_.units)
-            warn_user(
-                f"{stop.text}; {self.n_iter_} of {planned} rounds vote, without a bound",
-                BoundNotMetWarning,
-            )
+        if stop.kind is not StopKind.LEARNER:
+            return []
+        words = f"{stop.text}; {self.n_iter_} of {n_rounds} rounds vote, without a bound"
+        return [(words, BoundNotMetWarning)]
 
-    def _default_learner(self) -> Any:
-        return HistTreeClassifier(n_jobs=self.n_jobs)
+    def _learner(self) -> Any:
+        return learner_of(self, HistTreeClassifier)
 
-    @property
-    def _edge(self) -> float:
-        if isinstance(self.gamma, str):
-            return GAMMA
-        return float(self.gamma)
-
-    def _rounds_of(self, units: Units) -> int:
-        """Return the largest number of rounds for units."""
-        if isinstance(self.n_estimators, str):
-            return theory_rounds(units.count, self._edge)
-        return int(self.n_estimators)
-
-    def _bounds(self) -> Bounds:
-        planned = self._rounds_of(self.game_.units)
+    def _bounds(self) -> tuple[Bounds, dict[str, str]]:
+        edge, planned = plan_of(self, self.game_.units)
+        symbols = {"γ": f"edge of the learner, {edge:.4g}"}
         promised, observed = hedge_game_bounds(
             self.game_, self.selection_.alpha, self.eta, planned
         )
         if self.eta != "theory" or self.outlier_fraction > 0:
-            return promised, observed
+            return (promised, observed), symbols
         words = "below ½ the vote is right on every training row"
-        share = edge_bound(
-            self.game_, self._edge, planned, "largest share of wrong voters on a row", words
-        )
-        return (*promised, share), observed
+        name = "largest share of wrong voters on a row"
+        share = edge_bound(self.game_, edge, planned, name, words)
+        return ((*promised, share), observed), symbols
 
-    @property
-    def _own_symbols(self) -> dict[str, str]:
-        return {"γ": f"edge of the learner, {self._edge:.4g}"}
+
+def plan_of(clf: OCOBoostClassifier, units: Units) -> tuple[float, int]:
+    """Return γ, and the largest number of rounds for units."""
+    edge = GAMMA if isinstance(clf.gamma, str) else float(clf.gamma)
+    if isinstance(clf.n_estimators, str):
+        return edge, theory_rounds(units.count, edge)
+    return edge, int(clf.n_estimators)

@@ -13,11 +13,10 @@ from tailboost.boosting.game import Candidate, Request, Units, round_seed
 from tailboost.boosting.learner import CrossFit, Whole
 from tailboost.boosting.players.additive_player import Additive
 from tailboost.boosting.players.dro import MARGIN_LOSSES, RealAdditive, WorstCase
-from tailboost.classifiers.additive import AdditiveClassifier
-from tailboost.classifiers.boosting_fit import BoostingFit
+from tailboost.classifiers.additive import AdditiveClassifier, open_steps, play_steps
+from tailboost.classifiers.boosting_fit import BoostingFit, Cautions
 from tailboost.classifiers.input import with_parameters
 from tailboost.core.checks import OneOf, take
-from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import ON_TRAINING, Cost, margin_bound
 from tailboost.guarantees.robustness import dro_radius
 from tailboost.rows.training_set import TrainingSet
@@ -141,14 +140,15 @@ class DROBoostClassifier(AdditiveClassifier):
     n_iter_no_change: int | None = None
     tol: float = 1e-3
 
-    def _play(self, fit: BoostingFit) -> None:
+    def _play(self, fit: BoostingFit) -> Cautions:
         if self.smoothing:
             check_smooths(self.uncertainty, self.smoothing)
         training = fit.read(regressors_allowed=True)
-        learner = self._open(fit, training)
+        learner = open_steps(fit, training)
         self._set_radius(training, learner, round_seed(fit.entropy, 0))
-        self._play_steps(fit, training, learner, self._player(training.n_classes))
+        play_steps(fit, training, learner, self._player(training.n_classes))
         self._set_worst_case(training)
+        return too_large(self)
 
     def _cost(self) -> Cost:
         selection = self.selection_
@@ -228,22 +228,25 @@ class DROBoostClassifier(AdditiveClassifier):
         self.worst_case_weights_ = np.zeros(training.n_given)
         self.worst_case_weights_[training.used[played]] = weights
 
-    def _warn(self) -> None:
-        super()._warn()
-        if self.smoothing:  # for equal losses the worst case is p, so a first step lowers F
-            return
-        if is_regressor(self._learner()):  # a real-valued hypothesis has no zero-one error
-            return
-        K = len(self.classes_)
-        error = float(self.trace_.weighted_loss[0])
-        largest = BALLS[self.uncertainty].critical(error, 1 - 1 / K)
-        if 0 < largest <= self.radius_:
-            warn_user(
-                f"radius={self.radius_:.4g} is too large: the first hypothesis errs on {error:.4g} of the "
-                f"weight, and from radius {largest:.4g} on the worst case puts {1 - 1 / K:.3g} of the weight "
-                "on these errors, so that no step lowers the worst-case loss; the fitted classifier is the "
-                "best constant"
-            )
+
+def too_large(clf: DROBoostClassifier) -> Cautions:
+    """Return what to warn of: a ball so large that no step lowers the worst-case loss."""
+    # With smoothing the worst case of equal losses is p, so a first step lowers F. A real-valued
+    # hypothesis has no zero-one error.
+    if clf.smoothing or is_regressor(clf._learner()):
+        return []
+    K = len(clf.classes_)
+    error = float(clf.trace_.weighted_loss[0])
+    largest = BALLS[clf.uncertainty].critical(error, 1 - 1 / K)
+    if not 0 < largest <= clf.radius_:
+        return []
+    words = (
+        f"radius={clf.radius_:.4g} is too large: the first hypothesis errs on {error:.4g} of the "
+        f"weight, and from radius {largest:.4g} on the worst case puts {1 - 1 / K:.3g} of the weight "
+        "on these errors, so that no step lowers the worst-case loss; the fitted classifier is the "
+        "best constant"
+    )
+    return [(words, UserWarning)]
 
 
 def n_leaves(member: Any) -> int:

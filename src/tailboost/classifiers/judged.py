@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from tailboost.boosting.game import DECIMALS
+from tailboost.boosting.subgroups import MAX_ERRORS, is_kept
+from tailboost.classifiers.input import checked_table
 from tailboost.classifiers.robust_selection import (
     answer_by,
     answers_along,
@@ -19,16 +23,18 @@ from tailboost.classifiers.robust_selection import (
     problem_of,
     tables_of,
 )
-from tailboost.core.array_types import Column, Floats, Groups, Table
+from tailboost.core.array_types import Column, Floats, Groups, Model, Table
 from tailboost.core.checks import has_named_columns, label_vector
+from tailboost.guarantees.additive_summary import rates_of
 from tailboost.learners.scores import only_scores
 from tailboost.rates import Limit, Rate, error
 from tailboost.rows.fingerprints import RowHashes, digest
-from tailboost.rows.judged import Recorded
+from tailboost.rows.judged import Recorded, judged
 from tailboost.rows.records import Records
 from tailboost.rows.rows import Rows
 from tailboost.rows.rules import refuse
 from tailboost.selection.answers import OpenedRows, can_defer
+from tailboost.selection.engine import HypothesisEngine
 from tailboost.selection.outputs import Models
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import digest_of_rule
@@ -38,15 +44,8 @@ from tailboost.selection.selection import Selection
 class JudgedModels(Recorded):
     """A `RobustMixtureClassifier`."""
 
-    @property
-    def knows_rows(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def takes_limits(self) -> bool:
-        """True."""
-        return True
+    knows_rows = True
+    takes_limits = True
 
     @property
     def stated_limits(self) -> tuple[Limit, ...]:
@@ -204,13 +203,78 @@ class JudgedModels(Recorded):
         return answers_along(self.classifier, classifiers, X, groups)
 
 
-class JudgedHypotheses(Recorded):
+def cached(classifier: Model, name: str, make: Callable[[], Any]) -> Any:
+    """Return the result of ``make``, computed at the first access; a new selection empties ``_results``."""
+    check_is_fitted(classifier)
+    results: dict[str, Any] = classifier._results
+    if name not in results:
+        results[name] = make()
+    return results[name]
+
+
+def readable(classifier: Any, X: Table) -> tuple[Any, Any]:
+    """Return the rule of a boosting classifier, and a table in the form of its fit."""
+    check_is_fitted(classifier)
+    return classifier.ensemble_, judged(classifier).checked(X)
+
+
+class JudgedBoosting(Recorded):
+    """A boosting classifier."""
+
+    knows_rows = True
+
+    def checked(self, X: Table) -> Any:
+        """Return a table in the form of the fit."""
+        return checked_table(self.classifier, self.classifier._learner(), X)
+
+
+class JudgedHypotheses(JudgedBoosting):
     """A boosting classifier with a mixture of hypotheses."""
 
     @property
-    def knows_rows(self) -> bool:
-        """True."""
-        return True
+    def selected(self) -> Any:
+        """The rule of `predict`, with its rates on the selection data."""
+        clf = self.classifier
+        return cached(
+            clf, "selected", lambda: HypothesisEngine(clf.selection_).result(clf.ensemble_)
+        )
+
+    @property
+    def own_subgroups(self) -> bool:
+        """Whether the mixture has the subgroups of the fit, not other subgroups given to `reweight`."""
+        clf = self.classifier
+        return bool(clf.selection_.steering.by == clf._named.kind) and not clf._regrouped
+
+    @property
+    def limits_met(self) -> bool | None:
+        """Whether `predict` satisfies all limits on the selection data; None without limits."""
+        met: bool | None = self.selected.limits_met
+        return met
+
+    @property
+    def expected_counts(self) -> Floats:
+        """The expected confusion counts of the randomised rule on the selection data."""
+        check_is_fitted(self.classifier)
+        counts: Floats = self.classifier.selection_.mixed(self.classifier.ensemble_.weights)
+        return counts
+
+    def errors_by(self, counts: Floats) -> RateTable:
+        """Return the errors of the subgroups by confusion counts, in the order of `subgroups_`."""
+        table: RateTable = self.selected.errors_of(counts)
+        if not self.own_subgroups:
+            return table
+        named = self.classifier._named
+        lines = [table.lines[code] for code in named.codes]
+        names = named.names.tolist()
+        lines = [replace(x, subgroup=name) for x, name in zip(lines, names, strict=True)]
+        return replace(table, lines=tuple(lines))
+
+    def error_values(self, counts: Floats) -> Floats:
+        """Return the errors of the subgroups by confusion counts, in the order of `subgroups_`."""
+        errors: Floats = self.classifier.selection_.errors(counts)
+        if self.own_subgroups:
+            return errors[self.classifier._named.codes]
+        return errors
 
     @property
     def draws(self) -> bool:
@@ -241,18 +305,12 @@ class JudgedHypotheses(Recorded):
     @property
     def errors_table(self) -> RateTable:
         """The error of `predict` on each subgroup, on the selection data."""
-        clf = self.classifier
-        table: RateTable = clf._errors(clf._selected.counts)
-        return table
+        return self.errors_by(self.selected.counts)
 
     def measured(self, *stated: Rate | Limit) -> RateTable:
         """Return rates on the selection data, by subgroup and with intervals."""
-        table: RateTable = self.classifier._selected.rates(stated)
+        table: RateTable = self.selected.rates(stated)
         return table
-
-    def checked(self, X: Table) -> Any:
-        """Return a table in the form of the fit."""
-        return self.classifier._checked(X)
 
     def tested_values(self, opened: Table) -> Iterator[NDArray[Any]]:
         """Return the answers of each candidate: class numbers, or a label distribution."""
@@ -284,26 +342,59 @@ class JudgedSubgroups(JudgedHypotheses):
             return ()
         return (error(by=clf._named.kind) <= clf.max_error,)
 
-
-class JudgedSteps(Recorded):
-    """An additive classifier."""
+    @property
+    def allowed_errors(self) -> Floats:
+        """The largest error allowed to each subgroup of the fit; NaN if it is not known."""
+        clf = self.classifier
+        allowed: Floats = clf._allowed
+        if clf.max_error != "auto" or not self.own_subgroups:
+            return allowed
+        stakes = clf.game_.stakes
+        least = stakes.limit
+        if not stakes.indicator:
+            reached = np.nanmax(self.error_values(self.selected.counts))
+            met = (most for most in MAX_ERRORS if round(reached - most, DECIMALS) <= 0)
+            least = min(met, default=MAX_ERRORS[-1])
+        return np.full(len(allowed), round(least, DECIMALS))
 
     @property
-    def knows_rows(self) -> bool:
-        """True."""
-        return True
+    def limits_met(self) -> bool | None:
+        """Whether `predict` satisfies ``max_error``; None for "auto"."""
+        if self.classifier.max_error == "auto" or not self.own_subgroups:
+            return super().limits_met
+        return self.keeps_targets(self.selected.counts)
+
+    def keeps_targets(self, counts: Floats) -> bool:
+        """Return whether a rule with these confusion counts satisfies ``max_error_``."""
+        if not self.own_subgroups:
+            return True
+        excess = float(np.nanmax(self.error_values(counts) - self.classifier.max_error_))
+        return bool(is_kept(excess, self.classifier.game_.stakes.indicator))
+
+
+class JudgedSteps(JudgedBoosting):
+    """An additive classifier."""
 
     @property
     def errors_table(self) -> RateTable:
         """The error of `predict` on each class, on the selection data."""
-        table: RateTable = self.classifier._measured(error(by="class"), kind="class")
-        return table
+        return self.measured(error(by="class"), kind="class")
 
-    def measured(self, *stated: Rate | Limit) -> RateTable:
+    @property
+    def fitted_on_selection(self) -> bool:
+        """Whether hypotheses were fitted on the selection data; X_val may contain training rows."""
+        clf = self.classifier
+        return clf.selection_.rows.fitted or any(
+            map(clf.seen_rows_.overlaps, clf.records_.selected)
+        )
+
+    def measured(self, *stated: Rate | Limit, kind: str = "") -> RateTable:
         """Return rates on the selection data."""
-        table: RateTable = self.classifier._measured(*stated)
-        return table
-
-    def checked(self, X: Table) -> Any:
-        """Return a table in the form of the fit."""
-        return self.classifier._checked(X)
+        clf = self.classifier
+        check_is_fitted(clf)
+        words = clf.selection_.rows.words
+        fitted = self.fitted_on_selection
+        each = [(one.rate, one.limit) for one in stated]
+        return rates_of(
+            clf.selection_, clf.classes_.tolist(), each, words, fitted=fitted, kind=kind
+        )

@@ -30,6 +30,7 @@ from tailboost.classifiers import (
     VadaBoostClassifier,
     WorstClassBoostClassifier,
 )
+from tailboost.classifiers.boosting_fit import answer_by
 from tailboost.core.array_types import Column, Model, Table
 
 __all__ = [
@@ -365,7 +366,7 @@ def first_voters(
     weights = np.zeros(len(clf.estimator_weights_))
     weights[:last] = 1.0 / last
     few = copy.copy(clf)
-    few._answer_by(clf.selection_, clf.selection_.pool.rule(weights))
+    answer_by(few, clf.selection_, clf.selection_.pool.rule(weights))
     return few
 
 

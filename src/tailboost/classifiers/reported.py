@@ -13,7 +13,6 @@ from tailboost.core.limit_lines import limits_html
 from tailboost.rows.fingerprints import Fingerprint
 from tailboost.rows.judged import intervals_of, is_about, judged
 from tailboost.rows.ledger import Ledger
-from tailboost.rows.records import Records
 
 
 class ReportedClassifier(ClassifierMixin, BaseEstimator):
@@ -21,17 +20,13 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    by_group : bool or str
-        Whether `predict` needs the groups of the rows, or the name of the column that it reads.
     groups_ : sequence
         Names of the groups of the fit; empty without groups.
     records_ : Records
         The rows that the classifier has read, by their use, and the attempts to calibrate it.
     """
 
-    by_group: bool | str = False
     groups_: Any = ()
-    records_: Records
 
     @property
     def certificate_(self) -> Any:
@@ -93,12 +88,14 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
             raise AttributeError(
                 f"the training rows of this {type(self).__name__} are not known"
             )
-        return self.records_.trained
+        trained: Fingerprint = self.records_.trained
+        return trained
 
     @property
     def ledger_(self) -> Ledger:
         """The attempts to calibrate this fit."""
-        return self.records_.ledger
+        ledger: Ledger = self.records_.ledger
+        return ledger
 
     def seen_share(self, X: Table) -> float:
         """Return the share of rows equal to training rows; errors on such rows are too small.

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from tailboost.boosting.additive import AdditiveSelection, SoftMargin
+from tailboost.boosting.additive import SoftMargin
 from tailboost.boosting.game import Units
 from tailboost.boosting.learner import CrossFit, Whole
 from tailboost.boosting.players.additive_player import (
@@ -19,12 +19,11 @@ from tailboost.boosting.players.additive_player import (
     MarginCost,
     VariancePenalty,
 )
-from tailboost.classifiers.additive import AdditiveClassifier
-from tailboost.classifiers.boosting_fit import BoostingFit
+from tailboost.classifiers.additive import AdditiveClassifier, open_steps, play_steps
+from tailboost.classifiers.boosting_fit import BoostingFit, Cautions
 from tailboost.classifiers.input import CONSTRAINTS, with_parameters
 from tailboost.core.array_types import Floats, Model
 from tailboost.core.checks import OneOf
-from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import Cost, margin_bound
 from tailboost.learners import StumpClassifier
 from tailboost.rows.training_set import TrainingSet
@@ -133,7 +132,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
     n_iter_no_change: int | None = None
     tol: float = 1e-3
 
-    def _play(self, fit: BoostingFit) -> None:
+    def _play(self, fit: BoostingFit) -> Cautions:
         if self.stumps and self.variance_weight is None:
             raise ValueError("stumps=True takes the best step for a variance_weight, got None")
         if not self.stumps and (self.variance_weight or 0) > 1:
@@ -143,25 +142,27 @@ class VarianceBoostClassifier(AdditiveClassifier):
         if self.stumps and self.estimator is not None:
             raise ValueError(f"estimator={self.estimator!r} and stumps=True were both given")
         training = fit.read()
-        learner = self._open(fit, training)
+        learner = open_steps(fit, training)
         refit = self._refit(training, learner)
-        self._play_steps(fit, training, learner, self._player(training.n_classes), refit)
-
-    def _warn(self) -> None:
-        super()._warn()
+        play_steps(fit, training, learner, self._player(training.n_classes), refit)
         choice = self.selection_.choice
+        if choice is not None:
+            self.C_ = choice.price
+        elif refit is not None:
+            self.C_ = refit.slack_prices[-1]
         if choice is not None and choice.warning:
-            warn_user(choice.warning)
+            return [(choice.warning, UserWarning)]
+        return []
 
     @property
     def _program(self) -> str | None:
         """Program that computes the weights after the last round."""
         return self.refit
 
-    def _default_learner(self) -> Any:
-        if self.stumps:
+    def _learner(self) -> Any:
+        if self.stumps and self.estimator is None:
             return StumpClassifier(variance_weight=self.variance_weight or 0.0)
-        return super()._default_learner()
+        return super()._learner()
 
     def _player(self, n_classes: int) -> Additive:
         """Return the weight player."""
@@ -191,13 +192,6 @@ class VarianceBoostClassifier(AdditiveClassifier):
         ).astype(float)
         held_out = units.index is not None or training.validation is not None
         return SoftMargin(prices, units.total * units.base, class_weight, program, held_out)
-
-    def _answer_by(self, selection: AdditiveSelection) -> None:
-        super()._answer_by(selection)
-        if selection.choice is not None:
-            self.C_ = selection.choice.price
-        elif selection.refit is not None:
-            self.C_ = selection.refit.slack_prices[-1]
 
     def _cost(self) -> Cost:
         if self._program is not None:

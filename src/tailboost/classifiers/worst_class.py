@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
 
-from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.game import (
     DECIMALS,
     Candidate,
@@ -37,19 +36,18 @@ from tailboost.boosting.subgroups import (
     is_kept,
     pooled_subgroups,
 )
-from tailboost.classifiers.base import MixtureClassifier
-from tailboost.classifiers.boosted_selection import NAMED, counts_of, warn_of_missed
-from tailboost.classifiers.boosting_fit import BoostingFit, with_callbacks
+from tailboost.classifiers.base import MixtureClassifier, learner_of
+from tailboost.classifiers.boosted_selection import NAMED, counts_of, missed_words
+from tailboost.classifiers.boosting_fit import BoostingFit, Cautions, fitted, with_callbacks
 from tailboost.classifiers.input import (
     CONSTRAINTS,
     ROUNDS_OR_AUTO,
     with_parameters,
 )
 from tailboost.classifiers.judged import JudgedSubgroups
-from tailboost.core.array_types import Column, Floats, Groups, Ints, Stated, Table
+from tailboost.core.array_types import Column, Floats, Groups, Stated, Table
 from tailboost.core.checks import OneOf, unpack
 from tailboost.core.exceptions import BoundNotMetWarning, SmallSubgroupsWarning
-from tailboost.core.warn import warn_user
 from tailboost.guarantees.game_bounds import edge_bound, hedge_game_bounds
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Largest, Limit, Objective, Rate, error, largest
@@ -101,8 +99,9 @@ class Terms:
     rounds: int
 
     @classmethod
-    def of(cls, clf: WorstClassBoostClassifier, count: int) -> Self:
-        """Return the terms by the parameters, for a number of pools of subgroups."""
+    def of(cls, clf: WorstClassBoostClassifier) -> Self:
+        """Return the terms by the parameters and the number of pools of subgroups."""
+        count = clf._pools.count
         edge = edge_from_share(clf.q, count) if clf.gamma == "auto" else float(clf.gamma)
         # An error budget, or a single hypothesis, needs mixture weights.
         mixes = clf.error_budget is not None or not clf.randomized
@@ -353,13 +352,13 @@ class WorstClassBoostClassifier(MixtureClassifier):
         """
         given = Given(*unpack(X, y), groups, sample_weight)
         judging = Given(*unpack(X_val, y_val), groups_val, sample_weight_val)
-        return self._fit(given, judging, fit_params)
+        return fitted(self, given, judging, fit_params)
 
-    def _play(self, fit: BoostingFit) -> None:
+    def _play(self, fit: BoostingFit) -> Cautions:
         refuse_contradictions(self, fit.given.groups)
         training = fit.read()
         name_subgroups(self, self.subgroups, training)
-        terms = self._terms
+        terms = Terms.of(self)
         if self.class_loss == "indicator" and terms.edge <= 0:
             raise ValueError(
                 f"gamma='auto' with q={self.q:g} gives γ = ⌊qK⌋/K − ½ − .0005 = {terms.edge:.4g} ≤ 0 for K = "
@@ -367,13 +366,13 @@ class WorstClassBoostClassifier(MixtureClassifier):
                 "class_loss='error', or give gamma or a larger fraction"
             )
         named = self._named
-        self.max_error_ = allowed_errors(self.max_error, named.names.tolist(), named.kind)
+        self._allowed = allowed_errors(self.max_error, named.names.tolist(), named.kind)
         learner = fit.open(training, self.cv, known_classes=True)
         stakes = target_stakes(
             training,
             learner.judged,
             self._pools,
-            self.max_error_,
+            self._allowed,
             terms.indicator,
             self.shrinkage,
         )
@@ -405,120 +404,44 @@ class WorstClassBoostClassifier(MixtureClassifier):
             return replace(mixture, pool=at.pool, majority=majority)
 
         fit.play(game, pool, training, select)
+        return [*small_subgroups(named, self._pools), *missed_targets(self)]
 
-    def _default_learner(self) -> Any:
-        return HistBoostClassifier(n_estimators=N_TREES, max_depth=DEPTH, n_jobs=self.n_jobs)
-
-    @property
-    def _terms(self) -> Terms:
-        """Which game is played."""
-        return Terms.of(self, self._pools.count)
+    def _learner(self) -> Any:
+        return learner_of(self, HistBoostClassifier, n_estimators=N_TREES, max_depth=DEPTH)
 
     # -- after the game ------------------------------------------------------------------------------
 
-    def _answer_by(self, selection: Mixture, ensemble: MixtureEnsemble | None = None) -> None:
-        super()._answer_by(selection, ensemble)
-        if self.max_error != "auto" or not self._own:
-            return
-        stakes = self._targets
-        least = stakes.limit
-        if not stakes.indicator:
-            least = least_error_met(float(np.nanmax(self._error_values(self._selected.counts))))
-        self.max_error_ = np.full(len(self._named.names), round(least, DECIMALS))
-
-    def _take_targets(self, max_error: Stated) -> None:
-        if self._own:
-            names = self._named.names.tolist()
-            self.max_error = max_error
-            self.max_error_ = allowed_errors(max_error, names, self._named.kind)
-
     @property
-    def _targets(self) -> TargetStakes:
-        return cast("TargetStakes", self.game_.stakes)
-
-    def _met(self, counts: Floats) -> bool:
-        """Whether a rule with these confusion counts satisfies ``max_error_``."""
-        if self._own:
-            excess = self._error_values(counts) - self.max_error_
-        else:
-            excess = np.array([-np.inf])
-        return bool(is_kept(float(np.nanmax(excess)), self._targets.indicator))
-
-    @property
-    def limits_met_(self) -> bool | None:
-        """Whether `predict` satisfies ``max_error`` on the selection data; None for "auto".
-
-        In the indicator game an error equal to the limit does not satisfy it.
-        """
-        if self.max_error == "auto" or not self._own:
-            return super().limits_met_
-        return self._met(self._selected.counts)
+    def max_error_(self) -> Floats:
+        """Largest error allowed to each subgroup; for "auto" the least one that `predict` satisfies."""
+        return judged(self).allowed_errors
 
     @property
     def limits_met_randomized_(self) -> bool:
         """Whether the randomised rule satisfies ``max_error_`` on the selection data."""
-        return self._met(self.selection_.mixed(self.estimator_weights_))
+        view = judged(self)
+        return bool(view.keeps_targets(view.expected_counts))
 
-    @property
-    def subgroup_pools_(self) -> Ints:
-        """Number of the pool of each subgroup. Subgroups of one pool share a weight."""
-        return self._pools.pool
-
-    def _warn(self) -> None:
-        super()._warn()
-        warn_of_small(self._named, self._pools)
-        useless = uselessness(self)
-        words = self.selection_.pool.rows.words
-        errors = self._error_values(self._selected.counts)
-        named = list(
-            zip(
-                self._named.names.tolist(),
-                errors.tolist(),
-                self.max_error_.tolist(),
-                strict=True,
-            )
-        )
-        unmeasured = [unit_name(name) for name, error, _ in named if np.isnan(error)]
-        if unmeasured:
-            warn_user(
-                f"{self._named.kind} {', '.join(unmeasured[:NAMED])}: no row to measure the error on, except "
-                "rows of the fit",
-                BoundNotMetWarning,
-            )
-        strict = self._targets.indicator
-        missed = [
-            each
-            for each in named
-            if not np.isnan(each[1]) and not is_kept(each[1] - each[2], strict)
-        ]
-        if useless or missed:
-            reasons = useless, self.trace_.stop_reason
-            warn_of_missed(missed, self.selection_, words, reasons, strict)
-
-    @property
-    def _own_symbols(self) -> dict[str, str]:
-        if not self._targets.indicator:
-            return {}
-        return {"γ": f"edge of the learner, {self._terms.edge:.4g}", "θ": "1 − max_error"}
-
-    def _bounds(self) -> Bounds:
-        terms = self._terms
+    def _bounds(self) -> tuple[Bounds, dict[str, str]]:
+        terms = Terms.of(self)
         promised, observed = hedge_game_bounds(self.game_, None, self.eta, terms.rounds)
-        units = self._targets
+        units = self.game_.stakes
+        view = judged(self)
+        symbols = {}
         kind = self._named.kind
         promised = about_voters(promised, units, kind)
         observed = about_voters(observed, units, kind)
+        if units.indicator:
+            symbols = {"γ": f"edge of the learner, {terms.edge:.4g}", "θ": "1 − max_error"}
         if units.indicator and self.eta == "theory":
             share = f"largest share of voters with an error of max_error or more on a {kind}"
             words = "max_error = 1 − θ; Theorem 1 of Saito et al. 2024 without its last step, which can fail"
-            promised = (
-                *promised,
-                edge_bound(self.game_, terms.edge, terms.rounds, share, words),
-            )
-        if self.max_error == "auto" or not self._own:
-            return promised, observed
-        bound = target_bound(judged(self).errors_table, self.max_error_, units.indicator)
-        return promised, (*observed, bound)
+            bound = edge_bound(self.game_, terms.edge, terms.rounds, share, words)
+            promised = (*promised, bound)
+        if self.max_error != "auto" and view.own_subgroups:
+            bound = target_bound(view.errors_table, self.max_error_, units.indicator)
+            observed = (*observed, bound)
+        return (promised, observed), symbols
 
 
 @with_parameters
@@ -618,7 +541,7 @@ class GroupDROBoostClassifier(MixtureClassifier):
     # The same arguments, with groups.
     fit = WorstClassBoostClassifier.fit
 
-    def _play(self, fit: BoostingFit) -> None:
+    def _play(self, fit: BoostingFit) -> Cautions:
         even = self.combine == "average"
         if even and self.error_budget is not None:
             raise ValueError(
@@ -649,21 +572,13 @@ class GroupDROBoostClassifier(MixtureClassifier):
             progress_of(mixture) if watched else Unwatched(),
         )
         fit.play(game, pool, training, lambda at: replace(mixture, pool=at.pool))
+        return small_subgroups(self._named, self._pools)
 
-    def _warn(self) -> None:
-        super()._warn()
-        warn_of_small(self._named, self._pools)
+    def _learner(self) -> Any:
+        return learner_of(self, HistBoostClassifier, n_estimators=N_TREES, max_depth=DEPTH)
 
-    def _default_learner(self) -> Any:
-        return HistBoostClassifier(n_estimators=N_TREES, max_depth=DEPTH, n_jobs=self.n_jobs)
-
-    @property
-    def subgroup_pools_(self) -> Ints:
-        """Number of the pool of each subgroup. Subgroups of one pool share a weight."""
-        return self._pools.pool
-
-    def _bounds(self) -> Bounds:
-        return hedge_game_bounds(self.game_, None, self.eta, int(self.n_estimators))
+    def _bounds(self) -> tuple[Bounds, dict[str, str]]:
+        return hedge_game_bounds(self.game_, None, self.eta, int(self.n_estimators)), {}
 
 
 # -- the targets of subgroups -----------------------------------------------------------------------------
@@ -691,18 +606,19 @@ def refuse_contradictions(clf: WorstClassBoostClassifier, groups: Groups) -> Non
 
 def problem_of(clf: WorstClassBoostClassifier, counts: Counts) -> Problem:
     """Return the objective and the limits of the parameters."""
+    terms = Terms.of(clf)
     by_subgroup = error(by=clf._named.kind)
     aim: Rate | Largest = largest(by_subgroup)
     limits: tuple[Limit, ...] = ()
     if clf.max_error != "auto":
         names = counts.strata.subgroups(clf._named.kind)[0]
         named = [names[code] for code in clf._named.codes]
-        allowed = dict(zip(named, clf.max_error_.tolist(), strict=True))
+        allowed = dict(zip(named, clf._allowed.tolist(), strict=True))
         # ℓ_k = I(R_k ≥ 1 − θ), equation (6): the loss of a class with an error of exactly max_error is 1.
         limit = by_subgroup <= allowed
-        limits = (replace(limit, strict=clf._terms.indicator),)
+        limits = (replace(limit, strict=terms.indicator),)
     # The published vote minimises the largest error for any limits.
-    if limits and not (clf._terms.votes and clf._terms.indicator):
+    if limits and not (terms.votes and terms.indicator):
         aim = error()
     return Problem(
         Objective.of(aim),
@@ -712,20 +628,41 @@ def problem_of(clf: WorstClassBoostClassifier, counts: Counts) -> Problem:
     )
 
 
-def uselessness(clf: WorstClassBoostClassifier) -> str:
+def missed_targets(clf: WorstClassBoostClassifier) -> Cautions:
+    """Return what to warn of: subgroups without rows or above their limits, and useless predictions."""
+    view = judged(clf)
+    errors = view.error_values(view.selected.counts)
+    names = clf._named.names.tolist()
+    named = list(zip(names, errors.tolist(), clf.max_error_.tolist(), strict=True))
+    cautions: Cautions = []
+    unmeasured = [unit_name(name) for name, error, _ in named if np.isnan(error)]
+    if unmeasured:
+        words = (
+            f"{clf._named.kind} {', '.join(unmeasured[:NAMED])}: no row to measure the error on, except "
+            "rows of the fit"
+        )
+        cautions.append((words, BoundNotMetWarning))
+    useless = uselessness(clf, view.selected.counts, float(np.nanmax(errors)))
+    strict = clf.game_.stakes.indicator
+    missed = [
+        (name, error, allowed)
+        for name, error, allowed in named
+        if not np.isnan(error) and not is_kept(error - allowed, strict)
+    ]
+    if useless or missed:
+        reasons = useless, clf.trace_.stop_reason
+        words = missed_words(clf, missed, reasons, strict=strict)
+        cautions.append((words, BoundNotMetWarning))
+    return cautions
+
+
+def uselessness(clf: WorstClassBoostClassifier, counts: Floats, largest_error: float) -> str:
     """Reason why the predictions are useless whatever limits they satisfy; "" if they are useful."""
-    if not clf._own:
-        return ""
-    predicted = clf._selected.counts.sum(axis=0)
+    predicted = counts.sum(axis=0)
     if np.count_nonzero(predicted) == 1:
         return f"predict answers {clf.classes_[int(predicted.argmax())]!s} to all rows"
-    if clf.max_error != "auto":
-        return ""
     constants = clf.selection_.constants
-    if (
-        constants is None
-        or np.nanmax(clf._error_values(clf._selected.counts)) < constants - TOLERANCE
-    ):
+    if clf.max_error != "auto" or constants is None or largest_error < constants - TOLERANCE:
         return ""
     within = " within the error budget" * (clf.error_budget is not None)
     return f"predict is no better than the best mixture of constants{within} ({constants:.3g})"
@@ -740,27 +677,25 @@ def name_subgroups(clf: Any, kind: str, training: TrainingSet) -> None:
         kind = "class" if names is None else "group"
     least = clf.min_subgroup_rows
     clf._named, clf._pools = pooled_subgroups(kind, training, clf.classes_, names, least)
+    clf.subgroup_pools_ = clf._pools.pool
 
 
-def warn_of_small(named: NamedSubgroups, pools: Pools) -> None:
-    """Warn of subgroups with few rows."""
+def small_subgroups(named: NamedSubgroups, pools: Pools) -> Cautions:
+    """Return what to warn of: subgroups with few rows."""
     small = np.flatnonzero(pools.size < pools.least).tolist()
     if not small:
-        return
+        return []
     names = named.names.tolist()
     listed = ", ".join(
         f"{unit_name(names[u])} ({pools.size[u]:.3g})" for u in small[:MOST_COUNTED]
     )
     if len(small) > MOST_COUNTED:
-        more = f" and {len(small) - MOST_COUNTED} more"
-    else:
-        more = ""
-    shared = "they share a weight with others, see subgroup_pools_"
-    warn_user(
-        f"{named.kind} {listed}{more}: fewer than min_subgroup_rows={pools.least} different rows; "
-        f"{'their errors are uncertain' if pools.trivial else shared}",
-        SmallSubgroupsWarning,
-    )
+        listed += f" and {len(small) - MOST_COUNTED} more"
+    result = "they share a weight with others, see subgroup_pools_"
+    if pools.trivial:
+        result = "their errors are uncertain"
+    few = f"fewer than min_subgroup_rows={pools.least} different rows"
+    return [(f"{named.kind} {listed}: {few}; {result}", SmallSubgroupsWarning)]
 
 
 def target_stakes(
@@ -856,13 +791,6 @@ def with_least_allowed(
     ]
     allowed = min(feasible, default=MAX_ERRORS[-1])
     return replace(stakes, allowed=np.full(len(base), round(allowed, DECIMALS)))
-
-
-def least_error_met(reached: float) -> float:
-    """Return the smallest value of `MAX_ERRORS` that is at least an error."""
-    return min(
-        (e for e in MAX_ERRORS if round(reached - e, DECIMALS) <= 0), default=MAX_ERRORS[-1]
-    )
 
 
 def about_voters(

@@ -135,7 +135,7 @@ class Reweighted:
     @property
     def estimates(self) -> Any:
         """The rates of the objective and the limits on the selection data."""
-        return self.classifier.estimates
+        return judged(self.classifier).selected.estimates
 
     log_odds = None
 
