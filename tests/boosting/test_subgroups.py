@@ -19,7 +19,7 @@ from tailboost.learners.forest import LEAVES_PER_CLASS, SMALLEST_LEAF, smallest_
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rows import Rows, memberships, numbered_strata
 from tailboost.rows.training_set import folds
-from tailboost.selection.engine import HypothesisEngine
+from tailboost.selection.hypotheses import rule_of
 from tailboost.selection.mixture import Counts, Mixture
 from tailboost.selection.problem import Problem
 
@@ -138,8 +138,8 @@ def test_the_mixture_over_groups_that_overlap_by_loops():
         assert combiner.constants == pytest.approx(least_largest(constants), abs=tie)
         assert combiner.random_guess == pytest.approx(constants.mean(axis=0).max())
         by_cell = rates.Objective.of(rates.largest(rates.error(by="cell")))
-        engine = HypothesisEngine(combiner.aiming_at(Problem(by_cell, randomized=True)))
-        rule = engine.result(combiner.pool.rule(mixture))
+        by_cells = combiner.aiming_at(Problem(by_cell, randomized=True))
+        rule = rule_of(by_cells, combiner.pool.rule(mixture))
         cells = rule.errors_of(combiner.mixed(mixture))
         losses = mixture @ (answers != y)
         for line in cells:

@@ -19,7 +19,7 @@ from tailboost.learners import HistTreeClassifier
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rows import Rows
-from tailboost.selection.engine import HypothesisEngine
+from tailboost.selection.hypotheses import rule_of
 from tailboost.selection.mixture import Counts, Mixture
 from tailboost.selection.problem import Problem
 
@@ -218,8 +218,8 @@ def table_of(rows, wrong, m):
     pool = Pool(rows, 2).adding(Candidate(None, wrong, np.where(wrong, 1 - rows.y, rows.y)))
     counts = Counts(rows, np.arange(2), GroupNames((np.arange(m),)))
     of_group = rates.Objective.of(rates.largest(rates.error(by="group")))
-    engine = HypothesisEngine(Mixture(Problem(of_group, randomized=True), pool, counts))
-    return engine.result(engine.mixture.pool.rule(np.ones(1))).errors
+    mixture = Mixture(Problem(of_group, randomized=True), pool, counts)
+    return rule_of(mixture, pool.rule(np.ones(1))).errors
 
 
 def test_the_scale_of_weights_and_a_row_said_twice_do_not_count():

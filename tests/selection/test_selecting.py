@@ -186,8 +186,8 @@ def test_a_selection_solves_few_programs(bound, most, monkeypatch):
     found = best_by_search(pool, program)
     assert found.keeps
     assert 1 <= len(solved) <= most
-    columns = [programs.Master(program, pool).solve().value]  # all columns at once
-    one_by_one = programs.Master(program, first_candidates(table, program))
+    columns = [programs.Master(program, pool.counts).solve().value]  # all columns at once
+    one_by_one = programs.Master(program, first_candidates(table, program).counts)
     for counts in pool.counts[one_by_one.n_candidates :]:
         one_by_one.add(counts)
     assert one_by_one.n_candidates == len(pool.counts)
@@ -212,7 +212,7 @@ def test_the_master_is_the_linear_program_of_its_columns():
     table, _ = atoms(3, 2, 3, 8)
     objective, limits = rates.error(), [rates.gap(rates.selected("a", by="sex")) <= 0.01]
     pool, program, counted = grown(table, objective, limits)
-    again = solve(pool, program)
+    again = solve(pool.counts, program)
     T = len(pool.all_counts)
     v = np.array([counts.ravel() for counts in pool.counts])
     rows = np.column_stack([program.matrix @ v.T, program.free[:, None]])

@@ -46,7 +46,6 @@ from tailboost.rates import deferred as deferred_rate
 from tailboost.rows.given import Given
 from tailboost.rows.judged import group_uses, intervals_of, judged
 from tailboost.rows.rules import refuse
-from tailboost.selection.engine import HypothesisEngine
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.summary import Bounds, Summary
 from tailboost.solvers import mixture_path
@@ -316,7 +315,7 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         if deferred is not None:
             for fraction in fractions_of(deferred):
                 limits = (*problem.limits, deferred_rate() <= fraction)
-                HypothesisEngine(self.selection_).mixture_for(problem.within(limits))  # raises
+                self.selection_.aiming_at(problem.within(limits))  # raises
         if a is None and b is None and problem.over_rows:
             return tail_curve(self)
         return rate_curve(self, problem.traded(a, b), n_points)

@@ -25,7 +25,7 @@ from tailboost.rows.judged import group_uses, judged
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.curve import Curve, CurvePoint, MeasuredRows, front
-from tailboost.selection.engine import HypothesisEngine
+from tailboost.selection.hypotheses import along
 from tailboost.selection.mixture import Counts, Mixture
 from tailboost.selection.problem import Problem, objective_named
 from tailboost.selection.selected import SelectedTail
@@ -63,7 +63,7 @@ def restated(
         budget = check_number(error_budget, "error_budget", 0, 1, closed=True)
     if alpha is not None and "alpha" in clf.get_params(deep=False):
         clf.alpha = alpha
-    if groups is not None and same and not clf.selection_.steering.needs_groups:
+    if groups is not None and same and not before.steering.needs_groups:
         raise ValueError(f"the {aim} is not about groups: give objective='worst_group'")
     if given and objective == "worst_group" and groups is None:
         raise ValueError("objective='worst_group' needs groups")
@@ -171,7 +171,7 @@ def select_for(clf: Any, mixture: Mixture, problem: Problem) -> None:
     # The parameter of an error budget, where a classifier selects mixture weights.
     if not clf.selection_.even and "error_budget" in clf.get_params(deep=False):
         clf.set_params(error_budget=problem.error_budget)
-    selection = HypothesisEngine(mixture).mixture_for(problem)
+    selection = mixture.aiming_at(problem)
     answer_by(clf, selection, selection.rule())
 
 
@@ -185,7 +185,7 @@ def aimed(clf: Any, mixture: Mixture, problem: Problem, max_error: Stated) -> Pr
         )
     rate = aim.rate
     if rate.by is None:  # of earlier limits
-        rate = clf.selection_.steering
+        rate = clf.selection_.problem.steering
     names = mixture.counts.strata.subgroups(rate.by)[0]
     allowed = checked_targets(max_error, names, rate.by)
     limit = rate <= dict(zip(names, allowed.tolist(), strict=True))
@@ -209,29 +209,28 @@ def rate_curve(
     """Return the trade-off of a limited and a minimised rate within limits on others."""
     limited, minimised, others = rates
     loosest = reaching(clf, minimised, (*others, limited.within(limited.most)))
-    engine = HypothesisEngine(loosest.selection_)
     problem = replace(loosest.selection_.problem.within(others), confidence=None)
 
-    def answering(stated: Problem, ensemble: MixtureEnsemble) -> Any:
+    def answering(ensemble: MixtureEnsemble) -> Any:
         new = copy.copy(loosest)
-        answer_by(new, engine.mixture_for(stated.within(others)), ensemble)
+        answer_by(new, loosest.selection_.aiming_at(problem), ensemble)
         return new
 
     def at(level: float, point: Any) -> Any:
         if point is None:
             return reaching(clf, minimised, (*others, limited.within(level)))
-        return answering(point.selection_.problem, point.ensemble_)
+        return answering(point.ensemble_)
 
-    rules, reached = engine.along(problem, limited, n_points)
+    ensembles, reached = along(loosest.selection_, problem, limited, n_points)
     points = []
     for i in front(limited, *reached.T):
         rate, value = reached[i].tolist()
-        points.append(CurvePoint(rate, value, answering(rules[i].problem, rules[i].ensemble)))
+        points.append(CurvePoint(rate, value, answering(ensembles[i])))
     return Curve(
         tuple(points),
         limited,
         minimised,
-        engine.words,
+        loosest.selection_.pool.rows.words,
         at,
         clf,
         limits=others,
@@ -309,6 +308,6 @@ def missed_words(
     subgroups = ""
     if named:
         more = " and others" * (len(named) > NAMED)
-        subgroups = f" for {mixture.steering.by} {', '.join(named[:NAMED])}{more}"
+        subgroups = f" for {mixture.problem.steering.by} {', '.join(named[:NAMED])}{more}"
     because = "".join(f"; {reason}" for reason in (*reasons, mixture.unreachable) if reason)
     return f"the bound is not met on {mixture.pool.rows.words}{subgroups}{because}"

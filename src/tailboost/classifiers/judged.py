@@ -34,7 +34,7 @@ from tailboost.rows.records import Records
 from tailboost.rows.rows import Rows
 from tailboost.rows.rules import refuse
 from tailboost.selection.answers import OpenedRows, can_defer
-from tailboost.selection.engine import HypothesisEngine
+from tailboost.selection.hypotheses import rule_of
 from tailboost.selection.outputs import Models
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import digest_of_rule
@@ -235,15 +235,15 @@ class JudgedHypotheses(JudgedBoosting):
     def selected(self) -> Any:
         """The rule of `predict`, with its rates on the selection data."""
         clf = self.classifier
-        return cached(
-            clf, "selected", lambda: HypothesisEngine(clf.selection_).result(clf.ensemble_)
-        )
+        return cached(clf, "selected", lambda: rule_of(clf.selection_, clf.ensemble_))
 
     @property
     def own_subgroups(self) -> bool:
         """Whether the mixture has the subgroups of the fit, not other subgroups given to `reweight`."""
         clf = self.classifier
-        return bool(clf.selection_.steering.by == clf._named.kind) and not clf._regrouped
+        return (
+            bool(clf.selection_.problem.steering.by == clf._named.kind) and not clf._regrouped
+        )
 
     @property
     def limits_met(self) -> bool | None:

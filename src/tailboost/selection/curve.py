@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from tailboost.rates import GAP, RATIO, Limit, Objective, Rate, Spread, error, m
 from tailboost.rates import deferred as deferred_rate
 from tailboost.rows.judged import group_arguments, judged
 from tailboost.rows.records import Records
+from tailboost.selection.problem import Problem
 from tailboost.selection.rate_table import RateTable
 from tailboost.solvers.tradeoff import undominated
 
@@ -442,6 +443,34 @@ def _measured(of: Any, y: Column, answers: Column, **more: Any) -> float:
         return float(of.of_answers(y, answers, **more))
     values = measure(of.rate, y, answers, **more).values()
     return of.value(np.array([*values], dtype=np.float64))
+
+
+def ends_of_curve(
+    limited: Stated, rate: Callable[[Problem], float], problem: Problem
+) -> tuple[float, float]:
+    """Return the limited rate of the rule of least objective, and of the rule with the tightest limit.
+
+    ``rate(problem)`` is the limited rate of the rule that is selected for a problem.
+    """
+    loosest = rate(problem)
+    if limited.compares:
+        return loosest, limited.least
+    return loosest, rate(replace(problem, objective=limited))
+
+
+def limits_between(
+    limited: Stated, rate: Callable[[Problem], float], problem: Problem, n_points: int
+) -> list[Limit]:
+    """Return limits on a rate from the loosest end of a curve to the tightest, each with a little room."""
+    limits = []
+    above = limited.within(limited.most).from_above
+    for level in np.linspace(*ends_of_curve(limited, rate, problem), n_points):
+        if above:
+            eased = min(level + SLACK, limited.most)
+        else:
+            eased = max(level - SLACK, limited.most)
+        limits.append(limited.within(float(eased)))
+    return limits
 
 
 def front(limited: Stated, reached: Floats, value: Floats) -> list[int]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rules import refuse
 from tailboost.selection.candidates import POWERS, PowerDraw, ProbabilityRule
 from tailboost.selection.confidence import confident
-from tailboost.selection.curve import SLACK
+from tailboost.selection.curve import limits_between
 from tailboost.selection.data import (
     AnySelectionData,
     Candidate,
@@ -63,231 +63,9 @@ from tailboost.selection.selected import (
 )
 
 
-class Engine(ABC):
-    """Selects among candidates on selection data: another selection needs no fit."""
-
-    data: AnySelectionData  # the rows by whose counts rules are selected
-    words: str  # the selection data, for people
-    refit: bool  # whether models were fitted again after their outputs were counted
-    grows: ClassVar[bool]  # whether candidates are made for a problem
-
-    @property
-    def measured(self) -> AnySelectionData:
-        """The rows on which rates of the selected rule are estimated: usually the same."""
-        return self.data
-
-    @property
-    @abstractmethod
-    def known_outputs(self) -> Sequence[NDArray[Any]]:
-        """The outputs of the models on the selection data, which tell the models from others."""
-
-    @abstractmethod
-    def first_candidates(self, program: Program) -> Pool:
-        """Return the candidates of an objective, to which others may be added."""
-
-    @abstractmethod
-    def ensemble(self, pool: Pool, selection: Best) -> MixtureEnsemble:
-        """Return the selected candidates with their weights, as a classifier of class numbers."""
-
-    @abstractmethod
-    def tail(self, problem: Problem) -> Selected:
-        """Return the mixture of least objective over rows."""
-
-    def answering(self, rule: Selected) -> Selected:
-        """Return a rule in the form in which it answers."""
-        return rule
-
-    def select(self, problem: Problem) -> Selected:
-        """Return the selected rule.
-
-        Parameters
-        ----------
-        problem : Problem
-            Objective, limits, error budget and kind of rule.
-
-        Raises
-        ------
-        InfeasibleLimitsError
-            If limits contradict each other.
-        ValueError
-            If a rate names an unknown label, group or column.
-        """
-        if problem.over_rows:
-            return self.tail(problem)
-        return self._rule_of(problem)
-
-    def _rule_of(self, problem: Problem, pool: Pool | None = None) -> SelectedRule:
-        program = Program.of_rates(self.data.strata, problem.objective, problem.limits)
-        candidates = self.first_candidates(program)
-        if pool is None:
-            pool = candidates
-        else:
-            pool.extend(candidates)
-        program = within_budget(pool, program, problem.error_budget)
-        randomized = problem.randomized
-        budgeted = problem.error_budget is not None
-
-        def within(program: Program, starts: int = FEW_STARTS) -> Best:
-            if not self.grows:
-                return best_in_pool(pool, program, randomized=randomized)
-            return best_by_search(
-                pool, program, randomized=randomized, budgeted=budgeted, starts=starts
-            )
-
-        best = within(program, STARTS)
-        if not (best.solution.feasible or problem.aims):
-            raise InfeasibleLimitsError(self._contradiction(pool, best.solution))
-        rule = self.rule(problem, program, pool, best)
-        if not problem.confidence or not problem.limits or rule.no_outlook:
-            return rule
-
-        def counts_of(selection: Best) -> Floats:
-            if self.measured is self.data:
-                return selection.counts
-            return selection.counts_in(pool.measured_on(self.measured))
-
-        tightened = confident(
-            problem, program, best, self.refit, within, self.measured.strata, counts_of
-        )
-        if tightened is best:
-            return rule
-        surer = self.rule(problem, program, pool, tightened)
-        return replace(surer, untightened=rule)
-
-    def with_draws(self, rule: SelectedRule) -> float | None:
-        """Return the objective with ``randomized=True``, if it is lower within the limits beyond noise."""
-        own = rule.compared
-        budgeted = rule.problem.error_budget is not None
-        if rule.problem.randomized or not rule.problem.limits or not own.selection.keeps:
-            return None
-        pool = own.pool
-        program = own.program
-        # The mixture of the candidates so far tells whether another selection is worth its time.
-        mixture = Comparison(pool, program, best_in_pool(pool, program, randomized=True))
-        if mixture.pays_beside(own, ONE_SIDED) and self.grows:
-            pool = self.first_candidates(program)
-            best = best_by_search(pool, program, randomized=True, budgeted=budgeted)
-            mixture = Comparison(pool, program, best)
-        if not (mixture.selection.keeps and mixture.pays_beside(own, ONE_SIDED)):
-            return None
-        if self.measured is self.data:
-            return mixture.selection.value
-        measured = pool.measured_on(self.measured)
-        return rule.program.value(mixture.selection.counts_in(measured))
-
-    def rule(
-        self, problem: Problem, program: Program, pool: Pool, selection: Best
-    ) -> SelectedRule:
-        """Return a selection as a rule that answers, with its table on the measured rows."""
-        ensemble = self.ensemble(pool, selection)
-        compared = Comparison(pool, program, selection)
-        if self.measured is not self.data:
-            pool = pool.measured_on(self.measured)
-            stated = program.limits[: len(problem.limits)]
-            has_budget = len(program.limits) > len(stated)
-            program = program.over(self.measured.strata).within(stated)
-            if has_budget:
-                program = within_budget(pool, program, problem.error_budget)
-            selection = selection.in_pool(pool, program)
-        return SelectedRule(
-            problem=problem,
-            program=program,
-            ensemble=ensemble,
-            words=self.words,
-            refit=self.refit,
-            pool=pool,
-            selection=selection,
-            compared=compared,
-        )
-
-    def along(
-        self, problem: Problem, limited: Stated, n_points: int
-    ) -> tuple[list[SelectedRule], Floats]:
-        """Return rules between the least objective and the tightest limit on another rate.
-
-        The second result is the limited rate and the objective of each rule, shape (B, 2). Rules are selected
-        for ``n_points`` limits. If one candidate answers, all candidates within the limits are added.
-        """
-        program = Program.of_rates(self.data.strata, problem.objective, problem.limits)
-        pool = self.first_candidates(program)
-        program = within_budget(pool, program, problem.error_budget)
-
-        def best(problem: Problem) -> SelectedRule | None:
-            try:
-                return self._rule_of(problem, pool)
-            except InfeasibleLimitsError:
-                return None
-
-        tried: list[SelectedRule | None] = []
-        # Rules within limits on the overall error alone are among the first tried.
-        cheap = (
-            limited == Objective.of(error()) and problem.objective.worst and not problem.limits
-        )
-        if problem.randomized or (self.grows and not cheap):
-            # Limits that contradict each other leave models no rule; boosting keeps its mixtures.
-            start = self._rule_of(problem, pool) if self.grows else best(problem)
-            if limited.compares:
-                tightest = start
-            else:
-                tightest = best(replace(problem, objective=limited))
-            if start is not None and tightest is not None:
-                if limited.compares:
-                    least = limited.least
-                else:
-                    least = tightest.value(limited)
-                above = limited.within(limited.most).from_above
-                with steps("points of the curve", n_points) as done:
-                    for level in np.linspace(start.value(limited), least, n_points):
-                        if above:
-                            eased = min(level + SLACK, limited.most)
-                        else:
-                            eased = max(level - SLACK, limited.most)
-                        tried.append(
-                            best(
-                                problem.within((*problem.limits, limited.within(float(eased))))
-                            )
-                        )
-                        done()
-        if not problem.randomized:
-            _, violation = program.evaluate(pool.all_counts)
-            tried += [
-                self.rule(
-                    problem,
-                    program,
-                    pool,
-                    Best.alone(program, int(number), pool.counts[number]),
-                )
-                for number in np.flatnonzero(violation <= SLIGHT)
-            ]
-        rules = [
-            rule for rule in tried if rule is not None and (self.grows or rule.selection.keeps)
-        ]
-        reached = [(rule.value(limited), rule.value(problem.objective)) for rule in rules]
-        return rules, np.array(reached).reshape(-1, 2)
-
-    def _contradiction(self, pool: Pool, solution: Solution) -> str:
-        program = solution.program
-        counts = np.tensordot(solution.weights, pool.all_counts, axes=1)
-        named = [program.limits[i] for i in np.flatnonzero(solution.contradicting)] or list(
-            program.limits
-        )
-        reached = [
-            limit.value(limit.rate.terms(program.strata).values(counts)) for limit in named
-        ]
-        each = "; ".join(
-            f"{limit} (reached: {value_words(value, in_percent=limit.in_percent)})"
-            for limit, value in zip(named, reached, strict=True)
-        )
-        return (
-            f"limits: no mixture of decision rules meets these together on {self.words}: {each}. The values "
-            "reached are of one mixture, with the smallest violations. Wider limits, or human review of some "
-            "rows ('deferred <= 20%'), may do"
-        )
-
-
 @dataclass(eq=False)
-class ProbabilityEngine(Engine):
-    """Stratum probabilities of models, by which candidates decide; they are kept."""
+class ProbabilityEngine:
+    """Selects among candidates that decide by stratum probabilities: another selection needs no fit."""
 
     outputs: ModelOutputs  # the models with their log-probabilities
     probabilities: StratumProbabilities
@@ -302,7 +80,6 @@ class ProbabilityEngine(Engine):
     names: GroupNames | None = None  # of all columns of groups
     told: int | None = None  # number of the column of groups that rules may read
     infer_groups: bool = True  # whether group-blind rules may estimate it
-    grows: ClassVar[bool] = True
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in self.__dict__.items() if name != "known_scores"}
@@ -470,6 +247,63 @@ class ProbabilityEngine(Engine):
         same_columns = not all_columns or set(titles) == set(strata.columns)
         return has_groups and has_costs and same_columns and problem.defers == strata.defers
 
+    # -- selection -------------------------------------------------------------------------------------
+
+    def select(self, problem: Problem) -> Selected:
+        """Return the selected rule.
+
+        Parameters
+        ----------
+        problem : Problem
+            Objective, limits, error budget and kind of rule.
+
+        Raises
+        ------
+        InfeasibleLimitsError
+            If limits contradict each other.
+        ValueError
+            If a rate names an unknown label, group or column.
+        """
+        if problem.over_rows:
+            return self.tail(problem)
+        return self._rule_of(problem)
+
+    def _rule_of(self, problem: Problem, pool: Pool | None = None) -> SelectedRule:
+        program = Program.of_rates(self.data.strata, problem.objective, problem.limits)
+        candidates = self.first_candidates(program)
+        if pool is None:
+            pool = candidates
+        else:
+            pool.extend(candidates)
+        program = within_budget(pool, program, problem.error_budget)
+        randomized = problem.randomized
+        budgeted = problem.error_budget is not None
+
+        def within(program: Program, starts: int = FEW_STARTS) -> Best:
+            return best_by_search(
+                pool, program, randomized=randomized, budgeted=budgeted, starts=starts
+            )
+
+        best = within(program, STARTS)
+        if not (best.solution.feasible or problem.aims):
+            raise InfeasibleLimitsError(self._contradiction(pool, best.solution))
+        rule = self.rule(problem, program, pool, best)
+        if not problem.confidence or not problem.limits or rule.no_outlook:
+            return rule
+
+        def counts_of(selection: Best) -> Floats:
+            if self.measured is self.data:
+                return selection.counts
+            return selection.counts_in(pool.measured_on(self.measured))
+
+        tightened = confident(
+            problem, program, best, self.refit, within, self.measured.strata, counts_of
+        )
+        if tightened is best:
+            return rule
+        surer = self.rule(problem, program, pool, tightened)
+        return replace(surer, untightened=rule)
+
     def first_candidates(self, program: Program) -> Pool:
         """Return the candidates of an objective, to which others may be added."""
         _, deferral_bounds = program.caps
@@ -478,6 +312,110 @@ class ProbabilityEngine(Engine):
         if program.objective not in self.pools:
             self.pools[program.objective] = first_candidates(self.data, program)
         return self.pools[program.objective].copy()
+
+    def rule(
+        self, problem: Problem, program: Program, pool: Pool, selection: Best
+    ) -> SelectedRule:
+        """Return a selection as a rule that answers, with its table on the measured rows."""
+        # The heaviest settles ties.
+        order = np.argsort(-selection.weights, kind="stable")
+        members = [self.member(pool.candidates[i]) for i in selection.numbers.tolist()]
+        K = self.probabilities.n_classes
+        ensemble = MixtureEnsemble(members, selection.weights, K, order, selection.gap)
+        compared = Comparison(pool, program, selection)
+        if self.measured is not self.data:
+            pool = pool.measured_on(self.measured)
+            stated = program.limits[: len(problem.limits)]
+            has_budget = len(program.limits) > len(stated)
+            program = program.over(self.measured.strata).within(stated)
+            if has_budget:
+                program = within_budget(pool, program, problem.error_budget)
+            selection = selection.in_pool(pool, program)
+        return SelectedRule(
+            problem=problem,
+            program=program,
+            ensemble=ensemble,
+            words=self.words,
+            refit=self.refit,
+            pool=pool,
+            selection=selection,
+            compared=compared,
+        )
+
+    def with_draws(self, rule: SelectedRule) -> float | None:
+        """Return the objective with ``randomized=True``, if it is lower within the limits beyond noise."""
+        own = rule.compared
+        budgeted = rule.problem.error_budget is not None
+        if rule.problem.randomized or not rule.problem.limits or not own.selection.keeps:
+            return None
+        pool = own.pool
+        program = own.program
+        # The mixture of the candidates so far tells whether another selection is worth its time.
+        mixture = Comparison(pool, program, best_in_pool(pool, program, randomized=True))
+        if mixture.pays_beside(own, ONE_SIDED):
+            pool = self.first_candidates(program)
+            best = best_by_search(pool, program, randomized=True, budgeted=budgeted)
+            mixture = Comparison(pool, program, best)
+        if not (mixture.selection.keeps and mixture.pays_beside(own, ONE_SIDED)):
+            return None
+        if self.measured is self.data:
+            return mixture.selection.value
+        measured = pool.measured_on(self.measured)
+        return rule.program.value(mixture.selection.counts_in(measured))
+
+    def along(
+        self, problem: Problem, limited: Stated, n_points: int
+    ) -> tuple[list[SelectedRule], Floats]:
+        """Return rules between the least objective and the tightest limit on another rate.
+
+        The second result is the limited rate and the objective of each rule, shape (B, 2). Rules are selected
+        for ``n_points`` limits. If one candidate answers, all candidates within the limits are added.
+        """
+        program = Program.of_rates(self.data.strata, problem.objective, problem.limits)
+        pool = self.first_candidates(program)
+        program = within_budget(pool, program, problem.error_budget)
+        rules: list[SelectedRule] = []
+        # Rules within limits on the overall error alone are among the first candidates.
+        cheap = (
+            limited == Objective.of(error()) and problem.objective.worst and not problem.limits
+        )
+        if problem.randomized or not cheap:
+            limits = limits_between(
+                limited, lambda own: self._rule_of(own, pool).value(limited), problem, n_points
+            )
+            with steps("points of the curve", n_points) as done:
+                for limit in limits:
+                    with suppress(InfeasibleLimitsError):
+                        rules.append(self._rule_of(problem.also_within(limit), pool))
+                    done()
+        if not problem.randomized:
+            _, violation = program.evaluate(pool.all_counts)
+            for number in np.flatnonzero(violation <= SLIGHT).tolist():
+                alone = Best.alone(program, number, pool.counts[number])
+                rules.append(self.rule(problem, program, pool, alone))
+        reached = [(rule.value(limited), rule.value(problem.objective)) for rule in rules]
+        return rules, np.array(reached).reshape(-1, 2)
+
+    def _contradiction(self, pool: Pool, solution: Solution) -> str:
+        program = solution.program
+        counts = np.tensordot(solution.weights, pool.all_counts, axes=1)
+        named = [program.limits[i] for i in np.flatnonzero(solution.contradicting)] or list(
+            program.limits
+        )
+        reached = [
+            limit.value(limit.rate.terms(program.strata).values(counts)) for limit in named
+        ]
+        each = "; ".join(
+            f"{limit} (reached: {value_words(value, in_percent=limit.in_percent)})"
+            for limit, value in zip(named, reached, strict=True)
+        )
+        return (
+            f"limits: no mixture of decision rules meets these together on {self.words}: {each}. The values "
+            "reached are of one mixture, with the smallest violations. Wider limits, or human review of some "
+            "rows ('deferred <= 20%'), may do"
+        )
+
+    # -- rules -----------------------------------------------------------------------------------------
 
     def member(self, candidate: Candidate) -> ProbabilityRule:
         """Return a candidate as a member of an ensemble."""
@@ -488,16 +426,6 @@ class ProbabilityEngine(Engine):
         elif self.probabilities.estimates_groups and not self.probabilities.by_features:
             source = tuple(range(len(models.names)))  # groups are estimated from all models
         return ProbabilityRule(models, source, self.probabilities, candidate)
-
-    def ensemble(self, pool: Pool, selection: Best) -> MixtureEnsemble:
-        """Return the selected candidates with their weights; the heaviest settles ties."""
-        order = np.argsort(-selection.weights, kind="stable")
-        members = [
-            self.member(pool.candidates[number]) for number in selection.numbers.tolist()
-        ]
-        return MixtureEnsemble(
-            members, selection.weights, self.probabilities.n_classes, order, selection.gap
-        )
 
     @property
     def score(self) -> Any:
@@ -567,74 +495,6 @@ class ProbabilityEngine(Engine):
             names=tuple(member.words(program.strata.classes) for member in members),
             thinned=True,
         )
-
-
-@dataclass(eq=False)
-class HypothesisEngine(Engine):
-    """Hypotheses of a game as candidates, by their confusion counts; none is added for a problem."""
-
-    mixture: Mixture
-    grows: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        rows = self.mixture.pool.rows
-        self.data = self.mixture.counts.data
-        self.words = rows.words
-        self.refit = rows.refit
-
-    @property
-    def known_outputs(self) -> Sequence[NDArray[Any]]:
-        """The answers of all hypotheses to the selection data."""
-        return [candidate.packed for candidate in self.mixture.pool.judged]
-
-    def first_candidates(self, program: Program) -> Pool:
-        """Return all hypotheses as candidates."""
-        return self.mixture.candidates()
-
-    def ensemble(self, pool: Pool, selection: Best) -> MixtureEnsemble:
-        """Return the hypotheses with their weights."""
-        return self.mixture.pool.rule(self.mixture.weights(selection))
-
-    def mixture_for(self, problem: Problem) -> Mixture:
-        """Return the mixture of the hypotheses for another problem.
-
-        Raises
-        ------
-        ValueError
-            If a rate is about deferred rows.
-        """
-        if problem.defers:
-            raise ValueError(
-                "deferred(): no hypothesis defers rows; tune models with such a limit instead"
-            )
-        return self.mixture.aiming_at(problem)
-
-    def tail(self, problem: Problem) -> Selected:
-        """Return the mixture of least objective over rows."""
-        mixture = self.mixture_for(problem)
-        return HypothesisEngine(mixture).result(mixture.rule())
-
-    def result(self, ensemble: MixtureEnsemble) -> Selected:
-        """Return the rule that answers by the label with the largest weight, with its table."""
-        mixture = self.mixture
-        counts = mixture.counts
-        about: dict[str, Any] = {
-            "problem": mixture.problem,
-            "program": mixture.program,
-            "ensemble": ensemble,
-            "words": self.words,
-            "refit": self.refit,
-            "spread": mixture.refit_spread,
-            "fitted": mixture.pool.rows.fitted,
-        }
-        if mixture.problem.over_rows:
-            return SelectedTail(
-                **about, mixture=mixture, data=counts.data, inside=counts.inside
-            )
-        pool = mixture.candidates()
-        alone = Best.alone(mixture.program, 0, mixture.predicted(ensemble))
-        compared = Comparison(pool, mixture.program, alone)
-        return SelectedRule(**about, pool=pool, selection=alone, compared=compared)
 
 
 def column_told(strata: Strata, names: GroupNames | None, told: int | None) -> int | None:

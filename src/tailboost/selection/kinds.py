@@ -12,6 +12,7 @@ from tailboost.core.checks import take
 from tailboost.rates import InfeasibleLimitsError
 from tailboost.rows.fingerprints import hash_rows, stratified_places
 from tailboost.rows.group_names import GroupNames
+from tailboost.selection.curve import ends_of_curve
 from tailboost.selection.data import Pool, SelectionData, Singles, spread
 from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs
@@ -286,15 +287,12 @@ class Kinds:
         if len(self.engines) == 1:
             return widest
         try:
-            loosest = cast("SelectedRule", widest.select(problem)).value(limited)
-            if limited.compares:
-                least = limited.least
-            else:
-                tightest = widest.select(replace(problem, objective=limited))
-                least = cast("SelectedRule", tightest).value(limited)
+            ends = ends_of_curve(
+                limited, lambda own: widest.select(own).value(limited), problem
+            )
         except InfeasibleLimitsError:
             return widest
-        middle = limited.within((loosest + least) / 2.0)
+        middle = limited.within(sum(ends) / 2.0)
         return self.simplest(problem.also_within(middle))[0]
 
     def alone(self, engine: ProbabilityEngine) -> Kinds:

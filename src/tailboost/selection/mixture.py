@@ -13,7 +13,8 @@ from tailboost.boosting.game import DECIMALS
 from tailboost.boosting.pool import Pool
 from tailboost.boosting.subgroups import is_kept
 from tailboost.core.array_types import Floats, Ints, Labels, Mask
-from tailboost.rates import Limit, Rate, Strata, error
+from tailboost.rates import Limit, Strata, error
+from tailboost.rates.make import OVERALL_ERROR
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rows import Rows
 from tailboost.selection.data import Pool as Candidates
@@ -26,9 +27,8 @@ from tailboost.selection.program import (
     Best,
     Program,
     allowed_error,
+    best_guess,
     best_in_pool,
-    mixed,
-    solve,
     within_budget,
 )
 from tailboost.solvers import (
@@ -113,10 +113,6 @@ class Counts:
         """Return the confusion counts of answers to all rows, shape (S, K)."""
         return self.data.count(answers[self.inside].astype(np.intp))
 
-    def overall_error(self, counts: Floats) -> float:
-        """Return the error over all rows by confusion counts."""
-        return float(error().terms(self.strata).values(counts)[0])
-
 
 @dataclass(frozen=True, eq=False)
 class Steering:
@@ -124,10 +120,6 @@ class Steering:
 
     Attributes
     ----------
-    rate : Rate
-        The errors by subgroup.
-    limit : Limit or None
-        Their limit.
     linear : ndarray of shape (m, S, K)
         Errors of the subgroups with rows and a limit, as functions of confusion counts.
     allowed : ndarray of shape (m,)
@@ -136,8 +128,6 @@ class Steering:
         The limit of all subgroups; 0 if limits differ.
     """
 
-    rate: Rate
-    limit: Limit | None
     linear: Floats
     allowed: Floats
     common: float
@@ -145,23 +135,17 @@ class Steering:
     @classmethod
     def of(cls, problem: Problem, strata: Strata) -> Steering:
         """Return the errors that a problem limits or minimises."""
-        limit = limit_by_subgroup(problem)
-        rate = problem.counted.rate
-        if limit is not None:
-            rate = limit.rate
-        assert rate.kind == "error"
-        terms = rate.terms(strata)
+        terms = problem.steering.terms(strata)
+        limit = problem.limit_by_subgroup
         allowed = np.zeros(len(terms.names))
         common = 0.0
         if limit is not None:
             allowed = limit.bounds(terms.names)
-            least = np.nanmin(allowed)
-            if least == np.nanmax(allowed):
-                common = float(least)
-                allowed = np.where(np.isnan(allowed), np.nan, 0.0)
+            if np.nanmin(allowed) == np.nanmax(allowed):
+                common = float(np.nanmin(allowed))
+                allowed = allowed - common
         used = terms.defined & ~np.isnan(allowed)
-        linear = terms.linear[used][:, : len(strata.mass)]
-        return cls(rate, limit, linear, allowed[used], common)
+        return cls(terms.linear[used][:, : len(strata.mass)], allowed[used], common)
 
     def beyond(self, counts: Floats) -> Floats:
         """Return the error of each subgroup less its limit, by confusion counts (…, S, K): shape (…, m).
@@ -170,11 +154,6 @@ class Steering:
         """
         errors: Floats = np.tensordot(counts, self.linear, axes=([-2, -1], [1, 2]))
         return errors - self.allowed
-
-
-def limit_by_subgroup(problem: Problem) -> Limit | None:
-    """Return the limit of a problem on the errors of subgroups, if there is one."""
-    return next((limit for limit in problem.limits if limit.rate.by is not None), None)
 
 
 def least_largest(errors: Floats) -> MixtureSolution:
@@ -221,7 +200,7 @@ class Majority:
         P = settle_ties(votes / pool.n_rounds, order, lambda m, some: pool.answer(m)[some])
         counted = counts.of(P.argmax(axis=1))
         beyond = round(float(steering.beyond(counted).max()), DECIMALS)
-        overall = round(counts.overall_error(counted), DECIMALS)
+        overall = round(float(OVERALL_ERROR.terms(counts.strata).values(counted)[0]), DECIMALS)
         return Majority(votes, (*self.results, (beyond, overall)))
 
 
@@ -261,7 +240,17 @@ class Mixture:
         return {name: value for name, value in vars(self).items() if name not in NOT_KEPT}
 
     def aiming_at(self, problem: Problem) -> Mixture:
-        """Return the mixture of the same candidates for another problem."""
+        """Return the mixture of the same candidates for another problem.
+
+        Raises
+        ------
+        ValueError
+            If a rate is about deferred rows.
+        """
+        if problem.defers:
+            raise ValueError(
+                "deferred(): no hypothesis defers rows; tune models with such a limit instead"
+            )
         return Mixture(problem, self.pool, self.counts)
 
     @property
@@ -324,7 +313,8 @@ class Mixture:
         weights = self.weights(best, n_rounds)
         if not problem.randomized or not problem.limits:
             return weights, best.gap
-        if (self.program.violations(self.predicted(self.pool.rule(weights))) <= SLIGHT).all():
+        counts = [self.predicted(self.pool.rule(weights))]
+        if (self.program.violations(counts[0]) <= SLIGHT).all():
             return weights, best.gap
         mixtures = [weights]
         for share in SHARES:
@@ -332,22 +322,20 @@ class Mixture:
             narrow = program.within((*tighter, *program.limits[len(tighter) :]))
             within = best_in_pool(pool, narrow, randomized=True)
             mixtures.append(self.weights(within, n_rounds))
-        counts = [self.predicted(self.pool.rule(mixture)) for mixture in mixtures]
+            counts.append(self.predicted(self.pool.rule(mixtures[-1])))
         mixtures += list(np.eye(len(self.pool.judged))[pool.candidates])
-        numbers = list(range(len(mixtures)))
-        rules = Candidates(self.counts.data, numbers, [*counts, *pool.counts])
-        return mixtures[int(best_in_pool(rules, program).numbers[0])], best.gap
+        choices = Candidates(
+            self.counts.data, list(range(len(mixtures))), [*counts, *pool.counts]
+        )
+        return mixtures[int(best_in_pool(choices, program).numbers[0])], best.gap
 
     def _tightened(self, limit: Limit, share: float) -> Limit:
-        """Return a limit with bounds tighter by a share of them."""
+        """Return a limit with bounds tightened to a share of them."""
         if limit.compares:
-            names = [limit.form]
-            bounds = np.array([limit.bound])
-        else:
-            names = limit.rate.terms(self.counts.strata).names
-            bounds = limit.bounds(names)
-        tighter = ((1.0 - share) * bounds).tolist()
-        return limit.tightened(dict(zip(names, tighter, strict=True)))
+            return limit.tightened({limit.form: (1.0 - share) * limit.bound})
+        names = limit.rate.terms(self.counts.strata).names
+        widths = (1.0 - share) * limit.bounds(names)
+        return limit.tightened(dict(zip(names, widths.tolist(), strict=True)))
 
     def curve(self) -> MixtureCurve:
         """Return the least CVaR for each limit on the mean loss."""
@@ -368,15 +356,6 @@ class Mixture:
     def steered(self) -> Steering:
         """The limited errors of the subgroups; without limits, the objective."""
         return Steering.of(self.problem, self.counts.strata)
-
-    @property
-    def steering(self) -> Rate:
-        """The rate of the limited errors of the subgroups; without limits, of the objective."""
-        limit = limit_by_subgroup(self.problem)
-        if limit is None:
-            rate: Rate = self.problem.counted.rate
-            return rate
-        return limit.rate
 
     @cached_property
     def all_counts(self) -> list[Floats]:
@@ -405,12 +384,12 @@ class Mixture:
 
     def errors(self, counts: Floats) -> Floats:
         """Return the steered rate of each subgroup by confusion counts; NaN without rows."""
-        return self.steering.terms(self.counts.strata).values(counts)
+        return self.problem.steering.terms(self.counts.strata).values(counts)
 
     @property
     def unreachable(self) -> str:
         """The smallest possible violation of the limits as text; empty if all limits can be satisfied."""
-        limit = limit_by_subgroup(self.problem)
+        limit = self.problem.limit_by_subgroup
         if self.even or limit is None:
             return ""
         beyond = self.steered.beyond(self.candidates().all_counts)
@@ -453,31 +432,24 @@ class Mixture:
         for m in range(self.pool.n_rounds):
             place = cell + self.pool.answer(m)[inside]
             counts.append(np.bincount(place, data.weights, size).astype(float).reshape(shape))
-        return fold_spread(self.steering, data.strata, counts)
+        return fold_spread(self.problem.steering, data.strata, counts)
 
     # -- results -------------------------------------------------------------------------------------
 
     def value(self, mixture: Floats) -> float:
-        """Return the objective of any mixture of the pool."""
+        """Return the objective of any mixture of the pool; for a CVaR without outliers."""
         if self.problem.over_rows:
-            return self.values(mixture[None])[0]
+            return self._tail(mixture, self.pool.base)
         return self.program.value(self.mixed(mixture))
-
-    def values(self, mixtures: Floats) -> list[float]:
-        """Return the CVaR of each of several mixtures, (B, T + E)."""
-        losses = self.pool.losses
-        base = self.pool.base
-        return [
-            self.problem.objective.evaluate(losses.combine(mixture), base)
-            for mixture in mixtures
-        ]
 
     def on_all(self, mixture: Floats) -> float:
         """Return the objective on all rows, with outliers."""
-        if not self.problem.over_rows:
-            return self.value(mixture)
-        losses = self.pool.losses.combine(mixture)
-        return float(self.problem.objective.evaluate(losses, self.pool.rows.base))
+        if self.problem.over_rows:
+            return self._tail(mixture, self.pool.rows.base)
+        return self.value(mixture)
+
+    def _tail(self, mixture: Floats, base: Floats) -> float:
+        return float(self.problem.objective.evaluate(self.pool.losses.combine(mixture), base))
 
     @property
     def dropped(self) -> float:
@@ -536,7 +508,7 @@ class Mixture:
             if most is None or guess <= most:
                 return guess
             return None
-        counts: Floats = np.mean(self._constants.counts, axis=0)
+        counts: Floats = np.mean(self.counts.strata.constants(), axis=0)
         if self._keeps(counts):
             return self.program.value(counts)
         return None
@@ -547,21 +519,7 @@ class Mixture:
         if self.problem.over_rows:
             value: float | None = self.problem.objective.constants(self.pool.mass, self._most())
             return value
-        solution = solve(self._constants, self._budgeted)
-        counts = mixed(solution.weights, self._constants.counts)
-        if solution.feasible:
-            return self.program.value(counts)
-        return None
-
-    @property
-    def _constants(self) -> Candidates:
-        mass = self.counts.strata.mass
-        K = self.n_classes
-        return Candidates(
-            self.counts.data,
-            list(range(K)),
-            [mass[:, None] * (np.arange(K) == k) for k in range(K)],
-        )
+        return best_guess(self._budgeted)
 
     def highest(self, mixture: Floats) -> float:
         """Return the upper end of a 95 % interval for the objective on new rows."""

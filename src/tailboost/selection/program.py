@@ -276,7 +276,7 @@ class Master:
     row is violated, or until only contradictory limits are.
     """
 
-    def __init__(self, program: Program, pool: Pool) -> None:
+    def __init__(self, program: Program, counts: Sequence[Floats]) -> None:
         self.program = program
         self.price = SLACK_PRICE
         infinity = highspy.kHighsInf
@@ -297,16 +297,18 @@ class Master:
             at = np.array(places, dtype=np.int32)
             highs.addRow(-infinity, float(program.bound[j]), len(at), at, np.array(entries))
         highs.addRow(1.0, 1.0, 0, [], [])
-        self.highs, self.first, self.n_candidates = highs, n_free + n_rows, len(pool.counts)
+        self.highs = highs
+        self.first = n_free + n_rows
+        self.n_candidates = len(counts)
         if self.n_candidates:
-            counts = pool.all_counts.reshape(self.n_candidates, -1)
-            columns = np.column_stack([counts @ program.matrix.T, np.ones(self.n_candidates)])
+            flat = np.array(counts).reshape(self.n_candidates, -1)
+            columns = np.column_stack([flat @ program.matrix.T, np.ones(self.n_candidates)])
             n, size = columns.shape
             starts = np.arange(0, n * size, size, dtype=np.int32)
             rows = np.tile(np.arange(size, dtype=np.int32), n)
             ends = np.zeros(n), np.full(n, infinity)
             highs.addCols(
-                n, counts @ program.cost, *ends, n * size, starts, rows, columns.ravel()
+                n, flat @ program.cost, *ends, n * size, starts, rows, columns.ravel()
             )
 
     def add(self, counts: Floats) -> None:
@@ -370,9 +372,18 @@ def mixed(weights: Floats, counts: Sequence[Floats] | Floats) -> Floats:
 
 
 @one_blas_thread  # threads change the last digits of sums, and then other candidates may grow
-def solve(pool: Pool, program: Program) -> Solution:
-    """Return the best mixture of the candidates of a pool within the limits."""
-    return _at_its_level(pool, program, lambda pool, program: Master(program, pool).finish())
+def solve(counts: Sequence[Floats], program: Program) -> Solution:
+    """Return the best mixture of candidates with these confusion counts within the limits."""
+    return _at_its_level(counts, program, lambda program: Master(program, counts).finish())
+
+
+def best_guess(program: Program) -> float | None:
+    """Return the least objective of a mixture of constant answers within the limits; None without one."""
+    constants = program.strata.constants()
+    solution = solve(constants, program)
+    if solution.feasible:
+        return program.value(mixed(solution.weights, constants))
+    return None
 
 
 @one_blas_thread
@@ -383,29 +394,29 @@ def grow(pool: Pool, program: Program) -> Solution:
     then counted on the selection data. If the stratum probabilities are right, the best mixture of all rules
     is found.
     """
-    return _at_its_level(pool, program, _grow_once)
+    return _at_its_level(pool.counts, program, lambda program: _grow_once(pool, program))
 
 
 def _at_its_level(
-    pool: Pool, program: Program, solve_once: Callable[[Pool, Program], Solution]
+    counts: Sequence[Floats], program: Program, solve_once: Callable[[Program], Solution]
 ) -> Solution:
     """Solve the program of a ratio at the level that its solution reaches (Dinkelbach 1967).
 
     The solution at a level above the optimum has a lower ratio, so that levels decrease to the optimum.
     Programs of other objectives are solved once.
     """
-    solution = solve_once(pool, program)
+    solution = solve_once(program)
     for _ in range(LEVELS if program.objective.rate.is_ratio else 0):
-        level = program.value(mixed(solution.weights, pool.counts))
+        level = program.value(mixed(solution.weights, counts))
         if np.isnan(level) or abs(level - program.level) <= SAME_LEVEL:
             break
         program = program.at(level)
-        solution = solve_once(pool, program)
+        solution = solve_once(program)
     return solution
 
 
 def _grow_once(pool: Pool, program: Program) -> Solution:
-    master = Master(program, pool)
+    master = Master(program, pool.counts)
     rng = np.random.default_rng(0)
     idle = 0
 
@@ -516,7 +527,7 @@ def best_in_pool(
     candidate is eligible, a cost for violations is added to the objective. The candidates need no action
     costs; those ``among`` may be selected, all by default.
     """
-    solution = solve(pool, program)
+    solution = solve(pool.counts, program)
     program = solution.program
     scale = solution.program.scale
     weights = np.where(solution.weights > LEAST_WEIGHT, solution.weights, 0.0)

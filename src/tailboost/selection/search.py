@@ -445,7 +445,7 @@ def descend(pool: Pool, program: Program, solution: Solution) -> None:
         if len(pool.candidates) == before:
             return
         value = solution.value
-        solution = solve(pool, program)
+        solution = solve(pool.counts, program)
         if value - solution.value <= BETTER:
             return
 

@@ -60,8 +60,8 @@ from tailboost.selection.program import (
     SOLVED,
     Best,
     Program,
+    best_guess,
     grow,
-    mixed,
     overall_errors,
     solve,
 )
@@ -426,7 +426,7 @@ class SelectedRule(Selected):
             else tightened(limit, program.strata, counts, self.refit, MOST_ERRORS)
             for limit in limits
         ]
-        return solve(pool, program.within(tighter)).feasible
+        return solve(pool.counts, program.within(tighter)).feasible
 
     def _flattered(self, rate: Rate) -> str:
         """Return why a rate has no interval, because the selection data favour the rule; or nothing."""
@@ -485,8 +485,7 @@ class SelectedRule(Selected):
         counts = self.counts
         strata = self.program.strata
         program = deferring_no_more(self.program, counts)
-        constants = constants_of(self.pool)
-        random_guess = np.mean(constants.counts[: strata.n_classes], axis=0)
+        random_guess: Floats = np.mean(strata.constants()[: strata.n_classes], axis=0)
         kept = [each for each in self.pool.counts if _keeps(program, each)]
         if kept:
             errors = overall_errors(program, np.array(kept))
@@ -520,7 +519,7 @@ class SelectedRule(Selected):
             else None,
             reference_value=accurate,
             reference=f"the most accurate rule{' within the limits' * bool(self.problem.limits)}",
-            constants_value=best_guess(constants, program),
+            constants_value=best_guess(program),
             single=only,
             ignores_features=all(member.candidate.is_constant for member in members),
             upper=self.upper,
@@ -659,8 +658,7 @@ class SelectedRule(Selected):
             return
         before = self.untightened.selection.value
         value = self.selection.value
-        constants = constants_of(self.pool)
-        guess = best_guess(constants, deferring_no_more(self.program, self.counts))
+        guess = best_guess(deferring_no_more(self.program, self.counts))
         if guess is None or guess <= before:
             return
         share = (value - before) / (guess - before)
@@ -783,7 +781,7 @@ class SelectedTail(Selected):
             replace(self, mixture=mixture, ensemble=self._settled(mixture.pool.rule(weights)))
             for weights in curve.mixture
         ]
-        values = mixture.values(curve.mixture)
+        values = [mixture.value(weights) for weights in curve.mixture]
         return list(zip(curve.mean.tolist(), values, rules, strict=True)), curve.gap
 
     def _settled(self, ensemble: MixtureEnsemble) -> MixtureEnsemble:
@@ -853,13 +851,12 @@ def useless(pool: Pool, program: Program, selection: Best) -> str | None:
     """
     if not program.limits or not selection.keeps:
         return None
-    constants = constants_of(pool)
     guesses: dict[float, float | None] = {}  # by the share of deferred rows
 
     def guess(counts: Floats) -> float | None:
         share = _deferred(program, counts)
         if share not in guesses:
-            guesses[share] = best_guess(constants, deferring_no_more(program, counts))
+            guesses[share] = best_guess(deferring_no_more(program, counts))
         return guesses[share]
 
     why = _why(program, selection.counts, selection.value, guess)
@@ -926,23 +923,6 @@ def _deferred(program: Program, counts: Floats) -> float:
 
 def _keeps(program: Program, counts: Floats) -> bool:
     return bool((program.violations(counts) <= SOLVED).all())
-
-
-def constants_of(pool: Pool) -> Pool:
-    """Return the constant candidates: of each label, then of deferral if rows may be deferred."""
-    every = pool.copy()
-    numbers = every.constants()
-    return Pool(
-        pool.data, [every.candidates[i] for i in numbers], [every.counts[i] for i in numbers]
-    )
-
-
-def best_guess(constants: Pool, program: Program) -> float | None:
-    """Return the least objective of a mixture of constants within the limits; None without one."""
-    solution = solve(constants, program)
-    if solution.feasible:
-        return program.value(mixed(solution.weights, constants.counts))
-    return None
 
 
 def _reached(program: Program, limit: Limit, counts: Floats) -> str:
