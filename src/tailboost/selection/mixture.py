@@ -13,7 +13,7 @@ from tailboost.boosting.game import DECIMALS
 from tailboost.boosting.pool import Pool
 from tailboost.boosting.subgroups import is_kept
 from tailboost.core.array_types import Floats, Ints, Labels, Mask
-from tailboost.rates import Limit, Strata, error
+from tailboost.rates import Strata, error
 from tailboost.rates.make import OVERALL_ERROR
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rows import Rows
@@ -40,10 +40,6 @@ from tailboost.solvers import (
     worst_mean_curve,
 )
 
-# If `predict` violates the limits, mixtures within limits tighter by these shares join the choice. In 240
-# fits (five tables, limits of .1 to .4) they changed six rules: there the largest error of a subgroup on
-# other rows fell by .020 ± .008, the overall error by .028 ± .014.
-SHARES = (0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
 # The curve of a CVaR has nearly as many corners as rows. Refinement ends if the curve is this close to
 # straight lines, or has this many points.
 CURVE_TOLERANCE = 1e-5
@@ -303,9 +299,13 @@ class Mixture:
         """Return the mixture weights of all candidates, and the gap of the selected mixture.
 
         Limits apply to `predict`. If several candidates have weight, `predict` returns the label with the
-        largest weight. It can violate a limit that the randomised rule satisfies. Then `predict` of this
-        mixture is compared with `predict` of mixtures within tighter limits, and with single candidates.
+        largest weight. It can violate a limit that the randomised rule satisfies. Then `predict` is compared
+        with single candidates.
         """
+        # Mixtures within tighter limits do not pay as further choices. In 240 fits (15 tables, limits of .1
+        # to .4) they changed 16 rules: there the largest error of a class on other rows fell by .002 ± .029,
+        # the overall error by .007 ± .008. Without the single candidates the largest error is .021 ± .011
+        # higher in 112 of these fits.
         problem = self.problem
         pool = self.candidates(n_rounds)
         program = within_budget(pool, self.program, problem.error_budget)
@@ -313,29 +313,14 @@ class Mixture:
         weights = self.weights(best, n_rounds)
         if not problem.randomized or not problem.limits:
             return weights, best.gap
-        counts = [self.predicted(self.pool.rule(weights))]
-        if (self.program.violations(counts[0]) <= SLIGHT).all():
+        predicted = self.predicted(self.pool.rule(weights))
+        if (self.program.violations(predicted) <= SLIGHT).all():
             return weights, best.gap
-        mixtures = [weights]
-        for share in SHARES:
-            tighter = [self._tightened(limit, share) for limit in problem.limits]
-            narrow = program.within((*tighter, *program.limits[len(tighter) :]))
-            within = best_in_pool(pool, narrow, randomized=True)
-            mixtures.append(self.weights(within, n_rounds))
-            counts.append(self.predicted(self.pool.rule(mixtures[-1])))
-        mixtures += list(np.eye(len(self.pool.judged))[pool.candidates])
+        rules = [weights, *np.eye(len(self.pool.judged))[pool.candidates]]
         choices = Candidates(
-            self.counts.data, list(range(len(mixtures))), [*counts, *pool.counts]
+            self.counts.data, list(range(len(rules))), [predicted, *pool.counts]
         )
-        return mixtures[int(best_in_pool(choices, program).numbers[0])], best.gap
-
-    def _tightened(self, limit: Limit, share: float) -> Limit:
-        """Return a limit with bounds tightened to a share of them."""
-        if limit.compares:
-            return limit.tightened({limit.form: (1.0 - share) * limit.bound})
-        names = limit.rate.terms(self.counts.strata).names
-        widths = (1.0 - share) * limit.bounds(names)
-        return limit.tightened(dict(zip(names, widths.tolist(), strict=True)))
+        return rules[int(best_in_pool(choices, program).numbers[0])], best.gap
 
     def curve(self) -> MixtureCurve:
         """Return the least CVaR for each limit on the mean loss."""
