@@ -116,9 +116,8 @@ def warn_of_limits(limits: Iterable[Limit], strata: Strata) -> None:
     """Warn of limits that ask for errors, and of those with too few rows to confirm any rule."""
     for limit in limits:
         if limit.asks_for_errors:
-            if limit.from_above:
-                other = ">="
-            else:
+            other = ">="
+            if not limit.from_above:
                 other = "<="
             warn_user(
                 f"limit {limit!r} asks for more errors, not for fewer; {other} asks for fewer"
@@ -482,58 +481,52 @@ class SelectedRule(Selected):
 
         These keep the same limits, and defer no more rows.
         """
-        counts = self.counts
         strata = self.program.strata
-        program = deferring_no_more(self.program, counts)
-        random_guess: Floats = np.mean(strata.constants()[: strata.n_classes], axis=0)
-        kept = [each for each in self.pool.counts if _keeps(program, each)]
-        if kept:
-            errors = overall_errors(program, np.array(kept))
-        else:
-            errors = np.zeros(0)
-        if kept:
-            accurate = program.value(kept[int(errors.argmin())])
-        else:
-            accurate = None
+        program = deferring_no_more(self.program, self.counts)
+        achieved = program.value(self.counts)
         members = self.ensemble.base_models
-        if len(members) > 1:
-            only = None
-        else:
-            only = name
-        if only is not None and members[0].candidate.is_constant:
-            costs = members[0].candidate.action_costs[0, : len(classes)]
-            only = f"the constant {classes[int(costs.argmin())]!r}"
-        achieved = program.value(counts)
-        worst = self.errors.worst
-        same_rate = self.objective.worst and self.objective.rate == error(
-            by=self.problem.subgroup_kind
-        )
-        return Summary(
+        single = None
+        if len(members) == 1:
+            single = name
+            if members[0].candidate.is_constant:
+                costs = members[0].candidate.action_costs[0, : len(classes)]
+                single = f"the constant {classes[int(costs.argmin())]!r}"
+        summary = Summary(
             achieved=achieved,
             achieved_on_all=achieved,
             gap=self.gap,
             objective=str(self.objective),
             measured_on=self.words,
-            random_guess_value=program.value(random_guess)
-            if _keeps(program, random_guess)
-            else None,
-            reference_value=accurate,
+            random_guess_value=None,
             reference=f"the most accurate rule{' within the limits' * bool(self.problem.limits)}",
             constants_value=best_guess(program),
-            single=only,
+            single=single,
             ignores_features=all(member.candidate.is_constant for member in members),
             upper=self.upper,
             errors=self.errors,
-            # An error of a subgroup is not compared with another rate of the most accurate rule.
-            largest_error=None if same_rate or worst is None else worst[1],
             draws=len(members) > 1,
             conditions=self.problem.conditions,
             kept=self.selection.keeps,
             defers=strata.defers,
-            rates=self.estimates if self.problem.limits else None,
             overall=self._overall_errors,
             likely=self._likely,
         )
+        random_guess: Floats = np.mean(strata.constants()[: strata.n_classes], axis=0)
+        if _keeps(program, random_guess):
+            summary = replace(summary, random_guess_value=program.value(random_guess))
+        kept = [counts for counts in self.pool.counts if _keeps(program, counts)]
+        if kept:
+            accurate = kept[int(overall_errors(program, np.array(kept)).argmin())]
+            summary = replace(summary, reference_value=program.value(accurate))
+        worst = self.errors.worst
+        by_subgroup = error(by=self.problem.subgroup_kind)
+        same_rate = self.objective.worst and self.objective.rate == by_subgroup
+        # An error of a subgroup is not compared with another rate of the most accurate rule.
+        if worst is not None and not same_rate:
+            summary = replace(summary, largest_error=worst[1])
+        if self.problem.limits:
+            summary = replace(summary, rates=self.estimates)
+        return summary
 
     @property
     def _overall_errors(self) -> tuple[float, float | None] | None:
@@ -552,19 +545,17 @@ class SelectedRule(Selected):
         if self.fitted or self.no_outlook or not self.problem.limits:
             return None
         strata = self.program.strata
-        simulated = outlook(
-            self.problem.limits, strata, self.counts, self.refit, 0.5, self.spread
-        )
-        return None if simulated is None else simulated.probability
+        limits = self.problem.limits
+        simulated = outlook(limits, strata, self.counts, self.refit, spread=self.spread)
+        if simulated is None:
+            return None
+        return simulated.probability
 
     def warn(self, with_draws: WithDraws, *, forewarned: bool) -> None:
         """Warn of violated limits, limits below their noise, few rows, and useless rules or deferral."""
-        selection = self.selection
         strata = self.program.strata
-        words = self.words
-        limits = self.program.limits
         if not forewarned:
-            warn_of_limits(limits, strata)
+            warn_of_limits(self.program.limits, strata)
         self.warn_of_violations()
         if self.problem.confidence and self.problem.limits:
             self._warn_of_confidence(self.problem.confidence)
@@ -572,9 +563,9 @@ class SelectedRule(Selected):
         drawn = with_draws(self.untightened or self)
         if drawn is not None:
             self._warn_of_determinism(drawn)
-        why = useless(self.pool, self.program, selection)
+        why = useless(self.pool, self.program, self.selection)
         if why is not None:
-            warn_user(f"useless rule on {words}: {why}", UselessRuleWarning)
+            warn_user(f"useless rule on {self.words}: {why}", UselessRuleWarning)
         if strata.defers:
             self._warn_of_deferral()
         self._warn_of_rates()
@@ -598,10 +589,9 @@ class SelectedRule(Selected):
                 )
                 continue
             mixture = ""
-            draws = _draws()
             if not self.problem.randomized and selection.mixture_violations[number] <= ROUNDING:
                 mixture = (
-                    f"; with {draws} a mixture of rules satisfies it, with {self.objective} of "
+                    f"; with {_draws()} a mixture of rules satisfies it, with {self.objective} of "
                     f"{selection.bound:.4g} (this rule: {selection.value:.4g})"
                 )
             warn_user(
@@ -635,19 +625,16 @@ class SelectedRule(Selected):
         if abs(value - drawn) <= DEAR_DETERMINISM * abs(value):
             return
         most = self.counts[: len(self.program.strata.mass)].sum(axis=0).max()
-        if most > MOST_EQUAL:
-            one_action = f"gives {most:.1%} of the rows one action and "
-        else:
-            one_action = ""
-        this = f"this rule {one_action}"
         without = ""
+        this = "this rule "
         if self.untightened is not None:
             this = "the rule without draws "
             without = " and without confidence="
-        draws = _draws()
+        elif most > MOST_EQUAL:
+            this = f"this rule gives {most:.1%} of the rows one action and "
         warn_user(
             f"price of determinism: within the limits{without} {this}has {self.objective}: "
-            f"{value:.4g} on {self.words}; with {draws} a rule with random draws has "
+            f"{value:.4g} on {self.words}; with {_draws()} a rule with random draws has "
             f"{drawn:.4g} there. The difference is larger than its noise (95 %, one-sided)",
             DeterminismWarning,
         )
@@ -663,11 +650,10 @@ class SelectedRule(Selected):
             return
         share = (value - before) / (guess - before)
         if share > DEAR_CONFIDENCE:
-            draws = _draws()
             warn_user(
                 f"confidence={confidence:g} costs {share:.0%} of the improvement over a random guess "
                 f"({guess:.4g}): {self.objective} is {value:.4g} on {self.words}, without it {before:.4g}. "
-                f"Lower confidence=, widen the limits, bring more rows, or try {draws}"
+                f"Lower confidence=, widen the limits, bring more rows, or try {_draws()}"
             )
 
     def _warn_of_deferral(self) -> None:
@@ -709,9 +695,8 @@ class SelectedRule(Selected):
             terms = rate.terms(strata)
             sizes = effective_rows(terms, strata, self.selection.counts)
             for i in np.flatnonzero((sizes > 0) & (sizes < FEW_ROWS)):
-                if terms.names[i] is None:
-                    of = ""
-                else:
+                of = ""
+                if terms.names[i] is not None:
                     of = f" of {unit_name(terms.names[i])}"
                 few.append(f"{rate}{of} ({how_many(round(sizes[i]), 'row')})")
         if few:
@@ -826,9 +811,8 @@ def _violated(limit: Limit, strata: Strata, values: Floats) -> str:
         return value_words(limit.value(values), in_percent=limit.in_percent)
     bounds = limit.bounds(names)
     rows = zip(names, values.tolist(), bounds.tolist(), strict=True)
-    if limit.from_above:
-        sign = 1.0
-    else:
+    sign = 1.0
+    if not limit.from_above:
         sign = -1.0
     above = [
         f"{value_words(v, in_percent=limit.in_percent)} for {unit_name(n)} (limit "

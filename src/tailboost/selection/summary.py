@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import Any, ClassVar
@@ -67,21 +67,16 @@ class Bound:
         return self.bound is not None and self.bound >= 1
 
     def __str__(self) -> str:
-        if self.bound is None:
-            value = "no bound"
-        else:
-            value = f"{self.bound:.4g}"
+        words = "no bound"
+        if self.bound is not None:
+            words = f"{self.bound:.4g}"
         if self.empty:
-            value += ", which says nothing: the value is at most 1 anyway"
-        if self.achieved is None:
-            achieved = ""
-        else:
-            achieved = f" (achieved {self.achieved:.4g})"
+            words += ", which says nothing: the value is at most 1 anyway"
+        if self.achieved is not None:
+            words += f" (achieved {self.achieved:.4g})"
         if self.note:
-            note = f" [{self.note}]"
-        else:
-            note = ""
-        return f"{self.name} {'<' if self.strict else '≤'} {self.formula} = {value}{achieved}{note}"
+            words += f" [{self.note}]"
+        return f"{self.name} {'<' if self.strict else '≤'} {self.formula} = {words}"
 
 
 def _probability(value: float) -> str:
@@ -93,9 +88,10 @@ def _probability(value: float) -> str:
     return f"probability {value:.2f}"
 
 
-def _legend(symbols: dict[str, str]) -> str:
-    """Return a line with the meaning of symbols."""
-    return "symbols: " + "; ".join(f"{name} = {words}" for name, words in symbols.items())
+def _legend(symbols: dict[str, str]) -> list[str]:
+    """Return a line with the meaning of symbols; no line without symbols."""
+    meanings = "; ".join(f"{name} = {words}" for name, words in symbols.items())
+    return [f"symbols: {meanings}"] * bool(symbols)
 
 
 Bounds = tuple[tuple[Bound, ...], tuple[Bound, ...]]
@@ -114,12 +110,14 @@ class Budget:
     price: float | None
 
     def __str__(self) -> str:
-        if self.price is None:
-            worth = ""
-        else:
+        worth = ""
+        if self.price is not None:
             worth = "; a larger budget would not lower the objective"
-        if self.price is not None and self.price > 0:
-            worth = f"; a budget larger by .01 would lower the objective by at most {0.01 * self.price:.4g}"
+            if self.price > 0:
+                gain = 0.01 * self.price
+                worth = (
+                    f"; a budget larger by .01 would lower the objective by at most {gain:.4g}"
+                )
         return (
             f"overall error ≤ {self.least_mean + self.error_budget:.6g}, the smallest one of a candidate "
             f"({self.least_mean:.6g}) + error_budget ({self.error_budget:g}); it is {self.mean:.6g} on these "
@@ -159,25 +157,18 @@ class PrintedSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""
-        if self.errors is None:
-            errors = None
-        else:
-            errors = self.errors.to_dict()
-        return asdict(self) | {"errors": errors, "summary": self.summary}
+        plain = asdict(self) | {"summary": self.summary}
+        if self.errors is not None:
+            plain["errors"] = self.errors.to_dict()
+        return plain
 
     @property
     def details(self) -> str:
         """The table, all values, the bounds, and the meaning of the symbols."""
-        lines = [
-            *([] if self.errors is None else [str(self.errors)]),
-            *map(str, self.groups),
-            self.summary,
-            *self._values(),
-            *self._inequalities(),
-        ]
-        if self.symbols:
-            lines.append(_legend(self.symbols))
-        return "\n".join(lines)
+        lines = [*map(str, self.groups), self.summary, *self._values(), *self._inequalities()]
+        if self.errors is not None:
+            lines.insert(0, str(self.errors))
+        return "\n".join([*lines, *_legend(self.symbols)])
 
     def _inequalities(self) -> list[str]:
         """Return a line for each bound."""
@@ -194,16 +185,15 @@ class PrintedSummary:
             bound.formula for bound in (*self.observed, *self.promised)
         ).replace("log", "")
         used = {name: words for name, words in self.symbols.items() if name in formulas}
-        return [*self._inequalities(), *([_legend(used)] if used else [])]
+        return [*self._inequalities(), *_legend(used)]
 
     def _values(self) -> list[str]:
         """Return the lines of values in `details`."""
         return []
 
     def _repr_html_(self) -> str:
-        if self.errors is None:
-            table = ""
-        else:
+        table = ""
+        if self.errors is not None:
             table = self.errors._repr_html_()
         groups = "".join(f"<p>{escape(str(use))}</p>" for use in self.groups)
         details = html_details("Values, bounds and symbols", self.details)
@@ -286,7 +276,7 @@ class Summary(PrintedSummary):
     achieved_on_all: float
     dropped: float = 0.0
     random_guess_value: float | None
-    reference_value: float | None
+    reference_value: float | None = None
     reference: str
     constants_value: float | None
     single: str | None
@@ -343,10 +333,7 @@ class Summary(PrintedSummary):
                 f"On {self.measured_on}: no answers that ignore the features {self._fairness}; this rule "
                 "does."
             )
-        if self._fairness:
-            fair = f" and {self._fairness}"
-        else:
-            fair = ""
+        fair = f" and {self._fairness}" * bool(self._fairness)
         ignoring = f"answers that ignore the features{fair} ({best:.3f})"
         if self.beats_random_guess:
             return (
@@ -370,36 +357,28 @@ class Summary(PrintedSummary):
     @property
     def headline(self) -> str:
         """One sentence: the largest error of a subgroup, or the objective, and the value of the reference."""
-        if self.errors is None:
-            largest = None
-        else:
+        largest = None
+        if self.errors is not None:
             largest = self.errors.worst
-        if self.errors is None or largest is None:
-            if self.upper is None:
-                most = ""
-            else:
-                most = f" (at most {self.upper:.3f}, 95 %)"
-            text = f"{self.objective[:1].upper()}{self.objective[1:]}: {self.achieved_on_all:.3f}{most}"
-        else:
-            name, error, ends = largest
-            if ends is None:
-                between = ""
-            else:
-                between = f" (95 %: {100 * ends[0]:.0f}–{100 * ends[1]:.0f} %)"
-            text = f"Worst {self.errors.kind}: {unit_name(name)}, error {100 * error:.0f} %{between}"
         other = self.reference_value
-        if (
-            other is None
-            or self.single == self.reference
-            or self.largest_error is not None
-            or self.dropped
-        ):
+        if self.single == self.reference or self.largest_error is not None or self.dropped:
+            other = None
+        if self.errors is None or largest is None:
+            text = (
+                f"{self.objective[:1].upper()}{self.objective[1:]}: {self.achieved_on_all:.3f}"
+            )
+            if self.upper is not None:
+                text += f" (at most {self.upper:.3f}, 95 %)"
+            if other is not None:
+                text += f"; {self.reference}: {other:.3f}"
             return f"{text}."
-        if largest is None:
-            value = f"{other:.3f}"
-        else:
-            value = f"{100 * other:.0f} %"
-        return f"{text}; {self.reference}: {value}."
+        name, error, ends = largest
+        text = f"Worst {self.errors.kind}: {unit_name(name)}, error {100 * error:.0f} %"
+        if ends is not None:
+            text += f" (95 %: {100 * ends[0]:.0f}–{100 * ends[1]:.0f} %)"
+        if other is not None:
+            text += f"; {self.reference}: {100 * other:.0f} %"
+        return f"{text}."
 
     @property
     def error_words(self) -> str:
@@ -452,8 +431,9 @@ class Summary(PrintedSummary):
         """Return everything but the certificate as plain types, for JSON."""
         plain = super(Summary, replace(self, rates=None, certificate=None)).to_dict()
         del plain["certificate"]
-        rates = None if self.rates is None else self.rates.to_dict()
-        return plain | {"rates": rates}
+        if self.rates is not None:
+            plain["rates"] = self.rates.to_dict()
+        return plain
 
     def __str__(self) -> str:
         if self.rates is not None:
@@ -462,19 +442,15 @@ class Summary(PrintedSummary):
                 first = [self.rates.verdict, "", self._limits.text, ""]
             rest = "The rest: print(rule.summary_.details)"
             return "\n".join([*first, *self._after_limits, rest])
-        if self.errors is None:
-            table = []
-        else:
-            table = [self.errors.of_rule("predict").text]
-        return "\n".join(
-            [
-                *table,
-                *map(str, self.groups),
-                self.comparison,
-                self.headline,
-                *self._printed_bounds(),
-            ]
-        )
+        lines = [
+            *map(str, self.groups),
+            self.comparison,
+            self.headline,
+            *self._printed_bounds(),
+        ]
+        if self.errors is not None:
+            lines.insert(0, self.errors.of_rule("predict").text)
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         if self.rates is None:
@@ -496,14 +472,11 @@ class Summary(PrintedSummary):
         gap = f"solver gap {self.gap:.1e}"
         if self.gap >= SINGLE_GAP:
             gap = f"a mixture of several candidates would lower it by at most {self.gap:.2g}"
-        drawn = "about the randomised rule (predict_distribution), not about predict"
-        if self.draws:
-            about = drawn
-        else:
+        about = "about the randomised rule (predict_distribution), not about predict"
+        if not self.draws:
             about = "about predict, because one candidate answers"
-        if self.single is None:
-            weights = "several candidates have weight"
-        else:
+        weights = "several candidates have weight"
+        if self.single is not None:
             weights = f"{self.single} has all weight"
         others = {
             "random guess": self.random_guess_value,
@@ -521,11 +494,10 @@ class Summary(PrintedSummary):
             compared += (
                 f"; a mixture of the candidates beats a random guess for α above {alpha:.3g}"
             )
-        if self.budget is None:
-            budget = []
-        else:
-            budget = [f"budget: {self.budget}"]
-        return [f"{achieved} ({gap}); {about}", f"compared with: {compared}", *budget]
+        lines = [f"{achieved} ({gap}); {about}", f"compared with: {compared}"]
+        if self.budget is not None:
+            lines.append(f"budget: {self.budget}")
+        return lines
 
 
 def mixture_summary(
@@ -543,96 +515,88 @@ def mixture_summary(
     smallest mean loss. ``gap`` is the largest optimality gap of any solve.
     """
     pool = selected.pool
-    K = selected.n_classes
-    achieved = selected.value(mixture)
-    first, named = _reference(game, selected, names)
+    first, called = _reference(game, selected, names)
+    reference = np.zeros(len(mixture))
+    reference[first] = 1.0
     budget = None
     increase = selected.problem.error_budget
     if increase is not None:
         means = pool.mean_losses
         budget = Budget(increase, float(means.min()), float(means @ mixture), selected.price)
-    reference = np.zeros(len(mixture))
-    reference[first] = 1.0
-    promised, observed = bounds
-    used = np.flatnonzero(mixture > NO_SHARE)
-    constants = [pool.constant_answer(int(m)) for m in used]
+    used = np.flatnonzero(mixture > NO_SHARE).tolist()
+    constants = [pool.constant_answer(number) for number in used]
+    single = None
     if len(used) == 1:
-        single = named(int(used[0]))
-    else:
-        single = None
-    if single is not None and constants[0] is not None:
-        extra = used[0] >= pool.n_rounds or names is not None
-        if extra:
-            single = f"the constant {classes[constants[0]]!r}"
-        else:
-            single = f"{single}, a constant"
-    return Summary(
+        single = called[used[0]]
+        if constants[0] is not None:
+            if game is not None and used[0] < pool.n_rounds:
+                single += ", a constant"
+            else:
+                single = f"the constant {classes[constants[0]]!r}"
+    promised, observed = bounds
+    summary = Summary(
         promised=promised,
         observed=observed,
-        achieved=achieved,
-        achieved_on_all=selected.on_all(mixture) if selected.dropped else achieved,
+        achieved=selected.value(mixture),
+        achieved_on_all=selected.on_all(mixture),
         dropped=selected.dropped,
         gap=gap,
         objective=str(selected.problem.objective),
         measured_on=pool.rows.words,
         fitted=pool.rows.fitted,
         random_guess_value=selected.random_guess,
-        reference_value=selected.value(reference) if selected.kept_by(reference) else None,
-        reference=named(first),
+        reference=called[first],
         constants_value=selected.constants,
         single=single,
         ignores_features=None not in constants,
         largest_error=selected.largest_error(mixture),
-        beats_random_guess_from=None
-        if selected.alpha is None
-        else beats_random_guess_from(pool),
-        symbols=_symbols(game, selected, K, (*promised, *observed)),
-        upper=None
-        if pool.rows.fitted or selected.majority is not None
-        else selected.highest(mixture),
+        symbols=_symbols(game, selected, (*promised, *observed)),
         budget=budget,
         draws=len(used) > 1 or bool(getattr(pool.base_models[used[0]], "draws", False)),
         conditions=selected.problem.conditions,
         kept=selected.kept_by(mixture),
     )
+    if selected.kept_by(reference):
+        summary = replace(summary, reference_value=selected.value(reference))
+    if selected.alpha is not None:
+        summary = replace(summary, beats_random_guess_from=beats_random_guess_from(pool))
+    if not pool.rows.fitted and selected.majority is None:
+        summary = replace(summary, upper=selected.highest(mixture))
+    return summary
 
 
 def _reference(
     game: Played | None, selected: Mixture, names: Sequence[str] | None
-) -> tuple[int, Callable[[int], str]]:
-    """Return the number of the reference candidate, and a function for the names of candidates."""
+) -> tuple[int, list[str]]:
+    """Return the number of the reference candidate, and what all candidates are called."""
     if game is None:
         assert names is not None
-        given = names
         least = int(selected.pool.by_mean_loss[0])
-        return (
-            least,
-            lambda number: given[number] + " (the most accurate candidate)" * (number == least),
-        )
+        called = list(names)
+        called[least] += " (the most accurate candidate)"
+        return least, called
+    called = [f"the model of round {m + 1}" for m in range(len(selected.pool.judged))]
+    if game.stakes.grouped:
+        called[0] = "the balanced model of round 1"
     # Plain ERM is the first boosted model, or the first extra candidate of a game over groups.
+    first = 0
     if selected.with_erm:
         first = game.n_rounds
-    else:
-        first = 0
-    if game.stakes.grouped:
-        special = {0: "the balanced model of round 1"}
-    else:
-        special = {}
     if selected.with_erm or not game.stakes.grouped:
-        special[first] = "plain ERM"
-    return first, lambda number: special.get(number, f"the model of round {number + 1}")
+        called[first] = "plain ERM"
+    return first, called
 
 
 def _symbols(
-    game: Played | None, selected: Mixture, n_classes: int, bounds: tuple[Bound, ...]
+    game: Played | None, selected: Mixture, bounds: tuple[Bound, ...]
 ) -> dict[str, str]:
     """Return the meaning of the symbols in the objective and the bounds."""
+    symbols = {"K": f"{selected.n_classes} classes", "λ": "mixture weights, estimator_weights_"}
     alpha = selected.alpha
-    if game is None:
-        symbols = {}
-    else:
-        symbols = {"T": f"{game.n_rounds} rounds"}
-    symbols |= {"K": f"{n_classes} classes", "λ": "mixture weights, estimator_weights_"}
+    if game is not None:
+        symbols = {"T": f"{game.n_rounds} rounds", **symbols}
+        if alpha is None:
+            alpha = getattr(game.player, "alpha", None)
     if game is not None and bounds:
         losses = game.trace.weighted_loss
         symbols |= {
@@ -645,11 +609,9 @@ def _symbols(
         }
         if "β" in symbols:
             symbols["δ"] = "accuracy that β allows: (2/β) log(1/α), or 8/T for α = 1"
-    if game is not None and alpha is None:
-        alpha = getattr(game.player, "alpha", None)
-    if alpha is None:
-        return symbols
-    return {**symbols, "α": f"tail mass, {alpha:g}"}
+    if alpha is not None:
+        symbols["α"] = f"tail mass, {alpha:g}"
+    return symbols
 
 
 def beats_random_guess_from(pool: Pool) -> float:
