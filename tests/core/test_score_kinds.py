@@ -11,8 +11,7 @@ pd = pytest.importorskip("pandas")
 
 import tailboost as tb
 from tailboost.core.score_kinds import KINDS, score_kind
-from tailboost.selection.candidates import RulePart
-from tailboost.selection.threshold_rule import ThresholdRule
+from tailboost.selection.threshold_rule import ThresholdRule, ranges_between
 
 INF, NAN = float("inf"), float("nan")
 HOSTILE = ['"""; global HIT; HIT = 1; """', "a'b", 'a"b', "a\nb", "{0}", "'; DROP TABLE t; --", "<b>&", "%s"]
@@ -134,25 +133,24 @@ def test_the_largest_scores_have_finite_thresholds(kind):
     assert clf.rule_.predict(s).tolist() == y.tolist()
 
 
-@pytest.mark.parametrize("cut", [1e-3, 0.3, 0.6, 1 - 1e-3])
-def test_numbers_beyond_the_known_ones_count_as_the_last(cut):
-    """The rule answers as the expected costs of the ranks do."""
+def test_numbers_beyond_the_known_ones_count_as_the_last():
     grades = np.repeat([1.0, 2, 3, 4, 5], 20)
-    scores = tb.Scores("s", "y", kind="number").fit(
-        pd.DataFrame({"s": grades}), np.where(np.arange(100) % 3 > grades / 3, "n", "y")
-    )
-    part = RulePart(1.0, {"s": 1.0}, [0.0, 0.0], [[[0.0, cut], [1 - cut, 0.0]]])
-    made = ThresholdRule.of(part, scores, ["n", "y"], None)
-    asked = np.array([-1e9, 0.0, 1.0, 1.5, 2.0, 3.3, 5.0, 5.1, 1e9])
-    P = scores.predict_proba(pd.DataFrame({"s": asked}))[:, 1]
-    assert made.predict(asked).tolist() == np.where(cut < P, "y", "n").tolist()
-    assert ThresholdRule.from_dict(made.to_dict()) == made
+    y = np.where(np.arange(100) % 3 > grades / 3, "n", "y")
+    for limits in ([], [tb.rates.selected("y") <= 0.3], [tb.rates.selected("y") >= 0.7]):
+        clf = tb.tune(tb.Scores("s", "y", kind="number"), pd.DataFrame({"s": grades}), y, limits=limits)
+        asked = np.array([-1e9, 0.0, 1.0, 1.5, 2.0, 3.3, 5.0, 5.1, 1e9])
+        answers = clf.predict(pd.DataFrame({"s": asked})).tolist()
+        assert clf.rule_.predict(asked).tolist() == answers
+        assert answers[0] == answers[2]
+        assert answers[6] == answers[8]
+        assert ThresholdRule.from_dict(clf.rule_.to_dict()) == clf.rule_
 
 
 def test_neighbouring_scores_have_a_threshold_between_them():
     low, high = 0.0, 5e-324
     scores = tb.Scores("s", "y")
-    made = ThresholdRule.of_actions(scores, ["n", "y"], np.array([low, high]), ["n", "y"])
+    ranges = ranges_between(np.array([low, high]), np.array([0, 1]))
+    made = ThresholdRule.of_ranges(scores, ["n", "y"], None, [ranges])
     assert made.predict([low, high]).tolist() == ["n", "y"]
 
 

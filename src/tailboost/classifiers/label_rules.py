@@ -55,7 +55,7 @@ from tailboost.selection.problem import Problem
 from tailboost.selection.rate_table import RateLine, RateTable
 from tailboost.selection.rule import digest_of_rule
 from tailboost.selection.score_rule import Scale
-from tailboost.selection.threshold_rule import ThresholdRule
+from tailboost.selection.threshold_rule import ThresholdRule, ranges_between
 
 # Rules of format 1 had no kinds of scores; in format 2 each used row counted with each label;
 # certificates of format 3 named no rule.
@@ -565,7 +565,9 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
         for label in self.thresholds(family).labels:
             (end,) = label.scale(family, fresh).thresholds(thresholds[[label.place]]).tolist()
             ranges = [(-np.inf, 0), (end, 1)]
-            rules[label.name] = ThresholdRule.of_ranges(label.score.score, [0, 1], ranges)
+            rules[label.name] = ThresholdRule.of_ranges(
+                label.score.score, [0, 1], None, [ranges]
+            )
         return self._answering(self._selection.found(rules, self.limits), self.limits)
 
     def actions(self, X: Table) -> NDArray[Any]:
@@ -924,13 +926,11 @@ class _CalibratedScore:
     def rule(self, classifier: Model, name: str) -> ThresholdRule:
         """Return the rule of a label, from the answers of a classifier to each value of the score."""
         values, row = np.unique(self.values, return_index=True)
-        if judged(classifier).can_defer:
-            mark = {"deferred": HUMAN_REVIEW}
-        else:
-            mark = {}
+        mark = {"deferred": 2} if judged(classifier).can_defer else {}
         groups = {LABEL: np.repeat(name, len(row))}
         actions = classifier.predict(self.probability[row, None], groups=groups, **mark)
-        return ThresholdRule.of_actions(self.score, [0, 1], values, actions)
+        ranges = ranges_between(values, actions.astype(np.intp))
+        return ThresholdRule.of_ranges(self.score, [0, 1], None, [ranges])
 
 
 @dataclass(frozen=True, eq=False)

@@ -238,17 +238,6 @@ class Scores(ClassifierMixin, BaseEstimator):
             return np.asarray(np.interp(probabilities, self.levels_, self.knots_))
         return probabilities
 
-    def threshold_at(self, probability: float | None) -> float:
-        """Return the least score whose `predict_proba` reaches a number; None stands for the least number.
-
-        −∞ if each score reaches it, ∞ if none does: scores beyond the known ones have the rank of the last.
-        """
-        if probability is None or (self.kind == "number" and probability <= self.levels_[0]):
-            return -np.inf
-        if self.kind == "number" and probability > self.levels_[-1]:
-            return np.inf
-        return float(self.scores_at(np.array([probability]))[0])
-
     def predict(self, X: Table) -> NDArray[Any]:
         """Return the label of the largest probability, shape (n,)."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.core.array_types import Floats, Mask
+from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.selection.data import Singles
 from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.probabilities import StratumProbabilities, stratum_probabilities
-from tailboost.selection.score_rule import scores_in
+from tailboost.selection.score_rule import KnownScores, scores_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,17 +23,39 @@ class OpenedRows:
 
     tables: list[LogProbabilities]  # in batches
 
-    def values(self, models: Models, probabilities: StratumProbabilities) -> Iterator[Floats]:
+    def values(
+        self, models: Models, probabilities: StratumProbabilities
+    ) -> Iterator[NDArray[Any]]:
         """Yield the values by which all candidates answer the rows, shape (n, …) each.
 
         These are the log-probabilities of the models, those of the strata, and a single score.
         """
         for i in models.pooled_models:
             yield np.concatenate([table[i] for table in self.tables])
-        strata = [stratum_probabilities(probabilities, table) for table in self.tables]
-        yield np.concatenate(strata, axis=1).T
+        yield self.strata(probabilities).T
         if models.score is not None:
             yield self.scores(models)
+
+    def strata(self, probabilities: StratumProbabilities) -> Singles:
+        """Return p(s | x) of the rows, shape (S, n)."""
+        parts = [stratum_probabilities(probabilities, table) for table in self.tables]
+        return np.concatenate(parts, axis=1)
+
+    def places(self, *, by_group: bool) -> Ints:
+        """Return the number of the group of each row; 0 for all rows unless rules read groups."""
+        if not by_group:
+            return np.zeros(sum(table.n_rows for table in self.tables), dtype=np.intp)
+        return np.concatenate(
+            [table.groups for table in self.tables if table.groups is not None]
+        )
+
+    def known_scores(self, models: Models, probabilities: StratumProbabilities) -> KnownScores:
+        """Return the rows with the values of a single column of scores."""
+        return KnownScores(
+            self.scores(models),
+            self.places(by_group=probabilities.group_aware),
+            self.strata(probabilities),
+        )
 
     def scores(self, models: Models) -> Floats:
         """Return the values of the rows in the only column of scores, shape (n,)."""

@@ -134,11 +134,8 @@ class ProbabilityRule:
         deferred: Mask = decide(self._costs(table)) == self.probabilities.n_classes
         return deferred
 
-    def as_part(self, *, plain: bool = True) -> RulePart:
-        """Return the rule as numbers and lists.
-
-        With ``plain`` the rule reads the model's own probabilities if possible, without learned weights.
-        """
+    def as_part(self) -> RulePart:
+        """Return the rule as numbers and lists, on the model's own probabilities if possible."""
         K = self.probabilities.n_classes
         p = self.probabilities
         by_group = self.candidate.action_costs.reshape(K, len(p.combinations), -1).transpose(
@@ -158,9 +155,7 @@ class ProbabilityRule:
         part = RulePart(
             1.0, *log_weights(self.table_), by_group.tolist(), inferred=p.estimates_groups
         )
-        if plain:
-            return part.plain
-        return part
+        return part.plain
 
     @property
     def weighs_groups(self) -> bool:

@@ -20,6 +20,7 @@ from tailboost.core.rate_words import value_words
 from tailboost.rates import InfeasibleLimitsError, Objective, Strata, error
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rules import refuse
+from tailboost.selection.answers import OpenedRows
 from tailboost.selection.candidates import POWERS, PowerDraw, ProbabilityRule
 from tailboost.selection.confidence import confident
 from tailboost.selection.curve import limits_between
@@ -443,14 +444,19 @@ class ProbabilityEngine:
             groups = self.names.values[self.told].tolist()
         return list(self.data.strata.classes), groups
 
-    def answering(self, rule: Selected) -> Selected:
-        """Return a rule in the form in which it answers: a rule on one score by its thresholds."""
-        score = self.outputs.models.score
+    def answering(self, rule: Selected, fresh: Sequence[OpenedRows] = ()) -> Selected:
+        """Return a rule in the form in which it answers: a rule on one score by its thresholds.
+
+        The choice of a decimal as threshold changes no answer to ``fresh`` rows.
+        """
+        models = self.outputs.models
         member, *others = rule.ensemble.base_models
-        if score is None or others or member.rule is not None or member.weighs_groups:
+        if models.score is None or others or member.weighs_groups:
             return rule
+        known = [rows.known_scores(models, self.probabilities) for rows in fresh]
+        known_scores = KnownScores.joined([self.known_scores, *known])
         return with_member(
-            rule, ScoreRule.of(member, score, *self.answer_names, self.known_scores)
+            rule, ScoreRule.of(member, models.score, *self.answer_names, known_scores)
         )
 
     def named(

@@ -275,12 +275,6 @@ class ModelScore:
         """Return the probabilities themselves."""
         return probabilities
 
-    def threshold_at(self, probability: float | None) -> float:
-        """Return the probability; −∞ for None."""
-        if probability is None:
-            return -np.inf
-        return probability
-
 
 @dataclass(eq=False)
 class Models:

@@ -12,7 +12,7 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.selection.candidates import ProbabilityRule
 from tailboost.selection.data import Candidate, Singles, decide, expected_costs
 from tailboost.selection.outputs import LogProbabilities
-from tailboost.selection.threshold_rule import ThresholdRule, decimals_between
+from tailboost.selection.threshold_rule import ThresholdRule, decimals_between, ranges_between
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,13 +35,16 @@ class KnownScores:
         rows = np.flatnonzero(self.place == place)
         values, first = np.unique(self.values[rows], return_index=True)
         costs = expected_costs(self.probabilities[:, rows[first]], candidate.action_costs)
-        actions = decide(costs if len(costs) == 1 else costs[:n_actions])
-        changes = np.flatnonzero(actions[1:] != actions[:-1])
-        ends = decimals_between(values[changes], values[changes + 1])
-        return [
-            (-np.inf, int(actions[0])),
-            *zip(ends.tolist(), actions[changes + 1].tolist(), strict=True),
-        ]
+        return ranges_between(values, decide(costs if len(costs) == 1 else costs[:n_actions]))
+
+    @classmethod
+    def joined(cls, parts: Sequence[KnownScores]) -> KnownScores:
+        """Return the rows of several parts."""
+        return cls(
+            np.concatenate([part.values for part in parts]),
+            np.concatenate([part.place for part in parts]),
+            np.concatenate([part.probabilities for part in parts], axis=1),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,16 +70,14 @@ class ScoreRule(ProbabilityRule):
         rules = {}
         for compared in {n_actions, K}:
             ranges = [known.ranges(member.candidate, place, compared) for place in places]
-            rules[compared] = ThresholdRule.of_numbers(score, classes, groups, ranges)
-        return cls.answering(member, rules[n_actions], rules[K])
-
-    @classmethod
-    def answering(
-        cls, member: ProbabilityRule, rule: ThresholdRule, answered: ThresholdRule
-    ) -> ScoreRule:
-        """Return a candidate that answers by stated thresholds."""
+            rules[compared] = ThresholdRule.of_ranges(score, classes, groups, ranges)
         return cls(
-            member.table_, member.source, member.probabilities, member.candidate, rule, answered
+            member.table_,
+            member.source,
+            member.probabilities,
+            member.candidate,
+            rules[n_actions],
+            rules[K],
         )
 
     @property

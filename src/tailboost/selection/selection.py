@@ -19,8 +19,7 @@ from tailboost.selection.kinds import Kinds
 from tailboost.selection.log_odds import LogOdds
 from tailboost.selection.problem import Problem
 from tailboost.selection.rate_table import RateTable
-from tailboost.selection.score_rule import ScoreRule
-from tailboost.selection.selected import Selected, SelectedRule, with_member
+from tailboost.selection.selected import Selected, SelectedRule
 from tailboost.selection.thresholds import Thresholds
 
 
@@ -226,12 +225,8 @@ class Selection:
         if weights is None:
             weights = np.ones(1)
         candidates = [family.candidate(each) for each in drawn]
-        rule: Selected = self.engine.named(self.problem, candidates, weights)
-        if len(drawn) == 1 and self.engine.score is not None:
-            member = rule.ensemble.base_models[0]
-            decided = self.thresholds(family).rule_at(drawn[0], member, fresh)
-            rule = with_member(rule, ScoreRule.answering(member, decided, decided))
-        return replace(self, rule=self.engine.answering(rule))
+        rule = self.engine.named(self.problem, candidates, weights)
+        return replace(self, rule=self.engine.answering(rule, fresh))
 
 
 @dataclass(frozen=True, eq=False)

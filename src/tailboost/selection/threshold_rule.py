@@ -10,15 +10,13 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Column, Floats, Groups, Ints
+from tailboost.core.array_types import Floats, Groups, Ints
 from tailboost.core.checks import reading
 from tailboost.core.html import html_table
 from tailboost.core.score_kinds import KINDS, ScoreKind, score_kind
 from tailboost.core.spelling import as_typed
 from tailboost.rates import Limit
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
-from tailboost.selection.candidates import RulePart
-from tailboost.selection.outputs import LEAST_PROBABILITY
 from tailboost.selection.rule import (
     are_different,
     group_numbers,
@@ -72,79 +70,31 @@ class ThresholdRule:
     certificate: Any = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def of(
-        cls, part: RulePart, scores: Any, classes: Sequence[Any], groups: Sequence[Any] | None
-    ) -> Self:
-        """Return the thresholds of a part of a rule on one score, a `Scores`."""
-        actions = [*classes, HUMAN_REVIEW]
-        weight = next(iter(part.weights.values()), 0.0)
-        bands = []
-        for costs in np.asarray(part.action_costs, dtype=np.float64):
-            ranges = _ranges(costs, weight, part.offsets, scores.positive_)
-            bands.append(_band([(scores.threshold_at(p), actions[a]) for p, a in ranges]))
-        if groups is None:
-            named = None
-        else:
-            named = list(groups)
-        return cls(
-            scores.column_list[0],
-            list(classes),
-            named,
-            bands,
-            scores.kind,
-            scores.missing,
-            scores.made_by,
-        )
-
-    @classmethod
-    def of_actions(
-        cls, scores: Any, classes: Sequence[Any], values: Floats, actions: Column
-    ) -> Self:
-        """Return the thresholds of a group-blind rule on a `Scores`, from actions at ascending values.
-
-        A threshold is the shortest decimal between two neighbouring values with different actions.
-        """
-        actions = np.asarray(actions)
-        changes = np.flatnonzero(actions[1:] != actions[:-1])
-        ends = decimals_between(values[changes], values[changes + 1]).tolist()
-        above = zip(ends, actions[changes + 1].tolist(), strict=True)
-        ranges = [(-np.inf, actions[:1].tolist()[0]), *above]
-        return cls.of_ranges(scores, classes, ranges)
-
-    @classmethod
     def of_ranges(
-        cls, scores: Any, classes: Sequence[Any], ranges: Sequence[tuple[float, Any]]
-    ) -> Self:
-        """Return the group-blind rule of ranges of a `Scores`: lower ends from −∞ on, with actions."""
-        return cls(
-            scores.column_list[0],
-            list(classes),
-            None,
-            [_band(ranges)],
-            scores.kind,
-            scores.missing,
-            scores.made_by,
-        )
-
-    @classmethod
-    def of_numbers(
         cls,
         scores: Any,
         classes: Sequence[Any],
         groups: Sequence[Any] | None,
         ranges: Sequence[Sequence[tuple[float, int]]],
     ) -> Self:
-        """Return the rule of ranges of a `Scores` for each group, with numbers of actions."""
+        """Return the rule of ranges of a `Scores` by group: lower ends from −∞, with numbers of actions."""
         actions = [*classes, HUMAN_REVIEW]
-        bands = [_band([(lower, actions[a]) for lower, a in of_group]) for of_group in ranges]
-        if groups is None:
-            named = None
-        else:
-            named = list(groups)
+        bands = []
+        for of_group in ranges:
+            # Ranges that contain no score are left out; the first lower end is written as None.
+            ends = [*(lower for lower, _ in of_group[1:]), np.inf]
+            band = [(*each, end) for each, end in zip(of_group, ends, strict=True)]
+            bands.append(
+                [
+                    (None if lower == -np.inf else lower, actions[action])
+                    for lower, action, end in band
+                    if lower < end
+                ]
+            )
         return cls(
             scores.column_list[0],
             list(classes),
-            named,
+            None if groups is None else list(groups),
             bands,
             scores.kind,
             scores.missing,
@@ -491,13 +441,16 @@ def _ends(band: Sequence[tuple[float | None, Any]]) -> list[tuple[str, ...]]:
     return ranges[::-1]
 
 
-def _band(ranges: Sequence[tuple[float, Any]]) -> list[tuple[float | None, Any]]:
-    """Return ranges without those that contain no score; the first lower end is written as None."""
-    following = [*(lower for lower, _ in ranges[1:]), np.inf]
+def ranges_between(values: Floats, actions: Ints) -> list[tuple[float, int]]:
+    """Return the ranges of the actions at ascending values: lower ends from −∞, with numbers of actions.
+
+    A lower end is the shortest decimal between two neighbouring values with different actions.
+    """
+    changes = np.flatnonzero(actions[1:] != actions[:-1])
+    ends = decimals_between(values[changes], values[changes + 1])
     return [
-        (None if lower == -np.inf else lower, action)
-        for (lower, action), above in zip(ranges, following, strict=True)
-        if lower < above
+        (-np.inf, int(actions[0])),
+        *zip(ends.tolist(), actions[changes + 1].tolist(), strict=True),
     ]
 
 
@@ -528,40 +481,3 @@ def decimals_between(low: Floats, high: Floats) -> Floats:
         result[missing[inside]] = decimal[inside]
         missing = missing[~inside]
     return result
-
-
-def _ranges(
-    costs: Floats, weight: float, offsets: Sequence[float], positive: int
-) -> list[tuple[Any, int]]:
-    """Return the ranges of P(positive label) from the lowest, and the number of the cheapest action there.
-
-    The expected costs are ``Q[0, a] + r Q[1, a]`` up to a factor, lines in the odds r = (p/(1−p))^w e^b.
-    Their lower envelope has at most one range for each action.
-    """
-    other = 1 - positive
-    least = LEAST_PROBABILITY
-
-    def odds(p: float) -> float:
-        return float((p / (1.0 - p)) ** weight * np.exp(offsets[positive] - offsets[other]))
-
-    def cheapest(r: float) -> int:
-        return int((costs[other] + r * costs[positive]).argmin())
-
-    cuts = set()
-    for a in range(costs.shape[1]):
-        for b in range(a):
-            fall = costs[other, a] - costs[other, b]
-            rise = costs[positive, b] - costs[positive, a]
-            if rise != 0 and fall / rise > 0 and weight > 0:
-                log_odds = (np.log(fall / rise) - offsets[positive] + offsets[other]) / weight
-                cuts.add(float(1.0 / (1.0 + np.exp(-log_odds))))
-    ends = sorted(p for p in cuts if least < p < 1.0 - least)
-    middles = [
-        (low + high) / 2 for low, high in zip([least, *ends], [*ends, 1.0 - least], strict=True)
-    ]
-    ranges: list[tuple[Any, int]] = []
-    for lower, middle in zip([None, *ends], middles, strict=True):
-        action = cheapest(odds(middle))
-        if not ranges or ranges[-1][1] != action:
-            ranges.append((lower, action))
-    return ranges
