@@ -98,7 +98,7 @@ class JudgedModels(Recorded):
     @property
     def counts_on_selection(self) -> Floats:
         """The confusion counts of the rule on the selection data."""
-        counts: Floats = self.classifier.selection_.counts
+        counts: Floats = self.classifier.selection_.rule.counts
         return counts
 
     @property

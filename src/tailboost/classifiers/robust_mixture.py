@@ -857,7 +857,7 @@ class RobustMixtureClassifier(
     @property
     def ensemble_(self) -> MixtureEnsemble:
         """The selected candidates with their mixture weights."""
-        return self.selection_.ensemble
+        return self.selection_.rule.ensemble
 
     @property
     def estimators_(self) -> list[Any]:
@@ -917,7 +917,7 @@ class RobustMixtureClassifier(
     def rates_(self) -> RateTable:
         """The rates of the objective and of the limits by subgroup, on the selection data."""
         check_is_fitted(self)
-        table = self.selection_.table
+        table = self.selection_.rule.table
         return replace(table, notes=(*table.notes, *map(str, group_uses(self))))
 
     @property

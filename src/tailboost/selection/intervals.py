@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -69,7 +69,8 @@ def fold_spread(rate: Rate, strata: Strata, folds: Sequence[Floats]) -> float:
     terms = rate.terms(strata)
     n_strata = len(strata.mass)
     weight = _row_weight(strata)
-    top, bottom = (of[:, :n_strata] for of in (terms.top, terms.bottom))
+    top = terms.top[:, :n_strata]
+    bottom = terms.bottom[:, :n_strata]
     beyond = slope = 0.0
     for counts in folds:
         among = np.einsum("msa,fsa->fms", bottom, counts)
@@ -127,25 +128,24 @@ class CountedRate:
         ``refit`` tells whether refits answer instead of the counted models. ``spread`` is the standard
         deviation of a rate under a refit, as a share of its range; NaN if it is not known.
         """
-        terms, (least, most) = rate.terms(strata), rate.range(strata)
+        terms = rate.terms(strata)
+        least, most = rate.range(strata)
         values = terms.values(counts)
         rows = effective_rows(terms, strata, counts)
-        width = max(most - least, 1e-300)
         binomial_rows = rows
-        if rate.matrix is not None:
-            p = (np.nan_to_num(values, nan=least) - least) / width
-            squares = _second_moments(terms, len(strata.mass), counts, least) / width**2
-            largest = p * (1.0 - p)
-            # One more row has the largest possible variance, because costs may vary more on new rows.
-            variance = (rows * np.maximum(squares - p**2, 0.0) + largest) / (rows + 1.0)
+        if rate.matrix is not None or rate.is_weighted:
+            known = np.nan_to_num(values, nan=least)
+            largest = (known - least) * (most - known)
+            variance = _variances(terms, len(strata.mass), counts, known)
+            if rate.matrix is not None:
+                # One more row has the largest possible variance: costs may vary more on new rows.
+                variance = (rows * variance + largest) / (rows + 1.0)
             binomial_rows = rows * quotient(largest, variance, 1.0)
-        elif rate.is_weighted:
-            binomial_rows = rows * _ratio_efficiency(terms, len(strata.mass), counts, values)
-        unknown = refit and bool(np.isnan(spread))
-        decided = decided_rates(terms, strata, counts)
         of_refit = 0.0
         if refit:
-            of_refit = refit_spread(rate, strata, spread) / width
+            of_refit = refit_spread(rate, strata, spread) / max(most - least, 1e-300)
+        unknown = refit and bool(np.isnan(spread))
+        decided = decided_rates(terms, strata, counts)
         reasons = {
             "its costs on new rows have no known range": np.full(len(values), rate.needs_costs),
             "refitted models answer, and one held-out part does not show how they differ":
@@ -163,12 +163,12 @@ class CountedRate:
 
     def ends(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """Return the ends of the intervals, shape (m,) each; NaN without an interval."""
-        (least, most), known = self.range, self.known
+        least, most = self.range
+        known = self.known
         ends = np.full((2, len(known)), np.nan)
-        if known.any():
-            p = (self.values[known] - least) / max(most - least, 1e-300)
-            arms = binomial_arms(p, self.binomial_rows[known], self.spread, confidence)
-            ends[:, known] = least + (most - least) * np.array(arms)
+        p = (self.values[known] - least) / max(most - least, 1e-300)
+        arms = binomial_arms(p, self.binomial_rows[known], self.spread, confidence)
+        ends[:, known] = least + (most - least) * np.array(arms)
         return ends[0], ends[1]
 
     def compared(self, limit: Limit) -> tuple[float, float]:
@@ -187,11 +187,11 @@ class CountedRate:
         m = int(counted.sum())
         if m < 2 or (counted & ~self.known).any():
             return float("nan"), float("nan")
-        ends = (self.values, *self.ends(), *self.ends(1.0 - 0.05 / (m * (m - 1) / 2)))
-        rate, low, high, lowest, highest = (
-            of[counted] if limit.form == GAP else np.log(np.maximum(of[counted], 1e-300))
-            for of in ends
-        )
+        every_pair = 1.0 - 0.05 / (m * (m - 1) / 2)  # the level of Bonferroni
+        ends = np.array([self.values, *self.ends(), *self.ends(every_pair)])[:, counted]
+        if limit.form != GAP:
+            ends = np.log(np.maximum(ends, 1e-300))
+        rate, low, high, lowest, highest = ends
         apart = rate[:, None] - rate
         more = np.hypot((high - rate)[:, None], rate - low)
         less = np.hypot((rate - lowest)[:, None], highest - rate)
@@ -218,29 +218,17 @@ class CountedRate:
         return sentences
 
 
-def _second_moments(terms: RateTerms, n_strata: int, counts: Floats, least: float) -> Floats:
-    """Return the mean square of costs less ``least``, for a matrix of costs, shape (m,)."""
-    squares = (terms.top[:, :n_strata] - least) ** 2
-    among = terms.bottom[:, :n_strata] * counts[:n_strata]
-    total = among.sum(axis=(1, 2))
-    return (among * squares).sum(axis=(1, 2)) / np.where(total > 0, total, 1.0)
-
-
-def _ratio_efficiency(
-    terms: RateTerms, n_strata: int, counted: Floats, values: Floats
-) -> Floats:
-    """Return the variance p (1 − p) of a share over that of a ratio with weighted rows, shape (m,).
+def _variances(terms: RateTerms, n_strata: int, counted: Floats, values: Floats) -> Floats:
+    """Return the variance of a single row of each rate, shape (m,).
 
     The variance of Σ t / Σ b is that of the mean of t − p b over the squared mean of b (delta method).
+    `effective_rows` counts a row with denominator b as b rows.
     """
     top = terms.top[:, :n_strata]
     bottom = terms.bottom[:, :n_strata]
     counts = counted[:n_strata]
-    p = np.nan_to_num(values)
-    squares = (counts * (top - p[:, None, None] * bottom) ** 2).sum(axis=(1, 2))
-    weight = (counts * bottom).sum(axis=(1, 2))
-    # `effective_rows` counts a row with denominator b as b rows.
-    return quotient(p * (1.0 - p) * weight, squares, 1.0)
+    squares = (counts * (top - values[:, None, None] * bottom) ** 2).sum(axis=(1, 2))
+    return quotient(squares, (counts * bottom).sum(axis=(1, 2)))
 
 
 def decided_rates(terms: RateTerms, strata: Strata, counts: Floats) -> Mask:
@@ -291,11 +279,10 @@ class LimitsOutlook:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outlook as plain types, for JSON."""
-        return {
-            "probability": self.probability,
-            "confidence": self.confidence,
-            "fewest": None if self.fewest is None else list(self.fewest),
-        }
+        plain = asdict(self)
+        if self.fewest is not None:
+            plain["fewest"] = list(self.fewest)
+        return plain
 
 
 def outlook(
@@ -314,27 +301,24 @@ def outlook(
     ``refit`` and ``spread`` are those of `CountedRate.of`. The result is None without limits, for costs of
     rows, and under a refit of unknown spread.
     """
-    if (
-        not limits
-        or any(limit.rate.needs_costs for limit in limits)
-        or (refit and np.isnan(spread))
-    ):
+    unknown = any(limit.rate.needs_costs for limit in limits) or (refit and np.isnan(spread))
+    if not limits or unknown:
         return None
-    excess = np.stack(_excesses(limits, strata, counts, spread if refit else 0.0), axis=1)
-    holds = (excess <= ROUNDING).all(axis=1)
-    sizes = []
+    excess = _excesses(limits, strata, counts, spread if refit else 0.0)
+    holds = (np.array(excess) <= ROUNDING).all(axis=0)
+    sizes: list[tuple[float, str]] = []
     for limit in limits:
         terms = limit.rate.terms(strata)
         rows = effective_rows(terms, strata, counts)
-        if limit.compares:
-            bounded = np.ones(len(rows), bool)
-        else:
-            bounded = ~np.isnan(limit.bounds(terms.names))
-        names = [str(limit.rate) if name is None else unit_name(name) for name in terms.names]
-        sizes += [(rows[i], names[i]) for i in np.flatnonzero(bounded & (rows > 0))]
-    fewest = min(
-        ((name, float(n)) for n, name in sizes), key=lambda pair: pair[::-1], default=None
-    )
+        bounded = rows > 0
+        if not limit.compares:
+            bounded &= ~np.isnan(limit.bounds(terms.names))
+        for i in np.flatnonzero(bounded).tolist():
+            name = terms.names[i]
+            sizes.append((float(rows[i]), str(limit.rate) if name is None else unit_name(name)))
+    fewest = None
+    if sizes:
+        fewest = min(sizes)[::-1]
     return LimitsOutlook(float(holds.mean()), confidence, fewest)
 
 
@@ -350,24 +334,23 @@ def _excesses(
     pseudo = 1.0 / max(int(used.any(axis=0).sum()) - 1, 1)
     weight = np.repeat(_row_weight(strata), counts.shape[1])[cells]
     deviation = np.sqrt(OVERDISPERSION * weight * (np.maximum(flat, 0.0) + pseudo * weight))
-    families = [(limit, limit.rate.terms(strata)) for limit in limits]
+    all_terms = [limit.rate.terms(strata) for limit in limits]
     distances: list[list[Floats]] = [[] for _ in limits]
     random = np.random.default_rng(0)
     step = max(1, min(DRAWS, BLOCK // max(len(cells), 1)))
     for first in range(0, DRAWS, step):
         size = min(step, DRAWS - first)
         drawn = flat + deviation * random.standard_normal((size, len(cells)))
-        for place, (limit, terms) in zip(distances, families, strict=True):
-            top, bottom = (
-                drawn @ of[:, :n_strata].reshape(len(terms.names), -1)[:, cells].T
-                for of in (terms.top, terms.bottom)
-            )
+        for of_limit, limit, terms in zip(distances, limits, all_terms, strict=True):
+            m = len(terms.names)
+            top = drawn @ terms.top[:, :n_strata].reshape(m, -1)[:, cells].T
+            bottom = drawn @ terms.bottom[:, :n_strata].reshape(m, -1)[:, cells].T
             values = quotient(top, bottom, np.nan)
             if spread > REFIT or (spread > 0 and not limit.compares):
                 noise = random.standard_normal(values.shape)
                 values = values + refit_spread(limit.rate, strata, spread) * noise
-            place.append(limit.distance(terms.names, values))
-    return [np.concatenate(of) for of in distances]
+            of_limit.append(limit.distance(terms.names, values))
+    return [np.concatenate(of_limit) for of_limit in distances]
 
 
 # -- limits below their noise ---------------------------------------------------------------------------
@@ -428,11 +411,10 @@ def _comparison_below_noise(limit: Limit, sizes: Floats, units: list[str]) -> st
         if absent:
             reason += f"; {', '.join(absent[:FEW])} has no rows"
         return reason
-    if limit.form == GAP:
-        p = CALM_GAP
-        allowed = limit.bound
-        variance = p * (1 - p)
-    else:
+    p = CALM_GAP
+    allowed = limit.bound
+    variance = p * (1 - p)
+    if limit.form != GAP:
         p = CALM_RATIO
         allowed = 1.0 - limit.bound
         variance = (1 - p) / p

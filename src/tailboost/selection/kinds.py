@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -15,7 +16,7 @@ from tailboost.rows.group_names import GroupNames
 from tailboost.selection.curve import ends_of_curve
 from tailboost.selection.data import Pool, SelectionData, Singles, spread
 from tailboost.selection.engine import ProbabilityEngine
-from tailboost.selection.outputs import LogProbabilities, ModelOutputs
+from tailboost.selection.outputs import ModelOutputs
 from tailboost.selection.probabilities import stratum_probabilities
 from tailboost.selection.problem import Problem
 from tailboost.selection.program import Best, Program
@@ -81,12 +82,9 @@ class CrossFit:
         costs: Floats | None,
     ) -> CrossFit | None:
         """Return the kinds of some engines on two halves; None if a stratum has no row in a half."""
-        outputs = engines[0].outputs
         labelled = engines[0].labelled.in_memory
         compared = spread(labelled.stratum, MOST_COMPARED)
-        chosen = np.zeros(len(labelled.stratum), dtype=bool)
-        chosen[compared] = True
-        outputs = _part(outputs, chosen)
+        outputs = _part(engines[0].outputs, compared)
         contents = np.hstack(outputs.logs)
         if engines[-1].probabilities.by_features:
             contents = X = take(X, compared)
@@ -100,24 +98,21 @@ class CrossFit:
         for engine in engines:
             halves = []
             for side in (0, 1):
-                selects = half == side
+                selects = np.flatnonzero(half == side)
+                held_out = np.flatnonzero(half != side)
                 if len(np.unique(stratum[selects])) < len(np.unique(stratum)):
                     return None
                 own = ProbabilityEngine.of(
                     problem,
                     _part(outputs, selects),
-                    take(X, np.flatnonzero(selects)),
+                    take(X, selects),
                     labelled.strata.classes,
                     engine.names,
                     told=None,
                     infer_groups=engine.infer_groups,
                     costs=None if costs is None else costs[selects],
                 )
-                held_out = np.flatnonzero(~selects)
-                others = LogProbabilities.of(
-                    [log[held_out] for log in outputs.logs], average=outputs.models.average
-                )
-                others = replace(others, X=take(X, held_out))
+                others = replace(_part(outputs, held_out).table, X=take(X, held_out))
                 probabilities = stratum_probabilities(own.probabilities, others)
                 halves.append(Half(own.data.in_memory, held_out, probabilities))
             by_kind.append(tuple(halves))
@@ -151,8 +146,10 @@ class CrossFit:
         return Comparison(pool, program, Best.alone(program, number, pool.counts[number]))
 
 
-def _part(outputs: ModelOutputs, chosen: Any) -> ModelOutputs:
-    """Return the outputs on some rows with labels."""
+def _part(outputs: ModelOutputs, numbers: Ints) -> ModelOutputs:
+    """Return the outputs on some rows with labels, by their ascending numbers."""
+    chosen = np.zeros(len(outputs.rows.y), dtype=bool)
+    chosen[numbers] = True
     return ModelOutputs(
         outputs.models, tuple(log[chosen] for log in outputs.logs), outputs.rows.part(chosen)
     )
@@ -191,24 +188,21 @@ class Kinds:
         X_unlabeled: Table = None,
     ) -> Kinds:
         """Return the kinds for a problem on selection data; parameters as in `ProbabilityEngine.of`."""
-
-        def engine(*, infer: bool) -> ProbabilityEngine:
-            return ProbabilityEngine.of(
-                problem,
-                outputs,
-                X,
-                classes,
-                names,
-                told=told,
-                infer_groups=infer,
-                costs=costs,
-                X_unlabeled=X_unlabeled,
-            )
-
-        simplest = engine(infer=False)
+        engine = partial(
+            ProbabilityEngine.of,
+            problem,
+            outputs,
+            X,
+            classes,
+            names,
+            told=told,
+            costs=costs,
+            X_unlabeled=X_unlabeled,
+        )
+        simplest = engine(infer_groups=False)
         if not (infer_groups and simplest.probabilities.infers):
             return cls((simplest,), infer_groups)
-        inferring = engine(infer=True)
+        inferring = engine(infer_groups=True)
         if not inferring.probabilities.estimates_groups:
             return cls((simplest,), infer_groups)
         if infer_groups != "auto":

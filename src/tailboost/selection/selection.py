@@ -9,9 +9,9 @@ from typing import Any, cast
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Floats
 from tailboost.rates import InfeasibleLimitsError, Limit
+from tailboost.selection.answers import OpenedRows
 from tailboost.selection.curve import front
 from tailboost.selection.data import Candidate, ThresholdFamily, plain_state
 from tailboost.selection.engine import ProbabilityEngine
@@ -102,24 +102,9 @@ class Selection:
         return float(self.engine.data.strata.size.sum())
 
     @property
-    def ensemble(self) -> MixtureEnsemble:
-        """The selected candidates with their mixture weights."""
-        return self.rule.ensemble
-
-    @property
-    def table(self) -> RateTable:
-        """The rates of the objective and the limits, with intervals and shadow prices."""
-        return self.rule.table
-
-    @property
     def estimates(self) -> RateTable:
         """The same rates without shadow prices, which take most of the time."""
         return self.rule.estimates
-
-    @property
-    def counts(self) -> Floats:
-        """The confusion counts of the rule on the selection data."""
-        return self.rule.counts
 
     def warn(self, *, forewarned: bool) -> None:
         """Give the warnings of limits and rates; with ``forewarned``, `warn_of_limits` has been called."""
@@ -173,7 +158,7 @@ class Selection:
             if self.engine.probabilities.group_aware:
                 return ThresholdFamily.plain(data, self.engine.probabilities.places)
             return None
-        first, *others = self.ensemble.base_models
+        first, *others = self.rule.ensemble.base_models
         plain = ThresholdFamily.plain(data)
         if others:
             return plain
@@ -192,10 +177,20 @@ class Selection:
             return None
         return LogOdds.of(data, self.engine.probabilities.told)
 
-    def by(self, candidate: Candidate) -> Selection:
-        """Return the rule of a candidate; nothing is selected."""
-        rule = self.engine.named(self.problem, [candidate], np.ones(1))
-        return replace(self, rule=self.engine.answering(rule))
+    def by(
+        self,
+        candidates: Sequence[Candidate],
+        weights: Floats | None = None,
+        fresh: Sequence[OpenedRows] = (),
+    ) -> Selection:
+        """Return the rule of candidates, with the probability of each; nothing is selected.
+
+        Answers to ``fresh`` rows do not change by the choice of a decimal.
+        """
+        if weights is None:
+            weights = np.ones(1)
+        rule = self.engine.named(self.problem, candidates, weights)
+        return replace(self, rule=self.engine.answering(rule, fresh))
 
     def thresholds(self, family: ThresholdFamily) -> Thresholds:
         """Return a family of rules on the selection data and on further rows."""
@@ -206,7 +201,7 @@ class Selection:
         family: ThresholdFamily,
         thresholds: Floats,
         weights: Floats | None = None,
-        fresh: Sequence[Any] = (),
+        fresh: Sequence[OpenedRows] = (),
     ) -> Selection:
         """Return the rule of stated thresholds; nothing is selected.
 
@@ -221,12 +216,8 @@ class Selection:
         fresh : sequence of OpenedRows, optional
             Rows whose answers must not change by the choice of a decimal.
         """
-        drawn = np.atleast_2d(thresholds)
-        if weights is None:
-            weights = np.ones(1)
-        candidates = [family.candidate(each) for each in drawn]
-        rule = self.engine.named(self.problem, candidates, weights)
-        return replace(self, rule=self.engine.answering(rule, fresh))
+        candidates = [family.candidate(drawn) for drawn in np.atleast_2d(thresholds)]
+        return self.by(candidates, weights, fresh)
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,8 +240,3 @@ class Unselected:
     def rule(self) -> Selected:
         """Raise: there is no rule."""
         raise NotFittedError("no rule was selected, because the limits contradict each other")
-
-    @property
-    def ensemble(self) -> MixtureEnsemble:
-        """Raise: there is no rule."""
-        return self.rule.ensemble
