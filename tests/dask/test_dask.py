@@ -151,7 +151,7 @@ def by_group():
 def test_certify_says_what_it_says_of_the_same_rows_in_memory(request, of, parts):
     model = request.getfixturevalue(of)
     X, y, groups, _ = table(5, n=700)
-    options = {"alphas": [0.3], "shifts": [0.1], "max_error": {"a": 0.6, "b": 0.7, None: 0.9}}
+    options = {"max_error": {"a": 0.6, "b": 0.7, None: 0.9}}
     here = tb.certify(model, X, y, groups=groups, **options)
     Xd, yd, gd = blocks(parts, X, y, groups)
     there = td.certify(model, Xd, yd, groups=gd, **options)

@@ -62,7 +62,7 @@ def mixture(fitted):
 
 @pytest.fixture(scope="module")
 def certificate(fitted):
-    return tb.certify(fitted, X[FRESH], Y[FRESH], alphas=[0.1, 0.5], shifts=[0.1], groups=GROUPS[FRESH])
+    return tb.certify(fitted, X[FRESH], Y[FRESH], groups=GROUPS[FRESH])
 
 
 # -- numbers -----------------------------------------------------------------------------------------------
@@ -192,37 +192,36 @@ def test_bounds_are_those_of_the_rows(mixture, certificate):
     wrong = mixture.predict(X[FRESH]) != y
     mean = certificate.bound("mean")
     assert (mean.estimate, mean.n, mean.method) == (wrong.mean(), n, "Clopper–Pearson")
-    assert mean.upper == clopper_pearson_upper(int(wrong.sum()), n, 0.05 / 5 / 2)
-    assert certificate.bound("cvar", 0.5).upper == min(1, mean.upper / 0.5)
+    assert mean.upper == clopper_pearson_upper(int(wrong.sum()), n, 0.05 / 4)
     for k, error in class_errors(y, mixture.predict(X[FRESH])).items():
         bound = certificate.bound("class", k)
         assert bound.estimate == pytest.approx(error)
-        assert bound.upper == clopper_pearson_upper(int(wrong[y == k].sum()), bound.n, 0.05 / 5 / 6)
-    for k, error in class_errors(y, mixture.predict_distribution(X[FRESH])).items():
-        bound = certificate.bound("class", k, "randomised")
-        assert bound.estimate == pytest.approx(error)
-        assert bound.upper > bound.estimate
+        assert bound.upper == clopper_pearson_upper(int(wrong[y == k].sum()), bound.n, 0.05 / 4 / 3)
     cell = certificate.bound("cell", (1, "a"))
     inside = (y == 1) & (GROUPS[FRESH] == "a")
     assert (cell.n, cell.estimate) == (inside.sum(), wrong[inside].mean())
-    for rule in ("predict", "randomised"):
-        for kind in ("class", "group", "cell"):
-            subgroups = [b.upper for b in certificate.bounds if (b.kind, b.rule) == (kind, rule)]
-            assert certificate.bound("worst", kind, rule).upper == max(subgroups)
+    for kind in ("class", "group", "cell"):
+        subgroups = [b.upper for b in certificate.bounds if b.kind == kind]
+        assert certificate.bound("worst", kind).upper == max(subgroups)
     with pytest.raises(KeyError, match="no bound of kind 'class', subgroup 7"):
         certificate.bound("class", 7)
 
 
+@pytest.mark.parametrize("name", ["alphas", "shifts"])
+def test_moved_arguments_name_their_function(mixture, name):
+    with pytest.raises(TypeError, match=f"{name}.*certify_losses"):
+        tb.certify(mixture, X[FRESH], Y[FRESH], **{name: [0.1]})
+
+
 def test_one_answering_member_has_one_rule(mixture):
-    """Without draws both rules are `predict`, and its bounds get the whole confidence."""
+    """Without draws both rules are `predict`."""
     alone = clone(mixture).set_params(randomized=False).fit(X[TRAIN], Y[TRAIN])
     assert np.count_nonzero(alone.estimator_weights_) == 1
     assert np.array_equal(alone.predict_distribution(X[FRESH]).argmax(axis=1), alone.predict(X[FRESH]))
-    cert = tb.certify(alone, X[FRESH], Y[FRESH], alphas=[0.5])
+    cert = tb.certify(alone, X[FRESH], Y[FRESH])
     every = {"class": [0, 1, 2]}
-    answers = tb.certify(alone.predict(X[FRESH]), None, Y[FRESH], alphas=[0.5], subgroups=every)
+    answers = tb.certify(alone.predict(X[FRESH]), None, Y[FRESH], subgroups=every)
     assert cert.bounds == answers.bounds
-    assert "One candidate has all weight, so predict and the randomised rule are the same." in cert.notes
     # A calibration of the randomised rule can still be rechecked.
     point = tb.calibrate(alone, X[FRESH], Y[FRESH], 0.9, rule="randomised")
     assert not point.certificate_.recheck(X[LATER], Y[LATER]).contradicted
@@ -231,9 +230,7 @@ def test_one_answering_member_has_one_rule(mixture):
 
 def test_order_of_the_rows_does_not_matter(mixture, certificate):
     shuffled = np.random.default_rng(0).permutation(np.arange(800, 2000))
-    again = tb.certify(
-        mixture, X[shuffled], Y[shuffled], alphas=[0.1, 0.5], shifts=[0.1], groups=GROUPS[shuffled]
-    )
+    again = tb.certify(mixture, X[shuffled], Y[shuffled], groups=GROUPS[shuffled])
     assert [b.upper for b in again.bounds] == pytest.approx([b.upper for b in certificate.bounds], abs=1e-9)
 
 
@@ -254,7 +251,7 @@ def test_any_classifier_and_any_answers(mixture):
     frame = pd.DataFrame(X, columns=list("abcdef"))
     ours = tb.AverageBoostClassifier(TREE, n_estimators=2, random_state=0).fit(frame[TRAIN], Y[TRAIN])
     search = GridSearchCV(ours, {"n_estimators": [2]}, cv=2).fit(frame[TRAIN], Y[TRAIN])
-    assert tb.certify(search, frame[FRESH], y).bound("mean", rule="randomised").method == "betting"
+    assert tb.certify(search, frame[FRESH], y).bound("mean").method == "Clopper–Pearson"
 
 
 def test_rows_that_were_seen_are_refused(mixture):
@@ -279,10 +276,10 @@ def test_rows_that_were_seen_are_refused(mixture):
 
 
 def test_few_rows_and_none_are_honest(mixture):
-    one = tb.certify(mixture, X[800:801], Y[800:801], alphas=[0.1], groups=GROUPS[800:801])
+    one = tb.certify(mixture, X[800:801], Y[800:801], groups=GROUPS[800:801])
     assert all(np.isfinite(b.upper) and 0 < b.upper <= 1 for b in one.bounds)
     absent = [b for b in one.bounds if b.kind == "class" and b.n == 0]
-    assert len(absent) == 4
+    assert len(absent) == 2
     assert {(b.estimate, b.upper, b.method) for b in absent} == {(None, 1.0, "no rows")}
     assert one.bound("worst", "class").upper == 1.0
     json.dumps(one.to_dict(), allow_nan=False)
@@ -293,7 +290,7 @@ def test_targets(mixture):
     given = X[FRESH], Y[FRESH]
     cert = tb.certify(mixture, *given, max_error=0.6)
     assert cert.certified is True
-    assert [b.kind for b in cert.bounds if b.target is not None] == ["class"] * 6 + ["worst"] * 2
+    assert [b.kind for b in cert.bounds if b.target is not None] == ["class"] * 3 + ["worst"]
     named = tb.certify(mixture, *given, max_error={1: 0.01})
     assert named.certified is False
     assert {b.subgroup for b in named.bounds if b.target is not None} == {1}
@@ -377,16 +374,14 @@ def test_what_is_printed_is_true(certificate):
     text = str(certificate)
     assert "With 95 % confidence all these bounds hold together" in text
     assert "Assumes independent rows" in text
-    assert "'predict' is the argmax" in certificate.assumptions
+    assert "certify_losses bounds the expected losses of the randomised rule" in certificate.assumptions
     assert "independent draws" in certificate.assumptions
-    of_predict, of_randomised = text.split("error of the randomised rule")
     for b in certificate.bounds:
-        lines = {"predict": of_predict, "randomised": of_randomised}[b.rule].splitlines()
-        line = next(x for x in lines if x.startswith(f"  {b.name} "))
+        line = next(x for x in text.splitlines() if x.startswith(f"  {b.name} "))
         printed = float(line.split("≤")[-1])
         assert b.upper <= printed <= b.upper + 1e-2 + 1e-9  # 1,200 rows support two digits
     html = certificate._repr_html_()  # Jupyter's name for it
-    assert html.count("<tr>") == len(certificate.bounds) + 3  # the headings, and one line for each rule
+    assert html.count("<tr>") == len(certificate.bounds) + 2  # the headings, and the line of the rule
     stranger = tb.certify(["a", "<b>"], None, ["a", "<b>"])
     assert "The rows of the fit are not known here" in stranger.assumptions
     assert "<b>" not in stranger._repr_html_()

@@ -147,20 +147,14 @@ def test_calibrate_counts_persons():
     assert all(short.n <= PERSONS for short in missed.value.shortfalls)
 
 
-def test_tails_of_a_rule_that_draws_are_of_the_votes():
-    class Drawn(Ruler):
-        def predict_proba(self, X):
-            p = np.where(X[:, 0] > 0.5, 0.7, 0.2)
-            return np.c_[1 - p, p]
-
-        def predict_randomized(self, X, random_state=None):
-            raise AssertionError
-
-    once = tb.certify(Drawn(), X, LABEL, alphas=[0.2], shifts=[0.1])
-    twice = tb.certify(
-        Drawn(), np.vstack([X, X]), np.tile(LABEL, 2), alphas=[0.2], shifts=[0.1],
-        clusters=np.tile(np.arange(PERSONS), 2),
-    )  # fmt: skip
+def test_tails_of_losses_are_of_the_votes():
+    p = np.where(X[:, 0] > 0.5, 0.7, 0.2)
+    losses = np.where(LABEL == 1, 1 - p, p)
+    asked = {"alphas": [0.2], "shifts": [0.1]}
+    once = tb.certify_losses(losses, groups=LABEL, **asked)
+    clusters = np.tile(np.arange(PERSONS), 2)
+    twice = tb.certify_losses(np.tile(losses, 2), groups=np.tile(LABEL, 2), clusters=clusters, **asked)
+    assert [b.n for b in twice.bounds] == [b.n for b in once.bounds]
     assert [b.upper for b in twice.bounds] == pytest.approx([b.upper for b in once.bounds])
 
 

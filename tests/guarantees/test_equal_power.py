@@ -100,7 +100,8 @@ def test_predicted_probabilities_are_those_of_fresh_rows():
     for count in np.unique(errors):
         weights = np.array([[0, 0], [0, 0], [count, n - count], [0, 0]], dtype=float)
         cells = Cells(weights, np.zeros(4, int))
-        by_count[count] = norm.cdf(family.probits(cells, at_one, ratio, LEVEL))[0, 0]
+        path = EqualPower(cells, [family], MISSES, np.empty((1, 2)), ratio, LEVEL, False)
+        by_count[count] = norm.cdf(path.probits(family, at_one))[0, 0]
     said = np.array([by_count[count] for count in errors])
     for low, high in ((0.02, 0.2), (0.2, 0.5), (0.5, 0.8), (0.8, 0.98)):
         inside = (said >= low) & (said < high)

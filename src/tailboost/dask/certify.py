@@ -13,6 +13,7 @@ from tailboost.classifiers.calibrating import calibrate as local_calibrate
 from tailboost.core.array_types import Column, Groups, Ints, Mask, Model, Stated, Table
 from tailboost.core.checks import (
     check_indexes,
+    check_number,
     check_same_kind,
     label_column,
     n_rows_of,
@@ -23,21 +24,16 @@ from tailboost.dask.collections import DaskColumn, partitions
 from tailboost.dask.counting import WEIGHT, added, count, values_of
 from tailboost.guarantees.certificates import (
     Certificate,
-    CertificateRequest,
     certificate_of,
     check_unlabeled,
+    refuse_moved,
     requested_rates,
 )
 from tailboost.guarantees.fresh_rows import (
-    FreshRows,
-    Rule,
     answers_of,
     fresh_rows,
     not_among,
-    rules_of,
 )
-from tailboost.rates import Expression
-from tailboost.rates.metrics import expected_zero_one_losses
 from tailboost.rows.fingerprints import (
     EqualRows,
     Fingerprint,
@@ -63,8 +59,6 @@ def certify(
     y: Column,
     *,
     confidence: float = 0.95,
-    alphas: Sequence[float] = (),
-    shifts: Sequence[float] = (),
     groups: Groups = None,
     max_error: Stated = None,
     subgroups: Any = None,
@@ -73,11 +67,12 @@ def certify(
     equal_rows: EqualRows = "copies",
     X_unlabeled: Table = None,
     groups_unlabeled: Groups = None,
+    **others: Any,
 ) -> Certificate:
     """Return confidence bounds on a classifier's errors on new rows, from rows in Dask collections.
 
     The bounds equal those of `tailboost.certify` for the same rows in memory. Workers count labels, groups,
-    deferred rows and losses. At the end the losses of all rows are in memory, about 40 bytes per row. Rates
+    answers and deferred rows. At the end the answers to all rows are in memory, about 40 bytes per row. Rates
     of a randomised rule, and costs by row, need `tailboost.certify`. With rows of both kinds, workers read
     those without labels twice: a row that is labelled too counts once.
 
@@ -94,7 +89,7 @@ def certify(
         Fresh rows without labels, of the same population, with ``rates``; they may come alone.
     groups_unlabeled : Dask array of shape (m,) or (m, c), column or data frame, optional
         Their groups.
-    confidence, alphas, shifts, max_error, subgroups, rates, limits, equal_rows
+    confidence, max_error, subgroups, rates, limits, equal_rows, others
         As in `tailboost.certify`.
 
     Raises
@@ -104,15 +99,16 @@ def certify(
     TypeError, ValueError
         If an argument is not as described.
     """
-    asked = CertificateRequest.of(confidence, alphas, shifts)
+    refuse_moved(others)
+    check_number(confidence, "confidence", 0, 1, below=True)
     check_equal_rows(equal_rows)
     if hasattr(model, "to_local"):
         model = model.to_local()
     if not hasattr(model, "predict") or not hasattr(model, "classes_"):
         raise TypeError(f"model must be a fitted classifier, got {type(model).__name__}")
-    stated, max_error = requested_rates(model, rates, limits, max_error, asked)
-    rules = rules_of(last_step(model))
-    if stated and (len(rules) > 1 or any(one.rate.needs_costs for one in stated)):
+    stated, max_error = requested_rates(model, rates, limits, max_error)
+    draws = judged(model).draws
+    if stated and (draws or any(one.rate.needs_costs for one in stated)):
         raise ValueError(
             "rates of a randomised rule, and costs by row, need tailboost.certify and rows in "
             "memory; rates=() bounds errors here"
@@ -129,57 +125,41 @@ def certify(
         check_unlabeled(model, stated, None)
     if given.has_labels:
         given.refuse("classifier")
-    counted = _counted(model, given, equal_rows)
-    if isinstance(subgroups, Mapping) or subgroups is None:
-        listed = subgroups
-    else:
-        listed = {"group": subgroups}
-    scored = _scored(model, replace(given, subgroups=listed), *counted, stated, rules)
-    fingerprints = Fingerprint.of_counts(
-        RowCounts.together([one.rows for one in counted if one])
-    )
-    cert = certificate_of(scored, stated, max_error, asked, model, fingerprints)
-    return replace(cert, notes=(*cert.notes, NOT_COUNTED))
-
-
-def _scored(
-    model: Model,
-    given: Given,
-    some: _Counted | None,
-    more: _Counted | None,
-    stated: Sequence[Expression],
-    rules: tuple[Rule, ...],
-) -> FreshRows:
-    """Return counted rows as `fresh_rows` returns rows in memory."""
+    some, more = _counted(model, given, equal_rows)
+    if not (subgroups is None or isinstance(subgroups, Mapping)):
+        subgroups = {"group": subgroups}
     final = last_step(model)
     classes = label_column(model.classes_, "classes_")
     counted = [one for one in (some, more) if one is not None]
-    deferred = [one.column("deferred") for one in counted if judged(final).can_defer]
+    answers = classes[:0]
+    if some is not None:
+        answers = classes[some.column("answers")]
     here = Given(
         None,
         some and some.column("y"),
-        some and some.groups(given.groups),
+        some and some.groups(groups),
         groups_unlabeled=more and more.groups(given.groups_unlabeled),
-        subgroups={**(given.subgroups or {}), "class": classes},
-        equal_rows=reason_of_equal_rows(judged(final), given.equal_rows),
-        deferred=np.concatenate(deferred) if deferred else None,
+        subgroups={**(subgroups or {}), "class": classes},
+        equal_rows=reason_of_equal_rows(judged(final), equal_rows),
         answers_unlabeled=None if more is None else classes[more.column("answers")],
     )
-    if some:
-        answers = classes[some.column("answers")]
-    else:
-        answers = classes[:0]
-    rates = [one.rate for one in stated]
+    if judged(final).can_defer:
+        here = replace(
+            here, deferred=np.concatenate([one.column("deferred") for one in counted])
+        )
+    rates_counted = [one.rate for one in stated]
+    fresh = fresh_rows(answers, here, rates_counted, errors=not stated, fitted=final)
     repeated = np.sum([one.met.counts for one in counted], axis=0)
-    if stated:
-        of_errors = ()
-    else:
-        of_errors = None
+    if len(repeated):
+        fresh = replace(fresh, repeated=repeated)
+    certificate = certificate_of(fresh, stated, max_error, confidence)
+    fingerprints = Fingerprint.of_counts(RowCounts.together([one.rows for one in counted]))
     return replace(
-        fresh_rows(answers, here, rates, of_errors, fitted=final),
-        drawn=some.column("losses") if some and len(rules) > 1 else None,
-        rules=() if stated else rules,
-        repeated=repeated if len(repeated) else None,
+        certificate,
+        notes=(*certificate.notes, NOT_COUNTED),
+        model=model,
+        rows=fingerprints,
+        rule=judged(model).rule_digest,
     )
 
 
@@ -233,7 +213,7 @@ def _counted(
 class _Counted:
     """Rows of all partitions, as their workers counted them."""
 
-    table: Table  # of `count`: labels, answers, groups, deferred rows, losses
+    table: Table  # of `count`: labels, answers, groups, deferred rows
     met: Met
     rows: RowCounts
 
@@ -273,7 +253,7 @@ class _Counted:
 def _judge(
     model: Model, X: Table, y: Column, groups: Groups, kept: Mask | None = None
 ) -> _Counted | None:
-    """Return counts of labels, groups and losses of a partition, counts of known rows, and fingerprints.
+    """Return counts of labels, groups and answers of a partition, counts of known rows, and fingerprints.
 
     None for a partition without rows. A partition without labels has no ``y``; with ``kept`` the other rows
     are left out.
@@ -302,9 +282,6 @@ def _judge(
     columns.append(
         ("answers", positions(answers_of(model, X, "predict", groups), classes, "answers"))
     )
-    if labels is not None and len(rules_of(final)) > 1:
-        shares = answers_of(model, X, "randomised", groups)
-        columns.append(("losses", expected_zero_one_losses(labels, shares, labels=classes)))
     if judged(final).can_defer:
         columns.append(
             ("deferred", final.defers(table, **group_arguments(final, groups)).astype(np.intp))

@@ -8,6 +8,7 @@ the new ones, in whatever order the rows come.
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -36,7 +37,6 @@ from tailboost.rows.fingerprints import (
     chance_of_agreement,
     hash_rounded_rows,
     hash_rows,
-    nth_of_kind,
 )
 
 __all__ = [
@@ -131,13 +131,6 @@ def whole_numbers(labels: object) -> Any:
     return values
 
 
-def _numbered(rows: NDArray[Any], n: int) -> tuple[Ints, Ints, int]:
-    """Return a number for each row of a table, of the first n rows and of the others, and their count."""
-    _, number = np.unique(rows, axis=0, return_inverse=True)
-    number = number.reshape(-1)  # NumPy 2.0 returned a column
-    return number[:n], number[n:], int(number.max(initial=-1)) + 1
-
-
 @dataclass(frozen=True, eq=False)
 class RowWords:
     """Rows of a batch as words: the identity of a row, and its label. Some may wait for their labels.
@@ -193,9 +186,9 @@ class RowWords:
         return len(self.words)
 
     @property
-    def keys(self) -> Hashes:
-        """Identity of each row, shape (n, 4)."""
-        return self.words[:, : len(PARTS)]
+    def keys(self) -> list[tuple[int, ...]]:
+        """Identity of each row."""
+        return list(map(tuple, self.words[:, : len(PARTS)].tolist()))
 
     @property
     def labels(self) -> Hashes:
@@ -203,28 +196,19 @@ class RowWords:
         return self.words[:, LABELS]
 
     @property
-    def clusters(self) -> Hashes:
-        """Hash of each row's cluster."""
-        return self.words[:, CLUSTERS]
-
-    @property
     def n_waiting(self) -> int:
         """Number of rows that wait for their labels."""
         return int((self.labels == 0).sum())
 
-    def taken(self, rows: NDArray[Any]) -> Self:
-        """Return some of the rows."""
-        return replace(self, words=self.words[rows])
-
-    def without(self, places: Sequence[int], given: Sequence[str] | None = None) -> Self:
+    def without(self, places: Sequence[int], given: tuple[str, ...]) -> Self:
         """Return the rows without some parts, by their places in `WORDS`; ``given`` are the parts left."""
         words = self.words.copy()
         words[:, list(places)] = 0
-        return replace(self, words=words, given=self.given if given is None else tuple(given))
+        return replace(self, words=words, given=given)
 
-    def and_rows(self, *others: RowWords) -> Self:
-        """Return these rows and others, in an order independent of the file's."""
-        words = np.concatenate([self.words, *(each.words for each in others)])
+    def and_rows(self, *others: Hashes) -> Self:
+        """Return these rows and the words of others, in an order independent of the file's."""
+        words = np.concatenate([self.words, *others])
         return replace(self, words=words[np.lexsort(words.T)])
 
     def later(
@@ -252,119 +236,60 @@ class RowWords:
             )
         # Parts that one of both looks does not have tell no rows apart. If limits need groups, every look has
         # them.
-        both = [name for name in known.given if name in given.given]
+        both = tuple(name for name in known.given if name in given.given)
         alone = [place for name, place in (("id", IDS), ("groups", GROUPS)) if name not in both]
         known = known.without(alone, both)
         given = given.without(alone, both)
-        key, at, n_keys = _numbered(np.concatenate([known.keys, given.keys]), len(known))
-        outcomes = np.concatenate([known.words[:, LABELS:], given.words[:, LABELS:]])
-        outcome, now, n_outcomes = _numbered(outcomes, len(known))
-        sizes = np.bincount(key, minlength=n_keys)
-        here = np.bincount(at, minlength=n_keys)
-        used = known.labels > 0
-        labelled = given.labels > 0
-        n_used = np.bincount(key[used], minlength=n_keys)
-        culprits = np.flatnonzero(here > sizes)
-        if len(culprits):
-            row = int(np.flatnonzero(np.isin(at, culprits))[0])
-            raise ValueError(
-                self._unknown(known, given, row, batch, int(here[at[row]]), int(sizes[at[row]]))
-            )
-        culprits = np.flatnonzero((here > 0) & (here < sizes) & (n_used > 0))
-        if len(culprits):
-            row = int(np.flatnonzero(np.isin(at, culprits))[0])
-            k = at[row]
-            raise ValueError(
-                f"batch {batch!r}: {sizes[k]} of its rows equal row {row} of X, and "
-                f"{n_used[k]} of their labels were used. Only {here[k]} of them are given "
-                "now, and nothing shows which: give all rows of the batch again, or row ids "
-                "(id=) from the first look on"
-            )
-        # The pairs of row and outcome, numbered over both looks.
-        pairs = np.concatenate([key[used], at[labelled]]) * n_outcomes
-        pairs += np.concatenate([outcome[used], now[labelled]])
-        distinct, pair = np.unique(pairs, return_inverse=True)
-        before = np.bincount(pair[: int(used.sum())], minlength=len(distinct))
-        pair = pair[int(used.sum()) :]
-        after = np.bincount(pair, minlength=len(distinct))
-        gone = np.flatnonzero((before > after) & (here[distinct // n_outcomes] > 0))
-        if len(gone):
-            k = int(distinct[gone[0]] // n_outcomes)
-            row = int(np.flatnonzero(at == k)[0])
-            equal = known.taken(key == k), given.taken(at == k)
-            raise ValueError(self._changed(*equal, row, batch, classes))
-        # Equal rows with equal labels are the same to every test, so that any of them may count as new.
-        rank = nth_of_kind(pair, after)
-        new = np.zeros(len(given), dtype=bool)
-        new[np.flatnonzero(labelled)[rank >= before[pair]]] = True
-        if "clusters" in known.given:
-            voted = known.clusters[used]
-        else:
-            voted = np.empty(0, dtype=np.uint64)
-        tested = new & ~np.isin(given.clusters, voted)
-        first = np.unique(key, return_index=True)[1]  # a row of each key of the batch
-        n_labelled = np.bincount(at[labelled], minlength=n_keys)
-        seen = here > 0
-        left = np.flatnonzero(seen).repeat((sizes - n_labelled)[seen])
-        waiting = known.taken(first[left]).without([LABELS, COSTS])
-        return tested, known.taken(~seen[key]).and_rows(given.taken(labelled), waiting)
-
-    @staticmethod
-    def _unknown(
-        known: RowWords, given: RowWords, row: int, batch: str, here: int, sizes: int
-    ) -> str:
-        """Return the reason why a row is not one of the batch."""
-        if sizes:
-            return (
-                f"batch {batch!r} has {sizes} rows equal to row {row} of X, and {here} are "
-                "given now: give the rows of the batch again, and further rows as another "
-                "batch"
-            )
-        words = {"ids": "id", "content": "features", "groups": "groups", "clusters": "clusters"}
-        for other in ("groups", "clusters", "content"):
-            same = known.keys == given.keys[row]
-            same = np.delete(same, PARTS.index(other), axis=1).all(axis=1)
-            # Without ids, features identify a row: rows with other features are other rows.
-            if same.any() and (other != "content" or "id" in known.given):
-                return (
-                    f"batch {batch!r}: row {row} of X was given with other {words[other]} at "
-                    f"the first look; give it with the same {words[other]}"
+        known_keys = known.keys
+        given_keys = given.keys
+        sizes = Counter(known_keys)
+        here = Counter(given_keys)
+        outcomes = list(map(tuple, known.words[:, LABELS:].tolist()))
+        used = Counter(
+            (key, outcome)
+            for key, outcome in zip(known_keys, outcomes, strict=True)
+            if outcome[0]
+        )
+        n_used = Counter(key for key, _ in used.elements())
+        for row, key in enumerate(given_keys):
+            if here[key] > sizes[key]:
+                raise ValueError(_unknown(known, given, row, batch, here[key], sizes[key]))
+        for row, key in enumerate(given_keys):
+            if here[key] < sizes[key] and n_used[key]:
+                raise ValueError(
+                    f"batch {batch!r}: {sizes[key]} of its rows equal row {row} of X, and "
+                    f"{n_used[key]} of their labels were used. Only {here[key]} of them are given "
+                    "now, and nothing shows which: give all rows of the batch again, or row ids "
+                    "(id=) from the first look on"
                 )
-        return (
-            f"row {row} of X is no row of batch {batch!r}: give the rows of the batch again, "
-            "and further rows as another batch"
+        # Equal rows with equal labels are the same to every test, so that any of them may count as new.
+        labelled = given.labels > 0
+        new = labelled.copy()
+        for row in np.flatnonzero(labelled).tolist():
+            pair = given_keys[row], tuple(given.words[row, LABELS:].tolist())
+            if used[pair]:
+                used[pair] -= 1
+                new[row] = False
+        left = {key for key, _ in used.elements()}
+        for row, key in enumerate(given_keys):
+            if key in left:
+                before = known.labels[[each == key for each in known_keys]]
+                now = given.labels[[each == key for each in given_keys]]
+                raise ValueError(_changed(before, now, row, batch, classes))
+        tested = new
+        if "clusters" in known.given:
+            voted = known.words[known.labels > 0, CLUSTERS]
+            tested = new & ~np.isin(given.words[:, CLUSTERS], voted)
+        # Rows without a label wait, of all rows of a key that is given now.
+        waiting = sizes - Counter(
+            key for key, has in zip(given_keys, labelled, strict=True) if has
         )
-
-    @staticmethod
-    def _changed(
-        known: RowWords, given: RowWords, row: int, batch: str, classes: Sequence[Any]
-    ) -> str:
-        """Return how the labels or costs of rows equal to a row contradict the used ones."""
-
-        def counted(labels: Hashes) -> str:
-            values, times = np.unique(labels, return_counts=True)
-            names = [
-                "missing" if not v else repr(classes[v - 1])
-                for v in values.astype(np.intp).tolist()
-            ]
-            pairs = [f"{name} in {n}" for name, n in zip(names, times.tolist(), strict=True)]
-            return ", ".join(pairs[:MOST_IN_MESSAGE])
-
-        before = known.labels[known.labels > 0]
-        size = len(classes) + 1
-        used, now = (
-            np.bincount(each.astype(np.intp), minlength=size) for each in (before, given.labels)
-        )
-        same = bool((used <= now).all())
-        if same:
-            return (
-                f"batch {batch!r}: row {row} of X, or a row equal to it, has other costs than "
-                "those used with its label; give the costs of the earlier look"
-            )
-        return (
-            f"batch {batch!r}: labels that were used have changed. Rows equal to row {row} of "
-            f"X: the used labels are {counted(before)}; now they are {counted(given.labels)}. "
-            "A used label cannot be taken back: give it as it was"
+        nothing = (0,) * (len(WORDS) - len(PARTS))
+        waiting_words = [(*key, *nothing) for key in waiting.elements() if key in here]
+        others = np.array([key not in here for key in known_keys], dtype=bool)
+        return tested, replace(known, words=known.words[others]).and_rows(
+            given.words[labelled],
+            np.array(waiting_words, dtype=np.uint64).reshape(-1, len(WORDS)),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -384,6 +309,56 @@ class RowWords:
         if not set(given) <= {"id", "groups", "clusters"}:
             raise ValueError(f"the state has rows with unknown parts: {given}")
         return cls(np.column_stack(columns), given)
+
+
+def _unknown(
+    known: RowWords, given: RowWords, row: int, batch: str, n_here: int, n_known: int
+) -> str:
+    """Return the reason why a row is not one of the batch."""
+    if n_known:
+        return (
+            f"batch {batch!r} has {n_known} rows equal to row {row} of X, and {n_here} are "
+            "given now: give the rows of the batch again, and further rows as another "
+            "batch"
+        )
+    words = {"groups": "groups", "clusters": "clusters", "content": "features"}
+    same = known.words[:, : len(PARTS)] == given.words[row, : len(PARTS)]
+    for other, called in words.items():
+        others_same = np.delete(same, PARTS.index(other), axis=1).all(axis=1)
+        # Without ids, features identify a row: rows with other features are other rows.
+        if others_same.any() and (other != "content" or "id" in known.given):
+            return (
+                f"batch {batch!r}: row {row} of X was given with other {called} at "
+                f"the first look; give it with the same {called}"
+            )
+    return (
+        f"row {row} of X is no row of batch {batch!r}: give the rows of the batch again, "
+        "and further rows as another batch"
+    )
+
+
+def _changed(known: Hashes, given: Hashes, row: int, batch: str, classes: Sequence[Any]) -> str:
+    """Return how the labels or costs of rows equal to a row contradict the used ones."""
+    used = Counter(label for label in known.tolist() if label)
+    now = Counter(given.tolist())
+    if used <= now:
+        return (
+            f"batch {batch!r}: row {row} of X, or a row equal to it, has other costs than "
+            "those used with its label; give the costs of the earlier look"
+        )
+
+    def words(labels: Counter[int]) -> str:
+        pairs = [
+            f"{repr(classes[label - 1]) if label else 'missing'} in {n}"
+            for label, n in sorted(labels.items())
+        ]
+        return ", ".join(pairs[:MOST_IN_MESSAGE])
+
+    return (
+        f"batch {batch!r}: labels that were used have changed. Rows equal to row {row} of "
+        f"X: the used labels are {words(used)}; now they are {words(now)}. "
+        "A used label cannot be taken back: give it as it was"
+    )
 
 
 def _packed(words: NDArray[Any]) -> str:
@@ -421,10 +396,7 @@ class GivenRows:
     @classmethod
     def of(cls, name: str, ids: Hashes | None, rows: RowHashes | None) -> Self:
         """Return the rows of a batch; with ``rows``, equal rows are different rows."""
-        if ids is None:
-            kept = None
-        else:
-            kept = np.sort(ids)
+        kept = None if ids is None else np.sort(ids)
         if rows is None:
             return cls(name, kept)
         read = {model: RowCounts.of(hashes) for model, hashes in rows.read.items()}

@@ -32,6 +32,7 @@ from tailboost.guarantees.fresh_rows import (
     ERRORS,
     FreshRows,
     Rule,
+    answering,
     fresh_rows,
     groups_of_fit,
 )
@@ -41,7 +42,6 @@ from tailboost.guarantees.procedure import (
     Procedure,
     Refused,
     Reweighted,
-    answering,
     losses_of,
 )
 from tailboost.guarantees.ranks import Ranks
@@ -124,8 +124,7 @@ def calibrate_selected(
         model,
         given,
         [limit.rate for limit in stated],
-        (),
-        counts=rule,
+        None if judged(model).takes_limits else rule,
         opens=True,
     )
     if max_error is not None:
@@ -273,7 +272,7 @@ def simplest_certified(results: Sequence[Certified | Refused], fresh: FreshRows)
 
 def losses_on(fresh: FreshRows, result: Any) -> Floats:
     """Return the loss of each fresh row by a certified rule: of the objective, or an error."""
-    answered = fresh.by(answering(fresh.judge, result.selection))
+    answered = fresh.by(result.selection)
     objective = result.selection.problem.objective
     rate = objective.rate
     if losses_of(objective, answered.answered.strata) is None:
@@ -333,8 +332,8 @@ def certified(
     attempts: tuple[Attempt, ...],
 ) -> Any:
     """Return the certified classifier with its certificate."""
-    classifier = answering(fresh.judge, result.selection, limits)
-    answered = fresh.by(classifier)
+    classifier = answering(fresh.model, result.selection, limits)
+    answered = fresh.by(result.selection)
     families = [RateFamily.of(limit, answered) for limit in limits]
     fingerprints = fresh.fingerprints
     assert fingerprints is not None
@@ -520,7 +519,7 @@ def refused(
     if result.tested:
         families = [RateFamily.of(limit, result.answered) for limit in limits]
         bounds = limit_bounds(families, level / n_kinds)
-        lines = result.answered.judge.rates_
+        lines = result.answered.model.rates_
         selected = {(line.rate, line.subgroup): line.value for line in lines}
         shortfalls = missed(families, level / n_kinds, next_level / n_kinds, selected)
     words = f" The reason: {result.why}."

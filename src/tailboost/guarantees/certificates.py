@@ -11,10 +11,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from tailboost.boosting.subgroups import allowed_errors
-from tailboost.core.array_types import Axes, Column, Floats, Groups, Mask, Model, Stated, Table
+from tailboost.core.array_types import Axes, Column, Groups, Mask, Model, Stated, Table
 from tailboost.core.checks import (
     as_pandas,
-    check_alpha,
     check_indexes,
     check_number,
     n_rows_of,
@@ -49,15 +48,13 @@ from tailboost.guarantees.recheck import (
 )
 from tailboost.guarantees.stated import stated_by
 from tailboost.rates import GAP, RATIO, Expression, Limit, as_expression, checked_limits, parse
-from tailboost.rates.bounds import band_cvar, band_shift, cvar_of_mean, shift_of_mean, tail_band
 from tailboost.rates.strata import CELL, CLASS, GROUP, names_in
 from tailboost.rows.fingerprints import EqualRows, Fingerprint, UsedRows
 from tailboost.rows.given import Given
-from tailboost.rows.judged import judged, refuse_other_rule
+from tailboost.rows.judged import judged, last_step, refuse_other_rule
 from tailboost.rows.ledger import Attempt
 from tailboost.rows.records import equal_by_nature
 from tailboost.rows.rules import refuse
-from tailboost.solvers import cvar, worst_case_weights
 
 __all__ = ["Certificate", "CertifiedBound", "Price", "certify", "targets_of"]
 
@@ -65,7 +62,6 @@ __all__ = ["Certificate", "CertifiedBound", "Price", "certify", "targets_of"]
 LONGEST = 60
 SHOWN = 12
 ANSWERED = "All rows count as answered: give deferred= to mark deferred rows."
-BAND = "Kolmogorov–Smirnov band"
 OVERALL = "overall error"  # name of the first price
 # The same rows are counted twice, so that a difference has about half of the noise of a rate.
 PAIRED = 4
@@ -250,14 +246,11 @@ class Certificate:
             before = previous
         if len(before.evidence) != len(self.tested):
             raise ValueError("previous belongs to another certificate")
-        rules = {b.rule for b in self.tested if b.rate is None}
         about = {"costs": costs, "cost_range": cost_range, "deferred": deferred}
         given = Given(X, y, groups, clusters=clusters, equal_rows=equal_rows, **about)
-        tested = self.tested
-        rule = tested[0].rule if tested else None
-        fresh = fresh_rows(judge, given, [b.counted for b in tested], rules, counts=rule)
-        if not set(rules) <= set(fresh.rules):
-            raise ValueError("the certificate bounds a randomised rule, and model has none")
+        rules: set[Rule] = {bound.rule for bound in self.tested} or {"predict"}
+        by_rule = {rule: self._counted(judge, given, rule) for rule in rules}
+        fresh = by_rule[min(rules)]
         counts = fresh.known_among(
             before.rows if self.rows is None else (self.rows, *before.rows)
         )
@@ -279,12 +272,25 @@ class Certificate:
                 f"{equal_by_nature()}"
             )
         of_key = {
-            key: fresh.samples(*key) for key in {(b.counted, b.rule) for b in self.tested}
+            key: by_rule[key[1]].samples(key[0])
+            for key in {(b.counted, b.rule) for b in self.tested}
         }
         samples = [fresh.compared(b.claim, of_key[b.counted, b.rule]) for b in self.tested]
         rows = () if fresh.fingerprints is None else (fresh.fingerprints,)
         after = before.add(samples, rows, counts[-1], rows_unnamed(self.tested, fresh.answered))
         return replace(after, used=(*before.used, *used))
+
+    def _counted(self, judge: Model, given: Given, rule: Rule) -> FreshRows:
+        """Return new rows with the answers of a rule, for its bounds."""
+        bounds = [bound for bound in self.tested if bound.rule == rule]
+        errors = any(bound.rate is None for bound in bounds)
+        final = last_step(judge)
+        if errors and rule == "randomised" and not hasattr(final, "predict_randomized"):
+            raise ValueError("the certificate bounds a randomised rule, and model has none")
+        counted: Rule | None = rule
+        if judged(final).takes_limits and not errors:
+            counted = None
+        return fresh_rows(judge, given, [b.counted for b in bounds], counted, errors=errors)
 
     @property
     def tested(self) -> list[CertifiedBound]:
@@ -536,8 +542,6 @@ def certify(
     y: Column,
     *,
     confidence: float = 0.95,
-    alphas: Sequence[float] = (),
-    shifts: Sequence[float] = (),
     groups: Groups = None,
     max_error: Stated = None,
     sample_weight: Column = None,
@@ -553,18 +557,16 @@ def certify(
     groups_unlabeled: Groups = None,
     training_rows: Any = None,
     verbose: int = 0,
+    **others: Any,
 ) -> Certificate:
     """Return confidence bounds on a classifier's errors or rates on new rows, from fresh rows.
 
     All bounds hold together with the stated confidence, for any classifier, population and number of rows.
-    The error probability ``1 − confidence`` is divided equally among the kinds (mean of all rows, classes,
-    groups, cells, and tails of the randomised rule if `alphas` or `shifts` are given). Within a kind it is
-    divided among the subgroups with rows and the rules (union bound). Bounds that follow from others need no
-    part: the worst class has the largest class bound, and CVaR and shift of ``predict`` follow from the mean.
-
-    * ``predict``: Clopper–Pearson bounds, exact for error rates.
-    * The randomised rule, with losses 1 − probability of the true label: betting
-      (`tailboost.rates.bounds.betting_upper`), and for tails a Kolmogorov–Smirnov band.
+    Bounds on errors are those of ``predict``: Clopper–Pearson, exact. The error probability
+    ``1 − confidence`` is divided equally among the kinds (mean of all rows, classes, groups, cells), and
+    within a kind among the subgroups with rows (union bound). The worst class has the largest class bound,
+    which needs no part. `tailboost.certify_losses` bounds the expected losses of a randomised rule, tails
+    (CVaR), and means under a shift of the population.
 
     A deferred row is no error and no miss, and stays among the rows of its class and group;
     ``rates.answered_error`` leaves deferred rows out.
@@ -580,10 +582,6 @@ def certify(
         rows have no labels, and ``rates`` must need none.
     confidence : float in (0, 1), default=0.95
         Joint probability of all bounds.
-    alphas : sequence of float in (0, 1]
-        Tail masses of CVaR bounds.
-    shifts : sequence of float ≥ 0
-        Radii of shifts of the population, as relative entropy KL(shifted ‖ this); see `tailboost.robustness`.
     groups : array-like of shape (n,), or table of shape (n, c), optional
         Group of each row, or several columns of groups. Groups and class × group cells then have bounds too.
         The groups are those of the model's fit (``groups_``), if these columns were groups there,
@@ -630,6 +628,8 @@ def certify(
         nothing is stored. The fingerprints of a classifier (``seen_rows_``) can be given instead.
     verbose : int, default=0
         Above 0 predictions of more than five seconds print what is done, of how much, and the time left.
+    **others
+        There are no others: ``alphas`` and ``shifts`` are parameters of `tailboost.certify_losses`.
 
     Returns
     -------
@@ -661,8 +661,9 @@ def certify(
     >>> cert.certified
     False
     """
-    request = CertificateRequest.of(confidence, alphas, shifts)
-    expressions, max_error = requested_rates(model, rates, limits, max_error, request)
+    refuse_moved(others)
+    check_number(confidence, "confidence", 0, 1, below=True)
+    expressions, max_error = requested_rates(model, rates, limits, max_error)
     given = Given(
         X,
         y,
@@ -688,21 +689,29 @@ def certify(
         given = replace(
             given, **{name: take(as_pandas(table), used) for name, table in tables.items()}
         )
-    asked = [one.rate for one in expressions]
+    counted = [one.rate for one in expressions]
     with telling() if verbose else nullcontext():
-        fresh = fresh_rows(model, given, asked, () if expressions else None)
-    if hasattr(model, "predict"):
-        judge = model
-    else:
-        judge = None
-    certificate = certificate_of(
-        fresh, expressions, max_error, request, judge, fresh.fingerprints
-    )
+        if counted:
+            fresh = fresh_rows(model, given, counted)
+        else:
+            fresh = fresh_rows(model, given, rule="predict", errors=True)
+    certificate = certificate_of(fresh, expressions, max_error, confidence)
     if fresh.rows is not None:
         certificate = replace(certificate, used=fresh.used)
-    if judge is not None or deferred is not None:
+    if hasattr(model, "predict"):
+        return replace(certificate, model=model)
+    if deferred is not None:
         return certificate
     return replace(certificate, notes=(*certificate.notes, ANSWERED))
+
+
+def refuse_moved(others: Mapping[str, Any]) -> None:
+    """Raise if arguments are not those of `certify`."""
+    if others:
+        raise TypeError(
+            f"certify has no parameter {next(iter(others))!r}; bounds on tails (alphas=) and under "
+            "shifts (shifts=) are in tailboost.certify_losses"
+        )
 
 
 def check_unlabeled(
@@ -740,28 +749,6 @@ def _of_positive_weight(sample_weight: Column, n: int) -> Mask:
 # -- request -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class CertificateRequest:
-    """Checked confidence, tail masses and shifts of a certificate."""
-
-    confidence: float
-    tails: list[float]
-    radii: list[float]
-
-    @classmethod
-    def of(
-        cls, confidence: float, alphas: Sequence[float], shifts: Sequence[float]
-    ) -> CertificateRequest:
-        """Check the arguments of `certify`."""
-        check_number(confidence, "confidence", 0, 1, below=True)
-        masses, radii = (
-            np.atleast_1d(np.asarray(given)).tolist() for given in (alphas, shifts)
-        )
-        tails = [check_alpha(alpha, "each of alphas") for alpha in masses]
-        radii = [check_number(radius, "each of shifts", 0, closed=True) for radius in radii]
-        return cls(float(confidence), tails, radii)
-
-
 def read_rates(given: Any) -> list[Expression]:
     """Return rates and limits, also given as text, checked."""
     alone = isinstance(given, str) or as_expression(given) is not None
@@ -785,24 +772,20 @@ def requested_rates(
     rates: Stated,
     limits: Stated,
     max_error: Stated,
-    request: CertificateRequest,
 ) -> tuple[list[Expression], Stated]:
     """Return the rates of a certificate, none for one of errors, and the largest errors.
 
     Raises
     ------
     ValueError
-        If both rates and options of errors are given.
+        If both rates and largest errors are given.
     """
-    of_errors = max_error is not None or bool(request.tails or request.radii)
-    if rates is None and limits is None and not of_errors:
+    if rates is None and limits is None and max_error is None:
         own = stated_by(model)
         return read_rates(own.limits), own.max_error
     expressions = [*read_rates(rates or ()), *read_rates(checked_limits(limits or ()))]
-    if expressions and of_errors:
-        raise ValueError(
-            "rates or limits and max_error, alphas or shifts: request them in separate calls"
-        )
+    if expressions and max_error is not None:
+        raise ValueError("rates or limits and max_error: request them in separate calls")
     return expressions, max_error
 
 
@@ -911,79 +894,34 @@ def certificate_of(
     fresh: FreshRows,
     expressions: Sequence[Expression],
     max_error: Stated,
-    request: CertificateRequest,
-    model: Model,
-    fingerprints: Fingerprint | None,
+    confidence: float,
 ) -> Certificate:
     """Return the certificate of the rates of fresh rows, or without rates of their errors; see `certify`."""
-    confidence = request.confidence
-    about = {"model": model, "rows": fingerprints, "rule": judged(model).rule_digest}
-    if expressions:
-        rates = tuple(rate_bounds(expressions, fresh, 1.0 - confidence))
-        notes = tuple(_notes_of_rates(rates, fresh))
-        return Certificate(rates, confidence, len(fresh), notes, **about)
-    names = error_names(fresh)
-    limit = errors_within(max_error, names)
-    parts: list[str] = list(names)
-    parts += (
-        ["tail"] if "randomised" in fresh.rules and (request.tails or request.radii) else []
-    )
-    level = (1.0 - confidence) / len(parts)
     bounds: list[CertifiedBound] = []
-    empty: dict[str, list[str]] = {}
-    for kind in names:
-        rate: Expression = ERRORS[kind]
-        if limit is not None and limit.rate == rate:
-            rate = limit
-        families = [RateFamily.of(rate, fresh, kind, rule) for rule in fresh.rules]
-        by_rule = shared_bounds(families, level)
-        m = len(names[kind])
-        bounds += [
-            by_rule[i] for j in range(m) for i in range(j, len(by_rule), m)
-        ]  # by subgroup, then rule
-        if kind == "mean":
-            for bound, family in zip(by_rule, families, strict=True):
-                bounds += _tail_bounds(bound, family.samples[0].values, request, level)
-            continue
-        bounds += [
-            worst_of(by_rule[i : i + m], fresh.knows(kind)) for i in range(0, len(by_rule), m)
-        ]
-        empty[kind] = [subgroup_words(b.subgroup) for b in by_rule[:m] if not b.n]
-    notes = tuple(_notes_of_errors(fresh, empty, parts, model))
-    return Certificate(tuple(bounds), confidence, len(fresh), notes, **about)
-
-
-def _tail_bounds(
-    mean: CertifiedBound, losses: Floats, request: CertificateRequest, level: float
-) -> Iterator[CertifiedBound]:
-    """Yield bounds on CVaR and under shifts: from the mean, and for the randomised rule also from a band."""
-    exact = mean.rule == "predict"
-    if exact or not (request.tails or request.radii):
-        band = None
+    if expressions:
+        bounds = rate_bounds(expressions, fresh, 1.0 - confidence)
+        notes = [*_notes_of_rates(bounds, fresh)]
     else:
-        band = tail_band(losses, level)
-
-    def worst_loss(radius: float) -> float:
-        return worst_case_weights(losses, "kl", radius=radius).value
-
-    tails = [(a, cvar(losses, a), cvar_of_mean(mean.upper, a)) for a in request.tails]
-    shifted = [(r, worst_loss(r), shift_of_mean(mean.upper, r)) for r in request.radii]
-    kinds: list[tuple[Kind, Any, Any]] = [
-        ("cvar", tails, band_cvar),
-        ("shift", shifted, band_shift),
-    ]
-    for kind, of_kind, by_band in kinds:
-        for at, estimate, upper in of_kind:
-            if exact:
-                method = "exactly from the mean"
-            else:
-                method = "from the mean"
-            if band is not None and (of_band := by_band(band, at)) < upper:
-                upper = of_band
-                method = BAND
-            yield replace(
-                mean, kind=kind, subgroup=at, estimate=estimate, upper=upper, method=method
-            )
+        names = error_names(fresh)
+        limit = errors_within(max_error, names)
+        for kind in names:
+            rate: Expression = ERRORS[kind]
+            if limit is not None and limit.rate == rate:
+                rate = limit
+            family = RateFamily.of(rate, fresh, kind)
+            of_kind = shared_bounds([family], (1.0 - confidence) / len(names))
+            bounds += of_kind
+            if kind != "mean":
+                bounds.append(worst_of(of_kind, fresh.knows(kind)))
+        notes = [*_notes_of_errors(bounds, fresh)]
+    return Certificate(
+        tuple(bounds),
+        confidence,
+        len(fresh),
+        tuple(notes),
+        rows=fresh.fingerprints,
+        rule=judged(fresh.model).rule_digest,
+    )
 
 
 def worst_of(bounds: Sequence[CertifiedBound], all_listed: bool) -> CertifiedBound:
@@ -1022,37 +960,37 @@ def _notes_of_rates(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Itera
     yield from unlisted(fresh, [b.rate.by for b in bounds if b.rate is not None])
 
 
-def _notes_of_errors(
-    fresh: FreshRows, empty: Mapping[str, list[str]], parts: Sequence[str], model: Model
-) -> Iterator[str]:
+def _notes_of_errors(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Iterator[str]:
     yield from fresh.notes
     plurals = {"class": "classes", "group": "groups", "cell": "cells"}
-    for kind in [kind for kind, names in empty.items() if names]:
-        yield (
-            f"No row is of these {plurals[kind]}, so their bounds are 1, and the bound of the "
-            f"worst {kind} "
-            f"is 1: {joined(empty[kind], SHOWN)}."
-        )
-    yield from unlisted(fresh, list(empty))
-    if fresh.clusters is not None or fresh.only_scores:
-        hashes = None
-    else:
-        hashes = fresh.hashes
-    if hashes is not None and (n_repeated := len(hashes) - len(np.unique(hashes))):
-        yield (
-            f"{n_repeated:,} of the {len(hashes):,} rows equal an earlier row. This is no "
-            "problem if "
-            "features take few values; copies of rows would make the bounds too small."
-        )
+    kinds = list(dict.fromkeys(bound.kind for bound in bounds if bound.kind != "worst"))
+    for kind in kinds:
+        empty = [subgroup_words(b.subgroup) for b in bounds if b.kind == kind and not b.n]
+        if empty and kind in plurals:
+            yield (
+                f"No row is of these {plurals[kind]}, so their bounds are 1, and the bound of the "
+                f"worst {kind} "
+                f"is 1: {joined(empty, SHOWN)}."
+            )
+    yield from unlisted(fresh, kinds[1:])
+    if fresh.hashes is not None and fresh.clusters is None and not fresh.only_scores:
+        n_repeated = len(fresh.hashes) - len(np.unique(fresh.hashes))
+        if n_repeated:
+            yield (
+                f"{n_repeated:,} of the {len(fresh.hashes):,} rows equal an earlier row. This is no "
+                "problem if "
+                "features take few values; copies of rows would make the bounds too small."
+            )
     yield (
-        f"The error probability is divided equally among the {len(parts)} kinds "
-        f"({', '.join(parts)}), and "
-        "within a kind among the subgroups with rows and the rules (union bound)."
+        f"The error probability is divided equally among the {len(kinds)} kinds "
+        f"({', '.join(kinds)}), and "
+        "within a kind among the subgroups with rows (union bound)."
     )
-    if "randomised" in fresh.rules:
-        yield "'randomised' draws a label from predict_distribution; 'predict' is the argmax."
-    elif judged(model).draws is False:  # one candidate has all weight
-        yield "One candidate has all weight, so predict and the randomised rule are the same."
+    if judged(fresh.final).draws:
+        yield (
+            "These are errors of predict. tailboost.certify_losses bounds the expected losses of the "
+            "randomised rule."
+        )
 
 
 def unlisted(fresh: FreshRows, families: Sequence[Any]) -> Iterator[str]:

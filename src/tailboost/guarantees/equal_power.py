@@ -26,12 +26,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import ndtri
 
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.rates import GAP, Limit, Strata
+from tailboost.guarantees.limited_rates import (
+    LimitedFamily,
+    probits_of_counts,
+    probits_of_rooms,
+)
+from tailboost.rates import GAP
 from tailboost.rates.bounds import each_most_reached
-from tailboost.rates.pair_test import pair_passes
 
 # Probits of the predicted probability of each limit, along the path.
 STEPS = np.arange(3.5, -1.31, -0.15)
@@ -101,127 +104,6 @@ class Cells:
 
 
 @dataclass(frozen=True, eq=False)
-class LimitedFamily:
-    """The limited rates of a family, as shares of rows that count against the limit.
-
-    Attributes
-    ----------
-    limit : Limit
-        The limit.
-    wrong, among : ndarray of shape (m, S, 3)
-        1 for strata and answers that count against the limit, and in the denominator.
-    most : ndarray of shape (m,)
-        The largest share; of a gap or ratio, which compares the shares, NaN.
-    """
-
-    limit: Limit
-    wrong: Floats
-    among: Floats
-    most: Floats
-
-    @classmethod
-    def of(cls, limit: Limit, strata: Strata) -> LimitedFamily | None:
-        """Return the family; None if rows count in part."""
-        names, counted, among = limit.rate.by_subgroup(strata)
-        if not {*np.unique(counted), *np.unique(among)} <= {0.0, 1.0}:
-            return None
-        without_deferral = ((0, 0), (0, 0), (0, 3 - strata.n_actions))
-        counted = np.pad(counted, without_deferral)
-        among = np.pad(among, without_deferral)
-        if limit.compares:
-            return cls(limit, counted, among, np.full(len(names), np.nan))
-        bounds = limit.bounds(names)
-        stated = ~np.isnan(bounds)
-        if limit.from_above:
-            return cls(limit, counted[stated], among[stated], bounds[stated])
-        wrong = among - counted
-        return cls(limit, wrong[stated], among[stated], 1.0 - bounds[stated])
-
-    def probits(self, cells: Cells, bands: Bands, ratio: float, level: float) -> Floats:
-        """Return the probit of the predicted probability of a pass of each rate, shape (K, m).
-
-        A gap or ratio has the smallest one of all pairs of subgroups, shape (K, 1).
-        """
-        answered = cells.answered(bands)
-        errors = np.tensordot(answered, self.wrong, axes=((1, 2), (1, 2)))
-        rows = np.tensordot(answered, self.among, axes=((1, 2), (1, 2)))
-        if self.limit.compares:
-            return self._of_pairs(errors, rows, ratio, level)
-        possible = np.logical_not(cells.never(bands)).astype(np.float64)
-        kept = np.tensordot(possible, self.wrong, axes=((1, 2), (1, 2))) == 0.0
-        fresh = (ratio * rows).astype(np.intp)
-        allowed = np.empty(fresh.shape)
-        for j, most in enumerate(self.most):
-            sizes, of = np.unique(fresh[:, j], return_inverse=True)
-            allowed[:, j] = each_most_reached(sizes, float(most), level)[of]
-        of_all = (errors.sum(axis=1, keepdims=True) + 0.5) / (
-            rows.sum(axis=1, keepdims=True) + 1.0
-        )
-        rates = (errors + PRIOR * of_all) / (rows + PRIOR)
-        if len(self.most) == 1:
-            rates = of_all
-        spread = np.sqrt(np.maximum(fresh * rates * (1.0 - rates) * (1.0 + ratio), 1e-12))
-        probits = np.where(allowed < 0, NEVER, (allowed + 0.5 - fresh * rates) / spread)
-        return np.where(kept, ALWAYS, np.clip(probits, NEVER, ALWAYS))
-
-    def _of_pairs(self, errors: Floats, rows: Floats, ratio: float, level: float) -> Floats:
-        rates = (errors + 0.5) / (rows + 1.0)
-        variances = rates * (1.0 - rates) / np.maximum(rows, 1.0)
-        factor, gap = self.limit.pair
-        room = gap - factor * rates[:, :, None] + rates[:, None, :]
-        here = np.sqrt(factor**2 * variances[:, :, None] + variances[:, None, :])
-        there = here / np.sqrt(ratio)
-        probits = (room + ndtri(level) * there) / np.maximum(np.hypot(here, there), 1e-12)
-        probits[:, np.eye(rates.shape[1], dtype=bool)] = ALWAYS
-        smallest = np.clip(probits.min(axis=(1, 2)), NEVER, ALWAYS)
-        return smallest[:, None]
-
-    def passes(self, counts: Floats, never: Mask, level: float) -> bool:
-        """Return whether counts of fresh rows pass the tests of all rates.
-
-        Parameters
-        ----------
-        counts : ndarray of shape (S, 3)
-            Numbers of rows by stratum and answer.
-        never : ndarray of bool, shape (S, 3)
-            Whether no row of the stratum can get the answer.
-        level : float
-            Of each test. All must pass, so none needs a correction.
-        """
-        errors = np.tensordot(self.wrong, counts, axes=2).astype(np.intp)
-        rows = np.tensordot(self.among, counts, axes=2).astype(np.intp)
-        if self.limit.compares:
-            return self._pairs_pass(errors, rows, level)
-        kept = ~((self.wrong > 0) & ~never).any(axis=(1, 2))
-        most = [
-            each_most_reached(rows[[j]], float(most), level)[0]
-            for j, most in enumerate(self.most)
-        ]
-        passed = (rows > 0) & (errors <= np.array(most))
-        return bool((kept | passed).all())
-
-    def _pairs_pass(self, errors: Ints, rows: Ints, level: float) -> bool:
-        factor, gap = self.limit.pair
-        for i, j in zip(*np.nonzero(~np.eye(len(rows), dtype=bool)), strict=True):
-            counts = (int(errors[i]), int(errors[j])), (int(rows[i]), int(rows[j]))
-            if not pair_passes(*counts, level, factor=factor, gap=gap):
-                return False
-        return True
-
-    def restricts(self, answer: int) -> Mask:
-        """Return which rates count this answer alone against the limit, shape (m,)."""
-        counts = self.wrong.max(axis=1) > 0
-        alone: Mask = counts[:, answer] & (counts.sum(axis=1) == 1)
-        return alone
-
-    @property
-    def strata(self) -> Mask:
-        """Whether the rows of a stratum count in a rate, shape (m, S)."""
-        counts: Mask = self.among.max(axis=2) > 0
-        return counts
-
-
-@dataclass(frozen=True, eq=False)
 class EqualPower:
     """The path for limited families on the selection data.
 
@@ -274,12 +156,41 @@ class EqualPower:
 
     def smallest(self, bands: Bands) -> Floats:
         """Return the smallest probit of all limits for each rule, shape (K,)."""
-        each = [
-            family.probits(self.cells, bands, self.ratio, self.level)
-            for family in self.families
-        ]
+        each = [self.probits(family, bands) for family in self.families]
         smallest: Floats = np.hstack(each).min(axis=1)
         return smallest
+
+    def probits(self, family: LimitedFamily, bands: Bands) -> Floats:
+        """Return the probit of the predicted probability of a pass of each rate of a family, shape (K, m).
+
+        A gap or ratio has the smallest one of all pairs of subgroups, shape (K, 1).
+        """
+        answered = self.cells.answered(bands)
+        errors, rows = family.counts(answered)
+        if family.limit.compares:
+            rates = (errors + 0.5) / (rows + 1.0)
+            variances = rates * (1.0 - rates) / np.maximum(rows, 1.0)
+            rooms = family.limit.rooms(rates, rates)
+            here = family.limit.deviations(variances)
+            probits = probits_of_rooms(rooms, here, self.ratio, self.level)
+            probits[:, np.eye(rates.shape[1], dtype=bool)] = ALWAYS
+            smallest = np.clip(probits.min(axis=(1, 2)), NEVER, ALWAYS)
+            return smallest[:, None]
+        possible = np.logical_not(self.cells.never(bands)).astype(np.float64)
+        kept = family.counts(possible)[0] == 0.0
+        fresh = (self.ratio * rows).astype(np.intp)
+        allowed = np.empty(fresh.shape)
+        for j, most in enumerate(family.most.tolist()):
+            sizes, of = np.unique(fresh[:, j], return_inverse=True)
+            allowed[:, j] = each_most_reached(sizes, most, self.level)[of]
+        of_all = (errors.sum(axis=1, keepdims=True) + 0.5) / (
+            rows.sum(axis=1, keepdims=True) + 1.0
+        )
+        rates = (errors + PRIOR * of_all) / (rows + PRIOR)
+        if len(family.most) == 1:
+            rates = of_all
+        probits = probits_of_counts(rates, fresh, allowed, self.ratio)
+        return np.where(kept, ALWAYS, np.clip(probits, NEVER, ALWAYS))
 
     # -- candidates ----------------------------------------------------------------------------------
 
@@ -330,7 +241,7 @@ class EqualPower:
         for family in self.families:
             if family.limit.compares:
                 continue
-            probits = family.probits(self.cells, single, self.ratio, self.level)
+            probits = self.probits(family, single)
             places = [np.unique(self.cells.place[inside]) for inside in family.strata]
             of_first = family.restricts(FIRST)
             of_second = family.restricts(SECOND)
@@ -393,9 +304,7 @@ class EqualPower:
         """Return the compared share of each place at each threshold, (m, V + 1); None if places share it."""
         m = self.cells.n_places
         every = np.repeat(np.arange(self.cells.n_values + 1)[:, None], m, axis=1)
-        answered = self.cells.answered(Bands(every, every))
-        errors = np.tensordot(answered, family.wrong, axes=((1, 2), (1, 2)))
-        rows = np.tensordot(answered, family.among, axes=((1, 2), (1, 2)))
+        errors, rows = family.counts(self.cells.answered(Bands(every, every)))
         shares = np.zeros((m, self.cells.n_values + 1))
         seen = np.zeros(m, dtype=bool)
         for j, inside in enumerate(family.strata):

@@ -10,7 +10,7 @@ import numpy as np
 
 from tailboost.core.rate_words import value_words
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows
-from tailboost.guarantees.procedure import Certified, Refused, answering
+from tailboost.guarantees.procedure import Certified, Refused
 from tailboost.guarantees.rate_bounds import CertifiedBound
 from tailboost.rates import Limit
 
@@ -167,7 +167,7 @@ def what_forces(
         *without(limits[place], forcing.subgroup, names),
         *limits[place + 1 :],
     ]
-    answered = fresh.by(answering(fresh.judge, result.selection))
+    answered = fresh.by(result.selection)
     (sample,) = answered.samples(ERRORS["mean"])
     error = freed = None
     # Without a limit on deferral every row would be deferred.
@@ -178,7 +178,7 @@ def what_forces(
             looser = again(selection)
             selection = looser.selection if isinstance(looser, Certified) else None
         if selection is not None:
-            (sample,) = fresh.by(answering(fresh.judge, selection)).samples(ERRORS["mean"])
+            (sample,) = fresh.by(selection).samples(ERRORS["mean"])
             freed = float(sample.mean)
     others_bounds = [of_limit for number, of_limit in enumerate(bounds) if number != place]
     rooms = [room for of_limit in others_bounds for room in _rooms(of_limit)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,7 +24,6 @@ from tailboost.core.checks import (
     as_table,
     check_indexes,
     check_length,
-    check_mask,
     check_probabilities,
     check_same_kind,
     in_class_order,
@@ -34,8 +34,7 @@ from tailboost.core.checks import (
     take,
 )
 from tailboost.guarantees.recheck import Claim
-from tailboost.rates import Answered, Rate, Sample, Strata, error
-from tailboost.rates.metrics import expected_zero_one_losses
+from tailboost.rates import Answered, Limit, Rate, Sample, Strata, error
 from tailboost.rates.strata import names_in
 from tailboost.rows.fingerprints import (
     EqualRows,
@@ -110,33 +109,27 @@ BY_CLUSTERS = (
 
 @dataclass(frozen=True, eq=False)
 class FreshRows:
-    """Fresh rows with the answers to them."""
+    """Fresh rows, those with labels first, with the answers of a model or an array of answers."""
 
-    answered: Answered  # by ``predict``; for rates also deferred and drawn answers
-    drawn: Floats | None = None  # shape (n,): expected losses of the randomised rule
-    rules: tuple[Rule, ...] = ("predict",)  # rules of the errors
+    answered: Answered
+    model: Any = None  # which has answered; an array of answers
+    rule: Rule | None = None  # the counted rule of the model; None: the one by which it answers
+    # The rows and their groups as the model takes them: those with labels, and those without.
+    tables: tuple[tuple[Any, Any], ...] = ()
+    final: Any = None  # the classifier at the end of the model, or behind an array of answers
     rows: RowHashes | None = None  # hashes of the rows; None if only answers were given
     # Shape (m, 2), from `Met.counts`; None if the model keeps no fingerprints.
     repeated: Ints | None = None
     # "class", "group", ("group", column): kinds of subgroups with a complete list.
     listed: Collection[Any] = ()
     equal_rows: EqualRows = "copies"
-    clusters: Ints | None = (
-        None  # shape (n,): cluster of each row; a cluster has one vote in a subgroup
-    )
+    # Shape (n,): cluster of each row; a cluster has one vote in a subgroup.
+    clusters: Ints | None = None
     n_unlabeled: int = 0  # the last rows, which have no labels
-    cases: Mask | None = (
-        None  # shape (n,): the rows that stand for a case, see `Judged.cases`; None: all
-    )
-    training_rows: Fingerprint | None = (
-        None  # the training rows of the model, as the caller names them
-    )
-    opened: tuple[Any, ...] = ()  # the rows as ``opened`` of the model returns them, in parts
-    fresh: Fresh | None = None  # the rows without answers
-    judge: Any = None  # the model of ``answered``, or the array of answers
-    final: Any = (
-        None  # the classifier at the end of the model, or behind an array of answers, if known
-    )
+    # Shape (n,): the rows that stand for a case, see `Judged.cases`; None: all.
+    cases: Mask | None = None
+    # The training rows of the model, as the caller names them.
+    training_rows: Fingerprint | None = None
 
     def __len__(self) -> int:
         return len(self.answered.stratum)
@@ -213,24 +206,33 @@ class FreshRows:
             cluster = self.clusters
         return random_numbers(content, self.answered.stratum, cluster)
 
-    def by(self, model: Model) -> FreshRows:
-        """Return the same rows with the answers of another classifier with the same candidates."""
-        assert self.fresh is not None
-        answered, drawn = self.fresh.answered(model)
-        return replace(self, answered=answered, drawn=drawn, judge=model)
+    @property
+    def opened(self) -> list[Any]:
+        """The rows as the model takes them, in parts."""
+        return [table for table, _ in self.tables]
+
+    def by(self, selection: Any) -> FreshRows:
+        """Return the same rows with the answers of another selection of the same candidates."""
+        return self.answered_by(answering(self.model, selection))
+
+    def answered_by(self, model: Model) -> FreshRows:
+        """Return the same rows with the answers of a classifier."""
+        strata = self.answered.strata
+        actions = np.concatenate(
+            [actions_of(model, *table, self.rule, strata) for table in self.tables]
+        )
+        return replace(self, answered=replace(self.answered, actions=actions), model=model)
 
     def names(self, rate: Rate) -> list[Any]:
         """Return the subgroups of a rate, also without rows."""
         return self.answered.strata.subgroups(rate.by)[0]
 
-    def samples(self, rate: Rate, rule: Rule = "predict") -> list[Sample]:
+    def samples(self, rate: Rate) -> list[Sample]:
         """Return the rows of each subgroup of a rate with their values; each cluster has one vote there."""
         samples = rate.samples_of(self.answered)
-        if rule == "randomised" and self.drawn is not None:
-            samples = [replace(sample, values=self.drawn[sample.rows]) for sample in samples]
         if self.clusters is None:
             return samples
-        return [self._votes(sample) for sample in samples]
+        return [one_vote(sample, self.clusters, self.draws) for sample in samples]
 
     def are_apart(self, samples: Sequence[Sample]) -> bool:
         """Whether no row, and no cluster, is in two samples."""
@@ -244,16 +246,6 @@ class FreshRows:
                 return False
             found[rows] = True
         return True
-
-    def _votes(self, sample: Sample) -> Sample:
-        """Return one random row of each cluster, in the order of the rows."""
-        assert self.clusters is not None
-        if not len(rows := sample.rows):
-            return sample
-        order = np.lexsort((self.draws[rows], self.clusters[rows]))
-        return sample.taken(
-            np.sort(order[np.r_[True, np.diff(self.clusters[rows][order]) > 0]])
-        )
 
     def compared(self, claim: Claim, samples: Sequence[Sample]) -> list[Sample] | None:
         """Return the rows of each subgroup of a claim, in random order; None if the claim has no rows.
@@ -403,14 +395,32 @@ def _in_form_of(X: Table, training_rows: Table) -> Any:
     return table
 
 
+def one_vote(sample: Sample, clusters: Ints, draws: Floats) -> Sample:
+    """Return one random row of each cluster, in the order of the rows.
+
+    Parameters
+    ----------
+    sample : Sample
+    clusters, draws : ndarray of shape (n,)
+        Cluster and random number of all rows.
+    """
+    if not len(sample.rows):
+        return sample
+    cluster = clusters[sample.rows]
+    order = np.lexsort((draws[sample.rows], cluster))
+    first = np.r_[True, np.diff(cluster[order]) > 0]
+    return sample.taken(np.sort(order[first]))
+
+
 # -- answers -----------------------------------------------------------------------------------------------
 
 
-def rules_of(final: Model) -> tuple[Rule, ...]:
-    """Return the rules of a classifier; if one candidate has all weight, both rules are `predict`."""
-    if judged(final).draws:
-        return ("predict", "randomised")
-    return ("predict",)
+def answering(model: Model, selection: Any, limits: Sequence[Limit] = ()) -> Any:
+    """Return the classifier that answers by a selection of the same candidates, with its stated limits."""
+    view = judged(model)
+    if view.takes_limits:
+        return view.answering(selection, limits)
+    return copy.copy(selection.classifier)
 
 
 def answers_of(model: Model, X: Table, rule: Rule, groups: Groups = None) -> Any:
@@ -422,6 +432,48 @@ def answers_of(model: Model, X: Table, rule: Rule, groups: Groups = None) -> Any
     if rule == "predict":
         return np.asarray(model.predict(X, **given))
     return label_shares(model, X, **given)
+
+
+def actions_of(
+    model: Model, X: Table, groups: Groups, rule: Rule | None, strata: Strata
+) -> Any:
+    """Return the number of the answer to each row, shape (n,), or of a randomised rule its shares, (n, K).
+
+    The rule None is the one by which the model answers. A label distribution does not show how often a row
+    is deferred.
+    """
+    if rule is None and judged(model).draws:
+        rule = "randomised"
+    if rule == "randomised" and not strata.defers:
+        return answers_of(model, X, rule, groups)
+    classes = np.asarray(strata.classes)
+    answers = label_column(answers_of(model, X, "predict", groups), "answers")
+    actions = positions(answers, classes, "answers")
+    if not strata.defers:
+        return actions
+    final, rows = final_step(model, X)
+    defers = final.defers(rows, **group_arguments(final, groups))
+    return np.where(defers, strata.n_classes, actions)
+
+
+def _given_answers(model: Any, given: Given, rates: Sequence[Rate]) -> tuple[Labels, Labels]:
+    """Return the predicted labels of an array of answers, and all labels.
+
+    Without rows with labels all labels are listed.
+    """
+    given.refuse("array of answers", told={"model": type(model).__name__})
+    for rate in rates:
+        if rate.counts_deferral:
+            given.refuse("array of answers", "rate of deferral", told={"rate": rate})
+    listed = given.listed[0]
+    if given.labels is None:
+        answers = listed[:0]
+        classes = np.unique(listed)
+    else:
+        answers, classes = _given_labels(model, given.labels, listed)
+    if given.answers_unlabeled is not None:
+        answers = np.concatenate([answers, given.answers_unlabeled])
+    return answers, classes
 
 
 def _given_labels(model: Model, y: Labels, listed: Labels | None) -> tuple[Labels, Labels]:
@@ -474,281 +526,71 @@ def groups_of_fit(model: Model) -> list[Any]:
     return plain_list(judged(model).groups)
 
 
-@dataclass(frozen=True)
-class ListedGroups:
-    """The groups of the population, from the caller's list or from the fit."""
+def listed_groups(
+    final: Model, named: Sequence[Any] | None, columns: Mapping[Any, Labels]
+) -> tuple[dict[Any, list[Any]], set[Any], tuple[tuple[Any, ...], ...] | None]:
+    """Return the groups of the population, from the caller's list or from the fit.
 
-    values: dict[Any, list[Any]]  # by column
-    columns: Collection[Any]  # columns with a complete list of groups
-    all_listed: bool  # whether these are all columns
-    combinations: tuple[tuple[Any, ...], ...] | None = (
-        None  # None: all combinations of the values
-    )
-
-    @property
-    def kinds(self) -> set[Any]:
-        """Owner of a complete list of groups, as in `FreshRows`."""
-        return {("group", column) for column in self.columns} | {*["group"] * self.all_listed}
-
-    @classmethod
-    def of(
-        cls, final: Model, named: Sequence[Any] | None, columns: Mapping[Any, Labels]
-    ) -> ListedGroups:
-        """Return the groups of ``named``, or of the fit; a column counts if a group of the fit occurs."""
-        values = by_column(groups_of_fit(final) if named is None else named)
-        fitted = list(values)
-        if len(values) == len(columns) == 1 and None in {*values, *columns}:
-            values = dict(
-                zip(columns, values.values(), strict=True)
-            )  # the only column, without a name
-        if named is not None:
-            return cls(values, columns.keys(), True)
-        met = [
-            name
-            for name in columns
-            if not set(values.get(name, ())).isdisjoint(columns[name].tolist())
-        ]
-        complete = bool(columns and met == list(columns))
-        combinations: tuple[tuple[Any, ...], ...] | None = None if complete else ()
-        if complete and len(columns) > 1:
-            place = [fitted.index(column) for column in columns]
-            rows = judged(final).group_combinations
-            combinations = tuple(
-                sorted({tuple(row[j] for j in place) for row in rows}, key=repr)
-            )
-        return cls({name: values[name] for name in met}, met, complete, combinations)
+    They are the groups by column, what is listed completely (as `FreshRows.listed`), and the known
+    combinations; None for all combinations of the groups. A column of the fit counts if one of its groups
+    occurs.
+    """
+    values = by_column(groups_of_fit(final) if named is None else named)
+    fitted = list(values)
+    if len(values) == len(columns) == 1 and None in {*values, *columns}:
+        # The only column, without a name.
+        values = dict(zip(columns, values.values(), strict=True))
+    if named is not None:
+        return values, {"group", *(("group", column) for column in columns)}, None
+    met = {
+        name: values[name]
+        for name in columns
+        if not set(values.get(name, ())).isdisjoint(columns[name].tolist())
+    }
+    listed: set[Any] = {("group", column) for column in met}
+    if not columns or list(met) != list(columns):
+        return met, listed, ()
+    listed.add("group")
+    if len(columns) == 1:
+        return met, listed, None
+    place = [fitted.index(column) for column in columns]
+    rows = judged(final).group_combinations
+    combinations = {tuple(row[j] for j in place) for row in rows}
+    return met, listed, tuple(sorted(combinations, key=repr))
 
 
 # -- rows --------------------------------------------------------------------------------------------------
-
-
-def _met(
-    judge: _Judge, rows: RowHashes, X: Table, labels: Labels | None = None, name: str = "X"
-) -> Met:
-    """Return how a classifier meets rows: hashes as given, and ``X`` after preparation.
-
-    Rows without labels are compared by content alone.
-
-    Raises
-    ------
-    LeakageError
-        If the classifier used the rows.
-    """
-    if judge.known is not None:
-        counts = judge.known.count(rows.whole)
-        refuse_known(judge.known, TRAINED_ON, *counts, judge.equal_rows, name)
-    met = Met.of(judge.final, rows, X, () if labels is None else labels)
-    met.refuse(judge.final, judge.equal_rows, name)
-    if labels is not None:
-        y = positions(labels, judge.classes, "y")
-        if judge.equal_rows == "natural":
-            refuse_copied_labels(judged(judge.final), X, y)
-    return met
-
-
-@dataclass(frozen=True, eq=False)
-class _Judge:
-    """A classifier or an array of answers, with what it knows of the rows."""
-
-    final: Any  # the classifier without its preparation; that behind an array, if known
-    classes: Labels
-    classes_listed: bool  # whether these are all labels of the population
-    equal_rows: EqualRows
-    answers: Labels | None = None  # the array
-    deferred: Mask | None = None  # with an array
-    rules: tuple[Rule, ...] = ("predict",)
-    known: Fingerprint | None = None  # the named training rows
-    met: Met | None = None  # the rows with labels; None if only the answers are known
-
-    @classmethod
-    def of_array(cls, model: Model, given: Given, rates: Sequence[Rate], fitted: Any) -> _Judge:
-        """Check an array of answers; without rows with labels all labels are listed."""
-        given.refuse("array of answers", told={"model": type(model).__name__})
-        marks = given.deferred
-        for rate in rates:
-            if rate.counts_deferral:
-                given.refuse("array of answers", "rate of deferral", told={"rate": rate})
-        listed = given.listed[0]
-        labels = given.labels
-        if labels is None:
-            assert listed is not None
-            answers = listed[:0]
-            classes = np.unique(listed)
-            _refuse_lacking(rates, classes)
-        else:
-            answers, classes = _given_labels(model, labels, listed)
-        if given.answers_unlabeled is not None:
-            answers = np.concatenate([answers, given.answers_unlabeled])
-        if marks is not None:
-            marks = check_mask(marks, "deferred", len(answers))
-        return cls(fitted, classes, listed is not None, given.equal_rows, answers, marks)
-
-    @classmethod
-    def of_model(cls, model: Model, given: Given, rates: Sequence[Rate]) -> _Judge:
-        """Check a classifier: it knows none of the rows with labels, or the only rows have none."""
-        listed = given.listed[0]
-        labels = given.labels
-        if labels is None:
-            X = given.X_unlabeled
-        else:
-            X = given.X
-        refuse("classifier", X=X, deferred=given.deferred)
-        if labels is not None:
-            check_length(labels, "y", n_rows_of(X))
-        final, table = final_step(model, X)
-        if hasattr(model, "classes_"):
-            listed = classes = label_column(model.classes_, "classes_")
-        elif labels is None:
-            raise ValueError(
-                "y is needed: the model has no classes_, and rows without labels do not show "
-                "them"
-            )
-        else:
-            classes = _all_labels(labels, np.asarray(model.predict(X)), listed)
-        known = None
-        if given.training_rows is not None:
-            known = fingerprint_of(
-                given.training_rows, lambda rows: row_hashes(model, _in_form_of(X, rows)).whole
-            )
-        why = reason_of_equal_rows(judged(final), given.equal_rows)
-        judge = cls(final, classes, listed is not None, why, known=known)
-        if labels is None:
-            _refuse_lacking(rates, classes)
-            return replace(judge, met=Met())
-        check_same_kind(labels, "y", classes, "classes_ of the model")
-        rows = row_hashes(model, X)
-        return replace(judge, met=_met(judge, rows, table, labels))
-
-    def with_rules(self, rules: Collection[Rule] | None) -> _Judge:
-        """Return the judge with those of the given rules that it has, by default all of them."""
-        if self.answers is not None:
-            return self
-        drawable = hasattr(self.final, "predict_randomized")
-        own = (
-            rules_of(self.final)
-            if rules is None
-            else [r for r in rules if r == "predict" or drawable]
-        )
-        # A label distribution does not show how often a row is deferred.
-        deferring = judged(self.final).can_defer
-        return replace(
-            self, rules=tuple(rule for rule in own if rule == "predict" or not deferring)
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """Fresh rows with labels, or those without."""
-
-    X: Table  # None: only the answers are known
-    groups: Any  # as a model takes them
-    columns: dict[Any, Labels]  # the groups by column; none without groups
-    n: int
-    met: Met | None = None  # None: only the answers are known
-
-
-@dataclass(frozen=True, eq=False)
-class Fresh:
-    """Fresh rows, those with labels first, and how the answers of a model to them are counted."""
-
-    judge: _Judge
-    given: Given
-    parts: list[Part]
-    opened: tuple[Any, ...]  # the parts as a model has opened them
-    n_unlabeled: int
-    there: ListedGroups
-    rates: Sequence[Rate]
-    of_errors: bool  # whether errors are counted, not the rates
-    counts: Rule | None  # whose rates are counted, if the classifier takes no limits
-
-    @cached_property
-    def truth(self) -> Labels:
-        """Labels of all rows; any label of rows without one, which `without_labels` takes away."""
-        known = self.judge.classes[:0]
-        if self.given.labels is not None:
-            known = self.given.labels
-        return np.concatenate([known, np.repeat(self.judge.classes[:1], self.n_unlabeled)])
-
-    @cached_property
-    def groups(self) -> Any:
-        """Groups of all rows, None without groups."""
-        first = self.parts[0]
-        if len(self.parts) == 1 or not first.columns:
-            return first.groups
-        joined = {
-            name: np.concatenate([part.columns[name] for part in self.parts])
-            for name in first.columns
-        }
-        return joined.get(None, joined)
-
-    def answered(self, model: Model) -> tuple[Answered, Floats | None]:
-        """Return the answers of a model, and the expected losses of its randomised rule."""
-        judge = self.judge
-        marked = judge.deferred
-        drawn = None
-        if judge.answers is not None:
-            answers = judge.answers
-        else:
-            tables = self.opened or tuple(part.X for part in self.parts)
-            lasts = [final_step(model, table) for table in tables]
-            last, _ = lasts[0]
-            # Errors are counted among the answered rows: all rates of a deferring rule need
-            # the deferrals.
-            about = [rate for rate in self.rates if rate.needs_deferral]
-            if about and not self.of_errors and not judged(last).can_defer:
-                raise ValueError(f"{about[0]!r}: this {type(last).__name__} defers no row")
-            if judged(last).can_defer:
-                marked = np.concatenate([
-                    last.defers(rows, **group_arguments(last, part.groups))
-                    for (_, rows), part in zip(lasts, self.parts, strict=True)
-                ])  # fmt: skip
-            rule = rules_of(last)[-1]
-            if self.counts is not None and not judged(last).takes_limits:
-                rule = self.counts
-            if self.of_errors or marked is not None:
-                rule = "predict"
-            pairs = list(zip(tables, self.parts, strict=True))
-            answers = np.concatenate(
-                [answers_of(model, table, rule, part.groups) for table, part in pairs]
-            )
-            if "randomised" in judge.rules and self.of_errors:
-                shares = answers_of(model, tables[0], "randomised", self.parts[0].groups)
-                drawn = expected_zero_one_losses(self.truth, shares, labels=judge.classes)
-        answered = Answered.of(
-            self.truth,
-            answers,
-            groups=self.groups,
-            deferred=marked,
-            costs=self.given.costs if any(rate.needs_costs for rate in self.rates) else None,
-            labels=judge.classes,
-            # A "worst" error seen is about the groups among these rows.
-            known=self.there.values if self.there.all_listed or not self.of_errors else {},
-        )
-        if self.n_unlabeled:
-            answered = answered.without_labels(self.n_unlabeled)
-        strata = replace(answered.strata, known=self.there.combinations)
-        by_column = self.of_errors and None not in self.parts[0].columns
-        answered = replace(answered, strata=strata)
-        return _for_bounds(answered, self.given.cost_range, pairs=by_column), drawn
 
 
 def fresh_rows(
     model: Model,
     given: Given,
     rates: Sequence[Rate] = (),
-    rules: Collection[Rule] | None = None,
+    rule: Rule | None = None,
     *,
-    counts: Rule | None = None,
+    errors: bool = False,
     fitted: Any = None,
     opens: bool = False,
 ) -> FreshRows:
     """Return rows with the answers of a model, or of an array.
 
-    Errors are counted for ``rules``, by default for all rules of the model. If ``rules`` is empty,
-    ``rates`` are counted: with deferred rows, and for a randomised rule with its label distribution. If the
-    classifier takes no limits, they are those of the rule ``counts``.
-    ``fitted`` is the classifier behind an array of answers, if known. If a rule reads scores alone, equal
-    rows are different rows. With ``opens`` the model opens the rows: its models answer once for all rules.
+    Parameters
+    ----------
+    model : classifier or array
+        As in `certify`.
+    given : Given
+        The rows, apart by `Given.with_and_without_labels`.
+    rates : sequence of Rate
+        What will be counted.
+    rule : {"predict", "randomised"}, optional
+        The rule that answers; by default the one of the model.
+    errors : bool, default=False
+        Whether errors of all kinds are counted, whose subgroups have names of their own: a group of a column
+        is a pair (column, value), and groups without rows are there only if all groups are listed.
+    fitted : classifier, optional
+        The classifier behind an array of answers, if known.
+    opens : bool, default=False
+        Whether the model opens the rows: its models then answer once for all rules.
 
     Raises
     ------
@@ -765,61 +607,140 @@ def fresh_rows(
             refuse("certificate", "rate of groups", told=told, groups=given.any_groups)
         if rate.needs_costs:
             given.refuse("certificate", "rate of costs", told=told)
-    if hasattr(model, "predict"):
-        judge = _Judge.of_model(model, given, rates).with_rules(rules)
+    is_model = hasattr(model, "predict")
+    listed = given.listed[0]
+    if is_model:
+        final = last_step(model)
+        classes = _classes_of(model, given)
+        if hasattr(model, "classes_"):
+            listed = classes
+        equal_rows = reason_of_equal_rows(judged(final), given.equal_rows)
     else:
-        judge = _Judge.of_array(model, given, rates, fitted)
-    parts = []
-    n_labelled = 0
+        final = fitted
+        answers, classes = _given_answers(model, given, rates)
+        equal_rows = given.equal_rows
+    training_rows = None
+    if given.training_rows is not None:
+        like = given.X_unlabeled if given.labels is None else given.X
+        training_rows = fingerprint_of(
+            given.training_rows, lambda rows: row_hashes(model, _in_form_of(like, rows)).whole
+        )
+    if given.labels is None:
+        _refuse_lacking(rates, classes)
+
+    # Rows with labels, then those without, each with groups as the model takes them.
+    tables: list[tuple[Any, Any]] = []
+    columns: list[dict[Any, Labels]] = []
+    met = Met()
+    truth = classes[:0]
     if given.labels is not None:
-        n_labelled = len(given.labels)
-        parts = [Part(given.X, given.groups, given.columns, n_labelled, judge.met)]
+        truth = given.labels
+        if is_model:
+            check_same_kind(truth, "y", classes, "classes_ of the model")
+            _, table = final_step(model, given.X)
+            met = Met.of(final, row_hashes(model, given.X), table, truth)
+            _refuse_known(met, final, training_rows, equal_rows, "X")
+            y = positions(truth, classes, "y")
+            if equal_rows == "natural":
+                refuse_copied_labels(judged(final), table, y)
+        tables.append((given.X, given.groups))
+        columns.append(given.columns)
     n_unlabeled = 0
-    met = judge.met
     if given.has_unlabeled:
-        more = _unlabeled(judge, model, given)
-        n_unlabeled = more.n
-        parts.append(more)
-        if met is not None and more.met is not None:
-            met = met.beside(more.met)
+        X, of_more, more = _unlabeled(model, final, given, met)
+        if is_model:
+            _refuse_known(more, final, training_rows, equal_rows, "X_unlabeled")
+            met = met.beside(more)
+            n_unlabeled = len(more.rows)
+        else:
+            n_unlabeled = len(answers) - len(truth)
+        tables.append((X, of_more.get(None, of_more) if of_more else None))
+        columns.append(of_more)
+        # Any label: `without_labels` takes it away.
+        truth = np.concatenate([truth, np.repeat(classes[:1], n_unlabeled)])
+    groups = tables[0][1]
+    if len(tables) > 1 and columns[0]:
+        joined = {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
+        groups = joined.get(None, joined)
     clusters = None
     if given.clusters is not None:
-        clusters = numbered(given.clusters, "clusters", n_labelled)
-    opened: tuple[Any, ...] = ()
-    if opens:
-        opened = tuple(judged(model).opened(part.X, part.groups) for part in parts)
-    fresh = Fresh(
-        judge,
-        given,
-        parts,
-        opened,
-        n_unlabeled,
-        ListedGroups.of(judge.final, given.listed[1], parts[0].columns),
-        rates,
-        of_errors=rules is None or bool(rules),
-        counts=counts,
+        clusters = numbered(given.clusters, "clusters", given.n_labels)
+
+    values, complete, combinations = listed_groups(final, given.listed[1], columns[0])
+    if listed is not None:
+        complete.add("class")
+    if is_model:
+        defers = judged(final).can_defer
+        answers = np.repeat(classes[:1], len(truth))
+        marked = np.zeros(len(truth), dtype=bool) if defers else None
+        if not defers and not errors:
+            for rate in rates:
+                if rate.needs_deferral:
+                    raise ValueError(f"{rate!r}: this {type(final).__name__} defers no row")
+        if opens:
+            view = judged(model)
+            tables = [(view.opened(X, groups), groups) for X, groups in tables]
+    else:
+        marked = given.deferred
+    answered = Answered.of(
+        truth,
+        answers,
+        groups=groups,
+        deferred=marked,
+        costs=given.costs if any(rate.needs_costs for rate in rates) else None,
+        labels=classes,
+        # A "worst" error seen is about the groups among these rows.
+        known={} if errors and "group" not in complete else values,
     )
-    answered, drawn = fresh.answered(model)
-    about: dict[str, Any] = {}
-    if met is not None:
-        about = {"rows": met.rows, "cases": met.cases}
-        if len(met.counts):
-            about["repeated"] = met.counts
-    return FreshRows(
-        answered,
-        drawn,
-        judge.rules,
-        listed=fresh.there.kinds | {"class"} if judge.classes_listed else fresh.there.kinds,
-        equal_rows=judge.equal_rows,
+    if n_unlabeled:
+        answered = answered.without_labels(n_unlabeled)
+    strata = replace(answered.strata, known=combinations)
+    if answered.costs is not None:
+        strata = replace(strata, cost_range=_checked_range(answered.costs, given.cost_range))
+    if errors and len(columns[0]) == 1 and None not in columns[0]:
+        (column,), (names,) = strata.columns, strata.values
+        strata = replace(strata, values=(tuple((column, name) for name in names),))
+    fresh = FreshRows(
+        replace(answered, strata=strata),
+        model,
+        rule,
+        tuple(tables),
+        final,
+        listed=complete,
+        equal_rows=equal_rows,
         clusters=clusters,
         n_unlabeled=n_unlabeled,
-        training_rows=judge.known,
-        opened=opened,
-        fresh=fresh,
-        judge=model,
-        final=judge.final,
-        **about,
+        training_rows=training_rows,
     )
+    if not is_model:
+        return fresh
+    repeated = met.counts if len(met.counts) else None
+    return replace(fresh, rows=met.rows, cases=met.cases, repeated=repeated).answered_by(model)
+
+
+def _classes_of(model: Model, given: Given) -> Labels:
+    """Return the classes of a classifier, of another library perhaps those of rows and answers."""
+    X = given.X_unlabeled if given.labels is None else given.X
+    refuse("classifier", X=X, deferred=given.deferred)
+    if given.labels is not None:
+        check_length(given.labels, "y", n_rows_of(X))
+    if hasattr(model, "classes_"):
+        return label_column(model.classes_, "classes_")
+    if given.labels is None:
+        raise ValueError(
+            "y is needed: the model has no classes_, and rows without labels do not show them"
+        )
+    return _all_labels(given.labels, np.asarray(model.predict(X)), given.listed[0])
+
+
+def _refuse_known(
+    met: Met, final: Model, training_rows: Fingerprint | None, equal_rows: EqualRows, name: str
+) -> None:
+    """Raise if rows are training rows that the caller names, or a classifier used them."""
+    if training_rows is not None:
+        counts = training_rows.count(met.rows.whole)
+        refuse_known(training_rows, TRAINED_ON, *counts, equal_rows, name)
+    met.refuse(final, equal_rows, name)
 
 
 def _refuse_lacking(rates: Sequence[Rate], classes: Labels) -> None:
@@ -860,8 +781,10 @@ def not_among(known: RowHashes, own: RowHashes) -> Mask:
     return new
 
 
-def _unlabeled(judge: _Judge, model: Model, given: Given) -> Part:
-    """Return the rows without labels, without copies of labelled rows."""
+def _unlabeled(
+    model: Model, final: Model, given: Given, labelled: Met
+) -> tuple[Table, dict[Any, Labels], Met]:
+    """Return the rows without labels, without copies of labelled rows, and how the model meets them."""
     X = given.X_unlabeled
     groups = given.groups_unlabeled
     check_indexes(X_unlabeled=X, groups_unlabeled=groups)
@@ -872,34 +795,24 @@ def _unlabeled(judge: _Judge, model: Model, given: Given) -> Part:
             f"groups_unlabeled has the columns {list(columns)}, groups has "
             f"{list(given.columns)}"
         )
-    met = None
-    if given.answers_unlabeled is None:
-        final, table = final_step(model, X)
-        own = row_hashes(model, X)
-        assert judge.met is not None
-        # A classifier whose cases have several rows has left out copies before.
-        if judged(final).cases(table) is None:
-            kept = np.flatnonzero(not_among(judge.met.rows, own))
-            n = len(kept)
-            prepared = take(table, kept)
-            X = prepared if table is X else take(X, kept)
-            own = own.taken(kept)
-            table = prepared
-            columns = {name: values[kept] for name, values in columns.items()}
-        met = _met(judge, own, table, name="X_unlabeled")
-    return Part(X, columns.get(None, columns) if columns else None, columns, n, met)
+    if given.answers_unlabeled is not None:
+        return X, columns, Met()
+    _, table = final_step(model, X)
+    rows = row_hashes(model, X)
+    # A classifier whose cases have several rows has left out copies before.
+    if judged(final).cases(table) is None:
+        kept = np.flatnonzero(not_among(labelled.rows, rows))
+        table = take(table, kept)
+        X = take(X, kept)
+        rows = rows.taken(kept)
+        columns = {name: values[kept] for name, values in columns.items()}
+    return X, columns, Met.of(final, rows, table)
 
 
-def _for_bounds(answered: Answered, cost_range: Any, *, pairs: bool) -> Answered:
-    """Return rows with the range of their costs; with ``pairs``, groups of one column are (column, value)."""
-    strata = answered.strata
-    if answered.costs is not None:
-        low, high = (float(end) for end in cost_range)
-        if not low <= answered.costs.min() <= answered.costs.max() <= high:
-            ends = f"{answered.costs.min():g} to {answered.costs.max():g}"
-            raise ValueError(f"cost_range={cost_range!r}: the given costs range from {ends}")
-        strata = replace(strata, cost_range=(low, high))
-    if pairs and len(strata.columns) == 1 and strata.columns[0] is not None:
-        (column,), (values,) = strata.columns, strata.values
-        strata = replace(strata, values=(tuple((column, value) for value in values),))
-    return replace(answered, strata=strata)
+def _checked_range(costs: Floats, cost_range: Any) -> tuple[float, float]:
+    """Return the range of possible costs; raise if a given cost is outside."""
+    low, high = (float(end) for end in cost_range)
+    if not low <= costs.min() <= costs.max() <= high:
+        ends = f"{costs.min():g} to {costs.max():g}"
+        raise ValueError(f"cost_range={cost_range!r}: the given costs range from {ends}")
+    return low, high

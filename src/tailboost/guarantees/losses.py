@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Floats, Groups
-from tailboost.core.checks import check_length, check_number, finite, label_column
+from tailboost.core.array_types import Column, Floats, Groups
+from tailboost.core.checks import (
+    check_alpha,
+    check_length,
+    check_number,
+    finite,
+    label_column,
+    numbered,
+)
 from tailboost.guarantees.certificates import Certificate, worst_of
-from tailboost.guarantees.rate_bounds import CertifiedBound, mean_bound
+from tailboost.guarantees.fresh_rows import one_vote
+from tailboost.guarantees.rate_bounds import CertifiedBound, Kind, mean_bound
+from tailboost.rates import Sample
+from tailboost.rates.bounds import band_cvar, band_shift, cvar_of_mean, shift_of_mean, tail_band
+from tailboost.rows.fingerprints import hash_rows, random_numbers
+from tailboost.solvers import cvar, worst_case_weights
+
+BAND = "Kolmogorov–Smirnov band"
 
 
 def certify_losses(
@@ -18,11 +34,18 @@ def certify_losses(
     groups: Groups = None,
     max_loss: float | None = None,
     confidence: float = 0.95,
+    alphas: Sequence[float] = (),
+    shifts: Sequence[float] = (),
+    clusters: Column = None,
 ) -> Certificate:
-    """Return confidence bounds on a mean loss and on the mean loss of each group.
+    """Return confidence bounds on a mean loss, on the mean loss of each group, and on tails.
 
     All bounds hold together with probability `confidence`, if the rows are independent draws that had no
-    part in the choice of the model. The level is divided equally among the mean and the groups.
+    part in the choice of the model. The level is divided equally among the mean and the groups, and a band
+    for tails.
+
+    The expected losses of a randomised rule are ``1 - P[np.arange(n), y]`` with its label distribution
+    ``P = clf.predict_distribution(X)`` and class numbers y.
 
     Parameters
     ----------
@@ -34,12 +57,20 @@ def certify_losses(
         Target for the mean and each group.
     confidence : float in (0, 1), default=0.95
         Probability that all bounds hold.
+    alphas : sequence of float in (0, 1]
+        Tail masses of CVaR bounds.
+    shifts : sequence of float ≥ 0
+        Radii of shifts of the population, as relative entropy KL(shifted ‖ this); see `tailboost.robustness`.
+    clusters : array-like of shape (n,), optional
+        Cluster of each row, as in `certify`: one random row of each cluster counts in the mean and in each
+        group.
 
     Returns
     -------
     Certificate
-        Its ``bounds`` are the mean, each group and the worst group among these rows. Losses of 0 and 1 have
-        exact binomial bounds, other losses have betting bounds.
+        Its ``bounds`` are the mean, the CVaR at each of `alphas`, the mean under each of `shifts`, each group
+        and the worst group among these rows. Losses of 0 and 1 have exact binomial bounds, other losses have
+        betting bounds. Tails follow from the mean, and of other losses than 0 and 1 also from a band.
 
     Raises
     ------
@@ -55,9 +86,11 @@ def certify_losses(
     >>> import numpy as np
     >>> from tailboost import certify_losses
     >>> losses = np.r_[np.ones(8), np.zeros(192)]
-    >>> certificate = certify_losses(losses, max_loss=0.1)
+    >>> certificate = certify_losses(losses, max_loss=0.1, alphas=[0.5])
     >>> certificate.certified, round(certificate.bound("mean").upper, 3)
     (True, 0.071)
+    >>> round(certificate.bound("cvar", 0.5).upper, 3)
+    0.142
     """
     values = finite(losses, "losses")
     if values.ndim != 1 or not len(values) or ((values < 0) | (values > 1)).any():
@@ -65,33 +98,82 @@ def certify_losses(
     delta = 1.0 - check_number(confidence, "confidence", 0.0, 1.0, below=True)
     if max_loss is not None:
         check_number(max_loss, "max_loss", 0.0, 1.0, closed=True)
-    subgroups: list[tuple[Any, Any, Floats]] = [("mean", None, values)]
+    masses, radii = (np.atleast_1d(np.asarray(given)).tolist() for given in (alphas, shifts))
+    tails = [check_alpha(alpha, "each of alphas") for alpha in masses]
+    radii = [check_number(radius, "each of shifts", 0, closed=True) for radius in radii]
+    every = np.arange(len(values))
+    subgroups: list[tuple[Kind, Sample]] = [("mean", Sample(None, every, values, 0.0, 1.0))]
     if groups is not None:
         labels = label_column(groups, "groups")
         check_length(labels, "groups", len(values), "losses")
-        subgroups += [
-            ("group", name, values[labels == name]) for name in np.unique(labels).tolist()
-        ]
-    bounds = []
-    for kind, name, of_subgroup in subgroups:
-        by = mean_bound(counts=bool(np.isin(of_subgroup, (0, 1)).all()))
-        bounds.append(
-            CertifiedBound(
-                kind,
-                name,
-                estimate=float(of_subgroup.mean()),
-                upper=by.upper(of_subgroup, delta / len(subgroups)),
-                n=len(of_subgroup),
-                method=by.name,
-                target=max_loss,
-            )
+        for name in np.unique(labels).tolist():
+            rows = np.flatnonzero(labels == name)
+            subgroups.append(("group", Sample(name, rows, values[rows], 0.0, 1.0)))
+    if clusters is not None:
+        of = numbered(clusters, "clusters", len(values))
+        draws = random_numbers(hash_rows(values[:, None]), of)
+        subgroups = [(kind, one_vote(sample, of, draws)) for kind, sample in subgroups]
+    has_band = bool(tails or radii) and not np.isin(values, (0, 1)).all()
+    level = delta / (len(subgroups) + has_band)
+    bounds: list[CertifiedBound] = []
+    for kind, sample in subgroups:
+        by = mean_bound(counts=bool(np.isin(sample.values, (0, 1)).all()))
+        bound = CertifiedBound(
+            kind,
+            sample.name,
+            estimate=float(sample.mean),
+            upper=by.upper(sample.values, level),
+            n=len(sample.rows),
+            method=by.name,
+            target=max_loss,
         )
+        bounds.append(bound)
+        if kind == "mean":
+            band = tail_band(sample.values, level) if has_band else None
+            bounds += _tail_bounds(bound, sample.values, tails, radii, band)
     if groups is not None:
-        bounds.append(worst_of(bounds[1:], all_listed=False))
+        bounds.append(worst_of([b for b in bounds if b.kind == "group"], all_listed=False))
+    parts = f"{len(subgroups)} means{' and a band for tails' * has_band}"
     notes = (
         "Assumptions: the rows are independent draws from the population of the bounds, and "
         "they had no part "
         "in the choice of the model or of the loss.",
-        f"The level {delta:.3g} is divided equally among {len(subgroups)} means.",
+        f"The level {delta:.3g} is divided equally among {parts}.",
     )
     return Certificate(tuple(bounds), confidence, len(values), notes)
+
+
+def _tail_bounds(
+    mean: CertifiedBound,
+    losses: Floats,
+    tails: Sequence[float],
+    radii: Sequence[float],
+    band: tuple[Floats, Floats] | None,
+) -> Iterator[CertifiedBound]:
+    """Yield bounds on CVaR and under shifts: from the bound on the mean, and from a band if there is one."""
+    kinds: list[tuple[Kind, Sequence[float], Any, Any]] = [
+        ("cvar", tails, cvar_of_mean, band_cvar),
+        ("shift", radii, shift_of_mean, band_shift),
+    ]
+    for kind, places, of_mean, of_band in kinds:
+        for at in places:
+            if kind == "cvar":
+                estimate = cvar(losses, at)
+            else:
+                estimate = worst_case_weights(losses, "kl", radius=at).value
+            upper = of_mean(mean.upper, at)
+            method = "from the mean"
+            if band is None:
+                method = "exactly from the mean"
+            elif of_band(band, at) < upper:
+                upper = of_band(band, at)
+                method = BAND
+            yield replace(
+                mean,
+                kind=kind,
+                subgroup=at,
+                estimate=estimate,
+                upper=upper,
+                method=method,
+                target=None,
+            )

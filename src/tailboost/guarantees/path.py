@@ -24,10 +24,9 @@ from scipy.special import ndtr, ndtri
 
 from tailboost.core.array_types import Floats
 from tailboost.core.long_work import steps
-from tailboost.guarantees.fresh_rows import FreshRows
-from tailboost.guarantees.procedure import Certified, Refused, answering
+from tailboost.guarantees.limited_rates import power_of_counts, probits_of_rooms
+from tailboost.guarantees.procedure import Certified, Procedure, Refused
 from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds
-from tailboost.guarantees.thresholds import power_of_counts
 from tailboost.rates import InfeasibleLimitsError, Limit
 from tailboost.rates.bounds import each_most_reached
 from tailboost.selection.problem import SPREAD
@@ -44,18 +43,8 @@ Part = tuple[int, Any]  # a bound: the number of its limit, and the subgroup
 
 
 @dataclass(frozen=True, eq=False)
-class Path:
-    """Tests of the rules from tight limits to the stated ones; applies to all limits.
-
-    Attributes
-    ----------
-    selection, fresh, level
-        As in `Procedure`.
-    """
-
-    selection: Any
-    fresh: FreshRows
-    level: float
+class Path(Procedure):
+    """Tests of the rules from tight limits to the stated ones; applies to all limits."""
 
     title = "fixed sequence"
     takes_long = True
@@ -67,7 +56,7 @@ class Path:
         path = self.rules
         with steps("tested rules", len(path)) as done:
             for step in path:
-                answered = self.fresh.by(answering(self.fresh.judge, step.selection))
+                answered = self.fresh.by(step.selection)
                 families = [RateFamily.of(limit, answered) for limit in self.limits]
                 bounds = limit_bounds(families, self.level)
                 if any(bound.certified is False for bound in bounds):
@@ -83,12 +72,6 @@ class Path:
             f"them were tested for each rule. It was selected within {within}."
         )
         return Certified(passed, self.title, made)
-
-    @property
-    def limits(self) -> Sequence[Limit]:
-        """The limits."""
-        limits: Sequence[Limit] = self.selection.problem.limits
-        return limits
 
     @cached_property
     def rules(self) -> list[Step]:
@@ -277,8 +260,7 @@ def predicted_power(line: Any, bound: float, limit: Limit, ratio: float, level: 
     here = max(line.high - line.value, line.value - line.low) / SPREAD
     if not here > 0.0:
         return 0.0
-    there = here / np.sqrt(ratio)
-    return float(ndtr((room + ndtri(level) * there) / np.hypot(here, there)))
+    return float(ndtr(probits_of_rooms(room, here, ratio, level)))
 
 
 def predicted_power_to_compare(
@@ -307,12 +289,8 @@ def predicted_power_to_compare(
     # One half of a row more: no rows with an answer show nothing of a ratio.
     rates = np.array([(line.value * line.rows + 0.5) / (line.rows + 1.0) for line in known])
     here = limit.deviations(np.clip(rates * (1.0 - rates), 0.0, None) / n)
-    there = here / np.sqrt(ratio)
-    powers = ndtr(
-        (limit.rooms(rates, rates) + ndtri(level) * there)
-        / np.maximum(np.hypot(here, there), 1e-12)
-    )
-    return float(powers[~np.eye(len(n), dtype=bool)].min())
+    probits = probits_of_rooms(limit.rooms(rates, rates), here, ratio, level)
+    return float(ndtr(probits[~np.eye(len(n), dtype=bool)].min()))
 
 
 def largest_rate(n: float, most: float, ratio: float, level: float, probit: float) -> float:

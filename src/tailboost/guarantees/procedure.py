@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
-from tailboost.core.array_types import Floats, Model
+from tailboost.core.array_types import Floats
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.rates import Limit, Objective, Rate, Strata
 from tailboost.rows.judged import judged
@@ -58,34 +58,33 @@ class Refused:
     tested: bool = True
 
 
-class Procedure(Protocol):
+@dataclass(frozen=True, eq=False)
+class Procedure(ABC):
     """A way to certify all limits of a selection on fresh rows.
 
     Attributes
     ----------
+    selection : Selection
+        Within the limits; of several labels `LabelPairs`, of boosting `Reweighted`.
+    fresh : FreshRows
+        Opened by the classifier, with its answers.
+    level : float in (0, 1)
+        Allowed probability that a limit is broken.
     title : str
         Name among other procedures.
     takes_long : bool
         Whether many rules are selected and tested, so that nothing is repeated for an estimate.
     """
 
-    title: str
-    takes_long: bool
+    selection: Any
+    fresh: FreshRows
+    level: float
 
-    def __init__(self, selection: Any, fresh: FreshRows, level: float) -> None:
-        """Keep what a procedure is made of.
-
-        Parameters
-        ----------
-        selection : Selection
-            Within the limits; of several labels `LabelPairs`, of boosting `Reweighted`.
-        fresh : FreshRows
-            Opened by the classifier, with its answers.
-        level : float in (0, 1)
-            Allowed probability that a limit is broken.
-        """
+    title: ClassVar[str]
+    takes_long: ClassVar[bool] = False
 
     @property
+    @abstractmethod
     def lacks(self) -> str | None:
         """Why the procedure does not apply; None if it does.
 
@@ -93,8 +92,15 @@ class Procedure(Protocol):
         may have the whole level.
         """
 
+    @abstractmethod
     def run(self) -> Certified | Refused:
         """Return the certified rule, or what a refusal speaks of."""
+
+    @property
+    def limits(self) -> Sequence[Limit]:
+        """The limits."""
+        limits: Sequence[Limit] = self.selection.problem.limits
+        return limits
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,32 +149,14 @@ class Reweighted:
         """Return None: the rule has no thresholds."""
 
 
-def answering(model: Model, selection: Any, limits: Sequence[Limit] = ()) -> Any:
-    """Return the classifier that answers by a selection of the same candidates, with its stated limits."""
-    view = judged(model)
-    if view.takes_limits:
-        return view.answering(selection, limits)
-    return copy.copy(selection.classifier)
-
-
 def tables_by_answer(rate: Rate, strata: Strata) -> list[tuple[Any, Floats, Floats]]:
     """Return the name of each subgroup, and its numerator and denominator by stratum and answer, (S, 2) each.
 
-    They are `Rate.samples` of a row in each stratum with either answer. So thresholds are certified for what
-    certificates count. The list is empty if there are not two answers, or if costs count.
+    The list is empty if there are not two answers, or if costs count.
     """
     if rate.needs_costs or strata.n_classes != 2 or strata.n_actions != 2:
         return []
-    each = np.arange(len(strata.y))
-    by_answer = [rate.samples(strata, each, np.full(len(each), answer)) for answer in (0, 1)]
-    tables = []
-    for samples in zip(*by_answer, strict=True):
-        counted, among = np.zeros((2, len(each), 2))
-        for answer, sample in enumerate(samples):
-            counted[sample.rows, answer] = sample.values
-            among[sample.rows, answer] = 1.0 if sample.among is None else sample.among
-        tables.append((samples[0].name, counted, among))
-    return tables
+    return list(zip(*rate.by_subgroup(strata), strict=True))
 
 
 def losses_of(objective: Objective, strata: Strata) -> Floats | None:

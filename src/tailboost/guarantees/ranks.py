@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.procedure import (
     Certified,
+    Procedure,
     Refused,
     losses_of,
     scored_fresh,
@@ -433,21 +433,10 @@ def at_ranks(
 
 
 @dataclass(frozen=True, eq=False)
-class Ranks:
-    """Thresholds at ranks of the fresh scores, for limits on shares of one of two answers.
-
-    Attributes
-    ----------
-    selection, fresh, level
-        As in `Procedure`.
-    """
-
-    selection: Any
-    fresh: FreshRows
-    level: float
+class Ranks(Procedure):
+    """Thresholds at ranks of the fresh scores, for limits on shares of one of two answers."""
 
     title = "ranks"
-    takes_long = False
 
     @property
     def lacks(self) -> str | None:
@@ -500,12 +489,6 @@ class Ranks:
         drawn = (thresholds,) if breaks is None else breaks.mixture(thresholds)
         rule = self.selection.at(family, *drawn, fresh=self.fresh.opened)
         return Certified(rule, self.title, AT_RANKS)
-
-    @property
-    def limits(self) -> Sequence[Limit]:
-        """The limits."""
-        limits: Sequence[Limit] = self.selection.problem.limits
-        return limits
 
     @property
     def compares(self) -> bool:

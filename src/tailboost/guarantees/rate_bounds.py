@@ -161,16 +161,11 @@ class CertifiedBound:
             if self.subgroup is None:
                 return OTHERS
             return f"{self.subgroup} with {OTHERS}"
-        if self.rate is not None:
-            if self.subgroups and self.of_seen:
-                seen = " of those seen"
-            else:
-                seen = ""
-            if self.subgroup is None:
-                return "all rows"
-            return f"{unit_name(self.subgroup)}{seen}"
-        if self.kind == "mean":
+        if self.subgroup is None:
             return "all rows"
+        if self.rate is not None:
+            seen = " of those seen" * bool(self.subgroups and self.of_seen)
+            return f"{unit_name(self.subgroup)}{seen}"
         if self.kind == "worst":
             return f"worst {self.subgroup}{' seen' if self.of_seen else ''}"
         if self.kind in ("cvar", "shift"):
@@ -194,18 +189,17 @@ class CertifiedBound:
         return f"{self.rate}: {self.name}"
 
     @property
+    def sides(self) -> tuple[float | None, float | None]:
+        """The lower and the upper bound, None for a side that is not bounded."""
+        lower = None if self.sense == "≤" else self.lower
+        upper = None if self.sense == "≥" else self.upper
+        return lower, upper
+
+    @property
     def claim(self) -> Claim:
         """The claim to test on new rows."""
-        if self.sense == "≤":
-            lower = None
-        else:
-            lower = self.lower
-        if self.sense == "≥":
-            upper = None
-        else:
-            upper = self.upper
         form: Any = self.subgroup if self.subgroups and self.subgroup is not None else "mean"
-        return Claim(form, self.subgroups or (self.subgroup,), lower, upper, self.others)
+        return Claim(form, self.subgroups or (self.subgroup,), *self.sides, self.others)
 
     @property
     def quantity(self) -> str:
@@ -263,14 +257,6 @@ class CertifiedBound:
     @property
     def limit_line(self) -> LimitLine:
         """The bound for drawings and short tables: the interval ends at the certified bounds."""
-        if self.sense == "≤":
-            low = None
-        else:
-            low = self.lower
-        if self.sense == "≥":
-            high = None
-        else:
-            high = self.upper
         return LimitLine(
             self.verdict,
             self.certified,
@@ -278,8 +264,7 @@ class CertifiedBound:
             self.limit,
             f"{self.estimate_text}, certified {self.bound_text}",
             self.estimate,
-            low,
-            high,
+            *self.sides,
             self.target,
         )
 
@@ -293,11 +278,9 @@ class CertifiedBound:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON; `from_dict` is the inverse."""
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
-        if self.rate is None:
-            rate = {}
-        else:
-            rate = {"rate": repr(self.rate), "words": str(self.rate)}
-        return plain | rate | {"certified": self.certified}
+        if self.rate is not None:
+            plain |= {"rate": repr(self.rate), "words": str(self.rate)}
+        return plain | {"certified": self.certified}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
@@ -392,7 +375,6 @@ class RateFamily:
         expression: Expression,
         fresh: FreshRows,
         kind: Kind = "rate",
-        rule: Rule | None = None,
     ) -> RateFamily:
         """Return the family of a rate, limit or objective, with the sides of its bound.
 
@@ -403,17 +385,14 @@ class RateFamily:
             The rows that are counted.
         kind : {"rate", "mean", "class", "group", "cell"}
             Errors by kind have a bound from above.
-        rule : {"predict", "randomised"}, optional
-            By default the rule of the answers.
         """
         rate = expression.rate
         limit = expression.limit
         strata = fresh.answered.strata
-        if rule is None:
-            rule = "randomised" if fresh.answered.draws else "predict"
-        by_row = rate.needs_costs or rate.is_weighted or rule == "randomised"
+        rule: Rule = "randomised" if fresh.answered.draws else "predict"
+        by_row = rate.needs_costs or rate.is_weighted or fresh.answered.draws
         exact = not by_row and set(np.unique(rate.tables(strata)[0])) <= set(rate.range(strata))
-        samples = fresh.samples(rate, rule)
+        samples = fresh.samples(rate)
         return cls(
             rate,
             limit,
@@ -438,22 +417,14 @@ class RateFamily:
         limit = self.limit
         samples = self.samples
         ends = [self.ends(sample, level) for sample in samples]
-        names = [sample.name for sample in samples]
-        compares = limit is not None and limit.compares
-        if limit is None or compares:
-            targets = np.full(len(names), np.nan)
-        else:
-            targets = limit.bounds(names)
-        if self.kind == "rate":
-            rate = self.rate
-        else:
-            rate = None
-        if self.sides == (ABOVE,):
-            sense = "≤"
-        else:
-            sense = "≥"
+        targets = np.full(len(samples), np.nan)
+        if limit is not None and not limit.compares:
+            targets = limit.bounds([sample.name for sample in samples])
         empty = CertifiedBound(
-            self.kind, rule=self.rule, rate=rate, sense=sense * (len(self.sides) < 2)
+            self.kind,
+            rule=self.rule,
+            rate=self.rate if self.kind == "rate" else None,
+            sense="" if len(self.sides) > 1 else "≤" if ABOVE in self.sides else "≥",
         )
         bounds = [
             replace(
@@ -463,14 +434,16 @@ class RateFamily:
                 lower=low,
                 upper=high,
                 n=len(sample.rows),
-                method=self._method(sample),
+                method=method,
                 target=_number_or_none(target),
                 of_seen=self.of_seen and not np.isnan(target),
                 in_percent=limit is not None and limit.in_percent,
             )
-            for sample, (low, high), target in zip(samples, ends, targets.tolist(), strict=True)
+            for sample, (method, low, high), target in zip(
+                samples, ends, targets.tolist(), strict=True
+            )
         ]
-        if limit is not None and compares:
+        if limit is not None and limit.compares:
             bounds.append(self._compared(limit, empty, bounds))
         return [
             replace(bound, sufficient_rows=self.sufficient_rows(bound, level))
@@ -526,11 +499,12 @@ class RateFamily:
             (round(float((sample.values - sample.low).sum() / scale)), len(sample.rows))
             for sample in self.samples
         ]
+        rates = {(count, n): count / max(n, 1) for count, n in counts}
         factor, gap = limit.pair
         # The pair that is furthest apart comes first: one failure suffices.
         pairs = sorted(
             permutations(counts, 2),
-            key=lambda pair: gap - factor * _part(*pair[0]) + _part(*pair[1]),
+            key=lambda pair: gap - factor * rates[pair[0]] + rates[pair[1]],
         )
         passes = all(
             pair_passes((x1, x2), (n1, n2), delta, factor=factor, gap=gap)
@@ -603,10 +577,7 @@ class RateFamily:
             enough *= 2.0
             if enough > most:
                 return MOST_ROWS
-        if enough > 1.0:
-            short = enough / 2.0
-        else:
-            short = 0.0
+        short = enough / 2.0 if enough > 1.0 else 0.0
         while (enough - short) * bound.n > 0.5:
             middle = (short + enough) / 2.0
             short, enough = (short, middle) if certified(middle) else (middle, enough)
@@ -614,32 +585,31 @@ class RateFamily:
 
     def ends(
         self, sample: Sample, level: float, sides: Sequence[str] = ()
-    ) -> tuple[float, float]:
-        """Return the bounds on the mean of a subgroup; other sides have the trivial bound."""
+    ) -> tuple[str, float, float]:
+        """Return the method and the bounds on the mean of a subgroup; other sides have the trivial bound."""
         low = sample.low
         high = sample.high
-        sides = sides or self.sides
-        if len(sample.rows) and high > low:
-            if BELOW in sides:
-                low = high - self._upper(sample.mirrored, level) + sample.low
-            if ABOVE in sides:
-                high = self._upper(sample, level)
-        return low, high
-
-    def _method(self, sample: Sample) -> str:
-        """Return the name of the method of `_upper`."""
-        if not len(sample.rows):
-            return NO_ROWS
-        if sample.among is not None:
-            return BETTING
-        return mean_bound(counts=self.exact).name
+        method = NO_ROWS
+        if len(sample.rows):
+            method = BETTING
+            if sample.among is None:
+                method = mean_bound(counts=self.exact).name
+            if high > low:
+                sides = sides or self.sides
+                if BELOW in sides:
+                    low = high - self._upper(sample.mirrored, level) + sample.low
+                if ABOVE in sides:
+                    high = self._upper(sample, level)
+        return method, low, high
 
     def _upper(self, sample: Sample, level: float) -> float:
         width = sample.high - sample.low
         scaled = np.clip((sample.values - sample.low) / width, 0.0, 1.0)
-        if sample.among is not None:
-            return sample.low + width * _ratio_upper(scaled, sample.among, level)
-        return sample.low + width * mean_bound(counts=self.exact).upper(scaled, level)
+        if sample.among is None:
+            upper = mean_bound(counts=self.exact).upper(scaled, level)
+        else:
+            upper = _ratio_upper(scaled, sample.among, level)
+        return sample.low + width * upper
 
 
 def _rows_of_count(sample: Sample, bound: CertifiedBound, level: float) -> int:
@@ -729,10 +699,6 @@ def limit_bounds(families: Iterable[RateFamily], delta: float) -> list[Certified
         for family in families
         for bound in family.tested_pairs(family.bounds(delta / len(family.sides)), delta)
     ]
-
-
-def _part(count: int, n: int) -> float:
-    return count / max(n, 1)
 
 
 def _number_or_none(value: float) -> float | None:
@@ -886,10 +852,7 @@ class Shortfall:
         selected : float or None
             The same error or rate on the selection data, if known.
         """
-        if bound.rate is None:
-            name = bound.name
-        else:
-            name = bound.title
+        name = bound.name if bound.rate is None else bound.title
         target = float(bound.target or 0.0)
         estimate = bound.estimate
         short = cls(
@@ -909,23 +872,14 @@ class Shortfall:
             low = widest.lower
             high = widest.upper
         else:
-            low, high = family.ends(
-                family.samples[place], 0.05, (BELOW if bound.sense == "≤" else ABOVE,)
-            )
-        if bound.sense == "≤":
-            possible = low
-        else:
-            possible = high
-        if short.keeps(estimate):
-            likely = estimate
-        else:
-            likely = possible
+            side = BELOW if bound.sense == "≤" else ABOVE
+            _, low, high = family.ends(family.samples[place], 0.05, (side,))
+        possible = low if bound.sense == "≤" else high
+        likely = estimate if short.keeps(estimate) else possible
         if short.keeps(likely):
-            known = likely == estimate or not compares
-            if known:
+            more = None
+            if likely == estimate or not compares:
                 more = family.sufficient_rows(replace(bound, estimate=likely), level)
-            else:
-                more = None
             return replace(short, more_rows=more, possible=possible)
         met = selected is not None and short.keeps(selected)
         return replace(

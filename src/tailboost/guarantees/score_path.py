@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.array_types import Floats
-from tailboost.guarantees.equal_power import Bands, Cells, EqualPower, LimitedFamily
-from tailboost.guarantees.fresh_rows import FreshRows
-from tailboost.guarantees.procedure import Certified, Refused, answering, losses_of
+from tailboost.guarantees.equal_power import Bands, Cells, EqualPower
+from tailboost.guarantees.limited_rates import LimitedFamily
+from tailboost.guarantees.procedure import Certified, Procedure, Refused, losses_of
 from tailboost.rates import Limit, Strata
 from tailboost.selection.log_odds import LogOdds
 
@@ -22,21 +22,10 @@ WORTHWHILE = 0.0
 
 
 @dataclass(frozen=True, eq=False)
-class ScorePath:
-    """Tests of rules on one score, in which all limits have the same predicted power.
-
-    Attributes
-    ----------
-    selection, fresh, level
-        As in `Procedure`.
-    """
-
-    selection: Any
-    fresh: FreshRows
-    level: float
+class ScorePath(Procedure):
+    """Tests of rules on one score, in which all limits have the same predicted power."""
 
     title = "path of equal power"
-    takes_long = False
 
     @cached_property
     def lacks(self) -> str | None:
@@ -57,12 +46,6 @@ class ScorePath:
         if self.path[1].max(initial=-np.inf) < WORTHWHILE:
             return "no rule on one score is likely to keep all limits"
         return None
-
-    @property
-    def limits(self) -> Sequence[Limit]:
-        """The limits."""
-        limits: Sequence[Limit] = self.selection.problem.limits
-        return limits
 
     @property
     def compared(self) -> list[Limit]:
@@ -104,7 +87,7 @@ class ScorePath:
         )
         passed = None
         for number, selection in enumerate(self.rules()):
-            of_rule = self.fresh.by(answering(self.fresh.judge, selection))
+            of_rule = self.fresh.by(selection)
             counts = np.zeros((len(places), 3))
             np.add.at(counts, (stratum, of_rule.answered.actions), 1.0)
             if not all(family.passes(counts, never[number], self.level) for family in families):

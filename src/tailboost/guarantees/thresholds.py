@@ -22,21 +22,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.guarantees.fresh_rows import FreshRows
+from tailboost.guarantees.limited_rates import LimitedFamily, power_of_counts
 from tailboost.guarantees.procedure import (
     Certified,
+    Procedure,
     Refused,
-    answering,
     losses_of,
     scored_fresh,
     scored_selection,
-    tables_by_answer,
 )
 from tailboost.rates import Limit, Strata
 from tailboost.rates.bounds import each_most_reached
@@ -80,30 +77,25 @@ class LimitedRate:
 
 def limited_rates(limit: Limit, strata: Strata, stratum: Ints) -> list[LimitedRate]:
     """Return the limited rates of all subgroups; none if a row may count in part, or costs count."""
-    if limit.compares:
-        tables = []
-    else:
-        tables = tables_by_answer(limit.rate, strata)
-    if tables:
-        bounds = limit.bounds([name for name, _, _ in tables]).tolist()
-    else:
-        bounds = []
-    found = []
-    for (_, counted, among), bound in zip(tables, bounds, strict=True):
-        if not {*np.unique(counted), *np.unique(among)} <= {0.0, 1.0}:
-            return []
-        if np.isnan(bound):
-            continue
-        wrong, most = (counted, bound) if limit.from_above else (among - counted, 1.0 - bound)
+    family = None
+    if not limit.compares and strata.n_classes == strata.n_actions == 2:
+        family = LimitedFamily.of(limit, strata)
+    if family is None:
+        return []
+    limited = []
+    for wrong, among, most in zip(
+        family.wrong, family.among, family.most.tolist(), strict=True
+    ):
         # All rows of these groups tell the threshold, also those of a class that does not
         # count.
         groups = np.unique(strata.combination[(among > 0).any(axis=1)])
         rows = np.flatnonzero(np.isin(strata.combination, groups)[stratum])
-        first, second = (wrong == 0.0).all(axis=0).tolist()
-        found.append(
-            LimitedRate(rows, wrong[stratum[rows]], among[stratum[rows]], most, (first, second))
+        first, second, _ = (wrong == 0.0).all(axis=0).tolist()
+        of_rows = stratum[rows]
+        limited.append(
+            LimitedRate(rows, wrong[of_rows, :2], among[of_rows, :2], most, (first, second))
         )
-    return found
+    return limited
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,17 +161,6 @@ class ThresholdPath:
         else:
             constant = None
         return cls(place, thresholds[order], losses[order], float(powers[first]), constant)
-
-
-def power_of_counts(
-    errors: Floats, n: Floats, most: float, ratio: float, level: float
-) -> Floats:
-    """Return the predicted probability of a certificate from fresh rows, for each of the shares."""
-    fresh = (ratio * n).astype(np.intp)
-    passes = each_most_reached(fresh, most, level)
-    rate = (errors + 0.5) / (n + 1.0)
-    spread = np.sqrt(np.maximum(fresh * rate * (1.0 - rate) * (1.0 + ratio), 1e-12))
-    return np.where(passes < 0, 0.0, ndtr((passes + 0.5 - fresh * rate) / spread))
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,21 +237,10 @@ class ThresholdTests:
 
 
 @dataclass(frozen=True, eq=False)
-class ThresholdSequences:
-    """A sequence of thresholds for each group, or one for all rows.
-
-    Attributes
-    ----------
-    selection, fresh, level
-        As in `Procedure`.
-    """
-
-    selection: Any
-    fresh: FreshRows
-    level: float
+class ThresholdSequences(Procedure):
+    """A sequence of thresholds for each group, or one for all rows."""
 
     title = "sequences of thresholds"
-    takes_long = False
 
     @property
     def lacks(self) -> str | None:
@@ -291,12 +261,6 @@ class ThresholdSequences:
         if any(len(np.unique(rows.place[each.rows])) != 1 for each in self.tests.limited):
             return "a limit has no rows, or rows with several thresholds"
         return None
-
-    @property
-    def limits(self) -> Sequence[Limit]:
-        """The limits."""
-        limits: Sequence[Limit] = self.selection.problem.limits
-        return limits
 
     @property
     def by_group(self) -> bool:
@@ -332,8 +296,8 @@ class ThresholdSequences:
         why = "no threshold of a group passed, because the groups divide the error probability"
         if self.tests.n_thresholds == 1:
             why = "no threshold of the score passed"
-        likeliest = answering(self.fresh.judge, self.selection.at(self.family, first))
-        return Refused(self.fresh.by(likeliest), "the likeliest thresholds", why)
+        answered = self.fresh.by(self.selection.at(self.family, first))
+        return Refused(answered, "the likeliest thresholds", why)
 
 
 def _by_place(

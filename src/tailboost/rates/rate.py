@@ -928,14 +928,14 @@ class Limit(Expression):
         return (self.bound, 0.0)
 
     def rooms(self, first: Floats, second: Floats) -> Floats:
-        """Return c − a rᵢ + rⱼ for each pair of a ``first`` and a ``second`` rate, shape (m, m)."""
+        """Return c − a rᵢ + rⱼ for each pair of a ``first`` and a ``second`` rate, shape (..., m, m)."""
         a, c = self.pair
-        rooms: Floats = c - a * first[:, None] + second[None]
+        rooms: Floats = c - a * first[..., :, None] + second[..., None, :]
         return rooms
 
     def deviations(self, variances: Floats) -> Floats:
-        """Return the standard deviation of a rᵢ − rⱼ for each pair of independent rates, shape (m, m)."""
-        return np.sqrt(self.pair[0] ** 2 * variances[:, None] + variances[None])
+        """Return the standard deviation of a rᵢ − rⱼ for pairs of independent rates, shape (..., m, m)."""
+        return np.sqrt(self.pair[0] ** 2 * variances[..., :, None] + variances[..., None, :])
 
     @property
     def compares(self) -> bool:

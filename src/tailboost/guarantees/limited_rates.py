@@ -1,0 +1,154 @@
+"""Limited rates as shares of rows that count against a limit, and the predicted power of their tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.rates import Limit, Strata
+from tailboost.rates.bounds import each_most_reached
+from tailboost.rates.pair_test import pair_passes
+
+
+@dataclass(frozen=True, eq=False)
+class LimitedFamily:
+    """The limited rates of a family, as shares of rows that count against the limit.
+
+    Attributes
+    ----------
+    limit : Limit
+        The limit.
+    wrong, among : ndarray of shape (m, S, 3)
+        1 for strata and answers that count against the limit, and in the denominator.
+    most : ndarray of shape (m,)
+        The largest share; of a gap or ratio, which compares the shares, NaN.
+    """
+
+    limit: Limit
+    wrong: Floats
+    among: Floats
+    most: Floats
+
+    @classmethod
+    def of(cls, limit: Limit, strata: Strata) -> LimitedFamily | None:
+        """Return the family; None if rows count in part."""
+        if limit.rate.needs_costs:
+            return None
+        names, counted, among = limit.rate.by_subgroup(strata)
+        if not {*np.unique(counted), *np.unique(among)} <= {0.0, 1.0}:
+            return None
+        without_deferral = ((0, 0), (0, 0), (0, 3 - strata.n_actions))
+        counted = np.pad(counted, without_deferral)
+        among = np.pad(among, without_deferral)
+        if limit.compares:
+            return cls(limit, counted, among, np.full(len(names), np.nan))
+        bounds = limit.bounds(names)
+        stated = ~np.isnan(bounds)
+        if limit.from_above:
+            return cls(limit, counted[stated], among[stated], bounds[stated])
+        wrong = among - counted
+        return cls(limit, wrong[stated], among[stated], 1.0 - bounds[stated])
+
+    def counts(self, answered: Floats) -> tuple[Floats, Floats]:
+        """Return errors and rows of each rate, (K, m) each, from weights by stratum and answer, (K, S, 3)."""
+        errors, rows = (
+            np.tensordot(answered, table, axes=((1, 2), (1, 2)))
+            for table in (self.wrong, self.among)
+        )
+        return errors, rows
+
+    def passes(self, counts: Floats, never: Mask, level: float) -> bool:
+        """Return whether counts of fresh rows pass the tests of all rates.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (S, 3)
+            Numbers of rows by stratum and answer.
+        never : ndarray of bool, shape (S, 3)
+            Whether no row of the stratum can get the answer.
+        level : float
+            Of each test. All must pass, so none needs a correction.
+        """
+        errors, rows = (each[0].astype(np.intp) for each in self.counts(counts[None]))
+        if self.limit.compares:
+            factor, gap = self.limit.pair
+            return all(
+                pair_passes(
+                    (int(errors[i]), int(errors[j])),
+                    (int(rows[i]), int(rows[j])),
+                    level,
+                    factor=factor,
+                    gap=gap,
+                )
+                for i, j in zip(*np.nonzero(~np.eye(len(rows), dtype=bool)), strict=True)
+            )
+        kept = ~((self.wrong > 0) & ~never).any(axis=(1, 2))
+        most = [
+            each_most_reached(rows[[j]], share, level)[0]
+            for j, share in enumerate(self.most.tolist())
+        ]
+        passed = (rows > 0) & (errors <= np.array(most))
+        return bool((kept | passed).all())
+
+    def restricts(self, answer: int) -> Mask:
+        """Return which rates count this answer alone against the limit, shape (m,)."""
+        counts = self.wrong.max(axis=1) > 0
+        alone: Mask = counts[:, answer] & (counts.sum(axis=1) == 1)
+        return alone
+
+    @property
+    def strata(self) -> Mask:
+        """Whether the rows of a stratum count in a rate, shape (m, S)."""
+        counts: Mask = self.among.max(axis=2) > 0
+        return counts
+
+
+# -- predicted power ---------------------------------------------------------------------------------------
+
+
+def probits_of_counts(
+    rates: Floats, fresh: Ints, allowed: Floats | Ints, ratio: float
+) -> Floats:
+    """Return the probit of the predicted probability of at most so many errors among fresh rows.
+
+    Parameters
+    ----------
+    rates : ndarray
+        Shares of errors on the selection data.
+    fresh, allowed : ndarray of the same shape
+        Numbers of fresh rows, and of errors that pass; −1 if none does.
+    ratio : float
+        Fresh rows by selection rows: both have noise.
+    """
+    spread = np.sqrt(np.maximum(fresh * rates * (1.0 - rates) * (1.0 + ratio), 1e-12))
+    return np.where(allowed < 0, -np.inf, (allowed + 0.5 - fresh * rates) / spread)
+
+
+def probits_of_rooms(rooms: Floats, here: Floats, ratio: float, level: float) -> Floats:
+    """Return the probit of the predicted probability that a normal test at a level passes.
+
+    Parameters
+    ----------
+    rooms, here : ndarray
+        Distances of rates from their limits on the selection data, and standard deviations there.
+    ratio : float
+        Fresh rows by selection rows: both have noise.
+    level : float
+        Of the test.
+    """
+    there = here / np.sqrt(ratio)
+    probits: Floats = (rooms + ndtri(level) * there) / np.maximum(np.hypot(here, there), 1e-12)
+    return probits
+
+
+def power_of_counts(
+    errors: Floats, n: Floats, most: float, ratio: float, level: float
+) -> Floats:
+    """Return the predicted probability of a certificate from fresh rows, for each of the shares."""
+    fresh = (ratio * n).astype(np.intp)
+    passes = each_most_reached(fresh, most, level)
+    power: Floats = ndtr(probits_of_counts((errors + 0.5) / (n + 1.0), fresh, passes, ratio))
+    return power
