@@ -6,7 +6,7 @@ candidates on all rows, and the rule is selected on these counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import call
@@ -165,32 +165,41 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         mix = cls(objective=objective, **params)
         problem = unsettled(mix, groups)
         check_named(probabilities)
-        table = _Table.of(
-            probabilities,
-            groups,
-            DaskColumn("y", y),
-            DaskColumn("sample_weight", sample_weight),
+        others = DaskColumn("y", y), DaskColumn("sample_weight", sample_weight)
+        blocks = partitions(
+            probabilities, DaskColumn("groups", groups), *others, name="probabilities"
         )
         if y is None:
             raise ValueError(
                 "from_probabilities requires y to be passed, but the target y is None"
             )
-        labels, names = table.values()
+        values = _folded([(y, groups) for _, groups, y, _ in blocks], _values, _joint_values)
+        if values is None:
+            raise ValueError("y holds no rows")
+        labels, names = values
         models = models_behind(mix, probabilities, labels if classes is None else classes)
         if names is not None:
             set_groups(mix, names)
         used = _folded(
-            [(P, y) for P, _, y, _ in table.blocks], partial(_used, models), UsedRows.together
+            [(P, y) for P, _, y, _ in blocks], partial(_used, models), UsedRows.together
         )
         records = replace(Records.of_given(), tables=(used,))
-        reader = _RemoteReader(mix, models, problem, table.weight_scale())
-        mix._choose(reader, table, records)
+        scale = None
+        if sample_weight is not None:
+            sums = _folded([(weight,) for *_, weight in blocks], _weights, _joint_weights)
+            if sums is not None:
+                largest, total, n = sums.tolist()
+                if not count_rows(largest, total / n):
+                    scale = largest, total / n
+        mix._choose(_RemoteReader(mix, models, problem, scale), blocks, records)
         mix.selection_.warn(forewarned=False)
         return mix
 
-    def _choose(self, reader: _RemoteReader, table: _Table, records: Records) -> None:
+    def _choose(
+        self, reader: _RemoteReader, blocks: list[tuple[Any, ...]], records: Records
+    ) -> None:
         """Make candidates on a sample, and select by their confusion counts on all rows."""
-        seen: RowSample | None = _folded(table.blocks, partial(_look, reader), RowSample.merged)
+        seen: RowSample | None = _folded(blocks, partial(_look, reader), RowSample.merged)
         if seen is None:
             raise ValueError("sample_weight: there is no row of positive weight")
         n = int(seen.totals[0].sum())
@@ -218,7 +227,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
 
             def count(probabilities: StratumProbabilities, members: Sequence[Any]) -> Floats:
                 sums: Floats = _folded(
-                    table.blocks,
+                    blocks,
                     partial(_count, averaged, probabilities, *about, members),
                     partial(np.sum, axis=0),
                 )
@@ -274,7 +283,11 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
             has_named_columns(probabilities) and any(map(is_collection, probabilities.values()))
         ):
             return answer(probabilities, groups=groups)
-        table = _Table.of(probabilities, groups)
+        blocks = partitions(probabilities, DaskColumn("groups", groups), name="probabilities")
+        first = next(iter(probabilities.values()))
+        lengths = [np.nan] * len(blocks)
+        if isinstance(first, da.Array):
+            lengths = list(first.chunks[0])
         nothing = {name: np.empty((0, len(self.classes_))) for name in probabilities}
         if groups is None:
             none = None
@@ -287,56 +300,12 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         return whole(
             [
                 da.from_delayed(ask(P, groups=own), shape=(n, *meta.shape[1:]), meta=meta)
-                for (P, own), n in zip(table.blocks, table.lengths, strict=True)
+                for (P, own), n in zip(blocks, lengths, strict=True)
             ]
         )
 
 
 # -- passes over the rows ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Table:
-    """Probabilities by partition."""
-
-    # List of tuples: delayed probabilities by model, groups and other columns.
-    blocks: list[tuple[Any, ...]]
-    lengths: list[Any]  # rows of each; NaN if not known
-
-    @classmethod
-    def of(cls, probabilities: Mapping[str, Any], groups: Groups, *others: DaskColumn) -> Self:
-        """Return the partitions of aligned collections."""
-        blocks = partitions(
-            probabilities, DaskColumn("groups", groups), *others, name="probabilities"
-        )
-        first = next(iter(probabilities.values()))
-        return cls(
-            blocks,
-            list(first.chunks[0]) if isinstance(first, da.Array) else [np.nan] * len(blocks),
-        )
-
-    def values(self) -> tuple[Labels, GroupNames | None]:
-        """Return the labels, and the groups if there are any."""
-        values = _folded(
-            [(y, groups) for _, groups, y, _ in self.blocks], _values, _joint_values
-        )
-        if values is None:
-            raise ValueError("y holds no rows")
-        labels, names = values
-        return labels, names
-
-    def weight_scale(self) -> tuple[float, float] | None:
-        """Return the largest weight, and the mean of the positive ones by it; None if they count rows.
-
-        The weights of all rows, divided by both, have the mean 1.
-        """
-        blocks = [(weight,) for *_, weight in self.blocks if weight is not None]
-        if not blocks or (weights := _folded(blocks, _weights, _joint_weights)) is None:
-            return None
-        largest, total, n = weights.tolist()
-        if count_rows(largest, total / n):
-            return None
-        return (largest, total / n)
 
 
 def _folded(
@@ -417,7 +386,9 @@ class _RemoteReader:
     mix: DaskRobustMixtureClassifier  # with classes and groups
     models: Models
     stated: Problem  # the objective and the limits
-    scale: tuple[float, float] | None = None  # as from `_Table.weight_scale`
+    # The largest weight, and the mean of the positive ones by it; None if weights count rows. The weights of
+    # all rows, divided by both, have the mean 1.
+    scale: tuple[float, float] | None = None
 
     @property
     def radices(self) -> list[int]:
@@ -430,8 +401,11 @@ class _RemoteReader:
 
     def read(
         self, P: dict[str, Any], groups: Groups, y: Column, weight: Column
-    ) -> _Block | None:
-        """Return the rows of positive weight of a partition; None without any."""
+    ) -> tuple[ModelOutputs, Ints] | None:
+        """Return the rows of positive weight of a partition, and the numbers of their class and groups.
+
+        None without any.
+        """
         if not n_rows_of(y) or (weight is not None and not np.any(np.asarray(weight))):
             return None
         check_indexes(X=P, y=y, groups=groups, sample_weight=weight)
@@ -444,9 +418,7 @@ class _RemoteReader:
             rows = replace(rows, weight=weight if rows.used is None else weight[rows.used])
         if len(self.radices) > 1 and rows.groups is not None:
             columns += list(np.atleast_2d(rows.groups.T))
-        return _Block(
-            np.stack(outputs.logs, axis=1), rows, np.ravel_multi_index(columns, self.radices)
-        )
+        return replace(outputs, rows=rows), np.ravel_multi_index(columns, self.radices)
 
     def lines(self, keys: Ints, totals: Floats, words: str) -> Rows:
         """Return rows that aggregate others: class and groups from ``keys``, totals as in `RowSample`."""
@@ -459,25 +431,6 @@ class _RemoteReader:
             numbers = np.column_stack(groups)
         _, weight, squares = totals
         return Rows(y, weight, numbers, words, squares=squares)
-
-
-@dataclass(frozen=True)
-class _Block:
-    """A partition: (n, M, K) log-probabilities, rows, and the numbers of their class and groups."""
-
-    logs: Floats
-    rows: Rows
-    keys: Ints
-
-    def parts(
-        self, models: Models, combination: Ints
-    ) -> Iterator[tuple[slice, LogProbabilities]]:
-        """Yield tables of the rows with their combination of groups, a few at a time."""
-        size = max(512, AT_ONCE // self.logs.shape[2])
-        for a in range(0, len(self.keys), size):
-            part = slice(a, a + size)
-            logs = list(np.ascontiguousarray(np.moveaxis(self.logs[part], 1, 0)))
-            yield part, LogProbabilities.of(logs, combination[part], models.average)
 
 
 @dataclass(frozen=True)
@@ -546,14 +499,15 @@ def room(sizes: Any, most: int) -> int:
 
 
 def _look(reader: _RemoteReader, *columns: Any) -> RowSample | None:
-    block = reader.read(*columns)
-    if block is None:
+    found = reader.read(*columns)
+    if found is None:
         return None
-    keys = block.keys
-    weight = block.rows.weight
+    outputs, keys = found
+    weight = outputs.rows.weight
     totals = np.stack([np.ones(len(weight)), weight, weight**2])
-    hashes = hash_rows(block.logs.reshape(len(keys), -1))
-    return RowSample.merged([RowSample(keys, totals, keys, hashes, block.logs, totals)])
+    logs = np.stack(outputs.logs, axis=1)
+    hashes = hash_rows(logs.reshape(len(keys), -1))
+    return RowSample.merged([RowSample(keys, totals, keys, hashes, logs, totals)])
 
 
 def _count(
@@ -569,21 +523,26 @@ def _count(
 
     ``keys`` are the numbers of the combinations of class and groups, sorted, ``stratum_of`` their strata.
     """
-    block = reader.read(*columns)
-    if block is None:
+    found = reader.read(*columns)
+    if found is None:
         return None
+    outputs, own = found
     n_strata = len(strata.mass)
     A = strata.n_actions
-    at = np.searchsorted(keys, block.keys).clip(max=len(keys) - 1)
-    if not np.array_equal(keys[at], block.keys):
+    at = np.searchsorted(keys, own).clip(max=len(keys) - 1)
+    if not np.array_equal(keys[at], own):
         raise ValueError("the probabilities changed between two passes: store or persist them")
     stratum = stratum_of[at]
     sums = np.zeros((len(members), n_strata * A))
-    for part, table in block.parts(reader.models, strata.combination[stratum]):
+    size = max(512, AT_ONCE // outputs.logs[0].shape[1])
+    for start in range(0, len(own), size):  # a few rows at a time
+        part = slice(start, start + size)
+        logs = [np.ascontiguousarray(log[part]) for log in outputs.logs]
+        groups = strata.combination[stratum[part]]
+        table = LogProbabilities.of(logs, groups, reader.models.average)
         p = stratum_probabilities(probabilities, table)
         cell = stratum[part] * A
         for t, member in enumerate(members):
-            sums[t] += np.bincount(
-                cell + member.actions(p), block.rows.weight[part], n_strata * A
-            )
+            weights = outputs.rows.weight[part]
+            sums[t] += np.bincount(cell + member.actions(p), weights, n_strata * A)
     return sums.reshape(len(members), n_strata, A)

@@ -56,7 +56,7 @@ from tailboost.rows.ledger import Attempt
 from tailboost.rows.records import equal_by_nature
 from tailboost.rows.rules import refuse
 
-__all__ = ["Certificate", "CertifiedBound", "Price", "certify", "targets_of"]
+__all__ = ["Certificate", "CertifiedBound", "Price", "certify", "errors_within"]
 
 # A table with more rows than LONGEST prints the SHOWN largest bounds of each kind.
 LONGEST = 60
@@ -789,10 +789,8 @@ def requested_rates(
     return expressions, max_error
 
 
-def targets_of(
-    max_error: Stated, names: Mapping[Kind, Sequence[Any]]
-) -> dict[tuple[Kind, Any], float]:
-    """Return the largest error allowed for subgroups by (kind, name), from a float or a dict.
+def errors_within(max_error: Stated, names: Mapping[Kind, Sequence[Any]]) -> Limit | None:
+    """Return the largest errors of subgroups as a limit on the errors of one kind; None if none is limited.
 
     ``names`` holds the subgroups by kind: "class", "group", "cell". A float is for the groups if there are
     any, else for the classes. A dict names classes, groups or cells (pairs of class and group). Other
@@ -804,39 +802,34 @@ def targets_of(
         If a target is not in (0, 1], or its name is no subgroup.
     """
     if max_error is None:
-        return {}
-    grouped = bool(names.get("group"))
-    kinds: tuple[Kind, ...] = ("group", "class", "cell") if grouped else ("class",)
-    kind = kinds[0]
-    if isinstance(max_error, Mapping):
-        if not max_error:
-            raise ValueError("max_error={} names no subgroup: leave it out, or name subgroups")
-        given = f"max_error={max_error!r}"
-        every = [name for k in kinds for name in names[k]]
-        max_error = {_named(key, every): bound for key, bound in max_error.items()}
-        keys = [key for key in max_error if key is not None]
-        stray = [key for key in keys if key not in every]
-        if stray:
-            raise ValueError(
-                f"{given}: {stray[0]!r} is no {' or '.join(kinds)}; there are {every[:20]}"
-            )
-        about = [k for k in kinds if keys and all(key in names[k] for key in keys)]
-        if keys and not about:
-            raise ValueError(
-                f"{given} names subgroups of several kinds, such as classes and groups"
-            )
-        if len(about) > 1:
-            raise ValueError(
-                f"{given}: {keys[0]!r} names a class and a group; rename the groups"
-            )
-        if about:
-            kind = about[0]
-        max_error = {None: 1.0, **max_error}
-    else:
-        max_error = check_number(max_error, "max_error", 0, 1)
-    allowed = allowed_errors(max_error, names[kind], kind)
-    pairs = zip(names[kind], allowed.tolist(), strict=True)
-    return {(kind, name): a for name, a in pairs if a < 1}
+        return None
+    kinds: tuple[Kind, ...] = ("class",)
+    if names.get("group"):
+        kinds = ("group", "class", "cell")
+    if not isinstance(max_error, Mapping):
+        most = check_number(max_error, "max_error", 0, 1)
+        return ERRORS[kinds[0]] <= most if most < 1 else None
+    if not max_error:
+        raise ValueError("max_error={} names no subgroup: leave it out, or name subgroups")
+    given = f"max_error={max_error!r}"
+    every = [name for kind in kinds for name in names[kind]]
+    bounds = {_named(key, every): bound for key, bound in max_error.items()}
+    keys = [key for key in bounds if key is not None]
+    stray = [key for key in keys if key not in every]
+    if stray:
+        raise ValueError(
+            f"{given}: {stray[0]!r} is no {' or '.join(kinds)}; there are {every[:20]}"
+        )
+    about = [kind for kind in kinds if all(key in names[kind] for key in keys)]
+    if not about:
+        raise ValueError(
+            f"{given} names subgroups of several kinds, such as classes and groups"
+        )
+    if keys and len(about) > 1:
+        raise ValueError(f"{given}: {keys[0]!r} names a class and a group; rename the groups")
+    allowed_errors({None: 1.0, **bounds}, names[about[0]], about[0])
+    below = {name: float(bound) for name, bound in bounds.items() if bound < 1}
+    return ERRORS[about[0]] <= below if below else None
 
 
 def _named(key: Any, names: Sequence[Any]) -> Any:
@@ -858,33 +851,12 @@ def _by_value(name: Any) -> Any:
     return name
 
 
-def errors_within(max_error: Stated, names: Mapping[Kind, Sequence[Any]]) -> Limit | None:
-    """Return ``max_error`` as a limit on the errors of one kind; None if no error is limited.
-
-    The parameters, and the errors that are raised, are those of `targets_of`.
-    """
-    targets = targets_of(max_error, names)
-    if not targets:
-        return None
-    kind = next(kind for kind, _ in targets)
-    if not isinstance(max_error, Mapping):
-        return ERRORS[kind] <= float(max_error)
-    bounds: dict[Any, float] = {name: bound for (_, name), bound in targets.items()}
-    if targets_every(max_error):
-        bounds[None] = float(max_error[None])
-    return ERRORS[kind] <= bounds
-
-
-def targets_every(max_error: Stated) -> bool:
-    """Return whether targets are for every subgroup of a kind, not only for named ones."""
-    return not isinstance(max_error, Mapping) or float(max_error.get(None, 1.0)) < 1.0
-
-
 def error_names(fresh: FreshRows) -> dict[Kind, list[Any]]:
     """Return the subgroups of the bounds on errors, by kind."""
     grouped: list[Kind] = ["group", "cell"] if fresh.answered.strata.columns else []
     kinds: list[Kind] = ["mean", "class", *grouped]
-    return {kind: fresh.names(ERRORS[kind]) for kind in kinds}
+    strata = fresh.answered.strata
+    return {kind: strata.subgroups(ERRORS[kind].by)[0] for kind in kinds}
 
 
 # -- bounds ------------------------------------------------------------------------------------------------

@@ -135,12 +135,6 @@ class FreshRows:
         return len(self.answered.stratum)
 
     @property
-    def y(self) -> Ints:
-        """Class number of each row; K of rows without labels."""
-        numbers: Ints = self.answered.strata.y[self.answered.stratum]
-        return numbers
-
-    @property
     def hashes(self) -> Hashes | None:
         """Hashes of the whole rows, shape (n,); None if only answers were given."""
         if self.rows is None:
@@ -163,11 +157,13 @@ class FreshRows:
     def used(self) -> UsedRows:
         """The rows with their labels, to recognise them later."""
         assert self.rows is not None
-        cases = slice(None) if self.cases is None else self.cases
-        n = len(self) - self.n_unlabeled
-        known = self.y[:n][cases if self.cases is None else self.cases[:n]]
-        labels = np.asarray(self.answered.strata.classes)[known]
-        return UsedRows.of_table(self.rows.taken(cases), labels)
+        labelled = self.answered.stratum[: len(self) - self.n_unlabeled]
+        rows = self.rows
+        if self.cases is not None:
+            labelled = labelled[self.cases[: len(labelled)]]
+            rows = rows.taken(self.cases)
+        labels = np.asarray(self.answered.strata.classes)[self.answered.strata.y[labelled]]
+        return UsedRows.of_table(rows, labels)
 
     def n_rows_of(self, rate: Rate) -> int:
         """Return the number of rows in a rate: rows with labels if labels are needed."""
@@ -200,10 +196,7 @@ class FreshRows:
         content = self.hashes
         if content is None:
             content = hash_rows(np.reshape(self.answered.actions, (len(self), -1)))
-        if self.clusters is None:
-            cluster = np.zeros(len(self), dtype=np.intp)
-        else:
-            cluster = self.clusters
+        cluster = np.zeros(len(self), dtype=np.intp) if self.clusters is None else self.clusters
         return random_numbers(content, self.answered.stratum, cluster)
 
     @property
@@ -223,10 +216,6 @@ class FreshRows:
         )
         return replace(self, answered=replace(self.answered, actions=actions), model=model)
 
-    def names(self, rate: Rate) -> list[Any]:
-        """Return the subgroups of a rate, also without rows."""
-        return self.answered.strata.subgroups(rate.by)[0]
-
     def samples(self, rate: Rate) -> list[Sample]:
         """Return the rows of each subgroup of a rate with their values; each cluster has one vote there."""
         samples = rate.samples_of(self.answered)
@@ -236,16 +225,9 @@ class FreshRows:
 
     def are_apart(self, samples: Sequence[Sample]) -> bool:
         """Whether no row, and no cluster, is in two samples."""
-        each = [
-            sample.rows if self.clusters is None else self.clusters[sample.rows]
-            for sample in samples
-        ]
-        found = np.zeros(max((int(rows.max(initial=-1)) + 1 for rows in each), default=0), bool)
-        for rows in each:
-            if found[rows].any():
-                return False
-            found[rows] = True
-        return True
+        units = np.arange(len(self)) if self.clusters is None else self.clusters
+        each = [np.unique(units[sample.rows]) for sample in samples]
+        return not each or bool(np.bincount(np.concatenate(each), minlength=1).max() <= 1)
 
     def compared(self, claim: Claim, samples: Sequence[Sample]) -> list[Sample] | None:
         """Return the rows of each subgroup of a claim, in random order; None if the claim has no rows.

@@ -40,8 +40,9 @@ from tailboost.guarantees.batches import (
     refuse_repeated,
     row_ids,
 )
-from tailboost.guarantees.certificates import Certificate, CertifiedBound, targets_of
+from tailboost.guarantees.certificates import Certificate, CertifiedBound, errors_within
 from tailboost.guarantees.fresh_rows import answers_of, groups_of_fit
+from tailboost.guarantees.rate_bounds import Kind
 from tailboost.guarantees.recheck import (
     MOST_NAMES,
     Cells,
@@ -246,22 +247,22 @@ class Monitor:
                 Certificate(tuple(chain.from_iterable(rates)), confidence, 0, ()), model
             )
         cells = [(k, name) for name in groups for k in classes]
-        targets = targets_of(max_error, {"class": classes, "group": groups, "cell": cells})
-        if not targets:
+        names: dict[Kind, list[Any]] = {"class": classes, "group": groups, "cell": cells}
+        limit = errors_within(max_error, names)
+        if limit is None:
             raise ValueError(f"max_error={max_error!r} sets no target below 1")
+        kind = limit.rate.by
+        pairs = zip(names[kind], limit.bounds(names[kind]).tolist(), strict=True)
         bounds = [
             CertifiedBound(kind, name, upper=target, method="target", target=target)
-            for (kind, name), target in targets.items()
+            for name, target in pairs
+            if target == target
         ]
-        kind = bounds[0].kind
-        if isinstance(max_error, Mapping):
-            allowed = dict(max_error).get(None, 1.0)
-        else:
-            allowed = float(max_error)
-        if kind != "class" and allowed < 1:  # a target of every group
-            named = tuple(groups if kind == "group" else cells)
-            others = CertifiedBound(kind, None, upper=allowed, method="target", target=allowed)
-            bounds.append(replace(others, subgroups=named, others=True))
+        if kind != "class" and limit.rest == limit.rest:  # a target of every group
+            others = CertifiedBound(
+                kind, None, upper=limit.rest, method="target", target=limit.rest
+            )
+            bounds.append(replace(others, subgroups=tuple(names[kind]), others=True))
         return cls.of(Certificate(tuple(bounds), confidence, 0, ()), model)
 
     # -- batches -------------------------------------------------------------------------------------

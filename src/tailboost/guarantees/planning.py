@@ -266,11 +266,11 @@ class PlannedLimit:
         """Rates and bounds of the counted errors: of the complement for a limit from below."""
         bounds = self.limit.bounds(self.names)
         kept = ~np.isnan(bounds)
-        if self.limit.from_above:
-            sides = (self.rates, bounds)
-        else:
-            sides = (1.0 - self.rates, 1.0 - bounds)
-        return np.where(kept, sides[0], 0.0), np.where(kept, sides[1], 1.0)
+        rates = self.rates
+        if not self.limit.from_above:
+            rates = 1.0 - rates
+            bounds = 1.0 - bounds
+        return np.where(kept, rates, 0.0), np.where(kept, bounds, 1.0)
 
 
 Powers = Callable[[Ints], Floats]
@@ -280,58 +280,32 @@ def _procedures(
     plans: Sequence[PlannedLimit], level: float, *, by_group: bool
 ) -> list[tuple[str, Powers]]:
     """Return the name of the procedure of each limit, and its power by the number of rows."""
-    by_ranks = _by_ranks(plans, level, by_group=by_group)
-    if by_ranks is not None:
-        return by_ranks
-    if by_group:
-        each = level / _n_thresholds(plans)
-    else:
-        each = level
+    compares = any(plan.limit.compares for plan in plans)
+    columns = {_columns(plan.limit) for plan in plans}
+    # Each group with a threshold of its own has a part of the level.
+    groups = {
+        _group(plan.limit, name)
+        for plan in plans
+        if _columns(plan.limit)
+        for name in plan.names
+    }
+    if all(plan.by_share is not None for plan in plans):
+        if compares and by_group and len(plans) == 1:
+            return [(RANKS, lambda rows: _compared(plans[0], rows, level))]
+        if not compares:
+            thresholds = len(groups) if by_group and groups and len(columns) == 1 else 1
+            together = [share for plan in plans for share in plan.by_share or ()]
+            each = level_of_each(together, thresholds, level)
+            return [(RANKS, _powers_of_counts(plan, each)) for plan in plans]
+    each = level
+    if by_group and not compares and all(plan.two_answers for plan in plans):
+        each = level / max(1, len(groups))
     return [
         (PAIRS, _powers_of_pairs(plan, level))
         if plan.limit.compares
         else (COUNTS, _powers_of_counts(plan, each))
         for plan in plans
     ]
-
-
-def _n_thresholds(plans: Sequence[PlannedLimit]) -> int:
-    """Return the number of groups with a sequence of thresholds each, which divide the level."""
-    if any(plan.limit.compares or not plan.two_answers for plan in plans):
-        return 1
-    return (
-        len(
-            {
-                _group(plan.limit, name)
-                for plan in plans
-                if _columns(plan.limit)
-                for name in plan.names
-            }
-        )
-        or 1
-    )
-
-
-def _by_ranks(
-    plans: Sequence[PlannedLimit], level: float, *, by_group: bool
-) -> list[tuple[str, Powers]] | None:
-    """Return the powers of rank rules for each limit; None if ranks do not serve the limits."""
-    compares = [plan.limit.compares for plan in plans]
-    if any(plan.by_share is None for plan in plans) or (
-        any(compares) and (len(plans) > 1 or not by_group)
-    ):
-        return None
-    if any(compares):
-        return [(RANKS, lambda rows: _compared(plans[0], rows, level))]
-    columns = {_columns(plan.limit) for plan in plans}
-    groups = {_group(plan.limit, name) for plan in plans for name in plan.names}
-    if by_group and len(columns) == 1 and columns != {()}:
-        thresholds = len(groups)
-    else:
-        thresholds = 1
-    together = [share for plan in plans for share in plan.by_share or ()]
-    each = level_of_each(together, thresholds, level)
-    return [(RANKS, _powers_of_counts(plan, each)) for plan in plans]
 
 
 def _powers_of_counts(plan: PlannedLimit, level: float) -> Powers:
@@ -385,13 +359,11 @@ def _guess(plan: PlannedLimit, power: float) -> int:
     limit = plan.limit
     rates = plan.rates
     others = ~np.eye(len(plan.names), dtype=bool)
-    deviations = (ndtri(0.95) + ndtri(power)) * limit.deviations(
-        rates * (1.0 - rates) / plan.shares
-    )
-    with np.errstate(
-        divide="ignore", invalid="ignore"
-    ):  # rates of 0 leave a ratio neither room nor deviation
-        rows = ((deviations / limit.rooms(rates, rates)) ** 2)[others]
+    deviations = limit.deviations(rates * (1.0 - rates) / plan.shares)
+    # Rates of 0 leave a ratio neither room nor deviation.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        standardised = (deviations / limit.rooms(rates, rates))[others]
+    rows = ((ndtri(0.95) + ndtri(power)) * standardised) ** 2
     return int(np.nan_to_num(rows, nan=1.0).clip(1.0, MOST_ROWS).max(initial=1.0))
 
 
@@ -412,13 +384,9 @@ def _together(
         failing: Floats = np.sum([1.0 - powers(rows) for _, powers in procedure], axis=0)
         return 1.0 - failing
 
-    if any(plan.limit.compares for plan in plans):
-        precision = PRECISION
-    else:
-        precision = 0.0
-    return fewest_rows(
-        power_at, power, start=max(each.total for each in alone), precision=precision
-    )
+    compares = any(plan.limit.compares for plan in plans)
+    start = max(each.total for each in alone)
+    return fewest_rows(power_at, power, start=start, precision=PRECISION * compares)
 
 
 # -- arguments ---------------------------------------------------------------------------------------------
@@ -428,21 +396,17 @@ def _one_for_each(
     given: Any, name: str, limits: Sequence[Limit], *, several: bool
 ) -> list[Any]:
     """Return one entry for each limit."""
-    if several and isinstance(given, (list, tuple)):
+    if not several or given is None:
+        return [given] * len(limits)
+    entries = [given]
+    if isinstance(given, (list, tuple)):
         entries = list(given)
-    else:
-        entries = [given] * len(limits)
-    if len(entries) != len(limits):
-        raise ValueError(f"{name} has {len(entries)} entries for {len(limits)} limits")
-    if (
-        several
-        and len(limits) > 1
-        and given is not None
-        and not isinstance(given, (list, tuple))
-    ):
+    elif len(limits) > 1:
         raise ValueError(
             f"{name}: give a list with one entry for each of the {len(limits)} limits"
         )
+    if len(entries) != len(limits):
+        raise ValueError(f"{name} has {len(entries)} entries for {len(limits)} limits")
     return entries
 
 
@@ -499,10 +463,7 @@ def _names(limit: Limit, rate: Any, share: Any) -> list[Any]:
 
 def _values(given: Any, names: Sequence[Any], what: str) -> Floats:
     """Return a number for each subgroup."""
-    if isinstance(given, Mapping):
-        each = given
-    else:
-        each = dict.fromkeys(names, given)
+    each = given if isinstance(given, Mapping) else dict.fromkeys(names, given)
     if names == [None] and None not in each:
         raise ValueError(f"{what}: the limit has no subgroups, give one number, got {given!r}")
     missing = [name for name in names if name not in each]

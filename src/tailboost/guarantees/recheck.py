@@ -64,10 +64,7 @@ def percent(confidence: float) -> str:
 
 def joined(names: Sequence[str], most: int, between: str = ", ") -> str:
     """Return the first ``most`` names as text, and the number of the others."""
-    if len(names) > most:
-        more = f" and {len(names) - most:,} more"
-    else:
-        more = ""
+    more = f" and {len(names) - most:,} more" * (len(names) > most)
     return f"{between.join(names[:most])}{more}"
 
 
@@ -122,10 +119,9 @@ class Claim:
         """
         if self.form == "mean":
             (sample,) = samples
-            if self.upper is None:
-                bets = []
-            else:
-                bets = [_bet_above(sample, self.upper)]
+            bets = []
+            if self.upper is not None:
+                bets.append(_bet_above(sample, self.upper))
             if self.lower is not None:
                 bets.append(_bet_above(sample.mirrored, sample.low + sample.high - self.lower))
             return [bet for bet in bets if bet[1] < 1.0]  # a limit of 1 cannot be broken
@@ -440,44 +436,28 @@ class Recheck:
         ``last`` holds the estimates of the last batch. ``largest`` holds the largest evidence after any
         batch, which then decides.
         """
+        heads = ["result", "bound on", "bound", "new rows", "estimate", "evidence"]
+        if last is not None:
+            heads.insert(3, "last batch")
         rows = []
         for j, r in enumerate(self.bounds):
-            if largest is None:
-                evidence = r.evidence
-            else:
-                evidence = largest[j]
+            evidence = r.evidence if largest is None else largest[j]
+            word = "not contradicted" if r.n else "no rows"
             if evidence >= self.threshold:
                 word = "contradicted"
-            elif r.n:
-                word = "not contradicted"
-            else:
-                word = "no rows"
-            if last is None:
-                of_last = []
-            else:
-                of_last = [formatted(last[j])]
-            cells = [
+            claim = str(r.bound.claim)
+            row = [
                 word,
                 r.bound.title,
-                str(r.bound.claim),
-                *of_last,
+                claim,
                 f"{r.n:,}",
                 formatted(r.estimate),
+                f"{evidence:.3g}",
             ]
-            rows.append([*cells, f"{evidence:.3g}"])
-        if last is None:
-            before = []
-        else:
-            before = ["last batch"]
-        return [
-            "result",
-            "bound on",
-            "bound",
-            *before,
-            "new rows",
-            "estimate",
-            "evidence",
-        ], rows
+            if last is not None:
+                row.insert(3, formatted(last[j]))
+            rows.append(row)
+        return heads, rows
 
     @property
     def notes(self) -> list[str]:
