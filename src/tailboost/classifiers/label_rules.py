@@ -45,7 +45,7 @@ from tailboost.rows.fingerprints import (
     hash_rounded_rows,
 )
 from tailboost.rows.given import Given
-from tailboost.rows.judged import Recorded, judged
+from tailboost.rows.judged import RecordedScores, judged
 from tailboost.rows.ledger import Ledger
 from tailboost.rows.records import Records
 from tailboost.rows.subgroups import HUMAN_REVIEW
@@ -402,29 +402,14 @@ class LabelRules:
         return "\n".join(f"{name}: {rule}" for name, rule in self.rules.items())
 
 
-class JudgedPairs(Recorded):
+class JudgedPairs(RecordedScores):
     """Rules of several labels as a classifier of pairs, `LabelPairs`."""
-
-    @property
-    def takes_limits(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def reads_scores(self) -> bool:
-        """True."""
-        return True
 
     @property
     def can_defer(self) -> bool:
         """Whether rows may be deferred."""
         defers: bool = self.classifier.rules.defers
         return defers
-
-    @property
-    def stated_limits(self) -> tuple[Limit, ...]:
-        """The limits."""
-        return tuple(self.classifier.limits)
 
     @property
     def rule_digest(self) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import dask
 import numpy as np
 
 from tailboost.classifiers.calibrating import calibrate as local_calibrate
-from tailboost.core.array_types import Column, Groups, Ints, Mask, Model, Stated, Table
+from tailboost.core.array_types import Column, Groups, Mask, Model, Stated, Table
 from tailboost.core.checks import (
     check_indexes,
     check_number,
@@ -21,7 +21,6 @@ from tailboost.core.checks import (
     take,
 )
 from tailboost.dask.collections import DaskColumn, partitions
-from tailboost.dask.counting import WEIGHT, added, count, values_of
 from tailboost.guarantees.certificates import (
     Certificate,
     certificate_of,
@@ -42,6 +41,7 @@ from tailboost.rows.fingerprints import (
     check_equal_rows,
 )
 from tailboost.rows.given import Given
+from tailboost.rows.group_names import checked_columns
 from tailboost.rows.judged import (
     final_step,
     group_arguments,
@@ -71,10 +71,10 @@ def certify(
 ) -> Certificate:
     """Return confidence bounds on a classifier's errors on new rows, from rows in Dask collections.
 
-    The bounds equal those of `tailboost.certify` for the same rows in memory. Workers count labels, groups,
-    answers and deferred rows. At the end the answers to all rows are in memory, about 40 bytes per row. Rates
-    of a randomised rule, and costs by row, need `tailboost.certify`. With rows of both kinds, workers read
-    those without labels twice: a row that is labelled too counts once.
+    The bounds equal those of `tailboost.certify` for the same rows in memory. Workers return labels, groups,
+    answers and deferred rows. So these are in memory for all rows, about 40 bytes per row. Rates of a
+    randomised rule, and costs by row, need `tailboost.certify`. With rows of both kinds, workers read those
+    without labels twice: a row that is labelled too counts once.
 
     Parameters
     ----------
@@ -125,171 +125,141 @@ def certify(
         check_unlabeled(model, stated, None)
     if given.has_labels:
         given.refuse("classifier")
-    some, more = _counted(model, given, equal_rows)
     if not (subgroups is None or isinstance(subgroups, Mapping)):
         subgroups = {"group": subgroups}
-    final = last_step(model)
+    some, more = _read(model, given)
+    parts = [*some, *more]
     classes = label_column(model.classes_, "classes_")
-    counted = [one for one in (some, more) if one is not None]
-    answers = classes[:0]
-    if some is not None:
-        answers = classes[some.column("answers")]
+    final = last_step(model)
     here = Given(
         None,
-        some and some.column("y"),
-        some and some.groups(groups),
-        groups_unlabeled=more and more.groups(given.groups_unlabeled),
+        classes[_joined(some, "y")] if some else None,
+        _groups(some),
+        groups_unlabeled=_groups(more),
         subgroups={**(subgroups or {}), "class": classes},
         equal_rows=reason_of_equal_rows(judged(final), equal_rows),
-        answers_unlabeled=None if more is None else classes[more.column("answers")],
+        deferred=_joined(parts, "deferred") if judged(final).can_defer else None,
+        answers_unlabeled=classes[_joined(more, "answers")] if more else None,
     )
-    if judged(final).can_defer:
-        here = replace(
-            here, deferred=np.concatenate([one.column("deferred") for one in counted])
-        )
-    rates_counted = [one.rate for one in stated]
-    fresh = fresh_rows(answers, here, rates_counted, errors=not stated, fitted=final)
-    repeated = np.sum([one.met.counts for one in counted], axis=0)
+    answers = classes[_joined(some, "answers")] if some else classes[:0]
+    counted = [one.rate for one in stated]
+    fresh = fresh_rows(answers, here, counted, errors=not stated, fitted=final)
+    repeated = np.sum([part["met"].counts for part in parts], axis=0)
     if len(repeated):
         fresh = replace(fresh, repeated=repeated)
     certificate = certificate_of(fresh, stated, max_error, confidence)
-    fingerprints = Fingerprint.of_counts(RowCounts.together([one.rows for one in counted]))
+    rows = RowCounts.together([part["rows"] for part in parts])
     return replace(
         certificate,
         notes=(*certificate.notes, NOT_COUNTED),
         model=model,
-        rows=fingerprints,
+        rows=Fingerprint.of_counts(rows),
         rule=judged(model).rule_digest,
     )
 
 
-def _counted(
-    model: Model, given: Given, equal_rows: EqualRows
-) -> tuple[_Counted | None, _Counted | None]:
-    """Return the counts of the rows with labels, and of those without labels that are not among them.
+Part = dict[str, Any]
+"""What a worker tells of the rows of a partition, see `_judge`."""
+
+
+def _joined(parts: Sequence[Part], name: str) -> Any:
+    """Return the values of all rows."""
+    return np.concatenate([part[name] for part in parts])
+
+
+def _groups(parts: Sequence[Part]) -> Any:
+    """Return the groups of all rows, in columns by name; None without groups."""
+    if not parts or not parts[0]["groups"]:
+        return None
+    columns = {
+        name: np.concatenate([part["groups"][name] for part in parts])
+        for name in parts[0]["groups"]
+    }
+    return columns.get(None, columns)
+
+
+def _read(model: Model, given: Given) -> tuple[list[Part], list[Part]]:
+    """Return what workers tell of rows with labels, and of rows without labels that are not among them.
 
     Raises
     ------
     LeakageError
         If the model knows rows.
     """
-    X = given.X
-    y = given.y
-    groups = given.groups
-    X_more = given.X_unlabeled
     labelled = list[Any]()
     more = list[Any]()
-    if X is not None:
-        labelled = partitions(X, DaskColumn("y", y), DaskColumn("groups", groups))
-    if X_more is not None:
+    if given.X is not None:
+        of_labels = DaskColumn("y", given.y), DaskColumn("groups", given.groups)
+        labelled = partitions(given.X, *of_labels)
+    if given.X_unlabeled is not None:
         of_more = DaskColumn("groups_unlabeled", given.groups_unlabeled)
-        more = partitions(X_more, DaskColumn("y", None), of_more, name="X_unlabeled")
+        more = partitions(given.X_unlabeled, DaskColumn("y", None), of_more, name="X_unlabeled")
     both = bool(labelled and more)
     judge = dask.delayed(_judge, pure=False)
     shared = dask.delayed(model)
     hashes_of = dask.delayed(row_hashes, pure=False)
-    parts, known, own = dask.compute(
+    some, known, own = dask.compute(
         [judge(shared, *block) for block in labelled],
         [hashes_of(shared, block[0]) for block in labelled if both],
         [hashes_of(shared, block[0]) for block in more if both],
     )
-    if labelled:
-        some = _Counted.of(parts, "X", model, equal_rows)
-    else:
-        some = None
+    some = _met(some, "X", model, given) if labelled else []
     if not more:
-        return some, None
+        return some, []
     new: list[Any] = [None] * len(more)
     if both:
         ends = np.cumsum([len(hashes) for hashes in own])[:-1]
         new = np.split(not_among(RowHashes.joined(known), RowHashes.joined(own)), ends)
-    parts = dask.compute(
+    others = dask.compute(
         *(judge(shared, *block, mask) for block, mask in zip(more, new, strict=True))
     )
-    return some, _Counted.of(parts, "X_unlabeled", model, equal_rows)
+    return some, _met(others, "X_unlabeled", model, given)
 
 
-@dataclass(frozen=True, eq=False)
-class _Counted:
-    """Rows of all partitions, as their workers counted them."""
-
-    table: Table  # of `count`: labels, answers, groups, deferred rows
-    met: Met
-    rows: RowCounts
-
-    @classmethod
-    def of(
-        cls, parts: Sequence[_Counted | None], name: str, model: Model, equal_rows: EqualRows
-    ) -> _Counted:
-        """Return the sum of partitions; raise if there are no rows, or if the model knows them."""
-        there = [part for part in parts if part is not None]
-        if not there:
-            raise ValueError(f"{name} holds no rows")
-        met = Met.together([part.met for part in there])
-        met.refuse(model, equal_rows, name)
-        rows = RowCounts.together([part.rows for part in there])
-        return cls(added([part.table for part in there]), met, rows)
-
-    def column(self, name: str) -> Any:
-        """Return the value of each row."""
-        return np.repeat(values_of(self.table, name), self.times, axis=0)
-
-    @property
-    def times(self) -> Ints:
-        """The number of rows of each line of the table."""
-        times: Ints = self.table[WEIGHT].to_numpy().astype(np.intp)
-        return times
-
-    def groups(self, given: Groups) -> Any:
-        """Return the groups of each row, with the names of the given columns; None without groups."""
-        if given is None:
-            return None
-        if not hasattr(given, "columns"):
-            return self.column("groups")
-        columns = values_of(self.table, "groups", given)
-        return {name: np.repeat(values, self.times) for name, values in columns.items()}
+def _met(parts: Sequence[Part | None], name: str, model: Model, given: Given) -> list[Part]:
+    """Return the partitions with rows; raise if there are none, or if the model knows the rows."""
+    there = [part for part in parts if part is not None]
+    if not there:
+        raise ValueError(f"{name} holds no rows")
+    Met.together([part["met"] for part in there]).refuse(model, given.equal_rows, name)
+    return there
 
 
 def _judge(
     model: Model, X: Table, y: Column, groups: Groups, kept: Mask | None = None
-) -> _Counted | None:
-    """Return counts of labels, groups and answers of a partition, counts of known rows, and fingerprints.
+) -> Part | None:
+    """Return labels, answers, deferral and groups of a partition, and how the model meets its rows.
 
     None for a partition without rows. A partition without labels has no ``y``; with ``kept`` the other rows
     are left out.
     """
-    labelled = y is not None
-    if labelled:
-        check_indexes(X=X, y=y, groups=groups)
-    else:
+    labels: Any = ()
+    classes = label_column(model.classes_, "classes_")
+    if y is None:
         check_indexes(X_unlabeled=X, groups_unlabeled=groups)
+    else:
+        check_indexes(X=X, y=y, groups=groups)
     if kept is not None:
         X = take(X, kept)
         groups = take(groups, kept)
-    if not n_rows_of(X):
+    n = n_rows_of(X)
+    if not n:
         return None
-    classes = label_column(model.classes_, "classes_")
-    columns = list[tuple[str, Any]]()
-    if labelled:
+    part: Part = {"groups": checked_columns(groups, "groups", n)}
+    if y is not None:
         labels = label_column(y, "y")
-    else:
-        labels = None
-    if labels is not None:
         check_same_kind(labels, "y", classes, "classes_ of the model")
-        positions(labels, classes, "y")
-        columns.append(("y", labels))
+        part["y"] = positions(labels, classes, "y")
     final, table = final_step(model, X)
-    columns.append(
-        ("answers", positions(answers_of(model, X, "predict", groups), classes, "answers"))
-    )
+    answers = answers_of(model, X, "predict", groups)
+    part["answers"] = positions(answers, classes, "answers")
     if judged(final).can_defer:
-        columns.append(
-            ("deferred", final.defers(table, **group_arguments(final, groups)).astype(np.intp))
-        )
-    columns += [] if groups is None else [("groups", groups)]
-    met = Met.of(final, row_hashes(model, X), table, () if labels is None else labels)
-    rows = RowCounts.of(met.rows.whole)
-    return _Counted(count(*columns), replace(met, rows=NO_HASHES), rows)
+        part["deferred"] = final.defers(table, **group_arguments(final, groups))
+    met = Met.of(final, row_hashes(model, X), table, labels)
+    # Hashes stay with the worker.
+    part["met"] = replace(met, rows=NO_HASHES)
+    part["rows"] = RowCounts.of(met.rows.whole)
+    return part
 
 
 def calibrate(

@@ -255,6 +255,25 @@ class Recorded(Judged):
         return [(classifier.predict(X), None) for classifier in classifiers]
 
 
+class RecordedScores(Recorded):
+    """A classifier whose rule reads scores alone, with limits."""
+
+    @property
+    def takes_limits(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def reads_scores(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def stated_limits(self) -> tuple[Any, ...]:
+        """The limits."""
+        return tuple(self.classifier.limits)
+
+
 def judged(model: Model) -> Any:
     """Return the classifier at the end of a search or a pipeline, as other parts of the library read it."""
     final = last_step(model)

@@ -46,7 +46,7 @@ from tailboost.core.long_work import doing
 from tailboost.core.score_kinds import score_kind
 from tailboost.rows.fingerprints import UsedRows
 from tailboost.rows.given import Given
-from tailboost.rows.judged import Recorded, judged
+from tailboost.rows.judged import RecordedScores, judged
 from tailboost.rows.ledger import Ledger
 from tailboost.rows.records import Records
 from tailboost.rows.subgroups import HUMAN_REVIEW
@@ -421,31 +421,16 @@ class RuleSelection:
         return cls(**{**content, **lists, "limits": limits, "objective": objective})
 
 
-class JudgedRule(Recorded):
+class JudgedRule(RecordedScores):
     """The rule of a file as a classifier, `RuleClassifier`."""
 
     limits_are = "Limits of the selection"
-
-    @property
-    def takes_limits(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def reads_scores(self) -> bool:
-        """True."""
-        return True
 
     @property
     def can_defer(self) -> bool:
         """Whether rows may be deferred."""
         defers: bool = self.classifier.rule.defers
         return defers
-
-    @property
-    def stated_limits(self) -> tuple[rates.Limit, ...]:
-        """The limits of the selection."""
-        return tuple(self.classifier.limits)
 
     @property
     def rule_digest(self) -> str:
