@@ -4,6 +4,16 @@ import numpy as np
 import pytest
 
 import tailboost as tb
+from tailboost.rates.bounds import (
+    band_cvar,
+    band_shift,
+    betting_upper,
+    clopper_pearson_upper,
+    cvar_of_mean,
+    shift_of_mean,
+    tail_band,
+)
+from tailboost.solvers import cvar, worst_case_weights
 
 
 def test_groups_hold_jointly():
@@ -36,8 +46,28 @@ def test_zero_one_losses_have_the_bound_of_certify():
         ({"losses": [0, 1], "groups": ["a"]}, "groups"),
         ({"losses": [0, 1], "confidence": 2}, "confidence"),
         ({"losses": [0, 1], "max_loss": -1}, "max_loss"),
+        ({"losses": [0, 1], "alphas": [0.0]}, "each of alphas must be in"),
+        ({"losses": [0, 1], "shifts": [-1]}, "each of shifts must be in"),
+        ({"losses": [0, 1], "clusters": [0]}, "clusters"),
     ],
 )
 def test_bad_input_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         tb.certify_losses(**arguments)
+
+
+def test_tails_follow_from_the_mean_and_a_band():
+    losses = np.repeat([0.0, 0.2, 1.0], [150, 40, 10])
+    certificate = tb.certify_losses(losses, alphas=[0.5], shifts=[0.1])
+    mean = certificate.bound("mean")
+    assert mean.upper == betting_upper(losses, 0.05 / 2)
+    band = tail_band(losses, 0.05 / 2)
+    tail = certificate.bound("cvar", 0.5)
+    assert tail.estimate == pytest.approx(cvar(losses, 0.5))
+    assert tail.upper == min(cvar_of_mean(mean.upper, 0.5), band_cvar(band, 0.5))
+    shifted = certificate.bound("shift", 0.1)
+    assert shifted.estimate == pytest.approx(worst_case_weights(losses, "kl", radius=0.1).value)
+    assert shifted.upper == min(shift_of_mean(mean.upper, 0.1), band_shift(band, 0.1))
+    exact = tb.certify_losses(losses == 1, alphas=[0.5])
+    assert exact.bound("mean").upper == clopper_pearson_upper(10, 200, 0.05)
+    assert exact.bound("cvar", 0.5).upper == min(1, exact.bound("mean").upper / 0.5)
