@@ -169,7 +169,7 @@ def test_a_call_is_named_by_rule_rows_labels_groups_and_clusters(tuned):
 
     def key(rows=slice(None), y=y, groups=groups, clusters=of, asked="asked", model=mix):
         given = Given(X[rows], y[rows], groups[rows], clusters=clusters[rows])
-        fresh = fresh_rows(model, given, [LIMIT[0].rate], ())
+        fresh = fresh_rows(model, given, [LIMIT[0].rate], opens=True)
         records = replace(model.records_, ledger=Ledger())
         return records.spend(fresh.used, what_is_tested(model, fresh, asked))[-1].key
 
