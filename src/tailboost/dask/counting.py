@@ -15,7 +15,7 @@ import dask
 import numpy as np
 import pandas as pd
 
-from tailboost.core.array_types import Column, Table
+from tailboost.core.array_types import Column
 from tailboost.core.checks import (
     columns_by_name,
     n_rows_of,
@@ -28,33 +28,6 @@ from tailboost.dask.collections import DaskColumn, partitions, wide
 WEIGHT = "weight"
 
 
-def count(*columns: tuple[str, Any], weight: Column = None) -> Any:
-    """Return a data frame of the distinct combinations of values with their summed weights.
-
-    Columns are pairs of a name and values of shape (n,) or (n, k), or a data frame, whose columns keep their
-    types and are sorted by name. The default weight is 1.
-
-    Raises
-    ------
-    ValueError
-        If a value is missing.
-    """
-    table: dict[str, Any] = {}
-    for name, values in columns:
-        if hasattr(values, "columns"):
-            for j, (title, column) in enumerate(columns_by_name(values, name).items()):
-                refuse_missing(column, f"{name} column {title!r}")
-                table[f"{name} {j}"] = np.asarray(unboxed(column))
-            continue
-        refuse_missing(values, name)
-        array = np.asarray(unboxed(values))
-        table |= {f"{name} {j}": column for j, column in enumerate(np.atleast_2d(array.T))}
-    n = n_rows_of(columns[0][1])
-    return added(
-        [pd.DataFrame(table | {WEIGHT: np.ones(n) if weight is None else np.asarray(weight)})]
-    )
-
-
 def added(tables: list[Any]) -> Any:
     """Return the sum of such data frames."""
     whole = pd.concat(tables, ignore_index=True)
@@ -64,43 +37,63 @@ def added(tables: list[Any]) -> Any:
     )
 
 
-def values_of(table: Table, name: str, given: Any = None) -> Any:
-    """Return the values of a column of `count`, (m,) or (m, k); of a data frame ``given`` a dict."""
-    values = [table[c].to_numpy() for c in table.columns if c.rpartition(" ")[0] == name]
-    if hasattr(given, "columns"):
-        return dict(zip(sorted_names(list(given.columns)), values, strict=True))
-    if len(values) == 1:
-        return values[0]
-    return np.column_stack(values)
-
-
 def counting(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
     """Return a metric for Dask collections; its first arguments have the given names."""
 
     @wraps(function)
     def of_collections(*args: object, sample_weight: Column = None, **options: object) -> Any:
         given = dict(zip(names, args, strict=False))
-        columns = [
-            DaskColumn(name, options.pop(name) if name in options else given[name])
-            for name in names
-        ]
+        given |= {name: options.pop(name) for name in names if name in options}
+        columns = [DaskColumn(name, given[name]) for name in names]
         weights = DaskColumn("sample_weight", sample_weight)
-        blocks = partitions(wide(columns[0].values), *columns, weights, name=names[0])
+        blocks = partitions(wide(given[names[0]]), *columns, weights, name=names[0])
         delayed = dask.delayed(_count_block, pure=False)
         tables = dask.compute(*(delayed(names, *block[1:]) for block in blocks))
         table = added(list(tables))
+        values = list[Any]()
+        for column in columns:
+            of_name = [
+                table[c].to_numpy() for c in table if c.rpartition(" ")[0] == column.name
+            ]
+            if hasattr(column.values, "columns"):
+                titles = sorted_names(list(column.values.columns))
+                values.append(dict(zip(titles, of_name, strict=True)))
+            elif len(of_name) == 1:
+                values.append(of_name[0])
+            else:
+                values.append(np.column_stack(of_name))
         rest = args[len(names) :]
-        values = [values_of(table, column.name, column.values) for column in columns]
         return function(*values, *rest, sample_weight=table[WEIGHT].to_numpy(), **options)
 
     return of_collections
 
 
 def _count_block(names: tuple[str, ...], *values: Any) -> Any:
+    """Return a data frame of the distinct combinations of values with their summed weights.
+
+    Values have the shape (n,) or (n, k), or are a data frame, whose columns keep their types and are sorted
+    by name. The last ones are the weights, by default 1.
+
+    Raises
+    ------
+    ValueError
+        If a value is missing, or numbers of rows differ.
+    """
     *columns, weight = values
     lengths = {n_rows_of(v) for v in values if v is not None}
     if len(lengths) > 1:
         raise ValueError(
             f"a partition has {sorted(lengths)} rows of {', '.join(names)} and weights"
         )
-    return count(*zip(names, columns, strict=True), weight=weight)
+    table: dict[str, Any] = {}
+    for name, given in zip(names, columns, strict=True):
+        if hasattr(given, "columns"):
+            for j, (title, column) in enumerate(columns_by_name(given, name).items()):
+                refuse_missing(column, f"{name} column {title!r}")
+                table[f"{name} {j}"] = np.asarray(unboxed(column))
+            continue
+        refuse_missing(given, name)
+        array = np.asarray(unboxed(given))
+        table |= {f"{name} {j}": column for j, column in enumerate(np.atleast_2d(array.T))}
+    table[WEIGHT] = np.ones(lengths.pop()) if weight is None else np.asarray(weight)
+    return added([pd.DataFrame(table)])

@@ -751,20 +751,20 @@ def _of_positive_weight(sample_weight: Column, n: int) -> Mask:
 
 def read_rates(given: Any) -> list[Expression]:
     """Return rates and limits, also given as text, checked."""
-    alone = isinstance(given, str) or as_expression(given) is not None
-    if alone:
+    stated = given
+    if isinstance(given, str) or as_expression(given) is not None:
         stated = [given]
-    else:
-        stated = list(given)
-    expressions = [as_expression(parse(one) if isinstance(one, str) else one) for one in stated]
-    for one, expression in zip(stated, expressions, strict=True):
+    expressions = []
+    for one in stated:
+        expression = as_expression(parse(one) if isinstance(one, str) else one)
         if expression is None or not expression.sides:
             raise TypeError(
                 f"rates: {one!r} is no rate or limit; give a family of rates, or compare a gap "
                 "or ratio with "
                 "a number"
             )
-    return [expression for expression in expressions if expression is not None]
+        expressions.append(expression)
+    return expressions
 
 
 def requested_rates(

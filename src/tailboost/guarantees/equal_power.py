@@ -89,6 +89,12 @@ class Cells:
         """Number m of pairs of thresholds."""
         return int(self.place.max()) + 1
 
+    @property
+    def every(self) -> Bands:
+        """Each value as the only threshold of all places."""
+        values = np.repeat(np.arange(self.n_values + 1)[:, None], self.n_places, axis=1)
+        return Bands(values, values)
+
     def answered(self, bands: Bands) -> Floats:
         """Return the weight of each stratum with each answer, shape (K, S, 3)."""
         strata = np.arange(len(self.place))
@@ -200,48 +206,51 @@ class EqualPower:
             return self._comparable()
         if not self.defers:
             return self._thresholds()
-        upper, lower = self._loosest()
+        loosest = self._loosest()
+        rows = np.zeros(self.chances.shape)
+        np.add.at(rows, self.cells.place, self.cells.weights)
         quantiles = np.quantile(
-            np.repeat(
-                self.chances.ravel(), np.ceil(self._rows_by_value()).astype(np.intp).ravel()
-            ),
+            np.repeat(self.chances.ravel(), np.ceil(rows).astype(np.intp).ravel()),
             np.linspace(0.0, 1.0, QUANTILES),
             method="nearest",
         )
         caps = np.append(np.linspace(0.02, 0.5, 13), 1.0)
         prices = np.unique(np.append(np.linspace(0.0, 1.0, 101), quantiles))
-        low = np.minimum(upper[:, None], self._cut(caps)[None])[:, :, None]
-        high = np.maximum(np.maximum(low, lower[:, None, None]), self._cut(prices)[None, None])
+        low = np.minimum(loosest.low[:, None], self._cut(caps)[None])[:, :, None]
+        high = np.maximum(
+            np.maximum(low, loosest.high[:, None, None]), self._cut(prices)[None, None]
+        )
         m = self.cells.n_places
         low = np.broadcast_to(low, high.shape).reshape(-1, m)
         return Bands(low, high.reshape(-1, m)).distinct
 
     def _thresholds(self) -> Bands:
         """Return one threshold for each place: all of them, or prices within the loosest ones."""
-        m = self.cells.n_places
-        if m == 1:
-            every = np.arange(self.cells.n_values + 1)[:, None]
-            return Bands(every, every)
-        upper, lower = self._loosest()
-        price = self._cut(np.linspace(0.0, 1.0, 201))[None]
-        at = np.minimum(np.maximum(price, lower[:, None]), upper[:, None]).reshape(-1, m)
+        if self.cells.n_places == 1:
+            return self.cells.every
+        at = self._at_prices(np.linspace(0.0, 1.0, 201))
         return Bands(at, at).distinct
 
-    def _loosest(self) -> tuple[Ints, Ints]:
-        """Return the largest first and the smallest second threshold by step and place, (k, m) each.
+    def _at_prices(self, prices: Floats) -> Ints:
+        """Return one threshold for each place at each price, within the loosest ones, shape (k, m)."""
+        loosest = self._loosest()
+        price = self._cut(prices)[None]
+        at = np.minimum(np.maximum(price, loosest.high[:, None]), loosest.low[:, None])
+        return at.reshape(-1, self.cells.n_places)
+
+    def _loosest(self) -> Bands:
+        """Return the largest first and the smallest second threshold by step and place.
 
         They have the probit of the step in all limits on one answer, whose rows have these thresholds alone.
         """
         m = self.cells.n_places
         V = self.cells.n_values
-        every = np.repeat(np.arange(V + 1)[:, None], m, axis=1)
-        single = Bands(every, every)
         upper = np.full((len(STEPS), m), V)
         lower = np.zeros((len(STEPS), m), dtype=np.intp)
         for family in self.families:
             if family.limit.compares:
                 continue
-            probits = self.probits(family, single)
+            probits = self.probits(family, self.cells.every)
             places = [np.unique(self.cells.place[inside]) for inside in family.strata]
             of_first = family.restricts(FIRST)
             of_second = family.restricts(SECOND)
@@ -256,17 +265,14 @@ class EqualPower:
                     rising = np.minimum.accumulate(probits[::-1, j])
                     first = V - np.maximum((rising >= STEPS[:, None]).sum(axis=1) - 1, 0)
                     lower[:, place[0]] = np.maximum(lower[:, place[0]], first)
-        both = np.unique(np.hstack([upper, lower]), axis=0)
-        return both[:, :m], both[:, m:]
+        return Bands(upper, lower).distinct
 
     def _comparable(self) -> Bands:
         """Return one threshold for each place, at which the compared shares are in a common window."""
         m = self.cells.n_places
         V = self.cells.n_values
-        upper, lower = self._loosest()
-        price = self._cut(np.array([0.3, 0.4, 0.5]))[None]
-        wish = np.minimum(np.maximum(price, lower[:, None]), upper[:, None]).reshape(-1, m)
-        found = []
+        wish = self._at_prices(np.array([0.3, 0.4, 0.5]))
+        found = [self.cells.every.low]
         for family in self.families:
             if not family.limit.compares:
                 continue
@@ -296,15 +302,13 @@ class EqualPower:
                 axis=1,
             )
             found.append(np.minimum(at, V))
-        every = np.repeat(np.arange(V + 1)[:, None], m, axis=1)
-        at = np.unique(np.vstack([*found, every]), axis=0)
+        at = np.unique(np.vstack(found), axis=0)
         return Bands(at, at)
 
     def _shares(self, family: LimitedFamily) -> Floats | None:
         """Return the compared share of each place at each threshold, (m, V + 1); None if places share it."""
         m = self.cells.n_places
-        every = np.repeat(np.arange(self.cells.n_values + 1)[:, None], m, axis=1)
-        errors, rows = family.counts(self.cells.answered(Bands(every, every)))
+        errors, rows = family.counts(self.cells.answered(self.cells.every))
         shares = np.zeros((m, self.cells.n_values + 1))
         seen = np.zeros(m, dtype=bool)
         for j, inside in enumerate(family.strata):
@@ -314,12 +318,6 @@ class EqualPower:
             seen[place[0]] = True
             shares[place[0]] = errors[:, j] / np.maximum(rows[:, j], 1e-12)
         return shares
-
-    def _rows_by_value(self) -> Floats:
-        """Return the weight by thresholds and value, shape (m, V)."""
-        rows = np.zeros((self.cells.n_places, self.cells.n_values))
-        np.add.at(rows, self.cells.place, self.cells.weights)
-        return rows
 
     def _cut(self, prices: Floats) -> Ints:
         """Return the first value whose chance is at least a price, shape (prices, m)."""

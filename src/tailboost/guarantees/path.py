@@ -14,7 +14,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -190,41 +190,25 @@ class TighterRules:
 
     # -- predicted power -----------------------------------------------------------------------------
 
-    @cached_property
-    def bounds(self) -> dict[tuple[Any, ...], dict[Part, float]]:
-        """The limited rates with their bounds, by rate, subgroup and sense; two limits may be on one rate."""
-        numbers = {str(limit): i for i, limit in enumerate(self.limits)}
-        bounds: dict[tuple[Any, ...], dict[Part, float]] = {}
-        for line in self.plain.estimates:
-            if line.limit in numbers:
-                of_rate = bounds.setdefault((line.rate, line.subgroup, line.sense), {})
-                of_rate[numbers[line.limit], line.subgroup] = float(line.bound)
-        return bounds
-
-    def _limited(self, lines: Iterable[Any]) -> Iterator[tuple[Any, Part, float]]:
-        """Yield the lines of limited rates, each with its part and the bound."""
-        for line in lines:
-            for part, bound in self.bounds.get(
-                (line.rate, line.subgroup, line.sense), {}
-            ).items():
-                yield line, part, bound
-
     def powers(self, selection: Any) -> dict[Part, float]:
         """Return the predicted probability of a certificate from fresh rows for each limited rate."""
         powers = dict[Part, float]()
-        lines = selection.estimates
-        for line, part, bound in self._limited(lines):
-            if np.isnan(bound):
-                continue
-            limit = self.limits[part[0]]
-            ratio = self.ratios[part[0]]
-            if limit.compares:
-                each = [
-                    one for one in lines if one.rate == line.rate and one.subgroup != limit.form
-                ]
-                powers[part] = predicted_power_to_compare(each, limit, ratio, self.level)
-            else:
-                powers[part] = predicted_power(line, bound, limit, ratio, self.level)
+        lines = {(line.rate, line.subgroup, line.sense): line for line in selection.estimates}
+        for stated in self.plain.estimates:
+            line = lines.get((stated.rate, stated.subgroup, stated.sense))
+            for number, (limit, ratio) in enumerate(zip(self.limits, self.ratios, strict=True)):
+                if line is None or stated.limit != str(limit) or np.isnan(stated.bound):
+                    continue
+                if limit.compares:
+                    each = [
+                        one
+                        for one in selection.estimates
+                        if one.rate == line.rate and one.subgroup != limit.form
+                    ]
+                    power = predicted_power_to_compare(each, limit, ratio, self.level)
+                else:
+                    power = predicted_power(line, float(stated.bound), limit, ratio, self.level)
+                powers[number, line.subgroup] = power
         return powers
 
 
