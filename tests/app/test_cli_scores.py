@@ -18,6 +18,7 @@ from tailboost import rates
 from tailboost.app.cli import score_rules
 from tailboost.app.cli.documents import typed_labels
 from tailboost.app.cli.models import Purpose
+from tailboost.classifiers.calibrating import drawn_part
 
 COPIES = "100% of these rows equal rows of the fit"  # said of rows of the training
 LIMITS = ["--limit", "miss(toxic, by=lang) <= .2", "--limit", "deferred() <= .1"]
@@ -513,7 +514,7 @@ def test_calibrate_takes_one_table_for_a_rule_file(files, rule):
     out = files / "one.json"
     output = done("calibrate", rule, files / "batch.csv", "--model", out, *limits, "--details")
     assert "One batch of 4,000 rows" in output
-    assert "before calibration), estimated on" in output
+    assert re.search(r"^Overall error [.\d]+ \(the given rule: [.\d]+\), estimated on", output, flags=re.M)
     stored, rows = json.loads(out.read_text()), pd.read_csv(files / "batch.csv")
     by_group = stored["rule"]["groups"] is not None
     same = tb.calibrate(
@@ -521,7 +522,18 @@ def test_calibrate_takes_one_table_for_a_rule_file(files, rule):
         groups=rows[["lang"]], limits=["miss(toxic, by=lang) <= .2"], by_group=by_group,
     )  # fmt: skip
     assert stored["rule"] == same.rule_.to_dict()
-    assert stored["certificate"]["price"] == same.certificate_.to_dict()["price"]
+    price, of_score = stored["certificate"]["price"], same.certificate_.price
+    assert [each["certified"] for each in price] == [each.certified for each in of_score]
+    given = tb.ThresholdRule.from_dict(json.loads(rule.read_text())["rule"])
+    select = int(np.random.RandomState(0).randint(2**31 - 1))
+    certify = ~drawn_part(np.arange(4000), 0.1, select)
+    groups = {} if given.groups is None else {"groups": rows["lang"]}
+    answers = given.predict(rows["p_toxic"], **groups)
+    wrong = (answers != rows["label"]) & (answers != "human review")
+    assert price[0]["given"] == pytest.approx(wrong[certify].mean())
+    assert of_score[0].of == "the score at 0.5"
+    wrong = (rows["p_toxic"] > 0.5) != (rows["label"] == "toxic")
+    assert of_score[0].given == pytest.approx(wrong[certify].mean())
     assert "selection data of the rule" in refused("certify", out, files / "batch.csv")
     rows.sample(frac=1, random_state=0).to_csv(files / "mixed.csv", index=False)
     assert "of the rule" in refused("certify", out, files / "mixed.csv")

@@ -1,15 +1,20 @@
 """The price of a certificate, and what a target without a certificate lacks, as data."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import beta, binom
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
 from tailboost.app.model_card import ModelCard
+from tailboost.classifiers.calibrating import drawn_part
 from tailboost.guarantees.calibration import missed
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.rate_bounds import RateFamily, Shortfall
@@ -60,17 +65,18 @@ def test_the_price_is_counted_on_the_calibration_rows(calibrated):
 def test_the_price_is_in_every_form(ranked):
     certified, certificate = ranked, ranked.certificate_
     document = json.loads(json.dumps(certificate.to_dict()))
-    assert document["price"][0].keys() == {"name", "given", "certified", "n"}
+    assert document["price"][0].keys() == {"name", "given", "certified", "n", "of"}
     assert tb.Certificate.from_dict(document).price == certificate.price
     first = certificate.price[0]
-    words = f"Overall error {first.certified:.3f} ({first.given:.3f} before calibration), estimated on these"
+    words = f"Overall error {first.certified:.3f} (the given rule: {first.given:.3f}), estimated on these"
     assert "miss rate of 1 of a" in certificate.assumptions
     for text in (str(certificate), certificate._repr_html_(), str(tb.Certificate.from_dict(document))):
         assert words in text
     T, y, g = draw(500, 2)
     card = ModelCard.of(certified, T, y, groups=g).to_markdown()
     assert "## Price of the limits" in card
-    assert f"| overall error | 2,000 | {first.given:.4f} | {first.certified:.4f} |" in card
+    assert "| rate | rows | the given rule | certified rule |" in card
+    assert f"| overall error | 2,000 | {first.given:.3f} | {first.certified:.3f} |" in card
 
 
 def test_targets_on_errors_have_a_price_too():
@@ -81,6 +87,105 @@ def test_targets_on_errors_have_a_price_too():
         "error of 0",
         "error of 1",
     ]
+
+
+# -- whose answers the certified rule is compared with -----------------------------------------------------
+
+
+def rows_of_a_forest(n, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    y = np.where(X[:, 0] + rng.logistic(size=n) > 1, "yes", "no")
+    return X, y, np.where(rng.random(n) < 0.5, "a", "b")
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """Two fitted models, and rows that neither has seen."""
+    X, y, _ = rows_of_a_forest(800, 6)
+    models = RandomForestClassifier(20, random_state=0).fit(X, y), LogisticRegression().fit(X, y)
+    return models, rows_of_a_forest(3000, 7)
+
+
+class Threshold(ClassifierMixin, BaseEstimator):
+    """A fitted model whose `predict` is not its most probable label."""
+
+    def __init__(self, model):
+        self.model = model
+        self.classes_ = model.classes_
+
+    def fit(self, X, y):
+        return self
+
+    def predict_proba(self, X):
+        return self.model.predict_proba(X)
+
+    def predict(self, X):
+        return self.classes_[(self.predict_proba(X)[:, 1] > 0.3).astype(int)]
+
+
+@pytest.mark.parametrize("kind", ["forest", "threshold", "function", "two", "probability", "logit", "number"])
+def test_the_reference_is_what_the_given_model_answers_by_itself(fitted, kind):
+    """Not a rule that a part of the rows selected: errors and misses are counted from `predict` by hand."""
+    (forest, linear), (X, y, g) = fitted
+    p = forest.predict_proba(X)[:, 1]
+    table = X
+    if kind == "forest":
+        model, own, name = forest, forest.predict(X), "the model's own answers"
+    elif kind == "threshold":
+        model = Threshold(forest)
+        own, name = model.predict(X), "the model's own answers"
+    elif kind == "function":
+        model, own = forest.predict_proba, forest.predict(X)
+        name = "the model's most probable label"
+    elif kind == "two":
+        model, own, name = [forest, linear], None, "the average of the models"
+    else:
+        z = np.log((p + 0.01) / (1.01 - p))
+        table = pd.DataFrame({"s": z if kind == "logit" else p})
+        model = tb.Scores("s", "yes", kind=kind)
+        own = np.where(p > 0.5, "yes", "no")
+        name = {"probability": "the score at 0.5", "logit": "the score at 0"}.get(kind, "")
+    rule = tb.calibrate(model, table, y, groups=g, limits=["miss('yes', by=group) <= .4"])
+    price = rule.certificate_.price
+    assert {each.of for each in price} == {name}
+    text = str(rule.certificate_)
+    if kind == "number":  # an order has no answers of its own
+        assert {each.given for each in price} == {None}
+        assert re.search(r"^Overall error [.\d]+, estimated on these rows\.", text, flags=re.M)
+        assert "–" not in rule.certificate_.assumptions.split("*")[0]
+        return
+    if own is None:
+        own = rule.classes_[rule.predict_proba(X).argmax(axis=1)]
+    rng = np.random.RandomState(0).randint(2**31 - 1)
+    here = ~drawn_part(np.arange(len(y)), 0.1, int(rng))
+    missed = [np.mean(own[here & (y == "yes") & (g == k)] == "no") for k in "ab"]
+    expected = [np.mean((own != y)[here]), *missed]
+    np.testing.assert_allclose([each.given for each in price], expected)
+    answers = rule.predict(table)
+    assert price[0].certified == pytest.approx(np.mean((answers != y)[here]))
+    assert re.search(rf"^Overall error [.\d]+ \({re.escape(name)}: {price[0].given:.2f}", text, flags=re.M)
+
+
+def test_a_model_defers_nobody_by_itself(fitted):
+    (forest, _), (X, y, g) = fitted
+    rule = tb.calibrate(forest, X, y, groups=g, limits=["miss('yes') <= .4", "deferred() <= .5"])
+    price = {each.name: each for each in rule.certificate_.price}
+    assert price["share deferred"].given == 0
+    assert price["share deferred"].certified > 0
+
+
+def test_a_refusal_tells_what_the_model_answers_by_itself(fitted):
+    (forest, _), (X, y, _) = fitted
+    limits = ["miss('yes') <= 48%", "precision('yes') >= 42%"]
+    with pytest.raises(tb.NotCertifiedError) as raised:
+        tb.calibrate(forest, X, y, limits=limits)
+    words = (
+        "The model's own answers on these rows: overall error ([.\\d]+) %, miss rate of 'yes' ([.\\d]+) %, "
+    )
+    error, missed = map(float, re.search(words, str(raised.value)).groups())
+    assert error / 100 == pytest.approx(np.mean(forest.predict(X) != y), abs=0.02)
+    assert missed / 100 == pytest.approx(np.mean(forest.predict(X)[y == "yes"] == "no"), abs=0.05)
 
 
 # -- what is missing ---------------------------------------------------------------------------------------

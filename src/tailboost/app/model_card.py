@@ -492,14 +492,10 @@ def _calibration(certificate: Certificate | None) -> Section:
     """Return the price of the limits that `calibrate` certified."""
     if certificate is None or not certificate.price:
         return Section("Price of the limits")
-    rows = [
-        [each.name, f"{each.n:,}", formatted(each.given), formatted(each.certified)]
-        for each in certificate.price
-    ]
-    lines = ["Estimates on the calibration rows, of the given rule and of the certified one."]
-    return Section(
-        "Price of the limits", lines, ["rate", "rows", "given rule", "certified rule"], rows
-    )
+    of = certificate.price[0].of
+    beside = f"{of} and of " * bool(of)
+    lines = [f"Estimates on the calibration rows, of {beside}the certified rule."]
+    return Section("Price of the limits", lines, *certificate.prices)
 
 
 def _tradeoff(final: Model) -> Section:

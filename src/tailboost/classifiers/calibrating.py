@@ -36,13 +36,15 @@ from tailboost.core.exceptions import (
 )
 from tailboost.core.long_work import telling
 from tailboost.guarantees.calibration import calibrate_selected, stated_limits
-from tailboost.guarantees.fresh_rows import Rule
+from tailboost.guarantees.fresh_rows import FreshRows, Rule
+from tailboost.guarantees.procedure import Reference
 from tailboost.guarantees.ranks import counted_answer
+from tailboost.learners.scores import GivenModel, Scores
 from tailboost.rates import Answered, Limit, Strata
 from tailboost.rates.strata import names_in
 from tailboost.rows.fingerprints import EqualRows
 from tailboost.rows.given import Given
-from tailboost.rows.judged import judged
+from tailboost.rows.judged import judged, last_step
 from tailboost.rows.readers import row_hashes
 
 __all__ = ["OneBatch", "calibrate"]
@@ -266,6 +268,8 @@ class OneBatch:
         The limits.
     n_selected : int
         Number of selecting rows.
+    reference : Reference
+        The answers of the given models by themselves, or of an earlier rule.
     """
 
     classifier: RobustMixtureClassifier
@@ -273,6 +277,7 @@ class OneBatch:
     max_error: Stated
     limits: list[Limit] | None
     n_selected: int
+    reference: Reference
 
     @classmethod
     def of(
@@ -343,8 +348,17 @@ class OneBatch:
                 model, *first, groups=take(groups, selects), limits=stated, **about
             )
         return cls(
-            classifier, replace(given, **rest), max_error, stated or None, int(selects.sum())
+            classifier,
+            replace(given, **rest),
+            max_error,
+            stated or None,
+            int(selects.sum()),
+            own_answers(classifier),
         )
+
+    def beside(self, model: Model) -> Self:
+        """Return the batch with the rule of another classifier as the reference."""
+        return replace(self, reference=Reference(on=lambda fresh: fresh.predicted_by(model)))
 
     def certified(self, **options: Any) -> Any:
         """Return the certified classifier, which knows all rows; options as in `calibrate`."""
@@ -353,7 +367,12 @@ class OneBatch:
         bare = copy.copy(self.classifier)
         bare.records_ = replace(selected, selected=(), tables=())
         found = calibrate_selected(
-            bare, self.rows, self.max_error, limits=self.limits, **options
+            bare,
+            self.rows,
+            self.max_error,
+            limits=self.limits,
+            reference=self.reference,
+            **options,
         )
         found.records_ = selected.joined(found.records_)
         certificate = found.certificate_
@@ -368,6 +387,37 @@ class OneBatch:
         knowing.records_ = found.records_
         found.certificate_ = replace(certificate, notes=(note, *certificate.notes))
         return found
+
+
+def own_answers(classifier: RobustMixtureClassifier) -> Reference:
+    """Return what the models of a classifier answer by themselves.
+
+    A fitted model answers by its ``predict``. Scores, functions and models that read the group answer by
+    their most probable label, and several models by that of their average. Scores of kind "number" have no
+    answers of their own.
+    """
+    models = classifier.selection_.engine.outputs.models
+    if len(models.fitted) > 1:
+        return Reference("the average of the models", _most_probable)
+    (model,) = models.fitted
+    given = getattr(model, "estimator", model)
+    if isinstance(given, GivenModel) or judged(last_step(model)).by_group:
+        return Reference("the model's most probable label", _most_probable)
+    if not isinstance(given, Scores):
+        return Reference("the model's own answers", lambda fresh: fresh.predicted_by(model))
+    name = {"probability": "the score at 0.5", "logit": "the score at 0"}.get(given.kind)
+    if name is None:
+        return Reference("", lambda fresh: None)
+    if models.score_column is None:
+        name = "the largest score"
+    return Reference(name, _most_probable)
+
+
+def _most_probable(fresh: FreshRows) -> FreshRows:
+    """Return fresh rows with the most probable label by the only model or the average as the answer."""
+    tables = [table for part in fresh.opened for table in part.tables]
+    logs = [table.pooled if table.n_models > 1 else table[0] for table in tables]
+    return fresh.with_actions(np.concatenate(logs).argmax(axis=1))
 
 
 def _needed_groups(

@@ -15,10 +15,12 @@ import numpy as np
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_number
 from tailboost.core.exceptions import NotCertifiedError, UselessRuleWarning
+from tailboost.core.rate_words import estimate_words
 from tailboost.core.spelling import did_you_mean
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import (
     OVERALL,
+    PAIRED,
     Certificate,
     Price,
     check_unlabeled,
@@ -40,6 +42,7 @@ from tailboost.guarantees.path import Path
 from tailboost.guarantees.procedure import (
     Certified,
     Procedure,
+    Reference,
     Refused,
     Reweighted,
     losses_of,
@@ -67,6 +70,10 @@ OF_SEVERAL_KINDS = (
     "One threshold and a rule with an inferred group had half the level each. The inferred group is taken if "
     "it alone is certified, or if it lowers the objective on these rows by more than one standard error."
 )
+# Name and answers of a reference; without answers None.
+Before = tuple[str, FreshRows | None]
+# The most limited rates of the reference in a refusal.
+MOST_RATES = 6
 # The most shortfalls that a refusal explains.
 MOST_EXPLAINED = 3
 CONSTANT = "one answer"  # method of a limit without a test
@@ -88,6 +95,7 @@ def calibrate_selected(
     rule: Rule = "predict",
     previous: Any = None,
     attempts: int | None = None,
+    reference: Reference | None = None,
 ) -> Any:
     """Return the least restricted rule of a classifier with certificates; see `tailboost.calibrate`.
 
@@ -100,6 +108,8 @@ def calibrate_selected(
         The rows, their labels and further data.
     max_error, limits, confidence, rule, previous, attempts
         As in `tailboost.calibrate`.
+    reference : Reference, optional
+        The answers with which the certified rule is compared; by default those of the given rule.
 
     Raises
     ------
@@ -132,6 +142,8 @@ def calibrate_selected(
     _refuse_absent(stated, fresh, confidence, earlier)
     _refuse_groups(model, stated)
     selection = selected_within(model, stated)
+    reference = reference or Reference()
+    before = (reference.name, reference.on(fresh))
     # Recorded before any test: whatever ends this call, its rows are used up.
     call = repr((stated, confidence, rule, given.subgroups, given.equal_rows))
     made = model.records_.spend(
@@ -145,12 +157,12 @@ def calibrate_selected(
     kinds = selection.of_each_kind()
     result, lacking = tested(kinds, fresh, level / len(kinds))
     if isinstance(result, Certified):
-        return certified(result, lacking, stated, fresh, confidence, made)
+        return certified(result, lacking, stated, fresh, before, confidence, made)
     needs_labels = [limit.rate.needs_labels(fresh.answered.strata) for limit in stated]
     if not result.tested and not any(needs_labels):
         model.records_.ledger.withdraw(made[-1])
         raise NotCertifiedError(f"{result.why}. {AT_EQUAL_SCORES}", (), earlier)
-    raise refused(result, lacking, stated, confidence, made, attempts, len(kinds))
+    raise refused(result, lacking, stated, before, confidence, made, attempts, len(kinds))
 
 
 def _check_options(rule: Any, attempts: Any) -> None:
@@ -328,6 +340,7 @@ def certified(
     lacking: Sequence[str],
     limits: list[Limit],
     fresh: FreshRows,
+    before: Before,
     confidence: float,
     attempts: tuple[Attempt, ...],
 ) -> Any:
@@ -378,7 +391,7 @@ def certified(
         model=copy.copy(classifier),
         rows=fingerprints,
         attempts=attempts,
-        price=tuple(price_of(limits, fresh, answered)),
+        price=tuple(price_of(limits, before, answered)),
         rule=judged(classifier).rule_digest,
         used=attempts[-1].rows,
         remarks=tuple(told_of_one_answer(bounds, answered, limits)),
@@ -389,25 +402,24 @@ def certified(
     return classifier
 
 
-def price_of(limits: Sequence[Limit], before: FreshRows, after: FreshRows) -> Iterator[Price]:
-    """Yield the overall error of labelled rows, then limited rates, of the given and the certified rule."""
-    (error_before,), (error_after,) = (each.samples(ERRORS["mean"]) for each in (before, after))
-    if len(error_after.rows):
-        yield Price(OVERALL, error_before.mean, error_after.mean, len(error_after.rows))
-    for limit in limits:
-        given = before.samples(limit.rate)
-        certified = after.samples(limit.rate)
+def price_of(limits: Sequence[Limit], before: Before, after: FreshRows) -> Iterator[Price]:
+    """Yield the overall error of labelled rows, then limited rates, of given answers and of another rule."""
+    of, reference = before
+    for words, rate, limit in [
+        (OVERALL, ERRORS["mean"], None),
+        *((limit.rate.words, limit.rate, limit) for limit in limits),
+    ]:
+        certified = after.samples(rate)
         names = [sample.name for sample in certified]
         limited = np.ones(len(names), bool)
-        if not limit.compares:
+        if limit is not None and not limit.compares:
             limited = ~np.isnan(limit.bounds(names))
+        given = certified if reference is None else reference.samples(rate)
         for one, other, counts in zip(given, certified, limited.tolist(), strict=True):
             if counts and len(other.rows):
-                of = "" if other.name is None else f" of {unit_name(other.name)}"
-                value = None if np.isnan(one.mean) else float(one.mean)
-                yield Price(
-                    f"{limit.rate.words}{of}", value, float(other.mean), len(other.rows)
-                )
+                where = "" if other.name is None else f" of {unit_name(other.name)}"
+                value = None if reference is None or np.isnan(one.mean) else float(one.mean)
+                yield Price(f"{words}{where}", value, float(other.mean), len(other.rows), of)
 
 
 def told_of_one_answer(
@@ -489,6 +501,7 @@ def refused(
     result: Refused,
     lacking: Sequence[str],
     limits: Sequence[Limit],
+    before: Before,
     confidence: float,
     attempts: tuple[Attempt, ...],
     declared: int | None,
@@ -502,6 +515,8 @@ def refused(
     lacking : sequence of str
         What simpler procedures lack.
     limits : sequence of Limit
+    before : (str, FreshRows or None)
+        Name and answers of the reference.
     confidence : float
     attempts : tuple of Attempt
         This one and all earlier ones.
@@ -536,6 +551,8 @@ def refused(
         unclear = [each for each in shortfalls if each.name not in would_do]
         words += "".join(f"\n{each.name}: {each.needs}." for each in unclear[:MOST_EXPLAINED])
         words += f"\nTested: {result.rule}."
+        in_percent = any(limit.in_percent for limit in limits)
+        words += _words_of(before, [*price_of(limits, before, result.answered)], in_percent)
     words += "".join(f"\nDoes not apply: {other}." for other in lacking)
     further = "No attempt may follow."
     if not last:
@@ -554,6 +571,19 @@ def refused(
         f"This was attempt {len(attempts)}. Its rows cannot be used again, alone or with "
         f"others. {further}",
     )  # fmt: skip
+
+
+def _words_of(before: Before, prices: Sequence[Price], in_percent: bool) -> str:
+    """Return a line with the overall error and the first limited rates of given answers, if there are any."""
+    name, answers = before
+    if answers is None:
+        return ""
+    told = [
+        f"{each.name} {estimate_words(each.given, PAIRED * each.n, in_percent=in_percent)}"
+        for each in prices[: MOST_RATES + 1]
+    ]
+    more = ", …" * (len(prices) > len(told))
+    return f"\n{name[:1].upper()}{name[1:]} on these rows: {', '.join(told)}{more}."
 
 
 def missed(

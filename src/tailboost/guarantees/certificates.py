@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -69,7 +69,7 @@ PAIRED = 4
 
 @dataclass(frozen=True)
 class Price:
-    """An error or rate of the given rule and of the certified one, estimated on the rows of a calibration.
+    """An error or rate of given answers and of the certified rule, estimated on the rows of a calibration.
 
     Attributes
     ----------
@@ -79,14 +79,20 @@ class Price:
         Its values; None if no row counts.
     n : int
         Number of its rows.
+    of : str
+        Whose answers are given: those of the model itself, or of its rule. Empty if there are none.
     """
 
     name: str
     given: float | None
     certified: float
     n: int
+    of: str = ""
 
-    heads: ClassVar[tuple[str, ...]] = ("price", "rows", "before", "certified")
+    @property
+    def heads(self) -> list[str]:
+        """The heads of a table of prices."""
+        return ["rate", "rows", self.of, "certified rule"]
 
     def cells(self, in_percent: bool) -> list[str]:
         """Return the cells of a table of prices."""
@@ -94,16 +100,14 @@ class Price:
             estimate_words(value, PAIRED * self.n, in_percent=in_percent)
             for value in (self.given, self.certified)
         )
-        return [self.name, f"{self.n:,}", before, after]
+        return [self.name, f"{self.n:,}", before if self.of else "", after]
 
     def words(self, n_rows: int, in_percent: bool) -> str:
         """Return both values in a sentence; ``n_rows`` are all rows."""
         name, rows, before, after = self.cells(in_percent)
-        of = f"{rows} of " * (self.n < n_rows)
-        return (
-            f"{name[:1].upper()}{name[1:]} {after} ({before} before calibration), estimated on "
-            f"{of}these rows."
-        )
+        some = f"{rows} of " * (self.n < n_rows)
+        own = f" ({self.of}: {before})" * bool(self.of)
+        return f"{name[:1].upper()}{name[1:]} {after}{own}, estimated on {some}these rows."
 
 
 @dataclass(frozen=True)
@@ -124,8 +128,8 @@ class Certificate:
     attempts : tuple of Attempt
         From `tailboost.calibrate`: this and all earlier attempts, with their rows.
     price : tuple of Price
-        From `tailboost.calibrate`: the overall error and each limited error or rate, of the given and of the
-        certified rule.
+        From `tailboost.calibrate`: the overall error and each limited error or rate, of the given model's own
+        answers and of the certified rule.
     rule : str or None
         Digest of the decision function that the bounds are about; None for answers alone, and for models of
         other libraries. A classifier with another rule has no ``certificate_``.
@@ -381,8 +385,7 @@ class Certificate:
     @property
     def assumptions(self) -> str:
         """What a certificate rests on: attempts, copies, frozen models, methods, price of each rate."""
-        prices = [each.cells(self.in_percent) for each in self.price]
-        tables = [text_table(Price.heads, prices)] * bool(prices)
+        tables = [text_table(*self.prices)] * bool(self.price)
         methods: dict[str, list[str]] = {}
         for bound in self._printed:
             methods.setdefault(bound.method, []).append(bound.name)
@@ -444,6 +447,12 @@ class Certificate:
     def in_percent(self) -> bool:
         """Whether a limit was stated in percent."""
         return any(bound.in_percent for bound in self.bounds)
+
+    @property
+    def prices(self) -> Cells:
+        """The table of prices: each rate of given answers, if there are any, and of the certified rule."""
+        rows = [each.cells(self.in_percent) for each in self.price]
+        return filled_columns(self.price[0].heads if rows else (), rows)
 
     @property
     def price_words(self) -> list[str]:

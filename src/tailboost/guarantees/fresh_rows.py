@@ -216,6 +216,27 @@ class FreshRows:
         )
         return replace(self, answered=replace(self.answered, actions=actions), model=model)
 
+    def predicted_by(self, model: Model) -> FreshRows:
+        """Return the same rows with the answers of another model, which reads the tables of opened rows."""
+        defers = judged(last_step(model)).can_defer
+        strata = replace(self.answered.strata, defers=defers)
+        actions = []
+        for opened, groups in self.tables:
+            first = 0
+            for table in opened.tables:
+                rows = np.arange(first, first + table.n_rows)
+                actions.append(
+                    actions_of(model, table.X, take(groups, rows), "predict", strata)
+                )
+                first += table.n_rows
+        return self.with_actions(np.concatenate(actions), defers=defers)
+
+    def with_actions(self, actions: Ints, *, defers: bool = False) -> FreshRows:
+        """Return the same rows with other answers, as numbers of labels; K if a rule that defers does so."""
+        strata = self.answered.strata
+        strata = replace(strata, defers=strata.defers or defers)
+        return replace(self, answered=replace(self.answered, strata=strata, actions=actions))
+
     def samples(self, rate: Rate) -> list[Sample]:
         """Return the rows of each subgroup of a rate with their values; each cluster has one vote there."""
         samples = rate.samples_of(self.answered)
@@ -412,7 +433,8 @@ def answers_of(model: Model, X: Table, rule: Rule, groups: Groups = None) -> Any
     if given:
         model, X = final_step(model, X)
     if rule == "predict":
-        return np.asarray(model.predict(X, **given))
+        answers = np.asarray(model.predict(X, **given))
+        return answers[:, 0] if answers.shape[1:] == (1,) else answers  # CatBoost: shape (n, 1)
     return label_shares(model, X, **given)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -56,6 +56,22 @@ class Refused:
     rule: str
     why: str
     tested: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """Answers with which those of a certified rule are compared: by default those of the given rule.
+
+    Attributes
+    ----------
+    name : str
+        Who answers.
+    on : callable
+        Returns fresh rows with these answers; None if there are none.
+    """
+
+    name: str = "the given rule"
+    on: Callable[[FreshRows], FreshRows | None] = lambda fresh: fresh
 
 
 @dataclass(frozen=True, eq=False)

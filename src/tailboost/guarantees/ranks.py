@@ -63,7 +63,7 @@ SEED = 20261123  # of the numbers of the selection data
 # are too close.
 TOO_CLOSE = 1e-4
 
-GIVEN = "the given rule"
+SELECTED = "the selected rule"
 AT_RANKS = (
     "The thresholds of the rule are at ranks of the scores of these rows, which need no test."
 )
@@ -473,19 +473,19 @@ class Ranks(Procedure):
             thresholds = at_ranks(self.shares, self.reached, rows, family.n_thresholds)
             if thresholds is None:
                 why = f"equal scores leave no threshold at the ranks that certify {self.limits[0]!r}"
-                return Refused(self.fresh, GIVEN, why, tested=False)
+                return Refused(self.fresh, SELECTED, why, tested=False)
         else:
             thresholds = one_sided(
                 self.shares, self.ranks, rows, family.n_thresholds, selection
             )
             if thresholds is None:
                 why = "no threshold keeps all limits on these rows"
-                return Refused(self.fresh, GIVEN, why)
+                return Refused(self.fresh, SELECTED, why)
         if (thresholds <= -BEYOND).all() or (thresholds >= BEYOND).all():
             why = (
                 "the rule with the least loss within the limits gives every row the same answer"
             )
-            return Refused(self.fresh, GIVEN, why)
+            return Refused(self.fresh, SELECTED, why)
         drawn = (thresholds,) if breaks is None else breaks.mixture(thresholds)
         rule = self.selection.at(family, *drawn, fresh=self.fresh.opened)
         return Certified(rule, self.title, AT_RANKS)

@@ -616,7 +616,13 @@ class StoredRule(StoredDocument):
 
     def one_batch(self, given: Given, max_error: Stated, limits: Stated) -> OneBatch:
         """Select on a random part of labelled rows, as the rule was selected."""
-        return self.selection.one_batch(given, max_error, limits)
+        batch = self.selection.one_batch(given, max_error, limits)
+        known = self.classifier.rule_.groups
+        if known is not None and not {*given.columns[self.selection.by_group].tolist()} <= {
+            *known
+        }:
+            return batch  # the rule has no answer to rows of a new group
+        return batch.beside(self.classifier)
 
     def selected_on(self, data: Path) -> StoredRule:
         """Return the content of the file of a rule that was selected on other rows."""
