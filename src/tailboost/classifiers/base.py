@@ -363,11 +363,6 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         return self.selection_.problem.objective
 
     @property
-    def n_selection_(self) -> float:
-        """Number of the rows on which the rule was selected; of weighted rows the effective number."""
-        return float(self.selection_.counts.strata.size.sum())
-
-    @property
     def limits_met_(self) -> bool | None:
         """Whether `predict` satisfies all limits on the selection data; None without limits."""
         met: bool | None = judged(self).limits_met

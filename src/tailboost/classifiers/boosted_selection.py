@@ -13,7 +13,7 @@ from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.subgroups import allowed_errors, checked_targets
 from tailboost.classifiers.boosting_fit import answer_by
 from tailboost.classifiers.input import noting_seen, regroup, selection_data
-from tailboost.classifiers.reselection import bound_of
+from tailboost.classifiers.reselection import bound_of, corners_of
 from tailboost.core.array_types import Groups, Stated
 from tailboost.core.checks import check_number, n_rows_of
 from tailboost.core.exceptions import BoundNotMetWarning, ResubstitutionWarning
@@ -241,20 +241,13 @@ def rate_curve(
 
 def tail_curve(clf: Any) -> Curve:
     """Return the trade-off of the overall error with a CVaR."""
-    rule = judged(clf).selected
-    corners, gap = rule.curve()
 
     def answering(corner: SelectedTail) -> Any:
         new = copy.copy(clf)
         answer_by(new, corner.mixture, corner.ensemble)
         return new
 
-    def at(level: float, point: Any) -> Any:
-        return answering(rule.within(max(0.0, level - rule.least)))
-
-    points = tuple(CurvePoint(mean, tail, answering(corner)) for mean, tail, corner in corners)
-    overall = Objective.of(error())
-    return Curve(points, overall, rule.objective, rule.words, at, clf, gap)
+    return corners_of(clf, judged(clf).selected, answering)
 
 
 # -- the result ------------------------------------------------------------------------------------------

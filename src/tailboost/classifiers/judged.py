@@ -17,11 +17,14 @@ from tailboost.boosting.subgroups import MAX_ERRORS, is_kept
 from tailboost.classifiers.input import checked_table
 from tailboost.classifiers.robust_selection import (
     answer_by,
-    answers_along,
     checked_rows,
     column_read,
+    group_numbers,
     problem_of,
     tables_of,
+)
+from tailboost.classifiers.robust_selection import (
+    readable as readable_by,
 )
 from tailboost.core.array_types import Column, Floats, Groups, Model, Table
 from tailboost.core.checks import has_named_columns, label_vector
@@ -33,7 +36,8 @@ from tailboost.rows.judged import Recorded, judged
 from tailboost.rows.records import Records
 from tailboost.rows.rows import Rows
 from tailboost.rows.rules import refuse
-from tailboost.selection.answers import OpenedRows, can_defer
+from tailboost.selection.answers import OpenedRows, can_defer, shares
+from tailboost.selection.answers import deferred as deferred_rows
 from tailboost.selection.hypotheses import rule_of
 from tailboost.selection.outputs import Models
 from tailboost.selection.rate_table import RateTable
@@ -200,7 +204,18 @@ class JudgedModels(Recorded):
         self, classifiers: Sequence[Any], X: Table, groups: Groups
     ) -> list[tuple[Any, Any]]:
         """Return the predictions of the classifiers of a curve, and which rows they defer."""
-        return answers_along(self.classifier, classifiers, X, groups)
+        mix = self.classifier
+        models, X = readable_by(mix, X)
+        table = models.transform(X)
+        numbers = group_numbers(mix, groups if self.by_group else None, table.n_rows)
+        table = table.knowing(numbers)
+        answers = []
+        for point in classifiers:
+            ensemble = point.ensemble_
+            review = deferred_rows(ensemble, table) if can_defer(ensemble) else None
+            labels = mix.classes_[shares(ensemble, table).argmax(axis=1)]
+            answers.append((labels, review))
+        return answers
 
 
 def cached(classifier: Model, name: str, make: Callable[[], Any]) -> Any:

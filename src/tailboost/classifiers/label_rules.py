@@ -55,7 +55,9 @@ from tailboost.selection.problem import Problem
 from tailboost.selection.rate_table import RateLine, RateTable
 from tailboost.selection.rule import digest_of_rule
 from tailboost.selection.score_rule import Scale
+from tailboost.selection.selection import Selection
 from tailboost.selection.threshold_rule import ThresholdRule, ranges_between
+from tailboost.selection.thresholds import Thresholds
 
 # Rules of format 1 had no kinds of scores; in format 2 each used row counted with each label;
 # certificates of format 3 named no rule.
@@ -105,10 +107,10 @@ class LabelRules:
 
     rules: dict[str, ThresholdRule]
     limits: tuple[Limit, ...] = ()
-    rates_: RateTable | None = field(default=None, compare=False, repr=False)
+    rates_: Any = field(default=None, compare=False, repr=False)
     certificate_: Certificate | None = field(default=None, compare=False, repr=False)
     records_: Records = field(default_factory=Records, compare=False, repr=False)
-    selection_: LabelSelection | None = field(default=None, compare=False, repr=False)
+    selection_: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         certificate = self.certificate_
@@ -178,15 +180,11 @@ class LabelRules:
         ValueError
             If a column or label is missing, or there is no limit.
         """
-        names = list(self.rules)
-        stated = _stacked_limits(self.limits if limits is None else limits, names)
+        stated = self.by_label(self.limits if limits is None else limits)
         if not stated:
             raise ValueError("limits is needed: there is no rate to bound")
         given = self._fresh_pairs(X, Y, clusters, X_unlabeled)
-        certificate = certify(
-            **given, subgroups=_subgroups(names), rates=stated, confidence=confidence
-        )
-        return _of_rows(certificate, len(names))
+        return self._of_rows(certify(**given, rates=stated, confidence=confidence))
 
     def calibrate(
         self,
@@ -238,32 +236,31 @@ class LabelRules:
             raise ValueError(
                 "these rules were read from a document: calibrate the rules of tune_labels"
             )
-        names = list(self.rules)
-        stated = _stacked_limits(self.limits if limits is None else limits, names)
+        if limits is None:
+            limits = self.limits
+        stated = self.by_label(limits)
         if not stated:
             raise ValueError("limits is needed: there is no target to certify")
         pairs = self._fresh_pairs(X, Y, clusters, X_unlabeled)
         model = pairs.pop("model")
-        given = Given(**pairs, subgroups=_subgroups(names))
         about = {"confidence": confidence, "previous": previous, "attempts": attempts}
         try:
-            found = calibrate_selected(model, given, limits=stated, **about)
+            calibrated = calibrate_selected(model, Given(**pairs), limits=stated, **about)
         except NotCertifiedError as error:
             if not error.advice:  # no attempt was made
                 raise
             advice = (
                 f"This was attempt {len(error.attempts)}, recorded in the ledger of the rules. "
-                "Its rows "
-                "cannot be used again, also not with other limits."
+                "Its rows cannot be used again, also not with other limits."
             )
             raise NotCertifiedError(
                 error.reason, error.shortfalls, error.attempts, advice
             ) from None
         return replace(
-            found.rules,
-            limits=checked_limits(self.limits if limits is None else limits),
-            certificate_=_of_rows(found.certificate_, len(names)),
-            records_=Records(tables=found.records_.tables, ledger=self.records_.ledger),
+            calibrated.rules,
+            limits=checked_limits(limits),
+            certificate_=self._of_rows(calibrated.certificate_),
+            records_=Records(tables=calibrated.records_.tables, ledger=self.records_.ledger),
         )
 
     def pairs(self, X: Table, Y: Table = None, *, clusters: Column = None) -> dict[str, Any]:
@@ -312,29 +309,30 @@ class LabelRules:
 
     def by_label(self, limits: Stated) -> list[Limit]:
         """Return limits, as `tune_labels` takes them, as limits on pairs: "any label" is a row as a whole."""
-        return _stacked_limits(limits, list(self.rules))
+        return stacked_limits(limits, list(self.rules))
+
+    def _of_rows(self, certificate: Certificate) -> Certificate:
+        """Return a certificate of pairs with the number of rows."""
+        n_rows = certificate.n_rows // (len(self.rules) + 1)
+        return replace(certificate, n_rows=n_rows, notes=(PAIRS_NOTE, *certificate.notes))
 
     def _fresh_pairs(
         self, X: Table, Y: Table, clusters: Column, X_unlabeled: Table
     ) -> dict[str, Any]:
         """Return the pairs of rows with and without labels, as keyword arguments of `tailboost.certify`."""
-        given: dict[str, Any] = {"X": None, "y": None}
+        if X is None and X_unlabeled is None:
+            raise ValueError("X or X_unlabeled is needed: there is no row")
+        groups = [(LABEL, name) for name in [*self.rules, ANY]]
+        given: dict[str, Any] = {"X": None, "y": None, "model": self.classifier}
         if X is not None:
             given = self.pairs(X, Y, clusters=clusters)
-            if X_unlabeled is not None:
-                X_unlabeled = _further_rows(
-                    [rule.column for rule in self.rules.values()], X, X_unlabeled
-                )
+        if X is not None and X_unlabeled is not None:
+            columns = [rule.column for rule in self.rules.values()]
+            X_unlabeled = _further_rows(columns, X, X_unlabeled)
         if X_unlabeled is not None:
             more = self.pairs(X_unlabeled)
-            given |= {
-                "X_unlabeled": more["X"],
-                "groups_unlabeled": more["groups"],
-                "model": more["model"],
-            }
-        elif X is None:
-            raise ValueError("X or X_unlabeled is needed: there is no row")
-        return given
+            given |= {"X_unlabeled": more["X"], "groups_unlabeled": more["groups"]}
+        return given | {"subgroups": {"class": [0, 1], "group": groups}}
 
     @property
     def ledger_(self) -> Ledger:
@@ -383,13 +381,11 @@ class LabelRules:
             ):
                 raise ValueError("each label needs a rule with the answers 0 and 1")
             limits = checked_limits(document["limits"])
-            _split(limits, list(rules))
+            stacked_limits(limits, list(rules))
             used = tuple(map(UsedRows.from_dict, document.get("used", ())))
             ledger = Ledger.from_dict(document.get("ledger", {"attempts": []}))
             certificate = document.get("certificate")
-            if certificate is None:
-                certificate = None
-            else:
+            if certificate is not None:
                 certificate = Certificate.from_dict(certificate)
         records = Records(tables=used, ledger=ledger)
         return cls(rules, limits, certificate_=certificate, records_=records)
@@ -444,7 +440,7 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
     rules : LabelRules
         The rules.
     limits : sequence of Limit
-        Their limits, of the form of `_stacked_limits`.
+        Their limits, of the form of `stacked_limits`.
     """
 
     _judged_by = JudgedPairs
@@ -452,37 +448,26 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
     def __init__(self, rules: LabelRules, limits: Sequence[Limit]) -> None:
         self.rules = rules
         self.limits = limits
+        self.classes_ = np.array([0, 1])
+        self.rates_ = rules.rates_
         self.records_ = rules.records_
         self.certificate_ = rules.certificate_
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
 
     def fit(self, X: Table, y: Column = None) -> Self:
         """Return the classifier, whose rules were selected before."""
         return self
 
     @property
-    def classes_(self) -> Ints:
-        """The answers."""
-        return np.array([0, 1])
-
-    @property
-    def rates_(self) -> RateTable:
-        """The limited rates on the selection data."""
-        assert self.rules.rates_ is not None
-        return self.rules.rates_
-
-    @property
     def n_rows(self) -> int:
         """Number of pairs, and of rows as a whole, in the selection data."""
-        n, n_labels = self._selection.y.shape
-        return n * (n_labels + 1)
+        n, n_labels = self.rules.selection_.y.shape
+        return int(n * (n_labels + 1))
 
     @property
     def problem(self) -> Problem:
         """The error of all pairs within the limits."""
-        stated = self._fitted.selection_.problem.within(tuple(self.limits))
+        fitted = self.rules.selection_.classifier
+        stated: Problem = fitted.selection_.problem.within(tuple(self.limits))
         return replace(stated, objective=Objective.of(error()))
 
     @property
@@ -493,11 +478,13 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
     @property
     def estimates(self) -> RateTable:
         """The limited rates on the selection data."""
-        return self.rates_
+        table: RateTable = self.rates_
+        return table
 
     def within(self, limits: Sequence[Limit]) -> LabelPairs:
         """Return the rules within other limits, without a confidence, on the same selection data."""
-        return self._answering(self._selection.within(limits, 0), limits)
+        found = self.rules.selection_.within(limits, 0)
+        return LabelPairs(replace(found, records_=self.records_), limits)
 
     def of_each_kind(self) -> list[LabelPairs]:
         """Return the rules themselves: there is one kind."""
@@ -509,31 +496,12 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
         """Return the rules with another threshold for each label; None with limits on rows or deferral."""
         if self.rules.defers or not by_group or any(map(_is_of_rows, self.limits)):
             return None
-        return self._fitted.selection_.family(by_group=True)
+        selection: Selection = self.rules.selection_.classifier.selection_
+        return selection.family(by_group=True)
 
     def thresholds(self, family: ThresholdFamily) -> LabelThresholds:
         """Return a family of rules on the selection data and on further pairs."""
-        names = self._fitted._group_names.values[0].tolist()
-        pairs = zip(self.rules.rules, self._selection.scores, strict=True)
-        labels = [
-            _LabelScores(name, score, j, names.index(name), self._fitted)
-            for j, (name, score) in enumerate(pairs)
-        ]
-        return LabelThresholds(self._fitted, family, labels)
-
-    @property
-    def _selection(self) -> LabelSelection:
-        assert self.rules.selection_ is not None
-        return self.rules.selection_
-
-    @property
-    def _fitted(self) -> RobustMixtureClassifier:
-        """The classifier of the selection, whose groups are the labels."""
-        return self._selection.classifier
-
-    def _answering(self, found: LabelRules, limits: Sequence[Limit]) -> LabelPairs:
-        """Return the pairs of other rules, with the used rows and the attempts of these."""
-        return LabelPairs(replace(found, records_=self.records_), limits)
+        return LabelThresholds(self.rules.selection_, family)
 
     def at(
         self,
@@ -546,14 +514,16 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
 
         The answers to the pairs in ``fresh`` do not change by the choice of a decimal.
         """
+        selection = self.rules.selection_
+        of_family = LabelThresholds(selection, family)
         rules = {}
-        for label in self.thresholds(family).labels:
-            (end,) = label.scale(family, fresh).thresholds(thresholds[[label.place]]).tolist()
+        for place, score in of_family.places_of_scores:
+            scale = of_family.scale(score, fresh)
+            (end,) = scale.thresholds(thresholds[[place]]).tolist()
             ranges = [(-np.inf, 0), (end, 1)]
-            rules[label.name] = ThresholdRule.of_ranges(
-                label.score.score, [0, 1], None, [ranges]
-            )
-        return self._answering(self._selection.found(rules, self.limits), self.limits)
+            rules[score.name] = ThresholdRule.of_ranges(score.score, [0, 1], None, [ranges])
+        found = selection.found(rules, self.limits)
+        return LabelPairs(replace(found, records_=self.records_), self.limits)
 
     def actions(self, X: Table) -> NDArray[Any]:
         """Return 1, 0 or "human review" for each pair of row and label, and each row as a whole."""
@@ -590,17 +560,6 @@ def _of_any(answers: dict[str, NDArray[Any]], defers: bool) -> NDArray[Any]:
     if defers:
         return np.where(deferred, HUMAN_REVIEW, of_row.astype(object))
     return of_row
-
-
-def _subgroups(names: Sequence[str]) -> dict[str, list[Any]]:
-    """Return all classes and groups of pairs."""
-    return {"class": [0, 1], "group": [(LABEL, name) for name in [*names, ANY]]}
-
-
-def _of_rows(certificate: Certificate, n_labels: int) -> Certificate:
-    """Return a certificate of pairs with the number of rows."""
-    n_rows = certificate.n_rows // (n_labels + 1)
-    return replace(certificate, n_rows=n_rows, notes=(PAIRS_NOTE, *certificate.notes))
 
 
 def tune_labels(
@@ -667,10 +626,7 @@ def tune_labels(
     >>> print(rules.rates_.met)
     True
     """
-    if isinstance(scores, Scores):
-        given = [scores]
-    else:
-        given = list(scores)
+    given = [scores] if isinstance(scores, Scores) else list(scores)
     names = [str(score.label) for score in given]
     if len(set(names)) < len(names) or ANY in names:
         raise ValueError(
@@ -686,7 +642,7 @@ def tune_labels(
         raise ValueError(
             f"{refused[0]}: rules of several labels are thresholds of each label, without draws"
         )
-    stated = _stacked_limits(limits, names)
+    stated = stacked_limits(limits, names)
     check_indexes(X=X, Y=Y)
     if not n_rows_of(X):
         raise ValueError("X has no rows")
@@ -696,24 +652,19 @@ def tune_labels(
     ]
     if lacking:
         raise ValueError(f"Y: all rows have the label {lacking[0]!r}, or none has it")
-    if X_unlabeled is None:
-        more = None
-    else:
-        more = _further_rows([score.column_list[0] for score in given], X, X_unlabeled)
-    fitted = [_CalibratedScore.of(score, X, y[:, k], more) for k, score in enumerate(given)]
+    tables = [X]
+    if X_unlabeled is not None:
+        columns = [score.column_list[0] for score in given]
+        tables.append(_further_rows(columns, X, X_unlabeled))
+    fitted = [_CalibratedScore.of(given[k], k, tables, y[:, k]) for k in range(len(given))]
     classifier = RobustMixtureClassifier(
         [(SCORE, Scores(0, 1))], objective=objective, by_group=True, **params
     )
-    selection = LabelSelection(names, fitted, X, y, classifier, more)
+    selection = LabelSelection(fitted, tables, y, classifier)
     found = replace(selection.within(stated, None), limits=checked_limits(limits))
-    pairs = found.pairs(X, Y)
-    cases = [
-        pairs["X"][-len(y) :],
-        *([] if more is None else [found.pairs(more)["X"][-n_rows_of(more) :]]),
-    ]
-    used = UsedRows.of(
-        hash_rounded_rows(np.concatenate(cases)), pairs["y"][-len(y) :], "selection data"
-    )
+    cases = np.concatenate([found.pairs(table)["X"][-n_rows_of(table) :] for table in tables])
+    flagged = y.any(axis=1).astype(np.intp)
+    used = UsedRows.of(hash_rounded_rows(cases), flagged, "selection data")
     missed = [line for line in found.lines if line.met is False]
     if missed:
         words = "; ".join(
@@ -748,14 +699,12 @@ def _further_rows(names: Sequence[Any], X: Table, X_unlabeled: Table) -> Any:
 class LabelSelection:
     """Selection of thresholds for several labels on selection data."""
 
-    names: list[str]
     scores: list[_CalibratedScore]
-    X: Table  # the selection data
+    tables: list[Table]  # the selection data, and further rows without labels if there are any
     y: Ints  # shape (n, K)
     classifier: (
         RobustMixtureClassifier  # of pairs of row and label; fitted at the first selection
     )
-    more: Any = None  # further rows without labels
 
     def within(self, limits: Sequence[Limit], confidence: float | None) -> LabelRules:
         """Return the rules within limits of the form of `_stacked_limits`.
@@ -765,8 +714,8 @@ class LabelSelection:
         InfeasibleLimitsError
             If the limits on labels contradict each other.
         """
-        names = self.names
         y = self.y
+        names = [score.name for score in self.scores]
         by_label = [limit for limit in limits if not _is_of_rows(limit)]
         of_rows = [limit for limit in limits if _is_of_rows(limit)]
         n = len(y)
@@ -774,13 +723,13 @@ class LabelSelection:
         table = P[:, :n].reshape(-1, 1), y.T.ravel()
         groups = {LABEL: np.repeat(names, n)}
         further = {}
-        if self.more is not None:
+        if len(self.tables) > 1:
             pairs = P[:, n:].reshape(-1, 1)
             labels = np.repeat(names, P.shape[1] - n)
             further = {"X_unlabeled": pairs, "groups_unlabeled": {LABEL: labels}}
         bounds = np.array([dict(limit.bound)[ANY] for limit in of_rows])
         pair_bounds = bounds
-        best = None
+        tried: list[tuple[tuple[float, float], LabelRules]] = []
         classifier = self.classifier
         for _ in range(MOST_SELECTIONS):
             pooled = [
@@ -800,13 +749,10 @@ class LabelSelection:
                         classifier.set_params(limits=[*by_label, *pooled])
                         classifier.fit(*table, groups=groups, **further)
                 except InfeasibleLimitsError:
-                    if best is None:
+                    if not tried:
                         raise
                     break
-            rules = {
-                name: score.rule(classifier, name)
-                for name, score in zip(names, self.scores, strict=True)
-            }
+            rules = {score.name: score.rule(classifier) for score in self.scores}
             found = self.found(rules, limits)
             row_rates = np.array([line.value for line in found.lines if line.subgroup == ANY])
             excess = [
@@ -814,53 +760,43 @@ class LabelSelection:
                 for line in found.lines
             ]
             rank = max([0.0, *excess]), classifier.rates_.lines[0].value
-            if best is None:
-                best = (rank, found)
-            else:
-                best = min(best, (rank, found), key=lambda pair: pair[0])
-            pair_rates = np.array(
-                [line.value for line in classifier.rates_.lines[-len(bounds) :]]
-            )
-            pair_rates = pair_rates[: len(bounds)]
+            tried.append((rank, found))
+            last_lines = classifier.rates_.lines[-len(bounds) :]
+            pair_rates = np.array([line.value for line in last_lines])[: len(bounds)]
             not_binding = (pair_bounds >= bounds) | (pair_rates < pair_bounds * (1 - CLOSE))
             if not rank[0] and (not_binding | (row_rates >= bounds * (1 - CLOSE))).all():
                 break
             ratio = quotient(pair_rates, row_rates, 1.0)
             pair_bounds = np.minimum(bounds * ratio * (1 - CLOSE / 2), bounds)
-        assert best is not None
-        return best[1]
+        return min(tried, key=lambda pair: pair[0])[1]
 
     def found(self, rules: dict[str, ThresholdRule], limits: Sequence[Limit]) -> LabelRules:
         """Return rules with their rates on the selection data."""
         found = LabelRules(rules, tuple(limits), selection_=self)
-        return replace(found, rates_=self._measured(found, limits))
-
-    def _measured(self, rules: LabelRules, limits: Sequence[Limit]) -> RateTable:
-        """Return the table of limited rates on the selection data."""
-        y = self.y
-        truth = [self.y.T.ravel(), self.y.any(axis=1).astype(np.intp)]
-        answers = [rules.predict(self.X)]
-        words = f"the {len(y):,} rows of the selection"
-        labels = [np.repeat(list(answers[0]), len(y))]
+        words = f"the {len(self.y):,} rows of the selection"
+        truth: list[Any] = [self.y.T.ravel(), self.y.any(axis=1)]
+        answers: list[NDArray[Any]] = []
+        labels = []
+        for table in self.tables:
+            of_table = found.predict(table)
+            answers += of_table.values()
+            labels.append(np.repeat(list(of_table), n_rows_of(table)))
         n_more = 0
-        if self.more is not None:
-            answers.append(rules.predict(self.more))
-            m = len(answers[1][ANY])
-            n_more = m * len(answers[1])
-            words = f"{words} and {m:,} rows without labels"
-            labels.append(np.repeat(list(answers[1]), m))
-            truth.append(np.zeros(n_more, dtype=np.intp))  # `without_labels` takes them away
-        every = np.concatenate([values for table in answers for values in table.values()])
+        if len(self.tables) > 1:
+            words += f" and {n_rows_of(self.tables[1]):,} rows without labels"
+            n_more = len(labels[1])
+            truth.append(np.zeros(n_more))  # `without_labels` takes them away
+        every = np.concatenate(answers)
         deferred = every == HUMAN_REVIEW
         answered = Answered.of(
-            np.concatenate(truth),
+            np.concatenate(truth).astype(np.intp),
             np.where(deferred, 0, every).astype(np.intp),
             groups={LABEL: np.concatenate(labels)},
             deferred=deferred,
         )
-        return RateTable.measured(
-            limits, answered.without_labels(n_more) if n_more else answered, words
-        )
+        if n_more:
+            answered = answered.without_labels(n_more)
+        return replace(found, rates_=RateTable.measured(limits, answered, words))
 
 
 @dataclass(frozen=True)
@@ -871,6 +807,8 @@ class _CalibratedScore:
     to .0633 (standard error of the difference .0005), and without limits from .0446 to .0407 (.0002).
     """
 
+    name: str  # of the label
+    column: int  # number of the label
     score: Scores
     slope: float  # of the calibrated log odds; 1 without a calibration
     intercept: float
@@ -878,25 +816,19 @@ class _CalibratedScore:
     probability: Floats  # shape (n + m,)
 
     @classmethod
-    def of(cls, score: Scores, X: Table, y: Ints, more: Any = None) -> Self:
+    def of(cls, score: Scores, column: int, tables: Sequence[Table], y: Ints) -> Self:
         """Calibrate a score on the selection data if the calibration increases with the score."""
-        fitted = clone(score).set_params(label=1).fit(X, y)
-        if more is None:
-            tables = [X]
-        else:
-            tables = [X, more]
+        fitted = clone(score).set_params(label=1).fit(tables[0], y)
         values = np.concatenate([fitted.values(table)[:, 0] for table in tables])
         empty = np.empty(0)
-        plain = cls(fitted, 1.0, 0.0, empty, empty)
+        plain = cls(str(score.label), column, fitted, 1.0, 0.0, empty, empty)
         log_odds = logit(plain.probabilities(values[: len(y)]))
         calibration = LogisticRegression().fit(log_odds[:, None], y)
         slope = float(calibration.coef_[0, 0])
         intercept = float(calibration.intercept_[0])
         if slope > 0:
-            found = replace(plain, slope=slope, intercept=intercept)
-        else:
-            found = plain
-        return replace(found, values=values, probability=found.probabilities(values))
+            plain = replace(plain, slope=slope, intercept=intercept)
+        return replace(plain, values=values, probability=plain.probabilities(values))
 
     def probabilities(self, values: Floats) -> Floats:
         """Return the calibrated probability at values of the score."""
@@ -904,15 +836,21 @@ class _CalibratedScore:
         P = np.clip(P, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
         return np.asarray(expit(self.slope * logit(P) + self.intercept))
 
-    def checked(self, values: Floats) -> Floats:
-        """Return values of the score, those of rows without one too."""
+    def of_label(self, pairs: Floats) -> Mask:
+        """Return the pairs of this label."""
+        mask: Mask = pairs[:, 0] == self.column
+        return mask
+
+    def values_in(self, pairs: Floats) -> Floats:
+        """Return the values of the score in the pairs of this label, also of rows without one."""
+        values = pairs[self.of_label(pairs), self.column + 1]
         return self.score.checked(values[:, None])[:, 0]
 
-    def rule(self, classifier: Model, name: str) -> ThresholdRule:
+    def rule(self, classifier: Model) -> ThresholdRule:
         """Return the rule of a label, from the answers of a classifier to each value of the score."""
         values, row = np.unique(self.values, return_index=True)
         mark = {"deferred": 2} if judged(classifier).can_defer else {}
-        groups = {LABEL: np.repeat(name, len(row))}
+        groups = {LABEL: np.repeat(self.name, len(row))}
         actions = classifier.predict(self.probability[row, None], groups=groups, **mark)
         ranges = ranges_between(values, actions.astype(np.intp))
         return ThresholdRule.of_ranges(self.score, [0, 1], None, [ranges])
@@ -925,70 +863,63 @@ class LabelThresholds:
     It has the members of `Thresholds` that procedures read.
     """
 
-    classifier: RobustMixtureClassifier  # of the pairs
+    selection: LabelSelection
     family: ThresholdFamily
-    labels: list[_LabelScores]
+
+    @property
+    def of_pairs(self) -> Thresholds:
+        """The family as one of the classifier of pairs, whose groups are the labels."""
+        selection: Selection = self.selection.classifier.selection_
+        return selection.thresholds(self.family)
 
     @property
     def on_selection(self) -> tuple[Floats, SelectionData]:
         """The score of each pair of the selection data, shape (n,), and these data."""
-        return self.classifier.selection_.thresholds(self.family).on_selection
+        return self.of_pairs.on_selection
+
+    @property
+    def places_of_scores(self) -> list[tuple[int, _CalibratedScore]]:
+        """The scores of all labels, with the numbers of their thresholds."""
+        names = self.selection.classifier._group_names.values[0].tolist()
+        return [(names.index(score.name), score) for score in self.selection.scores]
 
     def places(self, pairs: Floats) -> Ints:
         """Return the number of each pair's threshold; rows as a whole have none, the number m."""
         places = np.full(len(pairs), self.family.n_thresholds)
-        for label in self.labels:
-            places[pairs[:, 0] == label.column] = label.place
+        for place, score in self.places_of_scores:
+            places[score.of_label(pairs)] = place
         return places
 
     def scores(self, pairs: Floats) -> Floats:
         """Return the score of each pair, shape (n,)."""
         scores = np.zeros(len(pairs))
-        for label in self.labels:
-            rows = pairs[:, 0] == label.column
-            scores[rows] = label.scores_of(self.family, label.values_in(pairs[rows]))
+        for score in self.selection.scores:
+            scores[score.of_label(pairs)] = self.scores_of(score, score.values_in(pairs))
         return scores
 
     def scores_between_selected(self, pairs: Floats) -> Floats:
         """Return scores which are beyond thresholds between selected pairs as their values are."""
         selected_scores, data = self.on_selection
         scores = np.zeros(len(pairs))
-        for label in self.labels:
-            rows = pairs[:, 0] == label.column
-            of_label = data.strata.combination[data.stratum] == label.place
+        for place, score in self.places_of_scores:
+            of_label = data.strata.combination[data.stratum] == place
             between, _ = cuts(selected_scores[of_label])
-            values = label.values_in(pairs[rows])
-            scores[rows] = label.scale(self.family, ()).sides(values, between)
+            sides = self.scale(score, ()).sides(score.values_in(pairs), between)
+            scores[score.of_label(pairs)] = sides
         return scores
 
-
-@dataclass(frozen=True)
-class _LabelScores:
-    """The scores of one label among the pairs of rows and labels."""
-
-    name: str
-    score: _CalibratedScore
-    column: int  # number of the label
-    place: int  # number of its threshold
-    classifier: RobustMixtureClassifier  # of the pairs
-
-    def scores_of(self, family: ThresholdFamily, values: Floats) -> Floats:
-        """Return the score by which a family divides the pairs with some values of the score."""
-        P = self.score.probabilities(values)
-        pairs = judged(self.classifier).opened(
-            P[:, None], {LABEL: np.repeat(self.name, len(P))}
+    def scores_of(self, score: _CalibratedScore, values: Floats) -> Floats:
+        """Return the score by which the family divides the pairs of a label with these values."""
+        P = score.probabilities(values)
+        labels = {LABEL: np.repeat(score.name, len(P))}
+        return self.of_pairs.scores(
+            judged(self.selection.classifier).opened(P[:, None], labels)
         )
-        return self.classifier.selection_.thresholds(family).scores(pairs)
 
-    def values_in(self, pairs: Floats) -> Floats:
-        """Return the values of the score in pairs of this label."""
-        return self.score.checked(pairs[:, self.column + 1])
-
-    def scale(self, family: ThresholdFamily, fresh: Sequence[Floats]) -> Scale:
-        """Return the values and scores of the selection rows and of fresh pairs."""
-        of_label = [self.values_in(pairs[pairs[:, 0] == self.column]) for pairs in fresh]
-        values = np.concatenate([self.score.values, *of_label])
-        return Scale.of(values, self.scores_of(family, values))
+    def scale(self, score: _CalibratedScore, fresh: Sequence[Floats]) -> Scale:
+        """Return the values and scores of a label in the selection rows and in fresh pairs."""
+        values = np.concatenate([score.values, *map(score.values_in, fresh)])
+        return Scale.of(values, self.scores_of(score, values))
 
 
 def _indicators(Y: Table, labels: Sequence[str]) -> Ints:
@@ -1009,8 +940,8 @@ def _indicators(Y: Table, labels: Sequence[str]) -> Ints:
     return values.astype(np.intp)
 
 
-def _split(limits: Stated, names: Sequence[str]) -> tuple[list[Limit], list[Limit]]:
-    """Return limits on each label, and limits on rows as limits on the label "any label"."""
+def stacked_limits(limits: Stated, names: Sequence[str]) -> list[Limit]:
+    """Return all limits as limits by label, where a row as a whole is the label "any label"."""
     of_labels = []
     of_rows = []
     for limit in checked_limits(limits):
@@ -1024,17 +955,11 @@ def _split(limits: Stated, names: Sequence[str]) -> tuple[list[Limit], list[Limi
         else:
             raise ValueError(
                 f"limits: {limit!r}: write by={LABEL!r} for a limit on each label, or an upper "
-                "limit without "
-                "by= for rows as a whole"
+                "limit without by= for rows as a whole"
             )
-    return of_labels, of_rows
-
-
-def _stacked_limits(limits: Stated, names: Sequence[str]) -> list[Limit]:
-    """Return all limits as limits by label, where a row as a whole is the label "any label"."""
-    return [limit for part in _split(limits, names) for limit in part]
+    return [*of_labels, *of_rows]
 
 
 def _is_of_rows(limit: Limit) -> bool:
-    """Return whether a limit of `_stacked_limits` is about rows as a whole."""
+    """Return whether a limit of `stacked_limits` is about rows as a whole."""
     return ANY in dict(limit.bound)

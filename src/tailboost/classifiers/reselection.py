@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tailboost.core.array_types import Ints
+from tailboost.rates import Objective, error
+from tailboost.selection.curve import Curve, CurvePoint
 from tailboost.selection.problem import Problem
 
 
@@ -46,3 +49,24 @@ def fractions_of(deferred: Any) -> list[float]:
             f"deferred must be different fractions of the rows, from 0 to below 1, got {deferred!r}"
         )
     return fractions
+
+
+def corners_of(clf: Any, rule: Any, answering: Callable[[Any], Any]) -> Curve:
+    """Return the trade-off of the overall error with a CVaR.
+
+    Parameters
+    ----------
+    clf : classifier
+        The fitted classifier.
+    rule : SelectedTail
+        Its rule.
+    answering : callable
+        Returns the classifier that answers by another rule.
+    """
+    corners, gap = rule.curve()
+
+    def at(level: float, point: Any) -> Any:
+        return answering(rule.within(max(0.0, level - rule.least)))
+
+    points = tuple(CurvePoint(mean, tail, answering(corner)) for mean, tail, corner in corners)
+    return Curve(points, Objective.of(error()), rule.objective, rule.words, at, clf, gap)

@@ -33,7 +33,6 @@ from tailboost.classifiers.mixture_fit import (
 from tailboost.classifiers.reported import ReportedClassifier
 from tailboost.classifiers.reselection import drawn_members
 from tailboost.classifiers.robust_selection import (
-    FittedSelection,
     answer_by,
     asker,
     check_groups,
@@ -47,7 +46,6 @@ from tailboost.classifiers.robust_selection import (
     rate_curve,
     readable,
     restated,
-    shares_of,
     tables_of,
     tail_curve,
 )
@@ -79,6 +77,7 @@ from tailboost.rows.given import Given
 from tailboost.rows.judged import group_uses, judged
 from tailboost.rows.records import Records
 from tailboost.selection.answers import deferred as deferred_rows
+from tailboost.selection.answers import shares
 from tailboost.selection.outputs import averaging, check_named, stacked
 from tailboost.selection.problem import NAMED
 from tailboost.selection.rate_table import RateTable
@@ -89,9 +88,7 @@ from tailboost.selection.threshold_rule import ThresholdRule
 
 
 @with_parameters
-class RobustMixtureClassifier(
-    MetaEstimatorMixin, FittedSelection, ReportedClassifier, _BaseComposition
-):
+class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseComposition):
     """Ensemble whose decision rule makes the largest error of a class, group or cell, or another rate, small.
 
     `fit` works in three steps:
@@ -666,9 +663,7 @@ class RobustMixtureClassifier(
             As in `predict_distribution`; if ``deferred`` is a label.
         """
         tables = tables_of(self, X, groups)  # raises in an unfitted classifier
-        return np.concatenate(
-            [labels_of(self.ensemble_, self.classes_, deferred, table) for table in tables]
-        )
+        return np.concatenate([labels_of(self, deferred, table) for table in tables])
 
     def predict_proba(self, X: Table) -> Floats:
         """Return P(y | x): the average of the models' probabilities on the log scale.
@@ -732,7 +727,8 @@ class RobustMixtureClassifier(
         ValueError
             If groups are missing, not used, or not among those of `fit`; if probabilities are missing.
         """
-        return shares_of(self, X, groups)
+        tables = tables_of(self, X, groups)
+        return np.concatenate([shares(self.ensemble_, table) for table in tables])
 
     def predict_randomized(
         self, X: Table, random_state: Seed = None, *, groups: Groups = None
@@ -751,7 +747,7 @@ class RobustMixtureClassifier(
         ndarray of shape (n,)
             Labels, as in `classes_`.
         """
-        distribution = shares_of(self, X, groups)
+        distribution = self.predict_distribution(X, groups=groups)
         return self.classes_[draw(distribution, check_random_state(random_state))]
 
     def predict_with(self, X: Table, members: Any, *, groups: Groups = None) -> NDArray[Any]:
@@ -890,11 +886,6 @@ class RobustMixtureClassifier(
             used.update(ensemble.base_models[m].source)
         names = self.selection_.engine.outputs.models.names
         return [names[i] for i in sorted(used)]
-
-    @property
-    def n_selection_(self) -> float:
-        """Number of the rows on which the rule was selected; of weighted rows the effective number."""
-        return self.selection_.n_rows
 
     @property
     def objective_(self) -> Any:

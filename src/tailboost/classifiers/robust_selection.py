@@ -6,14 +6,13 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.classifiers.input import (
     checked_table,
     noting_frozen,
@@ -21,8 +20,8 @@ from tailboost.classifiers.input import (
     regroup,
     selection_data,
 )
-from tailboost.classifiers.reselection import bound_of, fractions_of
-from tailboost.core.array_types import Floats, Groups, Ints, Mask, Model, Stated, Table
+from tailboost.classifiers.reselection import bound_of, corners_of, fractions_of
+from tailboost.core.array_types import Groups, Ints, Mask, Model, Stated, Table
 from tailboost.core.checks import (
     as_pandas,
     batched,
@@ -37,7 +36,6 @@ from tailboost.learners.scores import only_scores
 from tailboost.rates import Largest, Limit, Objective, deferred, error
 from tailboost.rows.given import Given
 from tailboost.rows.group_names import GroupNames, rows_among
-from tailboost.rows.judged import judged
 from tailboost.rows.rules import refuse
 from tailboost.selection.answers import OpenedRows, shares
 from tailboost.selection.answers import deferred as deferred_rows
@@ -46,18 +44,6 @@ from tailboost.selection.kinds import Kinds
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models, stacked
 from tailboost.selection.problem import Problem, name_of, stated
 from tailboost.selection.selection import Selection
-
-Mixture = TypeVar("Mixture")
-"""A `RobustMixtureClassifier`."""
-
-
-class FittedSelection:
-    """The attributes of a fit, apart from the parameters, of which dataclasses make a constructor."""
-
-    classes_: NDArray[Any]
-    selection_: Selection
-    _group_names: GroupNames
-
 
 # -- the problem of the parameters -----------------------------------------------------------------------
 
@@ -95,11 +81,9 @@ def restated(
     return problem_of(mix)
 
 
-def stating(
-    mix: Mixture, objective: Objective, limits: tuple[Limit, ...]
-) -> tuple[Mixture, Problem]:
+def stating(mix: Any, objective: Objective, limits: tuple[Limit, ...]) -> tuple[Any, Problem]:
     """Return a copy with these parameters instead of its own, and its problem; nothing is selected."""
-    new: Any = copy.copy(mix)
+    new = copy.copy(mix)
     new.objective = Largest(objective.rate) if objective.worst else objective.rate
     new.limits = list(limits)
     new.alpha = new.max_error = new.confidence = None
@@ -267,10 +251,10 @@ def answer_by(mix: Any, selection: Selection) -> None:
     vars(mix).pop("certificate_", None)
 
 
-def reaching(mix: Mixture, objective: Objective, limits: tuple[Limit, ...]) -> Mixture:
+def reaching(mix: Any, objective: Objective, limits: tuple[Limit, ...]) -> Any:
     """Return the classifier of an objective within limits, which replace its limits and targets."""
     new, problem = stating(mix, objective, limits)
-    answer_by(new, new.selection_.select(problem))  # type: ignore[attr-defined]
+    answer_by(new, new.selection_.select(problem))
     return new
 
 
@@ -320,7 +304,6 @@ def rate_curve(
 def tail_curve(mix: Any) -> Curve:
     """Return the trade-off of the overall error with a CVaR."""
     selection = mix.selection_
-    corners, gap = selection.rule.curve()
 
     def answering(rule: Any) -> Any:
         new = copy.copy(mix)
@@ -329,14 +312,7 @@ def tail_curve(mix: Any) -> Curve:
         answer_by(new, replace(selection, problem=problem, rule=rule))
         return new
 
-    def at(level: float, point: Any) -> Any:
-        return answering(selection.rule.within(max(0.0, level - selection.rule.least)))
-
-    points = tuple(CurvePoint(mean, tail, answering(rule)) for mean, tail, rule in corners)
-    overall = Objective.of(error())
-    return Curve(
-        points, overall, selection.problem.objective, selection.rule.words, at, mix, gap
-    )
+    return corners_of(mix, selection.rule, answering)
 
 
 def deferral_curves(
@@ -447,11 +423,10 @@ def asker(
     return n, ask
 
 
-def labels_of(
-    ensemble: MixtureEnsemble, classes: NDArray[Any], deferred: Any, table: LogProbabilities
-) -> NDArray[Any]:
+def labels_of(mix: Any, deferred: Any, table: LogProbabilities) -> NDArray[Any]:
     """Return the label of each row, or the value for deferred rows."""
-    answers = classes[shares(ensemble, table).argmax(axis=1)]
+    classes = mix.classes_
+    answers: NDArray[Any] = classes[shares(mix.ensemble_, table).argmax(axis=1)]
     if deferred is None:
         return answers
     if deferred in classes.tolist():
@@ -462,26 +437,4 @@ def labels_of(
     if mark.dtype.kind != answers.dtype.kind:  # NumPy would turn numbers into text
         mark = np.array(deferred, dtype=object)
         answers = answers.astype(object)
-    return np.where(deferred_rows(ensemble, table), mark, answers)
-
-
-def answers_along(
-    mix: Any, classifiers: Any, X: Table, groups: Groups
-) -> list[tuple[Any, Any]]:
-    """Return the answers of the classifiers of a curve, and which rows they defer."""
-    models, X = readable(mix, X)
-    table = models.transform(X)
-    table = table.knowing(group_numbers(mix, groups if mix.by_group else None, table.n_rows))
-    answers = []
-    for point in classifiers:
-        review = None
-        if judged(point).can_defer:
-            review = deferred_rows(point.ensemble_, table)
-        answers.append((mix.classes_[shares(point.ensemble_, table).argmax(axis=1)], review))
-    return answers
-
-
-def shares_of(mix: Any, X: Table, groups: Groups) -> Floats:
-    """Return the label distribution of rows, shape (n, K), ties settled."""
-    tables = tables_of(mix, X, groups)
-    return np.concatenate([shares(mix.ensemble_, table) for table in tables])
+    return np.where(deferred_rows(mix.ensemble_, table), mark, answers)

@@ -152,7 +152,7 @@ class Reweighted:
     @property
     def n_rows(self) -> float:
         """Number of selection rows; of weighted rows the effective number."""
-        return float(self.classifier.n_selection_)
+        return float(self.classifier.selection_.counts.strata.size.sum())
 
     @property
     def estimates(self) -> Any:
