@@ -137,9 +137,6 @@ class AdditiveEnsemble:
     n_classes: int
     gap: float = 0.0
 
-    def __len__(self) -> int:
-        return len(self.base_models)
-
     def answers(self, X: Table) -> Iterator[Ints]:
         """Yield the class numbers of each base model, shape (n,)."""
         return predict_models(self.base_models, X)
@@ -161,9 +158,6 @@ class AdditiveEnsemble:
             return np.concatenate([self.scores(take(X, part)) for part in parts])
         *_, votes = self._staged_votes(X)
         return centred(votes)
-
-
-Ensemble = MixtureEnsemble | AdditiveEnsemble
 
 
 def label_distribution(

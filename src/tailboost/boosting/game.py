@@ -159,14 +159,16 @@ class SubgroupStakes:
         index : ndarray of int, shape (n_judged,) or (n_judged, c)
             Their subgroups, −1 for none.
         pseudo_rows : float, default=0
-            See `shrinkage_factor`.
+            Errors of n rows are shrunk by the factor s/(n + s), for s pseudo-rows, see `shrunk`.
         """
         m = len(units.base)
         row, subgroup = memberships(index)
         weight = judged.weight[row]
         measured = np.bincount(subgroup, weights=weight, minlength=m)
         fraction = weight / np.where(measured > 0, measured, 1.0)[subgroup]
-        factor = shrinkage_factor(judged.sizes(index, m), pseudo_rows)
+        factor = None
+        if pseudo_rows > 0:
+            factor = pseudo_rows / (judged.sizes(index, m) + pseudo_rows)
         return cls(units, judged.y, row, subgroup, fraction, factor)
 
     def means(self, candidate: Candidate) -> Floats:
@@ -179,13 +181,6 @@ class SubgroupStakes:
     def losses(self, candidate: Candidate) -> Floats:
         """Return the errors, shrunk towards their mean."""
         return shrunk(self.means(candidate), self.shrinkage)
-
-
-def shrinkage_factor(sizes: Floats, pseudo_rows: float) -> Floats | None:
-    """Return the factor s/(n + s) for `shrunk`, for units of n rows and s pseudo-rows; None for s = 0."""
-    if pseudo_rows > 0:
-        return pseudo_rows / (sizes + pseudo_rows)
-    return None
 
 
 def shrunk(errors: Floats, factor: Floats | None) -> Floats:
@@ -634,37 +629,8 @@ class Schedule:
         return None
 
 
-class Stakes(Protocol):
-    """What is weighed, and what a candidate loses on it."""
-
-    @property
-    def units(self) -> Units:
-        """What the player weighs."""
-
-    @property
-    def grouped(self) -> bool:
-        """Whether units are subgroups of rows."""
-
-    @property
-    def shrinkage(self) -> Floats | None:
-        """Factor by which the loss of each unit is shrunk towards the mean; None if none is."""
-
-    @property
-    def indicator(self) -> bool:
-        """Whether the loss of a subgroup is 1 if its error reaches the allowed one, else 0."""
-
-    def losses(self, candidate: Candidate) -> NDArray[Any]:
-        """Return the loss of each unit, shape (m,)."""
-
-
-class Pool(Protocol):
-    """The candidates of a game; adding one makes a new pool."""
-
-    def joined(self, candidate: Candidate) -> Candidate:
-        """Return a candidate as it joins, if rounds answer together."""
-
-    def adding(self, candidate: Candidate) -> Any:
-        """Return the pool with the candidate of a further round."""
+#: What is weighed, and what a candidate loses on it.
+Stakes = RowStakes | SubgroupStakes | TargetStakes
 
 
 @dataclass(frozen=True, eq=False)
@@ -674,16 +640,6 @@ class Watched:
     value: float
     gap: float = 0.0
     memory: Any = None
-
-
-class Progress(Protocol):
-    """What is watched after each round: the objective by which a schedule ends the game."""
-
-    def start(self, pool: Any) -> Any:
-        """Return what the first round needs of the pool before it."""
-
-    def after(self, memory: Any, pool: Any, state: Any) -> Watched:
-        """Return the objective after a round."""
 
 
 @dataclass(frozen=True)
@@ -736,11 +692,6 @@ class Position:
         """Number of rounds played."""
         return len(self.trace)
 
-    def ended(self, stop: Stop) -> Position:
-        """Return the position with the reason for the end of the game."""
-        trace = replace(self.trace, stop=stop)
-        return replace(self, played=replace(self.played, trace=trace))
-
 
 @dataclass(frozen=True, eq=False)
 class Game:
@@ -756,8 +707,9 @@ class Game:
         Who answers weights with a candidate, see `tailboost.boosting.learner`.
     schedule : Schedule
         How long the game is played.
-    progress : Progress
-        The objective after each round.
+    progress : LeastTail, LargestError, LargestErrorOfVote, ErrorOfSteps or Unwatched
+        The objective after each round. ``start(pool)`` returns what the first round needs of the pool before
+        it, ``after(memory, pool, state)`` what is `Watched` after a round.
     demand : Demand or None
         Weighted loss up to which the learner grows; None fits it whole.
     refuses : callable or None
@@ -768,13 +720,13 @@ class Game:
     player: Player[Any]
     learner: Any
     schedule: Schedule
-    progress: Progress = Unwatched()
+    progress: Any = Unwatched()
     demand: Demand | None = None
     refuses: Callable[[Any, Mask, NDArray[Any]], Stop | None] | None = None
 
     def play(
         self,
-        pool: Pool,
+        pool: Any,
         entropy: int,
         *,
         observe: Callable[[Position], bool] = lambda position: False,
@@ -825,9 +777,10 @@ class Game:
             if not position.n_rounds:
                 raise
             stop = Stop(StopKind.INTERRUPT, f"interrupted after {position.n_rounds} rounds")
-        return position.ended(stop)
+        trace = replace(position.trace, stop=stop)
+        return replace(position, played=replace(position.played, trace=trace))
 
-    def opened(self, pool: Pool) -> Position:
+    def opened(self, pool: Any) -> Position:
         """Return the position before the first round."""
         keeps_weights = (
             self.stakes.grouped and len(self.stakes.units.base) <= KEEP_WEIGHTS_UP_TO

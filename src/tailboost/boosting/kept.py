@@ -15,11 +15,10 @@ from joblib.hashing import NumpyHasher
 from sklearn.base import BaseEstimator
 
 from tailboost.boosting.game import Candidate, Request, Stop
-from tailboost.boosting.learner import Learner
-from tailboost.core.array_types import Mask, Model
+from tailboost.boosting.learner import CrossFit, Whole
+from tailboost.core.array_types import Model
 from tailboost.core.files import make_folder, read_sealed, remove_parts, write_sealed
 from tailboost.rows.fingerprints import digest
-from tailboost.rows.rows import Rows
 
 # Beginning of the names of files.
 PREFIX = "candidate-"
@@ -56,14 +55,18 @@ class Kept:
         Returns whether Ctrl-C was pressed.
     """
 
-    learner: Learner
+    learner: Whole | CrossFit
     folder: Path
     identity: str
     interrupted: Callable[[], bool]
 
     @classmethod
     def open(
-        cls, learner: Learner, folder: object, identity: str, interrupted: Callable[[], bool]
+        cls,
+        learner: Whole | CrossFit,
+        folder: object,
+        identity: str,
+        interrupted: Callable[[], bool],
     ) -> Kept:
         """Open or create the folder given as parameter ``checkpoint_dir``.
 
@@ -75,16 +78,6 @@ class Kept:
         opened = make_folder(folder, "checkpoint_dir")
         remove_parts(opened, PREFIX)  # unfinished files of a killed fit
         return cls(learner, opened, identity, interrupted)
-
-    @property
-    def judged(self) -> Rows:
-        """The selection data."""
-        return self.learner.judged
-
-    @property
-    def player_rows(self) -> Mask | None:
-        """The rows that a player over rows weighs."""
-        return self.learner.player_rows
 
     def fit(self, request: Request) -> Candidate | Stop:
         """Return the candidate of the folder, or a new one.

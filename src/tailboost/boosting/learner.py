@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -41,21 +41,6 @@ def round_significant(x: Floats) -> Floats:
     """Return densities with 16 significant bits; negligible ones are 0."""
     mantissa, exponent = np.frexp(np.where(x < NEGLIGIBLE, 0.0, x))
     return np.ldexp(np.rint(np.ldexp(mantissa, SIGNIFICANT_BITS)), exponent - SIGNIFICANT_BITS)
-
-
-class Learner(Protocol):
-    """The base learner with its rows."""
-
-    @property
-    def judged(self) -> Rows:
-        """Selection data, on which candidates are compared."""
-
-    @property
-    def player_rows(self) -> Mask | None:
-        """Rows that a player over rows weighs; None for all."""
-
-    def fit(self, request: Request) -> Candidate | Stop:
-        """Return a candidate for the density of a request, or why the round does not count."""
 
 
 @dataclass(frozen=True)

@@ -170,10 +170,6 @@ class Pool:
         new = replace(self, rows=rows, together=None, round_losses=None)
         return replace(new, rounds=tuple(judged[:t]), others=tuple(judged[t:]))
 
-    def regrouped(self, groups: Ints) -> Pool:
-        """Return a pool of the same models with other groups of the rows."""
-        return replace(self, rows=replace(self.rows, groups=groups))
-
     # -- answers -------------------------------------------------------------------------------------
 
     @property
@@ -193,11 +189,7 @@ class Pool:
 
     def answer(self, number: int) -> NDArray[Any]:
         """Return the answers of a candidate: class numbers, shape (n,), or a label distribution, (n, K)."""
-        t = self.n_rounds
-        if number < t:
-            packed = self.rounds[number].packed
-        else:
-            packed = self.others[number - t].packed
+        packed = self.judged[number].packed
         if self.n_classes > 2 or packed.ndim > 1:
             return packed
         return np.unpackbits(packed, count=len(self.rows.y))

@@ -138,7 +138,7 @@ def by_groups(clf: Any, groups: Groups, problem: Problem) -> Mixture:
             "smaller than on new rows. Fit with another cv than 'train', or give other rows",
             ResubstitutionWarning,
         )
-    pool = clf.selection_.pool.regrouped(numbers)
+    pool = replace(clf.selection_.pool, rows=replace(rows, groups=numbers))
     return Mixture(problem, pool, Counts(pool.rows, clf.classes_, names))
 
 

@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_method_params
 
 from tailboost.boosting.game import Game, Position
 from tailboost.boosting.kept import Kept, identify
-from tailboost.boosting.learner import CrossFit, Learner, Whole, open_learner
+from tailboost.boosting.learner import CrossFit, Whole, open_learner
 from tailboost.classifiers.fitting import Parts
 from tailboost.classifiers.input import (
     checked_table,
@@ -211,7 +211,7 @@ class BoostingFit:
             "that it does not hold out"
         )
 
-    def kept(self, learner: Whole | CrossFit, training: TrainingSet) -> Learner:
+    def kept(self, learner: Whole | CrossFit, training: TrainingSet) -> Any:
         """Return a learner that keeps its candidates in ``checkpoint_dir``, if there is one."""
         clf = self.classifier
         if clf.checkpoint_dir is None:
