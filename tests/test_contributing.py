@@ -86,10 +86,10 @@ class Even(Player[Any]):
         return state
 """,
         "classifiers/yours.py": """
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from tailboost.boosting.players.yours import Even
 from tailboost.classifiers.cvar import CVaRBoostClassifier, RowPlayer
-from tailboost.classifiers.input import with_parameters
+from tailboost.classifiers.input import preset
 
 @dataclass(frozen=True)
 class EvenOverRows(RowPlayer):
@@ -99,9 +99,9 @@ class EvenOverRows(RowPlayer):
     def bounds(self, clf):
         return (), ()
 
-@with_parameters
+@preset(player=EvenOverRows())
 class EvenBoostClassifier(CVaRBoostClassifier):
-    player: RowPlayer | str = field(init=False, repr=False, default=EvenOverRows())
+    pass
 """,
         "classifiers/__init__.py": """
 from tailboost.classifiers.yours import EvenBoostClassifier

@@ -87,16 +87,16 @@ class SoftMargin:
                 hint = ""
             price = self.slack_prices[-1]
             warning = (
-                f"soft margins: the best constant is used. With C={price:.3g} and loss={self.loss!r} the "
-                f"best vote {refusal}{hint}. Noisy labels need a lower C with 'linear', a higher one with "
-                "'quadratic'"
+                f"soft margins: the best constant is used. With C={price:.3g} and "
+                f"loss={self.loss!r} the best vote {refusal}{hint}. Noisy labels need a lower "
+                "C with 'linear', a higher one with 'quadratic'"
             )
             return SoftMarginWeights(np.zeros(len(answers)), 0.0, price, warning=warning)
         if least <= error_of_constant:
             return best
         warning = (
-            f"soft margins: the vote errs on {least:.3g} of the held-out rows, the best constant on "
-            f"{error_of_constant:.3g}"
+            f"soft margins: the vote errs on {least:.3g} of the held-out rows, the best "
+            f"constant on {error_of_constant:.3g}"
         )
         return replace(best, warning=warning)
 

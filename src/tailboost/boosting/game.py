@@ -407,8 +407,9 @@ class Demand:
             advice = "; class_loss='error' is a game without it"
         return Stop(
             StopKind.LEARNER,
-            f"the weak-learning condition was not met in round {t}: the learner, fully grown, has "
-            f"weighted loss {weighted_loss:.4g}, above ½ − γ = {self.weighted_loss:.4g}{advice}",
+            f"the weak-learning condition was not met in round {t}: the learner, fully grown, "
+            f"has weighted loss {weighted_loss:.4g}, above ½ − γ = "
+            f"{self.weighted_loss:.4g}{advice}",
         )
 
 
@@ -462,8 +463,8 @@ class Round:
     def __str__(self) -> str:
         objective = "" if np.isnan(self.value) else f", objective {self.value:.4f}"
         return (
-            f"weighted loss {self.weighted_loss:.4f}{objective}, "
-            f"effective size {self.effective_size:.3f}"
+            f"weighted loss {self.weighted_loss:.4f}{objective}, effective size "
+            f"{self.effective_size:.3f}"
         )
 
 

@@ -199,8 +199,8 @@ def allowed_errors(max_error: Stated, units: Sequence[Any], kind: str) -> Floats
         )
     if [] in keys:
         raise ValueError(
-            f"max_error={max_error!r} has no target for {kind} {units[keys.index([])]!r}; name it, or give "
-            "one for the rest under the key None"
+            f"max_error={max_error!r} has no target for {kind} {units[keys.index([])]!r}; name "
+            "it, or give one for the rest under the key None"
         )
     return np.array([max_error[key] for (key,) in keys], dtype=np.float64)
 

@@ -129,13 +129,14 @@ def by_groups(clf: Any, groups: Groups, problem: Problem) -> Mixture:
     if len(absent := np.setdiff1d(np.arange(len(names.names)), numbers)):
         absent_names = names.names[absent].tolist()
         raise ValueError(
-            f"the selection data, {rows.words}, have no row in group(s) {absent_names}: "
-            "give X and y with rows of every group, or fit with cv=5"
+            f"the selection data, {rows.words}, have no row in group(s) {absent_names}: give X "
+            "and y with rows of every group, or fit with cv=5"
         )
     if rows.fitted:
         warn_user(
-            f"the selection data are {rows.words}, on which the hypotheses were fitted: their losses are "
-            "smaller than on new rows. Fit with another cv than 'train', or give other rows",
+            f"the selection data are {rows.words}, on which the hypotheses were fitted: their "
+            "losses are smaller than on new rows. Fit with another cv than 'train', or give "
+            "other rows",
             ResubstitutionWarning,
         )
     pool = replace(clf.selection_.pool, rows=replace(rows, groups=numbers))
@@ -180,8 +181,8 @@ def aimed(clf: Any, mixture: Mixture, problem: Problem, max_error: Stated) -> Pr
     aim = problem.objective
     if aim.over_rows:
         raise ValueError(
-            f"max_error={max_error!r} has no meaning with the {aim}: give objective='worst_class' or "
-            "'worst_group'"
+            f"max_error={max_error!r} has no meaning with the {aim}: give "
+            "objective='worst_class' or 'worst_group'"
         )
     rate = aim.rate
     if rate.by is None:  # of earlier limits

@@ -62,8 +62,9 @@ def routed_params(classifier: Model, fit_params: dict[str, Any]) -> dict[str, An
     """Return the metadata of `fit` for the learner; raise an error if the learner takes none."""
     if "sensitive_features" in fit_params:
         raise TypeError(
-            f"{type(classifier).__name__}.fit() takes no sensitive_features: use groups=, in a classifier "
-            "that trains on groups (WorstClassBoostClassifier, GroupDROBoostClassifier)"
+            f"{type(classifier).__name__}.fit() takes no sensitive_features: use groups=, in a "
+            "classifier that trains on groups (WorstClassBoostClassifier, "
+            "GroupDROBoostClassifier)"
         )
     _raise_for_params(fit_params, classifier, "fit")
     if not fit_params:
@@ -207,8 +208,8 @@ class BoostingFit:
             return Split(parts.fold, "held out")
         several = ", or several splits that hold out each row once" * refit
         raise ValueError(
-            f"cv: {type(self.classifier).__name__} takes a single split{several}. A split must fit all rows "
-            "that it does not hold out"
+            f"cv: {type(self.classifier).__name__} takes a single split{several}. A split must "
+            "fit all rows that it does not hold out"
         )
 
     def kept(self, learner: Whole | CrossFit, training: TrainingSet) -> Any:

@@ -227,8 +227,8 @@ def calibrate(
             if unused:
                 raise ValueError(
                     f"{', '.join(unused)}: the rule of this {type(model).__name__} was "
-                    "selected on other "
-                    "rows; these arguments are for a model without a selected rule"
+                    "selected on other rows; these arguments are for a model without a "
+                    "selected rule"
                 )
             return calibrate_selected(model, given, max_error, limits=limits, **options)
         batch = OneBatch.of(
@@ -245,10 +245,8 @@ def calibrate(
                 error.shortfalls,
                 error.attempts,
                 f"This was attempt {len(error.attempts)}. The model has no ledger: for a "
-                "further attempt "
-                "give previous= this error, and rows that no attempt had. Its rows cannot be "
-                "used again, "
-                "also not with other limits.",
+                "further attempt give previous= this error, and rows that no attempt had. Its "
+                "rows cannot be used again, also not with other limits.",
             ) from None
 
 
@@ -379,8 +377,7 @@ class OneBatch:
         n = self.n_selected + certificate.n_rows
         note = (
             f"One batch of {n:,} rows: {self.n_selected:,} of them, drawn at random, selected "
-            "the "
-            "rules. The others certify. All of them are used up. Assumption: no row of the "
+            "the rules. The others certify. All of them are used up. Assumption: no row of the "
             "batch is a copy of another one."
         )
         knowing = certificate.model
@@ -444,9 +441,8 @@ def _refuse_absent(name: str, column: Labels, selects: Mask) -> None:
             n = int((column == absent[0]).sum())
             raise ValueError(
                 f"{name}: {absent[0]!r} has {n:,} rows, and none of them is among the "
-                f"{part.sum():,} rows "
-                f"drawn to {does}. No rule was tested, so no attempt is spent. Give a {size} "
-                "selection_share=, bring more rows, or leave these out"
+                f"{part.sum():,} rows drawn to {does}. No rule was tested, so no attempt is "
+                f"spent. Give a {size} selection_share=, bring more rows, or leave these out"
             )
 
 

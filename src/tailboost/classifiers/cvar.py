@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from tailboost.boosting.game import (
@@ -28,7 +28,7 @@ from tailboost.boosting.subgroups import NamedSubgroups
 from tailboost.classifiers.base import MixtureClassifier, learner_of
 from tailboost.classifiers.boosted_selection import counts_of
 from tailboost.classifiers.boosting_fit import BoostingFit, Cautions
-from tailboost.classifiers.input import ROUNDS_OR_AUTO, with_parameters
+from tailboost.classifiers.input import ROUNDS_OR_AUTO, preset, with_parameters
 from tailboost.core.checks import OneOf
 from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.guarantees.game_bounds import (
@@ -340,7 +340,7 @@ def most_rounds(clf: CVaRBoostClassifier) -> int:
     return int(clf.n_estimators)
 
 
-@with_parameters
+@preset(player="hedge", combine="mixture", beta=100.0, delta=0.1)
 class AdaLPBoostClassifier(CVaRBoostClassifier):
     """α-AdaLPBoost: Hedge weighs the rows, a linear program mixes the hypotheses for the CVaR.
 
@@ -414,13 +414,9 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
     """
 
     n_estimators: int | str = 3
-    player: RowPlayer | str = field(init=False, repr=False, default="hedge")
-    combine: str = field(init=False, repr=False, default="mixture")
-    beta: float | str = field(init=False, repr=False, default=100.0)
-    delta: float = field(init=False, repr=False, default=0.1)
 
 
-@with_parameters
+@preset(player="lp", combine="mixture", eta=1.0, beta=100.0, delta=0.1)
 class LPBoostClassifier(CVaRBoostClassifier):
     """α-LPBoost: in each round a linear program over all rounds so far weighs the rows.
 
@@ -470,14 +466,8 @@ class LPBoostClassifier(CVaRBoostClassifier):
     array([0])
     """
 
-    player: RowPlayer | str = field(init=False, repr=False, default="lp")
-    combine: str = field(init=False, repr=False, default="mixture")
-    eta: float | str = field(init=False, repr=False, default=1.0)
-    beta: float | str = field(init=False, repr=False, default=100.0)
-    delta: float = field(init=False, repr=False, default=0.1)
 
-
-@with_parameters
+@preset(player="entropic", combine="mixture", eta=1.0)
 class RegularizedLPBoostClassifier(CVaRBoostClassifier):
     """Regularised α-LPBoost: the linear program over all rounds so far, with an entropy term.
 
@@ -537,12 +527,18 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
     array([0])
     """
 
-    player: RowPlayer | str = field(init=False, repr=False, default="entropic")
-    combine: str = field(init=False, repr=False, default="mixture")
-    eta: float | str = field(init=False, repr=False, default=1.0)
 
-
-@with_parameters
+@preset(
+    alpha=1.0,
+    player="hedge",
+    combine="average",
+    beta=100.0,
+    delta=0.1,
+    cv="auto",
+    include_constants=False,
+    n_iter_no_change=3,
+    tol=1e-3,
+)
 class AverageBoostClassifier(CVaRBoostClassifier):
     """AdaBoost + average: Hedge weighs the rows, the even mixture of the hypotheses predicts.
 
@@ -597,16 +593,6 @@ class AverageBoostClassifier(CVaRBoostClassifier):
     >>> clf.fit(X, y).estimator_weights_
     array([0.25, 0.25, 0.25, 0.25])
     """
-
-    alpha: float = field(init=False, repr=False, default=1.0)
-    player: RowPlayer | str = field(init=False, repr=False, default="hedge")
-    combine: str = field(init=False, repr=False, default="average")
-    beta: float | str = field(init=False, repr=False, default=100.0)
-    delta: float = field(init=False, repr=False, default=0.1)
-    cv: object = field(init=False, repr=False, default="auto")
-    include_constants: bool = field(init=False, repr=False, default=False)
-    n_iter_no_change: int | None = field(init=False, repr=False, default=3)
-    tol: float = field(init=False, repr=False, default=1e-3)
 
 
 # γ for gamma="auto".

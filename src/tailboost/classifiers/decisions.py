@@ -188,8 +188,8 @@ class RandomizedDecision:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "a RandomizedDecision cannot be stored or copied, because it holds a secret key: store the "
-            "model, and create the object again from model, secret and context"
+            "a RandomizedDecision cannot be stored or copied, because it holds a secret key: "
+            "store the model, and create the object again from model, secret and context"
         )
 
 
@@ -292,14 +292,15 @@ def _split_model(model: Model) -> tuple[Any, Any]:
     ensemble = getattr(last, "ensemble_", None)
     if not isinstance(ensemble, MixtureEnsemble) or not hasattr(last, "predict_with"):
         raise TypeError(
-            f"model: a {type(last).__name__} has no mixture weights to draw by; use a classifier such as "
-            "AdaLPBoostClassifier or RobustMixtureClassifier"
+            f"model: a {type(last).__name__} has no mixture weights to draw by; use a "
+            "classifier such as AdaLPBoostClassifier or RobustMixtureClassifier"
         )
     random_candidates = [m for m in ensemble.random_candidates if ensemble.weights[m] > 0]
     if random_candidates:
         raise ValueError(
-            f"model: candidate {random_candidates[0]} draws its own answers from probabilities, so "
-            "one draw does not determine the answer; select with a rate as objective instead"
+            f"model: candidate {random_candidates[0]} draws its own answers from "
+            "probabilities, so one draw does not determine the answer; select with a rate as "
+            "objective instead"
         )
     return transformers, last
 
@@ -321,8 +322,8 @@ def _encoded_ids(ids: Any) -> list[bytes]:
     if times > 1:
         n_repeats = len(encoded) - len(set(encoded))
         raise ValueError(
-            f"ids must differ, but {repeated.decode()!r} comes more than once ({n_repeats:,} of "
-            f"{len(encoded):,} ids repeat another; 1 and '1' are one id)"
+            f"ids must differ, but {repeated.decode()!r} comes more than once ({n_repeats:,} "
+            f"of {len(encoded):,} ids repeat another; 1 and '1' are one id)"
         )
     return encoded
 

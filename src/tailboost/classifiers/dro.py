@@ -241,10 +241,10 @@ def too_large(clf: DROBoostClassifier) -> Cautions:
     if not 0 < largest <= clf.radius_:
         return []
     words = (
-        f"radius={clf.radius_:.4g} is too large: the first hypothesis errs on {error:.4g} of the "
-        f"weight, and from radius {largest:.4g} on the worst case puts {1 - 1 / K:.3g} of the weight "
-        "on these errors, so that no step lowers the worst-case loss; the fitted classifier is the "
-        "best constant"
+        f"radius={clf.radius_:.4g} is too large: the first hypothesis errs on {error:.4g} of "
+        f"the weight, and from radius {largest:.4g} on the worst case puts {1 - 1 / K:.3g} of "
+        "the weight on these errors, so that no step lowers the worst-case loss; the fitted "
+        "classifier is the best constant"
     )
     return [(words, UserWarning)]
 

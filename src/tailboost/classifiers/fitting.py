@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
@@ -88,20 +88,13 @@ def fit_models(
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
     scores = only_scores([estimator for _, estimator in estimators])
     parts = Parts.of(training, cv, seed, all(frozen), scores=scores)
-    if factors is None:
-        fitted = training
-    else:
+    fitted = training
+    if factors is not None:
         fitted = replace(training, weight=training.weight * factors)
-    fits, stopped = _fits(
-        estimators,
-        frozen,
-        fitted,
-        parts,
-        weighted=weighted,
-        seed=seed,
-        n_jobs=n_jobs,
-        clock=clock,
-    )
+    about: dict[str, Any] = {
+        "weighted": weighted, "seed": seed, "n_jobs": n_jobs, "clock": clock
+    }  # fmt: skip
+    fits, stopped = _fits(estimators, frozen, fitted, parts, **about)
     parts = _without_late(estimators, fits, parts, training, stopped=stopped)
     models = Models([], training.n_classes, [], [])
     log_probabilities = []
@@ -129,17 +122,14 @@ def _without_late(
     stopped: bool,
 ) -> Parts:
     """Warn of estimators without all their fits; if all lack some, keep the parts that one has reached."""
-    if stopped:
-        why = "fit was interrupted"
-    else:
-        why = "max_time is over"
+    why = "fit was interrupted" if stopped else "max_time is over"
     late = [i for i, of_estimator in fits.items() if None in of_estimator]
     if len(late) == len(fits):  # not even the first estimator has all its fits
         reached = {i: [j for j, fit in enumerate(fits[i]) if fit is not None] for i in late}
         first = max(late, key=lambda i: len(reached[i]))
         warn_user(
-            f"{why}: {estimators[first][0]!r} was judged on {len(reached[first])} of {len(parts.held)} "
-            "held-out parts, and is not fitted to all rows",
+            f"{why}: {estimators[first][0]!r} was judged on {len(reached[first])} of "
+            f"{len(parts.held)} held-out parts, and is not fitted to all rows",
             FitInterruptedWarning,
         )
         parts = parts.only(reached[first], training)
@@ -172,10 +162,7 @@ def _selection_logs(
     if training.validation is not None:
         return logs_of(models.probabilities(number, *final, training.validation[0]))
     if not fold_fits:  # a frozen model
-        if parts.held:
-            held_out = parts.fold >= 0
-        else:
-            held_out = np.ones(len(training.y), dtype=bool)
+        held_out = parts.fold >= 0 if parts.held else np.ones(len(training.y), dtype=bool)
         return logs_of(models.probabilities(number, *final, take(training.X, held_out)))
     out_of_fold = np.zeros((len(training.y), training.n_classes))
     for held, fit in zip(parts.held, fold_fits, strict=True):
@@ -206,58 +193,50 @@ def _fits(
     KeyboardInterrupt
         If Ctrl-C came before the last fit of any estimator.
     """
-    fits: dict[int, list[Any]] = {}
-    table_jobs = dict[int, Any]()
-    other_jobs = dict[int, Any]()
-    for i, (name, estimator) in enumerate(estimators):
-        fits[i] = []
-        if frozen[i]:
-            continue
-        if isinstance(estimator, TableLearner):
-            jobs = table_jobs
-        else:
-            jobs = other_jobs
-        jobs[i] = name, _seeded(estimator, seed), clock
+    fits: dict[int, list[Any]] = {i: [] for i in range(len(estimators))}
+    jobs = {
+        i: [name, _seeded(estimator, seed), clock]
+        for i, (name, estimator) in enumerate(estimators)
+        if not frozen[i]
+    }
+    on_table = [i for i in jobs if isinstance(estimators[i][1], TableLearner)]
+    others = [i for i in jobs if i not in on_table]
     if not any(frozen):  # otherwise a frozen one can answer
-        jobs = table_jobs or other_jobs
-        i, (name, estimator, _) = next(iter(jobs.items()))
-        jobs[i] = name, estimator, replace(clock, sure=True)
+        jobs[(on_table or others)[0]][2] = replace(clock, sure=True)
     row_masks = [*parts.fitted, np.ones(len(training.y), dtype=bool)]
     stopped = False
     with (
-        steps("fits", len(row_masks) * (len(table_jobs) + len(other_jobs))) as done,
+        steps("fits", len(row_masks) * len(jobs)) as done,
         noticing_interrupts() as interrupted,
     ):
         try:
-            if table_jobs:
-                share = _OneTable(training, parts, seed, done)
+            if on_table:
+                share = partial(
+                    _fits_on_table, training, parts, seed, done, OpenTable(training.X)
+                )
                 parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
-                shared = parallel(delayed(share)(*job) for job in table_jobs.values())
-                for i, of_estimator in zip(table_jobs, shared, strict=True):
+                shared = parallel(delayed(share)(*jobs[i]) for i in on_table)
+                for i, of_estimator in zip(on_table, shared, strict=True):
                     fits[i] = of_estimator
-            if other_jobs:
-                fitter = _Fitter(training, weighted)
-                queue = list(other_jobs.items())
+            if others:
+                fit_alone = partial(_fit_alone, training, weighted)
                 finished = Parallel(n_jobs=n_jobs, return_as="generator")(
-                    delayed(fitter)(*job, *numbered)
-                    for _, job in queue
+                    delayed(fit_alone)(*jobs[i], *numbered)
+                    for i in others
                     for numbered in enumerate(row_masks)
                 )
                 for place, fit in enumerate(finished):
-                    if (
-                        interrupted()
-                    ):  # a learner that catches Ctrl-C may have returned a half-trained model
+                    # A learner that catches Ctrl-C may have returned a half-trained model.
+                    if interrupted():
                         raise KeyboardInterrupt
-                    i, (name, *_) = queue[place // len(row_masks)]
+                    i = others[place // len(row_masks)]
                     fits[i].append(fit)
                     if fit is not None:
-                        done(detail=name)
+                        done(detail=estimators[i][0])
         except KeyboardInterrupt:
             stopped = True
     if stopped:
-        unfinished = [
-            i for i, fit in fits.items() if not frozen[i] and len(fit) < len(row_masks)
-        ]
+        unfinished = [i for i in jobs if len(fits[i]) < len(row_masks)]
         fits |= {i: [None] for i in unfinished}
         if len(unfinished) == len(estimators):
             raise KeyboardInterrupt
@@ -271,12 +250,9 @@ class Clock:
     until: float  # seconds since the epoch, valid in all processes
     sure: bool = False  # whether the first fit of the estimator has no time limit
 
-    def timed(self, fit: Callable[[], Any], number: int) -> Any:
-        """Return the result of the ``number``-th fit of an estimator, from 0; None after the time limit."""
-        late = time.time() >= self.until and not (self.sure and number == 0)
-        if late:
-            return None
-        return fit()
+    def late(self, number: int) -> bool:
+        """Return whether the ``number``-th fit of an estimator, from 0, must not begin any more."""
+        return time.time() >= self.until and not (self.sure and number == 0)
 
 
 @dataclass(frozen=True)
@@ -354,8 +330,8 @@ class Parts:
             clusters = training.clusters
             if clusters is not None and np.isin(clusters[part], clusters[rest]).any():
                 raise ValueError(
-                    f"cv: split {j} separates rows with the same value of clusters; "
-                    "GroupKFold keeps them together"
+                    f"cv: split {j} separates rows with the same value of clusters; GroupKFold "
+                    "keeps them together"
                 )
             fold[part] = j
             held.append(part)
@@ -424,92 +400,77 @@ def _marked(rows: Any, position: Ints, split: int) -> Mask:
     return marked
 
 
-@dataclass(frozen=True)
-class _Fitter:
-    """Return an estimator fitted on some rows of a training set, and the class number of each column."""
-
-    training: TrainingSet
-    weighted: bool
-
-    def __call__(
-        self, name: str, estimator: Model, clock: Clock, number: int, rows: Mask
-    ) -> Fit | None:
-        fit: Fit | None = clock.timed(lambda: self._fit(name, estimator, rows), number)
-        return fit
-
-    def _fit(self, name: str, estimator: Model, rows: Mask) -> Fit:
-        training = self.training
-        everything = bool(rows.all())
-        present, y = np.unique(training.y[rows], return_inverse=True)
-        if len(present) == 1:  # many classifiers refuse a single class
-            return constant(int(present[0]), training.n_classes), np.arange(training.n_classes)
-        model = clone(estimator)
-        if self.weighted:
-            params = {str(weight_parameter(model)): training.weight[rows]}
-        else:
-            params = {}
-        try:
-            model.fit(training.X if everything else take(training.X, rows), y, **params)
-        except (TypeError, ValueError) as error:
-            raise _in_fit(name, model, error) from error
-        return model, present[np.asarray(model.classes_, dtype=np.intp)]
+def _fit_alone(
+    training: TrainingSet,
+    weighted: bool,
+    name: str,
+    estimator: Model,
+    clock: Clock,
+    number: int,
+    rows: Mask,
+) -> Fit | None:
+    """Return an estimator fitted on some rows, and the class number of each column; None if it is late."""
+    if clock.late(number):
+        return None
+    present, y = np.unique(training.y[rows], return_inverse=True)
+    if len(present) == 1:  # many classifiers refuse a single class
+        return constant(int(present[0]), training.n_classes), np.arange(training.n_classes)
+    model = clone(estimator)
+    params = {}
+    if weighted:
+        params = {str(weight_parameter(model)): training.weight[rows]}
+    try:
+        model.fit(training.X if rows.all() else take(training.X, rows), y, **params)
+    except (TypeError, ValueError) as error:
+        raise _in_fit(name, model, error) from error
+    return model, present[np.asarray(model.classes_, dtype=np.intp)]
 
 
 def _in_fit(name: str, estimator: Model, error: Exception) -> ValueError:
     return ValueError(f"estimators: {name!r} ({type(estimator).__name__}) in fit: {error}")
 
 
-class _OneTable:
-    """Fit learners of tailboost on a prepared table. The table of a training set is prepared once.
+def _fits_on_table(
+    training: TrainingSet,
+    parts: Parts,
+    seed: int,
+    done: Steps,
+    opened: OpenTable,
+    name: str,
+    learner: Model,
+    clock: Clock,
+) -> list[Fit | None]:
+    """Return the fits of a learner of tailboost for all parts, and the final one, on a prepared table.
 
-    Parameters
-    ----------
-    training : TrainingSet
-        The rows.
-    parts : Parts
-        The held-out parts.
-    seed : int
-        Seed of the learners.
-    done : Steps
-        Called after each fit.
+    ``done`` is called after each fit.
     """
-
-    def __init__(self, training: TrainingSet, parts: Parts, seed: int, done: Steps) -> None:
-        self.training = training
-        self.parts = parts
-        self.seed = seed
-        self.done = done
-        self.opened = OpenTable(training.X)
-
-    def __call__(self, name: str, learner: Model, clock: Clock) -> list[Fit | None]:
-        training = self.training
-        weight = self.training.weight
-        final = None
-        try:
-            session = learner.open_table(self.opened, training.y, training.n_classes, weight)
-        except (TypeError, ValueError) as error:
-            raise _in_fit(name, learner, error) from error
-        parts = self.parts
-        if parts.held and parts.complementary and isinstance(session, Partitioned):
-            session.leave_out(parts.fold)
-        models = list[Any]()
-        for number, rows in enumerate(parts.fitted):
-            models.append(clock.timed(partial(session.fit, weight, self.seed, rows), number))
-            if models[-1] is not None:
-                self.done(detail=name)
-        if None not in models and parts.is_partition and isinstance(session, AveragingLearner):
-            final = session.mean(models, weight, parts.fitted)
-            final = (
-                None if final is None else final.table_
-            )  # a classifier with the mean probabilities
-        if final is None:
-            final = clock.timed(partial(session.fit, weight, self.seed), len(models))
-        if final is not None:
-            self.done(detail=name)
-        return [
-            None if model is None else (model, np.asarray(model.classes_, dtype=np.intp))
-            for model in (*models, final)
-        ]
+    weight = training.weight
+    try:
+        session = learner.open_table(opened, training.y, training.n_classes, weight)
+    except (TypeError, ValueError) as error:
+        raise _in_fit(name, learner, error) from error
+    if parts.held and parts.complementary and isinstance(session, Partitioned):
+        session.leave_out(parts.fold)
+    models = list[Any]()
+    for number, rows in enumerate(parts.fitted):
+        if clock.late(number):
+            models.append(None)
+        else:
+            models.append(session.fit(weight, seed, rows))
+            done(detail=name)
+    final = None
+    if None not in models and parts.is_partition and isinstance(session, AveragingLearner):
+        final = session.mean(models, weight, parts.fitted)
+    if final is not None:
+        final = final.table_  # a classifier with the mean probabilities
+    elif not clock.late(len(models)):
+        final = session.fit(weight, seed)
+    if final is not None:
+        done(detail=name)
+    return [
+        None if model is None else (model, np.asarray(model.classes_, dtype=np.intp))
+        for model in (*models, final)
+    ]
 
 
 def _seeded(estimator: Model, seed: int) -> Any:
@@ -543,8 +504,9 @@ def check_estimators(estimators: Estimators, weighted: bool) -> None:
             )
         if not hasattr(model, "fit"):
             raise TypeError(
-                f"estimators: {name!r} has no fit; a classifier, fitted or not, is needed here, and the "
-                f"table of rows is the next argument; got a {type(model).__name__}"
+                f"estimators: {name!r} has no fit; a classifier, fitted or not, is needed "
+                "here, and the table of rows is the next argument; got a "
+                f"{type(model).__name__}"
             )
         kind = type(model).__name__
         if name == kind:
@@ -557,8 +519,8 @@ def check_estimators(estimators: Estimators, weighted: bool) -> None:
             )
         if model is not estimator and not hasattr(model, "classes_"):
             raise NotFittedError(
-                f"estimators: {name!r} is not fitted: call fit of the {kind} first, or give it to "
-                "RobustMixtureClassifier, which fits it"
+                f"estimators: {name!r} is not fitted: call fit of the {kind} first, or give it "
+                "to RobustMixtureClassifier, which fits it"
             )
         if not hasattr(model, "predict_proba"):
             raise ValueError(
@@ -579,20 +541,15 @@ def _kind_of(model: Model) -> str:
     if isinstance(model, Scores) and len(model.column_list) == 1:
         return str(model.column_list[0])
     if isinstance(model, type) or not hasattr(model, "predict_proba"):
-        named = model
-    else:
-        named = type(model)
-    return str(getattr(named, "__name__", type(model).__name__))
+        return str(getattr(model, "__name__", type(model).__name__))
+    return type(model).__name__
 
 
 def named_models(models: Any) -> list[tuple[str, Any]]:
     """Return models with their names, by default those of their kind."""
     if isinstance(models, Mapping):
         return list(models.items())
-    if isinstance(models, (list, tuple)):
-        each = list(models)
-    else:
-        each = [models]
+    each = list(models) if isinstance(models, (list, tuple)) else [models]
     if each and all(isinstance(pair, tuple) and len(pair) == 2 for pair in each):
         return each
     kinds = [_kind_of(model) for model in each]

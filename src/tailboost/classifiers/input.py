@@ -147,13 +147,13 @@ def refuse_learner(
         final = learner
     if not hasattr(final, "__sklearn_tags__"):
         raise TypeError(
-            f"estimator={estimator!r} is no estimator of scikit-learn: let its class inherit from "
-            "sklearn.base.ClassifierMixin and sklearn.base.BaseEstimator, in this order"
+            f"estimator={estimator!r} is no estimator of scikit-learn: let its class inherit "
+            "from sklearn.base.ClassifierMixin and sklearn.base.BaseEstimator, in this order"
         )
     if isinstance(final, FrozenEstimator):
         raise ValueError(
-            f"estimator={estimator!r} is frozen, but every round fits the learner. For fitted models: "
-            f"{FOR_FITTED}"
+            f"estimator={estimator!r} is frozen, but every round fits the learner. For fitted "
+            f"models: {FOR_FITTED}"
         )
     if is_regressor(learner) and not regressors_allowed:
         raise ValueError(f"estimator={estimator!r} is a regressor; a classifier is needed")
@@ -164,8 +164,9 @@ def refuse_learner(
     sampler = next((name for name, step in steps if hasattr(step, "fit_resample")), None)
     if sampler is not None and weight_parameter(learner) is not None:
         raise ValueError(
-            f"estimator={estimator!r}: step {sampler!r} drops or adds rows, so boosting's weights do not fit "
-            "the rows; put the boosting classifier at the end of the pipeline, or use class_weight"
+            f"estimator={estimator!r}: step {sampler!r} drops or adds rows, so boosting's "
+            "weights do not fit the rows; put the boosting classifier at the end of the "
+            "pipeline, or use class_weight"
         )
 
 
@@ -391,9 +392,9 @@ def _fitted_on(share: float, training_rows: str, rows: Rows, instead: str = "") 
     else:
         default = ""
     warn_user(
-        f"{share:.0%} of {rows.words} equal {training_rows}, and models have smaller errors there than on "
-        f"fresh rows: give rows that were not given to fit{default} (if features take so few values that "
-        "fresh rows equal training rows, ignore this warning)",
+        f"{share:.0%} of {rows.words} equal {training_rows}, and models have smaller errors "
+        f"there than on fresh rows: give rows that were not given to fit{default} (if features "
+        "take so few values that fresh rows equal training rows, ignore this warning)",
         ResubstitutionWarning,
     )
     return replace(
@@ -496,8 +497,8 @@ def with_suggestions(init: Callable[..., None]) -> Callable[..., None]:
                 else:
                     hint = did_you_mean(name, known)
                 raise TypeError(
-                    f"{type(self).__name__} has no parameter {name!r}; {hint}"
-                    f"parameters are {', '.join(known)}"
+                    f"{type(self).__name__} has no parameter {name!r}; {hint}parameters are "
+                    f"{', '.join(known)}"
                 )
         init(self, *args, **params)
 
@@ -508,9 +509,8 @@ def with_suggestions(init: Callable[..., None]) -> Callable[..., None]:
 def with_parameters(cls: C) -> C:
     """Give a classifier the constructor of its annotated parameters (a decorator).
 
-    Parameters are keyword-only; inherited ones come last. A preset declares those with another default, and
-    fixes others with ``field(init=False, repr=False)``. Likewise ``_parameter_constraints`` has the entries
-    in which the class differs.
+    Parameters are keyword-only; inherited ones come last. A class declares those with another default.
+    Likewise ``_parameter_constraints`` has the entries in which the class differs.
     """
     made: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
     signature = inspect.signature(made.__init__)
@@ -526,3 +526,16 @@ def with_parameters(cls: C) -> C:
     stated = [vars(base).get("_parameter_constraints", {}) for base in made.__mro__]
     made._parameter_constraints = dict(ChainMap(*stated))
     return cls
+
+
+@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(field,))
+def preset(**fixed: Any) -> Callable[[C], C]:
+    """Give a classifier the constructor of its parameters without those that it fixes (a decorator)."""
+
+    def fixing(cls: C) -> C:
+        for name, value in fixed.items():
+            cls.__annotations__[name] = Any
+            setattr(cls, name, field(init=False, repr=False, default=value))
+        return with_parameters(cls)
+
+    return fixing

@@ -69,8 +69,7 @@ ANY = "any label"
 SCORE = "score"
 PAIRS_NOTE = (
     f"Each row counts once with each label, and once as a whole ({ANY!r}); the numbers of rows "
-    "in the notes "
-    "count all of these."
+    "in the notes count all of these."
 )
 # A limit on rows is replaced by a limit on pairs of row and label. A search finds the pair limit
 # with at most MOST_SELECTIONS selections. The search ends if the rate of rows is within the

@@ -134,8 +134,8 @@ def first_selection(mix: Model, kinds: Kinds, problem: Problem, records: Records
         mix.selection_ = cast("Selection", Unselected(kinds, problem))
         error.unselected = mix
         error.add_note(
-            "The models are kept in the attribute unselected of this error: its reweight(limits=[...]) "
-            "trains nothing. After the error sys.last_value holds it."
+            "The models are kept in the attribute unselected of this error: its "
+            "reweight(limits=[...]) trains nothing. After the error sys.last_value holds it."
         )
         raise
 
@@ -226,8 +226,8 @@ def _usable(mix: Model, X: Table, y: Column, weighted: bool) -> Named:
         if not (hasattr(model, "__sklearn_tags__") or needs_adapter(model)):
             raise TypeError(
                 f"estimators: {name!r} is a {type(model).__name__}, which is no scikit-learn "
-                "classifier; let its class inherit from sklearn's ClassifierMixin and BaseEstimator or, "
-                "if it is fitted, give it to tailboost.tune"
+                "classifier; let its class inherit from sklearn's ClassifierMixin and "
+                "BaseEstimator or, if it is fitted, give it to tailboost.tune"
             )
         estimators.append((name, model))
     mix._validate_names([name for name, _ in estimators])

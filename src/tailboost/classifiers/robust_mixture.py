@@ -1009,8 +1009,8 @@ def tune(
     refuse_swapped(X_val, y_val, "X_val", "y_val")
     if isinstance(limits, Mapping):
         raise TypeError(
-            "tune: limits must be a list, such as limits=['miss(1) <= 40%'] or [rates.miss(1) <= 0.4], got "
-            f"{limits!r}"
+            "tune: limits must be a list, such as limits=['miss(1) <= 40%'] or [rates.miss(1) "
+            f"<= 0.4], got {limits!r}"
         )
     named = [(name, as_fitted(model)) for name, model in named_models(models)]
     classifier = RobustMixtureClassifier(

@@ -99,8 +99,8 @@ def check_groups(classifier: Model, problem: Problem, groups: Groups) -> None:
     """Raise ValueError if a problem or the classifier needs groups, or has no use for them."""
     if classifier.by_group and classifier.infer_groups is True:
         raise ValueError(
-            "infer_groups=True: with by_group=True the rule reads the group, and needs no estimate of it; "
-            "leave one of them out"
+            "infer_groups=True: with by_group=True the rule reads the group, and needs no "
+            "estimate of it; leave one of them out"
         )
     facts = ["selection"]
     told = {"objective": classifier.objective}
@@ -152,8 +152,8 @@ def column_read(mix: Any) -> int | None:
         )
     if len(titles) > 1:
         raise ValueError(
-            f"by_group=True: groups has the columns {list(titles)}, and rules may read one of them: give "
-            f"its name, as in by_group={titles[0]!r}"
+            f"by_group=True: groups has the columns {list(titles)}, and rules may read one of "
+            f"them: give its name, as in by_group={titles[0]!r}"
         )
     return 0
 
@@ -187,8 +187,8 @@ def kinds_of(
     if only_scores(outputs.models.fitted) and not outputs.models.are_given:
         if infer_groups is True:
             raise ValueError(
-                "infer_groups=True: scores have no other columns from which a group could be estimated; give "
-                "the model and its features, or leave infer_groups out"
+                "infer_groups=True: scores have no other columns from which a group could be "
+                "estimated; give the model and its features, or leave infer_groups out"
             )
         infer_groups = False
     return Kinds.of(
@@ -230,8 +230,8 @@ def kinds_by(mix: Any, groups: Groups, problem: Problem) -> Kinds:
     rows = outputs.rows
     if outputs.unlabeled is not None:
         raise ValueError(
-            "reweight(groups=...): the groups of the rows without labels in the selection are not known; "
-            "give X and y too, or fit again with groups_unlabeled"
+            "reweight(groups=...): the groups of the rows without labels in the selection are "
+            "not known; give X and y too, or fit again with groups_unlabeled"
         )
     used = rows_among(groups, rows)
     name_groups(mix, groups, used)
@@ -351,8 +351,8 @@ def checked_rows(mix: Any, X: Table) -> Any:
         return stacked(X, models.names, mix.classes_)
     if models.are_given:
         raise AttributeError(
-            "this classifier is made from_probabilities and has no models: give a dict of their "
-            "probabilities of the new rows"
+            "this classifier is made from_probabilities and has no models: give a dict of "
+            "their probabilities of the new rows"
         )
     return checked_table(mix, mix, X)
 

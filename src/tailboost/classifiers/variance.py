@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -21,8 +21,8 @@ from tailboost.boosting.players.additive_player import (
 )
 from tailboost.classifiers.additive import AdditiveClassifier, open_steps, play_steps
 from tailboost.classifiers.boosting_fit import BoostingFit, Cautions
-from tailboost.classifiers.input import CONSTRAINTS, with_parameters
-from tailboost.core.array_types import Floats, Model
+from tailboost.classifiers.input import CONSTRAINTS, preset, with_parameters
+from tailboost.core.array_types import Floats
 from tailboost.core.checks import OneOf
 from tailboost.guarantees.additive_summary import Cost, margin_bound
 from tailboost.learners import StumpClassifier
@@ -270,7 +270,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
         return Cost(name, value, (), (bound,), {"C": f"{self.C_:.4g}", **symbols})
 
 
-@with_parameters
+@preset(variance_weight=None, stumps=False, refit=None, C=None)
 class AdaBoostClassifier(VarianceBoostClassifier):
     """AdaBoost (SAMME for more than two classes), as a reference for the penalised and robust classifiers.
 
@@ -317,13 +317,8 @@ class AdaBoostClassifier(VarianceBoostClassifier):
     True
     """
 
-    variance_weight: float | None = field(init=False, repr=False, default=None)
-    stumps: bool = field(init=False, repr=False, default=False)
-    refit: str | None = field(init=False, repr=False, default=None)
-    C: float | None = field(init=False, repr=False, default=None)
 
-
-@with_parameters
+@preset(stumps=False, refit=None, C=None)
 class VadaBoostClassifier(VarianceBoostClassifier):
     """VadaBoost: AdaBoost with a penalty on the variance of the exponential loss over the rows.
 
@@ -379,12 +374,9 @@ class VadaBoostClassifier(VarianceBoostClassifier):
     }
 
     variance_weight: float | None = 0.5
-    stumps: bool = field(init=False, repr=False, default=False)
-    refit: str | None = field(init=False, repr=False, default=None)
-    C: float | None = field(init=False, repr=False, default=None)
 
 
-@with_parameters
+@preset(estimator=None, stumps=True, refit=None, C=None)
 class EBBoostClassifier(VarianceBoostClassifier):
     """Empirical Bernstein boosting: each round takes the best of all decision stumps, with the best step.
 
@@ -438,14 +430,10 @@ class EBBoostClassifier(VarianceBoostClassifier):
         "variance_weight": CONSTRAINTS["variance_weight"]
     }
 
-    estimator: Model = field(init=False, repr=False, default=None)
     variance_weight: float | None = 0.5
-    stumps: bool = field(init=False, repr=False, default=True)
-    refit: str | None = field(init=False, repr=False, default=None)
-    C: float | None = field(init=False, repr=False, default=None)
 
 
-@with_parameters
+@preset(variance_weight=None, stumps=False, refit=None, learning_rate=1.0)
 class SoftMarginBoostClassifier(VarianceBoostClassifier):
     """Soft margins: the hypotheses of AdaBoost, weighted by a linear or quadratic program.
 
@@ -531,10 +519,6 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
         "loss": [OneOf("linear", "quadratic")]
     }
 
-    variance_weight: float | None = field(init=False, repr=False, default=None)
-    stumps: bool = field(init=False, repr=False, default=False)
-    refit: str | None = field(init=False, repr=False, default=None)
-    learning_rate: float = field(init=False, repr=False, default=1.0)
     loss: str = "quadratic"
 
     @property

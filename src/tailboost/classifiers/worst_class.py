@@ -357,16 +357,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
     def _play(self, fit: BoostingFit) -> Cautions:
         refuse_contradictions(self, fit.given.groups)
         training = fit.read()
-        name_subgroups(self, self.subgroups, training)
-        terms = Terms.of(self)
-        if self.class_loss == "indicator" and terms.edge <= 0:
-            raise ValueError(
-                f"gamma='auto' with q={self.q:g} gives γ = ⌊qK⌋/K − ½ − .0005 = {terms.edge:.4g} ≤ 0 for K = "
-                f"{self._pools.count} subgroups (q is the p of tailboost.published.worst_class_boost): use "
-                "class_loss='error', or give gamma or a larger fraction"
-            )
-        named = self._named
-        self._allowed = allowed_errors(self.max_error, named.names.tolist(), named.kind)
+        terms = stated_terms(self, training)
         learner = fit.open(training, self.cv, known_classes=True)
         stakes = target_stakes(
             training,
@@ -379,8 +370,6 @@ class WorstClassBoostClassifier(MixtureClassifier):
         if stakes.indicator and self.max_error == "auto":
             first = round_seed(fit.entropy, 0)
             stakes = with_least_allowed(stakes, learner, first, 0.5 - terms.edge)
-        self.gamma_ = terms.edge if terms.indicator else None
-        self.eta_ = eta_for(self.eta, float(self._pools.count), terms.rounds)
         pool = Pool(learner.judged, training.n_classes)
         if not terms.votes:
             pool = unboosted(pool, learner, training, fit.entropy)
@@ -404,7 +393,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
             return replace(mixture, pool=at.pool, majority=majority)
 
         fit.play(game, pool, training, select)
-        return [*small_subgroups(named, self._pools), *missed_targets(self)]
+        return [*small_subgroups(self._named, self._pools), *missed_targets(self)]
 
     def _learner(self) -> Any:
         return learner_of(self, HistBoostClassifier, n_estimators=N_TREES, max_depth=DEPTH)
@@ -604,6 +593,24 @@ def refuse_contradictions(clf: WorstClassBoostClassifier, groups: Groups) -> Non
         )
 
 
+def stated_terms(clf: Any, training: TrainingSet) -> Terms:
+    """Give a classifier its subgroups with their allowed errors; return the terms of its game."""
+    name_subgroups(clf, clf.subgroups, training)
+    terms = Terms.of(clf)
+    if clf.class_loss == "indicator" and terms.edge <= 0:
+        raise ValueError(
+            f"gamma='auto' with q={clf.q:g} gives γ = ⌊qK⌋/K − ½ − .0005 = "
+            f"{terms.edge:.4g} ≤ 0 for K = {clf._pools.count} subgroups (q is the p of "
+            "tailboost.published.worst_class_boost): use class_loss='error', or give gamma "
+            "or a larger fraction"
+        )
+    named = clf._named
+    clf._allowed = allowed_errors(clf.max_error, named.names.tolist(), named.kind)
+    clf.gamma_ = terms.edge if terms.indicator else None
+    clf.eta_ = eta_for(clf.eta, float(clf._pools.count), terms.rounds)
+    return terms
+
+
 def problem_of(clf: WorstClassBoostClassifier, counts: Counts) -> Problem:
     """Return the objective and the limits of the parameters."""
     terms = Terms.of(clf)
@@ -638,8 +645,8 @@ def missed_targets(clf: WorstClassBoostClassifier) -> Cautions:
     unmeasured = [unit_name(name) for name, error, _ in named if np.isnan(error)]
     if unmeasured:
         words = (
-            f"{clf._named.kind} {', '.join(unmeasured[:NAMED])}: no row to measure the error on, except "
-            "rows of the fit"
+            f"{clf._named.kind} {', '.join(unmeasured[:NAMED])}: no row to measure the error "
+            "on, except rows of the fit"
         )
         cautions.append((words, BoundNotMetWarning))
     useless = uselessness(clf, view.selected.counts, float(np.nanmax(errors)))
@@ -661,8 +668,10 @@ def uselessness(clf: WorstClassBoostClassifier, counts: Floats, largest_error: f
     predicted = counts.sum(axis=0)
     if np.count_nonzero(predicted) == 1:
         return f"predict answers {clf.classes_[int(predicted.argmax())]!s} to all rows"
+    if clf.max_error != "auto":
+        return ""
     constants = clf.selection_.constants
-    if clf.max_error != "auto" or constants is None or largest_error < constants - TOLERANCE:
+    if constants is None or largest_error < constants - TOLERANCE:
         return ""
     within = " within the error budget" * (clf.error_budget is not None)
     return f"predict is no better than the best mixture of constants{within} ({constants:.3g})"
@@ -745,8 +754,8 @@ def group_stakes(
     present = judged.sizes(judged.groups, len(clf.groups_)) > 0
     if not present.all():
         raise ValueError(
-            f"no validation row in group(s) {clf.groups_[~present].tolist()}: use cv=5, "
-            "a larger fraction, or a validation set that has every group"
+            f"no validation row in group(s) {clf.groups_[~present].tolist()}: use cv=5, a "
+            "larger fraction, or a validation set that has every group"
         )
     units = Units.groups(pools.index(training.groups), training.weight)
     return SubgroupStakes.of(units, judged, pools.index(judged.groups), clf.shrinkage)
