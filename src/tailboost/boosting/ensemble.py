@@ -86,15 +86,14 @@ class MixtureEnsemble:
         """
         if len(parts := batches(X)) > 1:
             return np.concatenate([self.probabilities(take(X, part)) for part in parts])
-        informed = [m for m, member in enumerate(self.base_models) if not is_constant(member)]
-        if not informed:
+        informed = np.flatnonzero([not is_constant(member) for member in self.base_models])
+        if not len(informed):
             return self.scores(X)
         weights = self.weights[informed]
-        if weights.any():
-            weights = weights / weights.sum()
-        else:
-            weights = np.full(len(informed), 1.0 / len(informed))
-        used = [self.base_models[informed[i]] for i in np.flatnonzero(weights)]
+        if not weights.any():
+            weights = np.ones(len(informed))
+        weights = weights / weights.sum()
+        used = [self.base_models[m] for m in informed[weights > 0]]
         total = np.zeros((n_rows_of(X), self.n_classes))
         tables = model_probabilities(used, X, self.n_classes)
         for weight, P in zip(weights[weights > 0], tables, strict=True):

@@ -547,26 +547,25 @@ class Trace:
 
     def _repr_html_(self) -> str:
         heads = ["round", "weighted loss", "effective size", "objective", "gap", "seconds"]
-        numbers = (
-            (r.weighted_loss, r.effective_size, r.value, r.gap, r.seconds) for r in self.rounds
-        )
-        forms = ("{:.4f}", "{:.3f}", "{:.4f}", "{:.1e}", "{:.2f}")
         rows = [
-            [str(t), *(form.format(x) for form, x in zip(forms, row, strict=True))]
-            for t, row in enumerate(numbers, start=1)
+            [
+                str(t),
+                f"{each.weighted_loss:.4f}",
+                f"{each.effective_size:.3f}",
+                f"{each.value:.4f}",
+                f"{each.gap:.1e}",
+                f"{each.seconds:.2f}",
+            ]
+            for t, each in enumerate(self.rounds, start=1)
         ]
-        half = SHOWN_ROUNDS // 2
-        if len(rows) <= SHOWN_ROUNDS:
-            shown = rows
-        else:
+        shown = rows
+        omitted = ""
+        if len(rows) > SHOWN_ROUNDS:
+            half = SHOWN_ROUNDS // 2
             shown = [*rows[:half], *rows[-half:]]
-        if len(shown) < len(rows):
             omitted = f", {len(rows) - len(shown)} in the middle omitted"
-        else:
-            omitted = ""
-        return html_table(
-            heads, shown, f"{len(rows)} rounds{omitted}. {self.stop_reason}".strip()
-        )
+        caption = f"{len(rows)} rounds{omitted}. {self.stop_reason}".strip()
+        return html_table(heads, shown, caption)
 
 
 @dataclass(frozen=True)
