@@ -380,3 +380,50 @@ def test_an_answer_that_breaks_the_limits_is_no_comparison():
         warnings.simplefilter("error", tb.exceptions.UselessRuleWarning)
         tb.calibrate(LogisticRegression().fit(X, y), *Population().draw(1_500, np.random.default_rng(1))[:2],
                      limits=["miss(1) <= .02"])  # fmt: skip
+
+
+# -- the rows as given -------------------------------------------------------------------------------------
+
+
+def made_table(n=800):
+    rng = np.random.default_rng(5)
+    p = np.round(rng.random(n), 2)  # with equal scores
+    return pd.DataFrame({"p": p}), np.where(rng.random(n) < p, "toxic", "ok"), rng.choice(list("ab"), n)
+
+
+@pytest.mark.parametrize("bad", [87.0, np.nan, np.inf])
+def test_bad_scores_are_named_by_their_rows_in_the_given_table(bad):
+    table, y, _ = made_table()
+    table.loc[[123, 700], "p"] = bad
+    with pytest.raises(ValueError, match=r"\(row 123, 700\)"):
+        tb.calibrate(tb.Scores("p", "toxic"), table, y, limits=["miss(toxic) <= .4"])
+
+
+def test_a_score_of_the_other_label_is_refused_before_any_attempt():
+    table, y, _ = made_table()
+    with pytest.raises(ValueError, match=r"high scores go with 'toxic', not with 'ok'.* label='toxic'"):
+        tb.calibrate(tb.Scores("p", "ok"), table, y, limits=["recall(toxic) >= .6"])
+
+
+def test_the_selecting_rows_are_called_a_part_of_the_given_rows():
+    table, y, _ = made_table()
+    score, limits = tb.Scores("p", "toxic"), ["miss(toxic) <= .01", "false_alarm(toxic) <= .01"]
+    with pytest.raises(tb.InfeasibleLimitsError, match=r"on the 80 rows \(of the 800 given\) that select"):
+        tb.calibrate(score, table, y, limits=limits)
+    rule = tb.calibrate(score, table, y, limits=limits[:1])
+    assert "the 80 rows (of the 800 given) that select" in str(rule.tradeoff())
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_the_order_of_the_rows_changes_nothing(clustered):
+    table, y, g = made_table()
+    homes = np.arange(800) // 2
+    found = []
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(800)
+        rule = tb.calibrate(
+            tb.Scores("p", "toxic"), table.iloc[order].reset_index(drop=True), y[order], groups=g[order],
+            limits=["miss(toxic, by=group) <= .4"], clusters=homes[order] if clustered else None,
+        )  # fmt: skip
+        found.append((str(rule.rule_), [(b.title, b.estimate) for b in rule.certificate_.bounds]))
+    assert found[0] == found[1] == found[2]

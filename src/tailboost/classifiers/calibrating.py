@@ -12,9 +12,21 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
+from tailboost.classifiers.fitting import named_models, selecting_part_of
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier, tune
-from tailboost.core.array_types import Column, Groups, Ints, Labels, Mask, Model, Stated, Table
+from tailboost.core.array_types import (
+    Column,
+    Groups,
+    Hashes,
+    Ints,
+    Labels,
+    Mask,
+    Model,
+    Stated,
+    Table,
+)
 from tailboost.core.checks import (
+    as_table,
     check_indexes,
     check_length,
     check_number,
@@ -23,6 +35,7 @@ from tailboost.core.checks import (
     label_column,
     n_rows_of,
     numbered,
+    sorted_names,
     take,
 )
 from tailboost.core.exceptions import (
@@ -42,7 +55,7 @@ from tailboost.guarantees.ranks import counted_answer
 from tailboost.learners.scores import GivenModel, Scores
 from tailboost.rates import Answered, Limit, Strata
 from tailboost.rates.strata import names_in
-from tailboost.rows.fingerprints import EqualRows
+from tailboost.rows.fingerprints import EqualRows, hash_rows, random_numbers
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step
 from tailboost.rows.readers import row_hashes
@@ -148,8 +161,8 @@ def calibrate(
     selection_share : float in (0, 1), optional
         For a model without a selected rule: the fraction of the rows, or of the clusters, on which `tune`
         selects. The others certify. The default is .3; .2 if ranks serve a gap or ratio; .1 if ranks serve
-        all limits, none of which compares groups. Rows are drawn at random. The draw depends on their
-        order and on ``random_state``, not on content, labels or groups: so both parts are independent.
+        all limits, none of which compares groups. Rows are drawn at random. The draw depends on
+        ``random_state`` and on the rows as a whole, not on their order.
     X_unlabeled : array-like of shape (m, d), optional
         Fresh rows without labels, of the same population. They count in limits on answers alone: ranks and
         tests of `tailboost.rates.selected`, its gaps and ratios, and deferral. Rows that are among X_cal too
@@ -311,18 +324,23 @@ class OneBatch:
             clusters = numbered(given.clusters, "clusters", len(labels))
         if selection_share is not None:
             check_number(selection_share, "selection_share", 0, 1, below=True)
+        scores = [each for _, each in named_models(model) if isinstance(each, Scores)]
+        for score in scores:  # errors name rows of the whole table
+            for table in (X, given.X_unlabeled):
+                if table is not None:
+                    score.values(table)
         strata = Answered.of(labels, labels, groups=groups).strata
         by_group = params.get("by_group", False)
         share = selection_share or default_share(stated, strata, by_group=by_group)
         params = {"random_state": 0} | params
         seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
-        selects = drawn_part(
-            np.arange(len(labels)) if clusters is None else clusters, share, seed
-        )
+        selects = drawn_part(contents_of(X, labels, groups), share, seed, clusters)
         _refuse_absent("y_cal", labels, selects)
         every = by_group is True or max_error is not None
         for column in _needed_groups(groups, stated, by_group, every=every):
             _refuse_absent("groups", column, selects)
+        for score in scores:
+            score.refuse_other_label(take(X, selects), labels[selects])
         rest = {
             name: take(getattr(given, name), ~selects)
             for name in ("X", "y", "groups", "clusters")
@@ -342,9 +360,10 @@ class OneBatch:
             for category in ABOUT_SELECTION:
                 warnings.simplefilter("ignore", category)
             first = (take(each, selects) for each in (X, y))
-            classifier = tune(
-                model, *first, groups=take(groups, selects), limits=stated, **about
-            )
+            with selecting_part_of(len(labels)):
+                classifier = tune(
+                    model, *first, groups=take(groups, selects), limits=stated, **about
+                )
         return cls(
             classifier,
             replace(given, **rest),
@@ -460,7 +479,21 @@ def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool | s
     return FOR_RANKS
 
 
-def drawn_part(units: Ints, share: float, seed: int) -> Mask:
+def contents_of(X: Table, labels: Labels, groups: Groups) -> Hashes:
+    """Return a hash of each row with its label and groups, which does not depend on the order of the rows."""
+    X = as_table(X)
+    if len(X.shape) == 1:  # `tune` refuses it
+        X = np.asarray(X)[:, None]
+    if hasattr(X, "columns"):
+        X = as_table(X, sorted_names(list(X.columns)))
+    contents = hash_rows(X) + hash_rows(labels[:, None], seed=1)
+    if groups is not None:
+        for place, column in enumerate(group_columns(groups, "groups").values(), 2):
+            contents += hash_rows(label_column(column, "groups")[:, None], seed=place)
+    return contents
+
+
+def drawn_part(contents: Hashes, share: float, seed: int, clusters: Ints | None = None) -> Mask:
     """Return which rows are drawn: the rows of a fraction of the units, which are drawn at random.
 
     All sets of so many units have the same probability, whatever their content, class or group. So if the
@@ -468,20 +501,26 @@ def drawn_part(units: Ints, share: float, seed: int) -> Mask:
     evenly from each class or group would make the counts of both parts proportional. Then a rule that looks
     good on one part, because a group is rare there, looks good on the other part too.
 
+    The numbers of `random_numbers` are drawn: the order of the rows has no effect, and a proof may treat them as
+    drawn after the rows.
+
     Parameters
     ----------
-    units : ndarray of int, shape (n,)
-        The number of each row's unit, from 0: itself, or its cluster, which stays together.
+    contents : ndarray of int, shape (n,)
+        Hash of each row.
     share : float in (0, 1)
         The fraction.
     seed : int
         Of the draw.
+    clusters : ndarray of int, shape (n,), optional
+        The number of each row's cluster, from 0, which stays together. By default each row is a unit.
 
     Raises
     ------
     ValueError
         If a part would be empty.
     """
+    units = np.arange(len(contents)) if clusters is None else clusters
     n_units = int(units.max(initial=-1)) + 1
     if n_units < 2:
         raise ValueError(
@@ -494,5 +533,9 @@ def drawn_part(units: Ints, share: float, seed: int) -> Mask:
             f"X_cal: {n_units:,} rows or clusters are too few: one part selects the rule "
             f"(selection_share={share:g}), the other certifies it"
         )
-    drawn: Mask = np.random.default_rng(seed).permutation(n_units)[units] < n_drawn
-    return drawn
+    sums = np.zeros(n_units, dtype=np.uint64)
+    np.add.at(sums, units, contents.astype(np.uint64))
+    numbers = random_numbers(sums, np.full(n_units, seed))
+    drawn = np.zeros(n_units, dtype=bool)
+    drawn[np.argsort(numbers)[:n_drawn]] = True
+    return drawn[units]

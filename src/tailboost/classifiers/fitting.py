@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
@@ -37,6 +39,8 @@ FIVE_FOLDS_UP_TO = 5_000
 MOST_PARTS = 255
 # Out-of-fold log-probabilities are rounded to multiples of this step.
 LOG_STEP = 2.0**-16
+# The number of rows of which those given to `tune` are a part.
+_part_of: ContextVar[int | None] = ContextVar("part_of", default=None)
 
 
 def fit_models(
@@ -255,6 +259,16 @@ class Clock:
         return time.time() >= self.until and not (self.sure and number == 0)
 
 
+@contextmanager
+def selecting_part_of(n_given: int) -> Iterator[None]:
+    """Describe the rows given to `tailboost.tune` in the block as a part of so many rows."""
+    token = _part_of.set(n_given)
+    try:
+        yield
+    finally:
+        _part_of.reset(token)
+
+
 @dataclass(frozen=True)
 class Parts:
     """Held-out parts of the rows, and the training rows for each part."""
@@ -290,6 +304,9 @@ class Parts:
             n = f"{len(training.y):,}"
             stated = "given rows (no model was fitted on them, as stated)"
             words = f"the {n} {'rows of scores' if scores else stated}"
+            given = _part_of.get()
+            if given is not None:
+                words = f"the {n} rows (of the {given:,} given) that select"
             return cls([], [], replace(training.rows, words=words), "frozen")
         if isinstance(cv, (str, Real)):
             split = Split.of(training, cv, seed, five_up_to=FIVE_FOLDS_UP_TO)

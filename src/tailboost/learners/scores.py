@@ -17,13 +17,14 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.core.array_types import Column, Floats, Model, Table
 from tailboost.core.checks import as_pandas, label_vector, n_rows_of
 from tailboost.core.score_kinds import score_kind
+from tailboost.core.spelling import as_typed
 from tailboost.core.warn import warn_user
 from tailboost.rates.strata import plain
 
 # The most different scores stored to map a number to its rank; values between them are interpolated.
 MOST_KNOTS = 1001
-# Standard errors by which the area under the ROC curve is below ½ if a warning says that label is wrong.
-WRONG_DIRECTION = 5.0
+# Standard errors by which the area under the ROC curve is below ½ if the label is called wrong.
+WRONG_DIRECTION = 3.0
 
 
 class Scores(ClassifierMixin, BaseEstimator):
@@ -87,6 +88,13 @@ class Scores(ClassifierMixin, BaseEstimator):
             return list(self.columns)
         return [self.columns]
 
+    @property
+    def label_list(self) -> list[Any]:
+        """The label of each column, also of a single score."""
+        if isinstance(self.label, (list, tuple)):
+            return list(self.label)
+        return [self.label]
+
     def __repr__(self, *args: object) -> str:
         if isinstance(self.label, (list, tuple)):
             labels = list(map(plain, self.label))
@@ -139,10 +147,7 @@ class Scores(ClassifierMixin, BaseEstimator):
                 else f"Scores({self.columns!r}): state label=[...], the label of each column"
             )
         if len(columns) == 1:
-            if isinstance(self.label, (list, tuple)):
-                label = self.label[0]
-            else:
-                label = self.label
+            label = self.label_list[0]
             if len(labels) > 2 or label not in labels.tolist():
                 names = list(getattr(as_pandas(X), "columns", columns))
                 only = f". The table has no column {columns[0]!r}, only {names[:20]}"
@@ -173,19 +178,14 @@ class Scores(ClassifierMixin, BaseEstimator):
 
     def _learn_ranks(self, scores: Floats, positive: NDArray[np.bool_]) -> None:
         n = len(scores)
-        n_positive = int(positive.sum())
         if scores.min() == scores.max():
             warn_user(
                 f"{self!r}: all rows have the score {scores[0]:g}, so every row is answered "
                 "alike"
             )
         label, other = (self.classes_.tolist()[k] for k in (self.positive_, 1 - self.positive_))
-        area = (rankdata(scores)[positive].sum() / n_positive - (n_positive + 1) / 2) / (
-            n - n_positive
-        )
-        if area < 0.5 - WRONG_DIRECTION * np.sqrt(
-            (n + 1) / (12 * n_positive * (n - n_positive))
-        ):
+        area = area_if_below_half(scores, positive)
+        if area is not None:
             warn_user(
                 f"{self!r}: higher scores go with {other!r} (area under the ROC curve of "
                 f"{label!r}: {area:.2f}); is label= right?"
@@ -201,6 +201,21 @@ class Scores(ClassifierMixin, BaseEstimator):
                 levels = levels[places]
             self.knots_ = knots
             self.levels_ = levels
+
+    def refuse_other_label(self, X: Table, y: Column) -> None:
+        """Raise ValueError if high values of a single score go with another label than the stated one."""
+        labels = label_vector(y)
+        others = [label for label in np.unique(labels).tolist() if label not in self.label_list]
+        if len(self.column_list) > 1 or len(others) != 1:
+            return
+        area = area_if_below_half(self.values(X)[:, 0], np.asarray(labels != others[0]))
+        if area is not None:
+            label = self.label_list[0]
+            raise ValueError(
+                f"{self!r}: high scores go with {others[0]!r}, not with {label!r}, whose area under the "
+                f"ROC curve is {area:.2f} on the {len(labels):,} rows that select; state "
+                f"{as_typed(f'label={others[0]!r}', f'--positive {others[0]}')}"
+            )
 
     def values(self, X: Table) -> Floats:
         """Return the scores of rows, checked, shape (n, columns)."""
@@ -241,6 +256,19 @@ class Scores(ClassifierMixin, BaseEstimator):
     def predict(self, X: Table) -> NDArray[Any]:
         """Return the label of the largest probability, shape (n,)."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+def area_if_below_half(scores: Floats, positive: NDArray[np.bool_]) -> float | None:
+    """Return the area under the ROC curve if it is below ½ beyond noise, otherwise None."""
+    n = len(scores)
+    n_positive = int(positive.sum())
+    if n_positive in (0, n):
+        return None
+    area = (rankdata(scores)[positive].sum() / n_positive - (n_positive + 1) / 2) / (
+        n - n_positive
+    )
+    noise = np.sqrt((n + 1) / (12 * n_positive * (n - n_positive)))
+    return float(area) if area < 0.5 - WRONG_DIRECTION * noise else None
 
 
 def score_columns(X: Table, columns: Sequence[Any], owner: str) -> NDArray[Any]:

@@ -479,9 +479,9 @@ def _calibrate_scores(
             )
             if more is not None:
                 given = replace(given, **more.unlabeled())
-            with doing(CALIBRATING):
+            with doing("Selecting a rule"):
                 batch = selection.one_batch(given, allowed, list(selection.limits) or None)
-            with _missing_said(None, batch.classifier.records_.ledger), doing(CALIBRATING):
+            with _missing_said(None, batch.classifier.records_.ledger), doing("Certifying it"):
                 point = batch.certified(**of_call)
     selection = replace(selection, limits=tuple(point.limits or ()))
     shared.write_out(out, selection.document(point, point.rule_, calibrated=data.name))
