@@ -253,6 +253,12 @@ def test_date_columns_are_refused_by_name(tmp_path, dtype):
         ("x,,y\n1,2,a\n3,4,b\n", r"without a name \(column 2\).*index=False"),
         ("x,y\n1,a\n2,b,3\n", "line 3 has 3 values, the header has 2"),
         ("x;y\n1;a\n2;'b, c'\n", "line 3 has 2 values, the header has 1; if ';' separates them, state sep="),
+        (
+            "CRP, mg;age;y\n12;5;a\n",
+            "line 2 has 1 values, the header has 2; if ';' separates them, state sep=",
+        ),
+        ('x,y\n1,a\n"2,b\n3,a\n', "lines 3 to 4 are one row, because a quote opens in line 3: close it"),
+        ('x,y\n1,a\n"' + 70_000 * "2,b\n", "line 3: a quote opens in this row and does not close within"),
         ("x,z,y\n1,2,a\n2,3\n", "line 3 has 2 values, the header has 3"),
         ("x,z,y\n1,2,a,9\n2,3,b,9\n", "line 2 has 4 values"),
         ("x,z\n1,a\n2,b\n", "no column 'y'.*target.*'x', 'z'"),

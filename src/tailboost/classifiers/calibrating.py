@@ -501,8 +501,8 @@ def drawn_part(contents: Hashes, share: float, seed: int, clusters: Ints | None 
     evenly from each class or group would make the counts of both parts proportional. Then a rule that looks
     good on one part, because a group is rare there, looks good on the other part too.
 
-    The numbers of `random_numbers` are drawn: the order of the rows has no effect, and a proof may treat them as
-    drawn after the rows.
+    The numbers are those of `random_numbers`: the order of the rows has no effect, and a proof may treat them
+    as drawn after the rows.
 
     Parameters
     ----------

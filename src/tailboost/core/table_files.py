@@ -178,23 +178,47 @@ def _check_csv(
             )
         checked_names(header, "its header")
         n_columns = len(header)
-        for row in reader:
-            if len(row) == n_columns or not row:  # of a million lines nearly all
-                continue
-            if len(row) < n_columns or any(value.strip() for value in row[n_columns:]):
-                if len(header) == 1:
-                    odd = re.search(r"[;\t|]", header[0])
-                else:
-                    odd = None
-                if odd:
-                    advice = f"; if {odd[0]!r} separates them, state {sep_of(odd[0])}"
-                else:
-                    advice = ""
-                line = reader.line_num + n_before
-                raise ValueError(
-                    f"line {line} has {len(row)} values, the header has {len(header)}{advice}"
-                )
+        read = reader.line_num
+        try:
+            for row in reader:
+                if len(row) == n_columns or not row:  # of a million lines nearly all
+                    read = reader.line_num
+                    continue
+                if len(row) < n_columns or any(value.strip() for value in row[n_columns:]):
+                    line = _lines(read + 1 + n_before, reader.line_num + n_before)
+                    raise ValueError(
+                        f"{line} {len(row)} values, the header has {len(header)}"
+                        f"{_other_separator(sep, header, row)}"
+                    )
+                read = reader.line_num
+        except csv.Error as error:  # a field that is too long
+            raise ValueError(
+                f"line {read + 1 + n_before}: a quote opens in this row and does not close within "
+                f"{csv.field_size_limit():,} characters; close or remove it ({error})"
+            ) from error
         return sep, n_before, len(header)
+
+
+def _lines(first: int, last: int) -> str:
+    """Return the subject of a sentence about a row of some lines, which are several within quotes."""
+    if first == last:
+        return f"line {first} has"
+    return (
+        f"lines {first} to {last} are one row, because a quote opens in line {first}: close it. "
+        "The row has"
+    )
+
+
+def _other_separator(sep: str, header: list[str], row: list[str]) -> str:
+    """Return the advice to state another separator, if it divides the header and a row alike."""
+    for other in ";\t|":
+        names, values = (
+            len(next(csv.reader(sep.join(each).splitlines(), delimiter=other)))
+            for each in (header, row)
+        )
+        if names > 1 and (names == values or len(header) == 1):
+            return f"; if {other!r} separates them, state {sep_of(other)}"
+    return ""
 
 
 def _with_points(frame: Any, decimal: str, path: Path) -> Any:

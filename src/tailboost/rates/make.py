@@ -904,7 +904,10 @@ class _Parser:
             at = token.end()
             python = self._translated(token.lastgroup, token[token.lastgroup], start, at)
             if quoted and python[0] in "'\"":  # Python would join both
-                raise self.error("expected a comma or a bracket before this", start)
+                raise self.error(
+                    f"expected a comma or a bracket before this{self._in_quotes(start, 'several words')}",
+                    start,
+                )
             quoted = python[0] in "'\""
             if token.lastgroup == "sign":
                 self.depth += (python in "([{") - (python in ")]}")
@@ -936,6 +939,11 @@ class _Parser:
                     raise self.error(written, start)
             if after == "(":
                 if token not in functions():
+                    if re.search(r"[^<>]= $", self.code):
+                        raise self.error(
+                            f"expected a comma or a bracket after this{self._in_quotes(start, 'brackets')}",
+                            start,
+                        )
                     near = did_you_mean(token, functions())
                     raise self.error(
                         f"no rate has this name; {near}there are {', '.join(functions())}",
@@ -947,6 +955,16 @@ class _Parser:
             if token not in ("None", "True", "False"):
                 return ascii(token)
         return {"≤": "<=", "≥": ">="}.get(token, token)
+
+    def _in_quotes(self, at: int, of: str) -> str:
+        """Return the advice to quote the name around a place of the text; none if it has quotes."""
+        start = 1 + max(self.text.rfind(before, 0, at) for before in "([{,:=")
+        name = re.match(r"(?:[^,:()\[\]{}]|\([^()]*\))*", self.text[start:])
+        if name is None or re.search("['\"]", name[0]):
+            return ""
+        argument = re.search(r"\w*\s*=?\s*$", self.text[:start])
+        before = argument[0].strip() if argument and "=" in argument[0] else ""
+        return f"; quote a name with {of}: {before}{name[0].strip()!r}"
 
     def _unreadable(self, at: int) -> ValueError:
         sign = self.text[at]
