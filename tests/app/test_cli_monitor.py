@@ -184,6 +184,7 @@ def test_command_takes_the_columns_of_the_fit(tmp_path):
     assert call("fit", tmp_path / "train.csv", *options, "--model", tmp_path / "m.model").exit_code == 0
     actual = call("monitor", tmp_path / "m.model", tmp_path / "january.csv", "--state", tmp_path / "w.json")
     assert (actual.exit_code, "error by sex: f" in actual.stdout) == (0, True)
+    assert "new column" not in actual.stderr
 
 
 def test_command_takes_late_labels_in_any_order_and_row_ids(tmp_path):

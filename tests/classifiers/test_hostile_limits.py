@@ -1,5 +1,6 @@
 """Messages for limits that contradict each other, or name missing rows and subgroups."""
 
+import re
 import warnings
 
 import numpy as np
@@ -43,6 +44,8 @@ def test_contradictions_are_named_with_what_can_be_had(limits):
         chosen(*limits)
     assert all(str(limit) in str(caught.value) for limit in limits)
     assert str(caught.value).count("reached: ") == len(limits)
+    groups = re.findall(r"by sex: .*?\(reached: \S+ of ([fm])\)", str(caught.value))
+    assert len(groups) == sum(limit.rate.by == "sex" for limit in limits)
 
 
 @pytest.mark.parametrize("limit", [rates.gap(SELECTED) <= 0.1, rates.ratio(SELECTED) >= 0.8])

@@ -102,14 +102,19 @@ def test_a_group_with_few_rows_has_one_answer_and_its_certificate_says_so():
     s, g, y = draw(2_000, rng, share=(0.99, 0.01))
     X, groups = np.column_stack([1 - 1 / (1 + np.exp(-s)), 1 / (1 + np.exp(-s))]), np.where(g, "few", "many")
     given = {"limits": ["precision(1, by=group) >= .8"], "groups": groups, "by_group": True}
-    with pytest.warns(tb.exceptions.UselessRuleWarning, match="few: no threshold is certified"):
+    with pytest.warns(
+        tb.exceptions.UselessRuleWarning,
+        match="few has no row with the answer 1, so the limit is kept by construction",
+    ):
         rule = tb.calibrate(lambda X: X, X, y, **given)
     answers = rule.predict(X, groups=groups)
     assert (answers[groups == "few"] == 0).all()
     assert answers[groups == "many"].mean() > 0.1
     few = next(bound for bound in rule.certificate_.bounds if bound.subgroup == "few")
     assert (few.method, few.n, few.certified) == ("one answer", 0, True)
-    assert "keeps the limit by construction" in str(rule.certificate_)
+    assert "few: every row there has the answer 0, so the recall of other labels is 0" in str(
+        rule.certificate_
+    )
 
 
 def test_a_group_whose_limits_no_answer_keeps_needs_a_threshold():
@@ -132,5 +137,5 @@ def test_a_group_without_fresh_rows_has_no_certificate():
     chosen, fresh = np.arange(n) < 1_500, (np.arange(n) >= 1_500) & (groups != "c")
     limits = ["precision(1, by=group) >= .8"]
     rule = tb.tune(lambda X: X, X[chosen], y[chosen], groups=groups[chosen], limits=limits, by_group=True)
-    with pytest.raises(tb.NotCertifiedError, match=r"c: has no rows"):
+    with pytest.raises(tb.NotCertifiedError, match=r"c: has no row with the answer 1"):
         tb.calibrate(rule, X[fresh], y[fresh], groups=groups[fresh])

@@ -54,7 +54,7 @@ from tailboost.guarantees.score_path import ScorePath
 from tailboost.guarantees.stated import stated_by
 from tailboost.guarantees.tested import what_is_tested
 from tailboost.guarantees.thresholds import ThresholdSequences
-from tailboost.rates import Limit, checked_limits
+from tailboost.rates import Limit, Strata, checked_limits
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Attempt, attempts_of, may_follow, spent_by_next
@@ -426,26 +426,26 @@ def told_of_one_answer(
     bounds: Sequence[Any], fresh: FreshRows, limits: Sequence[Limit]
 ) -> list[str]:
     """Return notes on limited groups whose rows have one answer, and warn of them and of useless rules."""
-    notes = []
-    untested = [bound.title for bound in bounds if not bound.n]
-    if untested:
-        words = f"{', '.join(untested)}: no threshold is certified, so every row there has one answer"
-        notes.append(f"{words}. It keeps the limit by construction.")
-        warn_user(f"{words}, which keeps the limit by construction", UselessRuleWarning)
+    notes = [
+        f"{bound.title} {bound.without_rows}, so the limit is kept by construction."
+        for bound in bounds
+        if not bound.n
+    ]
     _warn_of_useless(fresh, limits)
-    same = _with_one_answer(fresh, limits)
-    if same:
-        words = f"{', '.join(same)}: the certified rule gives every row there one answer"
-        notes.append(f"{words}.")
-        if not untested:
-            warn_user(words, UselessRuleWarning)
+    for name, answer in _with_one_answer(fresh, limits):
+        note = f"{name}: every row there has the answer {answer}"
+        if answer != HUMAN_REVIEW:
+            note += ", so the recall of other labels is 0 there"
+        notes.append(f"{note}.")
+    if notes:
+        warn_user(" ".join(notes), UselessRuleWarning)
     return notes
 
 
-def _with_one_answer(fresh: FreshRows, limits: Sequence[Limit]) -> list[str]:
-    """Return the names of limited groups whose rows have one answer, if not all rows have."""
+def _with_one_answer(fresh: FreshRows, limits: Sequence[Limit]) -> list[tuple[str, str]]:
+    """Return the names and answers of limited groups whose rows have one answer, if not all rows have."""
     answered = fresh.answered
-    found = dict[str, None]()
+    found = dict[str, str]()
     if answered.draws or len(np.unique(answered.actions)) == 1:
         return []
     kinds = dict.fromkeys(limit.rate.by for limit in limits)
@@ -454,8 +454,13 @@ def _with_one_answer(fresh: FreshRows, limits: Sequence[Limit]) -> list[str]:
         for name, unit in zip(names, inside, strict=True):
             there = answered.actions[unit[answered.stratum]]
             if len(there) and (there == there[0]).all():
-                found[unit_name(name)] = None
-    return list(found)
+                found[unit_name(name)] = _answer_names(answered.strata)[there[0]]
+    return list(found.items())
+
+
+def _answer_names(strata: Strata) -> list[str]:
+    """Return the names of the answers by number."""
+    return [*map(repr, strata.classes), HUMAN_REVIEW]
 
 
 def _warn_of_useless(fresh: FreshRows, limits: Sequence[Limit]) -> None:
@@ -466,7 +471,7 @@ def _warn_of_useless(fresh: FreshRows, limits: Sequence[Limit]) -> None:
         return
     answers = np.unique(answered.actions).tolist()
     if len(answers) == 1:
-        answer = [*map(repr, strata.classes), HUMAN_REVIEW][answers[0]]
+        answer = _answer_names(strata)[answers[0]]
         warn_user(
             "the targets are certified only for a constant classifier: predict answers "
             f"{answer} to every "

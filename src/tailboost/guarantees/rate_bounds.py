@@ -127,6 +127,11 @@ class CertifiedBound:
         )
 
     @property
+    def without_rows(self) -> str:
+        """What the subgroup has if no row counts, in words."""
+        return "has no rows" if self.rate is None else self.rate.without_rows
+
+    @property
     def verdict(self) -> str:
         """Whether the target is certified, in words; if not, the number of rows that would suffice."""
         return ": ".join(filter(None, (CERTIFIED_WORDS[self.certified], self.reason)))
@@ -752,6 +757,8 @@ class Shortfall:
         the target on the selection data, so that another selection may give another rule.
     in_percent : bool
         Whether the limit was stated in percent.
+    without_rows : str
+        What the subgroup has if no row counts.
     """
 
     name: str
@@ -763,6 +770,7 @@ class Shortfall:
     sense: str = "≤"
     missing: Missing = "calibration rows"
     in_percent: bool = False
+    without_rows: str = "has no rows"
 
     def __str__(self) -> str:
         stated = stated_words(self.target, in_percent=self.in_percent)
@@ -778,7 +786,7 @@ class Shortfall:
     def needs(self) -> str:
         """What would do, in words."""
         if self.estimate is None:
-            return "has no rows"
+            return self.without_rows
         least, low = ("at least", "low") if self.sense == "≤" else ("at most", "high")
         possible = bound_words(
             self.possible,
@@ -863,6 +871,7 @@ class Shortfall:
             None,
             sense=bound.sense,
             in_percent=bound.in_percent,
+            without_rows=bound.without_rows,
         )
         if estimate is None:
             return short

@@ -25,7 +25,7 @@ WORTHWHILE = 0.0
 class ScorePath(Procedure):
     """Tests of rules on one score, in which all limits have the same predicted power."""
 
-    title = "path of equal power"
+    title = "thresholds with the same power for all limits"
 
     @cached_property
     def lacks(self) -> str | None:
@@ -44,7 +44,7 @@ class ScorePath(Procedure):
         ):
             return "some rows are in several groups that a limit compares"
         if self.path[1].max(initial=-np.inf) < WORTHWHILE:
-            return "no rule on one score is likely to keep all limits"
+            return "no pair of thresholds on the score is likely to keep all limits on so many rows"
         return None
 
     @property

@@ -486,6 +486,15 @@ class Rate(Expression):
         return self.definition.gain and not self.complement
 
     @property
+    def without_rows(self) -> str:
+        """What a subgroup has in which no row counts, in words."""
+        if self.kind == "precision":
+            return f"has no row with the answer {self.label!r}"
+        if self.is_ratio:
+            return "has no row that counts"
+        return "has no rows"
+
+    @property
     def counts_errors(self) -> bool:
         """Whether the rate counts errors, so that small values are better."""
         kind = self.definition

@@ -17,9 +17,11 @@ from tailboost.boosting.pool import Pool as JudgedPool
 from tailboost.core.array_types import Floats, Stated, Table
 from tailboost.core.long_work import steps
 from tailboost.core.rate_words import value_words
-from tailboost.rates import InfeasibleLimitsError, Objective, Strata, error
+from tailboost.rates import InfeasibleLimitsError, Limit, Objective, Strata, error
+from tailboost.rates.rate import Terms
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rules import refuse
+from tailboost.rows.subgroups import unit_name
 from tailboost.selection.answers import OpenedRows
 from tailboost.selection.candidates import POWERS, PowerDraw, ProbabilityRule
 from tailboost.selection.confidence import confident
@@ -172,7 +174,7 @@ class ProbabilityEngine:
         )
         words = rows.words
         if p.estimates_groups:
-            words += ", groups estimated out of fold"
+            words += ", with groups estimated by models of other rows"
         engine = cls(
             outputs,
             p,
@@ -403,17 +405,14 @@ class ProbabilityEngine:
         named = [program.limits[i] for i in np.flatnonzero(solution.contradicting)] or list(
             program.limits
         )
-        reached = [
-            limit.value(limit.rate.terms(program.strata).values(counts)) for limit in named
-        ]
         each = "; ".join(
-            f"{limit} (reached: {value_words(value, in_percent=limit.in_percent)})"
-            for limit, value in zip(named, reached, strict=True)
+            f"{limit} (reached: {_reached(limit, limit.rate.terms(program.strata), counts)})"
+            for limit in named
         )
         return (
-            f"limits: no mixture of decision rules meets these together on {self.words}: {each}. The values "
-            "reached are of one mixture, with the smallest violations. Wider limits, or human review of some "
-            "rows ('deferred <= 20%'), may do"
+            f"limits: no rule, also none with random draws, meets these together on {self.words}: {each}. "
+            "These values are of the rule that misses least. Wider limits, or human review of some rows "
+            "('deferred <= 20%'), may do"
         )
 
     # -- rules -----------------------------------------------------------------------------------------
@@ -534,3 +533,14 @@ def column_told(strata: Strata, names: GroupNames | None, told: int | None) -> i
     if len(values) < 2:
         return None
     return column
+
+
+def _reached(limit: Limit, terms: Terms, counts: Floats) -> str:
+    """Return the value of a limited rate and, of several subgroups, the one with it."""
+    values = terms.values(counts)
+    if limit.compares or len(values) == 1:
+        return value_words(limit.value(values), in_percent=limit.in_percent)
+    beyond = (values - limit.bounds(terms.names)) * (1.0 if limit.from_above else -1.0)
+    worst = int(np.where(np.isnan(beyond), -np.inf, beyond).argmax())
+    reached = value_words(float(values[worst]), in_percent=limit.in_percent)
+    return f"{reached} of {unit_name(terms.names[worst])}"

@@ -244,15 +244,7 @@ class StoredModel:
             )
         if not len(table):
             raise BadInput(f"{str(data)!r} has no rows to {reading.purpose.value}")
-        if self.encoder is None:
-            features_of_fit = set()
-        else:
-            features_of_fit = set(self.encoder.feature_names_in_)
-        no_features = {*reading.unused, *reading.columns, reading.cluster, *self.group_columns}
-        no_features |= set(self.notes.get("not_features", []))
-        features = table.drop(
-            columns=[name for name in table if name in no_features - features_of_fit]
-        )
+        features = self.features_in(table, reading)
         if judged(
             self.classifier
         ).reads_scores:  # such a table may hold other scores and labels
@@ -265,6 +257,18 @@ class StoredModel:
             if isinstance(self.model, Pipeline) and len(self.model.steps) > 1:
                 features = self.model[:-1].transform(features)
         return NewRows(table, features, data, reading.columns, reading.cluster)
+
+    def features_in(self, table: Any, reading: Reading) -> Any:
+        """Return a table without columns of groups, clusters or ids that the model does not read."""
+        if self.encoder is None:
+            features_of_fit = set()
+        else:
+            features_of_fit = set(self.encoder.feature_names_in_)
+        no_features = {*reading.unused, *reading.columns, reading.cluster, *self.group_columns}
+        no_features |= set(self.notes.get("not_features", []))
+        return table.drop(
+            columns=[name for name in table if name in no_features - features_of_fit]
+        )
 
     def features_of(self, training_rows: Path | None, csv: CsvFormat) -> Any:
         """Return the rows of --training-rows as the classifier reads them; None without a file."""

@@ -127,7 +127,7 @@ def monitor(
                     evidence = tested.start(columns, rows.groups, confidence)
                 evidence = evidence.add(
                     stored.model,
-                    _features(stored, rows),
+                    _features(stored, rows, reading),
                     y,
                     groups=rows.groups,
                     name=data.name.split(".")[0] if batch is None else batch,
@@ -249,11 +249,11 @@ def _certificate(path: Path, model: Model) -> Certificate:
     return certificate
 
 
-def _features(stored: StoredModel, rows: NewRows) -> Any:
+def _features(stored: StoredModel, rows: NewRows, reading: Reading) -> Any:
     """Return the input of the whole stored model, read as at the fit."""
     if stored.encoder is None:
         return rows.features
-    return stored.encoder.schema_.read(rows.table)
+    return stored.encoder.schema_.read(stored.features_in(rows.table, reading))
 
 
 def _labels(stored: StoredModel, rows: NewRows, target: str | None) -> Any:
