@@ -481,6 +481,43 @@ def test_a_rule_file_is_read_for_a_service(files, rule, tmp_path):
         tb.load_rule(tmp_path / "none.json")
 
 
+def test_a_rule_of_a_file_is_certified_and_monitored_as_by_the_commands(files, rule, tmp_path):
+    loaded = tb.load_rule(rule)
+    rows = pd.read_csv(files / "fresh.csv")
+    given = {"groups": rows[["lang"]]}
+    bounds = json.loads(done("certify", rule, files / "fresh.csv", "--json"))["bounds"]
+    for table_of_scores in (rows, rows[["p_toxic"]]):
+        certificate = tb.certify(loaded, table_of_scores, rows["label"], **given)
+        assert json.loads(json.dumps(certificate.to_dict()))["bounds"] == bounds
+    seen = pd.read_csv(files / "scores.csv")
+    with pytest.raises(tb.LeakageError, match="selection data of the rule"):
+        tb.certify(loaded, seen, seen["label"], groups=seen[["lang"]])
+    monitor = tb.Monitor.against(loaded).add(rows, rows["label"], name="May", **given)
+    state = files / "of_python.json"
+    shown = done("monitor", rule, files / "fresh.csv", "--state", state, "--group", "lang")
+    assert monitor.verdict in shown
+    stated = tb.Monitor.against(loaded, limits=list(loaded.limits)).add(loaded, rows, rows["label"], **given)
+    assert stated.largest_evidence == monitor.largest_evidence
+    with pytest.raises(ValueError, match="give the classifier of tune"):
+        tb.calibrate(loaded, rows, rows["label"], **given)
+    with pytest.raises(ValueError, match="give the classifier whose rule_ it is"):
+        tb.certify(tb.ThresholdRule.from_dict(loaded.to_dict()), rows, rows["label"], **given)
+
+
+def test_the_certificate_of_a_file_is_checked_again_in_python(files, rule, tmp_path):
+    table(6000, 55).to_csv(tmp_path / "cal.csv", index=False)
+    limit = "miss(toxic, by=lang) <= .3"
+    done("calibrate", rule, tmp_path / "cal.csv", "--model", tmp_path / "safe.json", "--limit", limit)
+    safe, later = tb.load_rule(tmp_path / "safe.json"), table(2000, 56)
+    groups = later[["lang"]]
+    recheck = safe.certificate.recheck(later[["p_toxic"]], later["label"], groups=groups)
+    assert [bound.contradicted for bound in recheck.bounds] == [False, False]
+    monitor = tb.Monitor.against(safe).add(later, later["label"], groups=groups)
+    assert [bound.evidence for bound in monitor.recheck.bounds] == [
+        bound.evidence for bound in recheck.bounds
+    ]
+
+
 # -- calibrate and monitor ---------------------------------------------------------------------------------
 
 

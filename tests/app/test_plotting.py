@@ -329,8 +329,7 @@ def test_notebooks_show_limits_before_the_diagram(stated):
 def test_notebooks_show_thresholds_of_a_rule():
     """A rule alone, its classifier and the rule of a file show the same table."""
     pd = pytest.importorskip("pandas")
-    pytest.importorskip("typer")
-    from tailboost.app.cli.score_rules import RuleClassifier
+    from tailboost.storage.rule_classifier import RuleClassifier
 
     band = [(None, "<ok>"), (0.25, "human review"), (0.75, "toxic")]
     rule = tb.ThresholdRule("p", ["<ok>", "toxic"], ["de", "en"], [band, band[:1]], "probability")

@@ -129,7 +129,7 @@ HALF = {"forest": [[0.5, 0.5]]}
         (HALF, None, "groups are needed"),
         (HALF, ["z"], "not seen in fit"),
         (HALF, [None], "missing"),
-        (HALF, ["x", "x"], "groups has 2 entries"),
+        (HALF, ["x", "x"], "groups has 2 rows, probabilities has"),
         (HALF, {"a": ["x"], "b": ["x"]}, "one column"),
     ],
 )

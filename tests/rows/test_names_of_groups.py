@@ -56,6 +56,41 @@ def test_a_column_is_not_named_as_something_else(call, form):
             CALLS[call](form(dict.fromkeys(names, GROUP)))
 
 
+FORMS = {
+    "frame": lambda g: pd.DataFrame({"lang": g}),
+    "dict": lambda g: {"lang": g},
+    "series": lambda g: pd.Series(g, name="lang"),
+    "array": np.asarray,
+    "table": lambda g: np.asarray(g)[:, None],
+}
+
+
+@pytest.mark.parametrize("fitted", FORMS)
+def test_the_only_column_has_any_form(fitted):
+    """The groups of a fit, and those of later rows, are a table of one column or the column."""
+    of_fit, of_rows = slice(0, 300), slice(300, None)
+    by = "group" if fitted in ("array", "table") else "lang"
+    limits = [rates.error(by=by) <= 0.9]
+    classifier = tb.tune(
+        SCORES, TABLE[of_fit], Y[of_fit], groups=FORMS[fitted](GROUP[of_fit]), by_group=True, limits=limits
+    )
+    X, y = TABLE[of_rows], Y[of_rows]
+    answers, bounds = set(), set()
+    for form in FORMS.values():
+        given = form(GROUP[of_rows])
+        given = {"groups": given.to_numpy() if isinstance(given, pd.Series) else given}
+        if isinstance(given["groups"], pd.DataFrame):
+            given["groups"].index = X.index
+        answers.add(tuple(classifier.predict(X, **given)))
+        bounds.add(tuple(bound.upper for bound in tb.certify(classifier, X, y, **given).bounds))
+        bounds.add(tuple(b.upper for b in tb.certify(classifier, X, y, limits=limits, **given).bounds))
+        monitor = tb.Monitor.against(classifier).add(X, y, **given)
+        assert monitor.recheck.unnamed == {}
+    assert len(answers) == len(bounds) == 1
+    with pytest.raises(ValueError, match="groups has the columns"):
+        classifier.predict(X, groups={"age": GROUP[of_rows], "sex": GROUP[of_rows]})
+
+
 def test_the_only_column_may_be_called_group():
     found = rates.measure(rates.error(by="group"), Y, np.zeros(N, dtype=int), groups={"group": GROUP})
     assert found == {name: pytest.approx(Y[name == GROUP].mean()) for name in ("u", "v")}

@@ -75,6 +75,25 @@ def test_an_unknown_group_raises_or_takes_the_default():
     assert "human review" not in rule.to_python()
 
 
+def test_groups_come_in_any_form():
+    """A column, or a table with the one column that the rule reads."""
+    pd = pytest.importorskip("pandas")
+    bands = [[(None, "no"), (0.2, "yes")], [(None, "no"), (0.7, "yes")]]
+    rule = ThresholdRule("p", ["no", "yes"], ["de", "en"], bands, "probability")
+    groups = pd.DataFrame({"lang": ["de", "en"]})
+    for given in (groups, {"lang": ["de", "en"]}, groups["lang"], groups.to_numpy(), ["de", "en"]):
+        assert rule.predict([0.5, 0.5], groups=given).tolist() == ["yes", "no"]
+        assert np.allclose(rule.margin([0.5, 0.5], groups=given), [0.3, 0.2])
+    for given, words in [
+        (pd.DataFrame({"a": [1, 1], "b": [1, 1]}), r"the one column that the rule reads, got \['a', 'b'\]"),
+        (["de"], "groups has 1 rows, score has 2"),
+        ("de", r"an entry for each row, as in groups=\['de'\] for one row"),
+        (["it", "de"], r"\['it'\]; known are \['de', 'en'\]; the function that to_python\(\) writes answers"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            rule.predict([0.5, 0.5], groups=given)
+
+
 def test_a_rule_prints_thresholds():
     clf = tb.tune(SCORES["probability"], TABLE[A], Y[A], **PROBLEMS["deferral"])
     (_, first), (low, review), (high, last) = clf.rule_.bands[0]

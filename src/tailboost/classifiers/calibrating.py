@@ -49,7 +49,8 @@ from tailboost.core.exceptions import (
 )
 from tailboost.core.long_work import telling
 from tailboost.guarantees.calibration import calibrate_selected, stated_limits
-from tailboost.guarantees.fresh_rows import FreshRows, Rule
+from tailboost.guarantees.fresh_rows import FreshRows
+from tailboost.guarantees.fresh_rows import Rule as AnsweringRule
 from tailboost.guarantees.procedure import Reference
 from tailboost.guarantees.ranks import counted_answer
 from tailboost.learners.scores import GivenModel, Scores
@@ -59,6 +60,8 @@ from tailboost.rows.fingerprints import EqualRows, hash_rows, random_numbers
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step
 from tailboost.rows.readers import row_hashes
+from tailboost.selection.rule import Rule
+from tailboost.selection.threshold_rule import ThresholdRule
 
 __all__ = ["OneBatch", "calibrate"]
 
@@ -88,7 +91,7 @@ def calibrate(
     limits: Stated = None,
     confidence: float = 0.95,
     groups: Groups = None,
-    rule: Rule = "predict",
+    rule: AnsweringRule = "predict",
     previous: Any = None,
     subgroups: Any = None,
     equal_rows: EqualRows = "copies",
@@ -232,6 +235,11 @@ def calibrate(
     options: dict[str, Any] = {
         "confidence": confidence, "rule": rule, "previous": previous, "attempts": attempts
     }  # fmt: skip
+    if isinstance(model, (Rule, ThresholdRule)):
+        raise ValueError(
+            "model is a rule without selection data: give the classifier of tune. The shell calibrates "
+            "the rule of a file: tailboost calibrate rule.json fresh.csv --out certified.json"
+        )
     with telling() if verbose else nullcontext():
         view = judged(model)
         # Its rule was selected on other rows.

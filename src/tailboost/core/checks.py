@@ -25,6 +25,8 @@ from tailboost.core.spelling import alike, did_you_mean
 # Maximum number of rows and of values in a batch of a prediction, which limits memory and tells progress.
 BATCH = 65_536
 BATCH_VALUES = 2**30
+# The most known labels or groups in a message.
+SHOWN = 10
 
 
 class OneOf(StrOptions):
@@ -666,14 +668,18 @@ def check_row_shape(estimator: Model, X: Table, reset: bool) -> None:
 
 
 def positions(
-    values: Column, known: Any, name: str, what: str = "labels not seen in fit"
+    values: Column,
+    known: Any,
+    name: str,
+    what: str = "labels not seen in fit",
+    cure: str = "",
 ) -> Ints:
     """Return the position of each label or group among the known ones, which are distinct and in any order.
 
     Raises
     ------
     ValueError
-        If a value is unknown: "{name} holds {what}: [...]".
+        If a value is unknown: "{name} holds {what}: [...]; known are …; {cure}".
     """
     values = np.asarray(values)
     known = np.asarray(known)
@@ -687,12 +693,12 @@ def positions(
         unknown = place < 0
     if np.any(unknown):
         strangers = sorted(set(values[unknown].tolist()), key=str)
-        sentence = alike([*strangers, *known.tolist()])
-        if sentence:
-            hint = f"; {sentence}"
-        else:
-            hint = ""
-        raise ValueError(f"{name} holds {what}: {strangers[:5]}{hint}")
+        more = f" and {len(known) - SHOWN} more" * (len(known) > SHOWN)
+        words = f"known are {known.tolist()[:SHOWN]}{more}"
+        hints = [words, alike([*strangers, *known.tolist()]), cure]
+        raise ValueError(
+            "; ".join([f"{name} holds {what}: {strangers[:5]}", *filter(None, hints)])
+        )
     return place.astype(np.intp, copy=False)
 
 
@@ -757,7 +763,8 @@ def columns_by_name(groups: Groups, name: str) -> dict[Any, Any]:
     array = np.asarray(groups)
     if isinstance(groups, str):
         raise ValueError(
-            f"{name}={groups!r}: give the column itself, as in {name}=X[{groups!r}]"
+            f"{name}={groups!r}: give the column itself, as in {name}=X[{groups!r}], or an entry for each "
+            f"row, as in {name}=[{groups!r}] for one row"
         )
     if array.ndim not in (1, 2):
         raise ValueError(f"{name} must be a 1d array or a table, got shape {array.shape}")

@@ -46,7 +46,7 @@ from tailboost.guarantees.recheck import (
     percent,
     rows_unnamed,
 )
-from tailboost.guarantees.stated import stated_by
+from tailboost.guarantees.stated import as_model, stated_by
 from tailboost.rates import GAP, RATIO, Expression, Limit, as_expression, checked_limits, parse
 from tailboost.rates.strata import CELL, CLASS, GROUP, names_in
 from tailboost.rows.fingerprints import EqualRows, Fingerprint, UsedRows
@@ -238,7 +238,7 @@ class Certificate:
         if model is None:
             judge = self.model
         else:
-            judge = model
+            judge = as_model(model)
         if judge is None:
             raise ValueError(
                 "model is needed: this certificate was made from an array of answers"
@@ -582,10 +582,10 @@ def certify(
 
     Parameters
     ----------
-    model : fitted classifier, pipeline, or array
-        Any object with ``predict``. With ``X=None`` the answers to the rows: labels of shape (n,), or
-        probabilities of shape (n, K), with columns in the order of the sorted labels or named by the
-        labels. ``predict`` is then their argmax.
+    model : fitted classifier, pipeline, rule or array
+        Any object with ``predict``, or a rule of `tailboost.load_rule`, for a table with its scores. With
+        ``X=None`` the answers to the rows: labels of shape (n,), or probabilities of shape (n, K), with
+        columns in the order of the sorted labels or named by the labels. ``predict`` is then their argmax.
     X, y : array-like of shape (n, d), (n,)
         Fresh rows and their labels: independent draws from the population of interest. With ``y=None`` the
         rows have no labels, and ``rates`` must need none.
@@ -670,6 +670,7 @@ def certify(
     >>> cert.certified
     False
     """
+    model = as_model(model)
     refuse_moved(others)
     check_number(confidence, "confidence", 0, 1, below=True)
     expressions, max_error = requested_rates(model, rates, limits, max_error)

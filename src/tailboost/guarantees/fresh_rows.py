@@ -48,7 +48,7 @@ from tailboost.rows.fingerprints import (
     random_numbers,
 )
 from tailboost.rows.given import Given
-from tailboost.rows.group_names import by_column, checked_columns, plain_list
+from tailboost.rows.group_names import by_column, checked_columns, named_as, plain_list
 from tailboost.rows.judged import (
     final_step,
     group_arguments,
@@ -605,6 +605,11 @@ def fresh_rows(
     """
     check_equal_rows(given.equal_rows)
     check_indexes(X=given.X, y=given.y, model=model, **given.by_row)
+    titles = judged(model if hasattr(model, "predict") else fitted).group_titles
+    named = {
+        name: named_as(getattr(given, name), titles) for name in ("groups", "groups_unlabeled")
+    }
+    given = replace(given, **named)
     for rate in rates:
         told = {"rate": rate}
         if rate.needs_groups:

@@ -53,7 +53,7 @@ from tailboost.guarantees.recheck import (
     formatted,
     joined,
 )
-from tailboost.guarantees.stated import stated_by
+from tailboost.guarantees.stated import as_model, stated_by
 from tailboost.rates import Limit, Strata, checked_limits
 from tailboost.rates.strata import CELL, CLASS, EVERYTHING, GROUP, names_in
 from tailboost.rows.fingerprints import CHANCE, EqualRows, digest
@@ -183,7 +183,7 @@ class Monitor:
                 "rows, a class or "
                 "a group, or on a rate"
             )
-        return cls(certificate, model=model)
+        return cls(certificate, model=as_model(model))
 
     @classmethod
     def against(
@@ -202,8 +202,9 @@ class Monitor:
 
         Parameters
         ----------
-        model : fitted classifier
-            Its classes, and the groups of its fit, are the subgroups.
+        model : fitted classifier or rule
+            A rule comes from `tailboost.load_rule`. The classes of the model, and the groups of its fit, are
+            the subgroups.
         max_error : float or dict, optional
             The largest errors allowed, as in `tailboost.certify`.
         limits : list of Limit or str, optional
@@ -219,6 +220,7 @@ class Monitor:
             If an argument is not as described.
         """
         check_number(confidence, "confidence", 0, 1, below=True)
+        model = as_model(model)
         if max_error is None and not limits:
             certificate = judged(model).certificate
             if certificate is not None:
@@ -316,6 +318,7 @@ class Monitor:
             model, if no row of a repeated batch waits for a label, or if its rows or labels contradict those
             of an earlier look.
         """
+        model = as_model(model)
         if model is not None and not hasattr(model, "classes_"):  # add(X, y)
             if y is not None:
                 kind = type(model).__name__

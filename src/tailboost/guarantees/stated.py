@@ -8,8 +8,10 @@ from typing import Any
 from tailboost.core.array_types import Model
 from tailboost.rates import Limit, error
 from tailboost.rows.judged import judged, last_step
+from tailboost.selection.rule import Rule
+from tailboost.selection.threshold_rule import ThresholdRule
 
-__all__ = ["StatedTargets", "stated_by"]
+__all__ = ["StatedTargets", "as_model", "stated_by"]
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,24 @@ class StatedTargets:
 
     max_error: dict[Any, float] | None = None
     limits: tuple[Limit, ...] = ()
+
+
+def as_model(model: Model) -> Any:
+    """Return the classifier of a rule that `tailboost.load_rule` has read; other models as they are.
+
+    Raises
+    ------
+    ValueError
+        If the rule was not read: it does not know its columns.
+    """
+    if not isinstance(model, (Rule, ThresholdRule)):
+        return model
+    if model.classifier is None:
+        raise ValueError(
+            "model is a rule without its models or columns: give the classifier whose rule_ it is, or "
+            "the rule of a file, from load_rule"
+        )
+    return model.classifier
 
 
 def stated_by(model: Model) -> StatedTargets:

@@ -118,6 +118,12 @@ class GroupNames:
         """
         table = checked_columns(groups, name, n, read=_as_given)
         fitted = self.columns or (None,)
+        if len(table) == len(fitted) == 1 and (
+            None in {*table, *self.titles} or {*table} == {*self.titles}
+        ):
+            table = dict(
+                zip(fitted, table.values(), strict=True)
+            )  # the only column, by another name
         if set(table) != set(fitted):
             raise ValueError(
                 f"{name} has {_describe_columns(tuple(table))}, but the groups in fit had "
@@ -138,6 +144,16 @@ class GroupNames:
         if len(numbers) == 1:
             return numbers[0]
         return np.column_stack(numbers)
+
+
+def named_as(groups: Groups, titles: Sequence[Any]) -> Any:
+    """Return groups by the name of the only column of groups of a fit, if they are one column without it."""
+    if groups is None or len(titles) != 1 or titles[0] in (None, column_name(groups)):
+        return groups
+    columns = group_columns(groups, "groups")
+    if list(columns) == [None]:
+        return {titles[0]: columns[None]}
+    return groups
 
 
 def rows_among(groups: Groups, rows: Rows) -> Mask:

@@ -16,6 +16,7 @@ from tailboost.core.array_types import Floats, Groups, Mask, Model, Table
 from tailboost.core.checks import as_table
 from tailboost.core.limit_lines import LimitLine
 from tailboost.rows.fingerprints import RowHashes, hash_rounded_rows
+from tailboost.rows.group_names import by_column, plain_list
 from tailboost.rows.records import Records
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import GroupUse
@@ -58,6 +59,11 @@ class Judged:
     def groups(self) -> Any:
         """Names of the groups of the fit."""
         return ()
+
+    @property
+    def group_titles(self) -> Any:
+        """Names of the columns of groups of the fit; None for a column without a name."""
+        return tuple(by_column(plain_list(self.groups)))
 
     @property
     def group_combinations(self) -> Any:
@@ -184,6 +190,14 @@ class Recorded(Judged):
     def groups(self) -> Any:
         """Names of the groups of the fit."""
         return getattr(self.classifier, "groups_", ())
+
+    @property
+    def group_titles(self) -> Any:
+        """Names of the columns of groups of the fit; None for a column without a name."""
+        names = getattr(self.classifier, "_group_names", None)
+        if names is None:
+            return super().group_titles
+        return names.titles
 
     @property
     def group_combinations(self) -> Any:

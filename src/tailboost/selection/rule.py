@@ -11,8 +11,14 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.core.array_types import Column, Floats, Groups, Ints
-from tailboost.core.checks import columns_by_name, label_column, positions, reading
+from tailboost.core.array_types import Floats, Groups, Ints
+from tailboost.core.checks import (
+    check_length,
+    columns_by_name,
+    label_column,
+    positions,
+    reading,
+)
 from tailboost.core.html import html_details
 from tailboost.core.spelling import as_typed
 from tailboost.rates import Limit
@@ -59,6 +65,8 @@ class Rule:
         The stated limits, of a rule that `tailboost.load_rule` has read.
     certificate : Certificate or None
         The certificate of such a rule.
+    classifier : classifier or None
+        Such a rule as a fitted classifier of a table with its columns of scores.
     """
 
     classes: list[Any]
@@ -67,6 +75,7 @@ class Rule:
     least_probability: float = LEAST_PROBABILITY
     limits: tuple[Limit, ...] = field(default=(), compare=False, repr=False)
     certificate: Any = field(default=None, compare=False, repr=False)
+    classifier: Any = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -139,7 +148,7 @@ class Rule:
             for i, name in enumerate(probabilities)
         }
         n = len(given)
-        number = self._numbers(groups, n)
+        number = group_numbers(groups, self.groups, n, "probabilities")
         distribution = np.zeros((n, K))
         review = np.zeros(n)
         for j, part in enumerate(self.parts):
@@ -157,21 +166,6 @@ class Rule:
         if deferred is None:
             return answers
         return np.where(review >= 0.5, deferred, answers.astype(object))
-
-    def _numbers(self, groups: Groups, n: int) -> NDArray[Any]:
-        """Return the number of each row's group, 0 for all rows if the rule is group-blind."""
-        if groups is None:
-            columns = {}
-        else:
-            columns = columns_by_name(groups, "groups")
-        if len(columns) > 1:
-            raise ValueError(f"groups must be one column, got {list(columns)}")
-        column = next(iter(columns.values()), None)
-        if self.groups is not None and column is not None and len(column) != n:
-            raise ValueError(
-                f"groups has {len(column)} entries, the probabilities have {n} rows"
-            )
-        return group_numbers(column, self.groups, n)
 
     def _refuse_inferred(self) -> None:
         if any(part.inferred for part in self.parts):
@@ -580,14 +574,25 @@ def _identity(value: Any) -> Any:
     return value
 
 
-def group_numbers(column: Column, known: Sequence[Any] | None, n: int) -> Ints:
-    """Return the number of each row's group, or 0 for a group-blind rule (``known`` is None)."""
-    refuse("blind rule" if known is None else "group-aware rule", groups=column)
+def group_numbers(
+    groups: Groups, known: Sequence[Any] | None, n: int, of: str, cure: str = ""
+) -> Ints:
+    """Return the number of the group of each row of ``of``; 0 if ``known`` is None: a group-blind rule.
+
+    ``groups`` is a column, or a table of one column.
+    """
+    refuse("blind rule" if known is None else "group-aware rule", groups=groups)
     if known is None:
         return np.zeros(n, dtype=np.intp)
-    return positions(
-        label_column(column, "groups"), np.asarray(known), "groups", "groups not seen in fit"
-    )
+    columns = columns_by_name(groups, "groups")
+    if len(columns) > 1:
+        raise ValueError(
+            f"groups must be the one column that the rule reads, got {list(columns)}"
+        )
+    (given,) = columns.values()
+    column = label_column(given, "groups")
+    check_length(column, "groups", n, of)
+    return positions(column, np.asarray(known), "groups", "groups not seen in fit", cure)
 
 
 def tie_break(place: int) -> float:

@@ -29,6 +29,7 @@ from tailboost.selection.rule import (
 FORMAT = 2
 # More than the significant digits of a floating-point number, because two numbers may be close to 0.
 DECIMAL_STEPS = 25
+OTHER_GROUPS = "the function that to_python() writes answers default= for other groups"
 POWERS_OF_TEN = np.array([float(f"1e{k}") for k in range(300)])
 
 
@@ -57,6 +58,8 @@ class ThresholdRule:
         The stated limits, of a rule that `tailboost.load_rule` has read.
     certificate : Certificate or None
         The certificate of such a rule.
+    classifier : classifier or None
+        Such a rule as a fitted classifier of a table with its columns of scores.
     """
 
     column: Any
@@ -68,6 +71,7 @@ class ThresholdRule:
     model: str | None = None
     limits: tuple[Limit, ...] = field(default=(), compare=False, repr=False)
     certificate: Any = field(default=None, compare=False, repr=False)
+    classifier: Any = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of_ranges(
@@ -122,7 +126,7 @@ class ThresholdRule:
         """Return the scores, checked, and the number of each row's group."""
         remedy = f"the rule was selected on {self._kind.plural}"
         s = self._kind.checked(np.ravel(score), str(self.column), self.missing, remedy)
-        return s, group_numbers(groups, self.groups, len(s))
+        return s, group_numbers(groups, self.groups, len(s), "score", OTHER_GROUPS)
 
     def predict(self, score: Any, groups: Groups = None) -> NDArray[Any]:
         """Return the action of each row: a label, or "human review".
@@ -131,7 +135,7 @@ class ThresholdRule:
         ----------
         score : array-like of shape (n,)
             The score.
-        groups : array-like of shape (n,), optional
+        groups : array-like of shape (n,), or table of one column, optional
             Group of each row, for a group-aware rule.
 
         Returns

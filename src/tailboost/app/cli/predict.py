@@ -14,12 +14,13 @@ import pandas as pd
 from tailboost.app.cli import options, shared
 from tailboost.app.cli.label_files import LabelFile
 from tailboost.app.cli.models import Purpose, Reading, StoredModel
-from tailboost.app.cli.score_rules import RuleClassifier, read_model
+from tailboost.app.cli.score_rules import read_model
 from tailboost.classifiers.decisions import RandomizedDecision
 from tailboost.core.array_types import Model, Table
 from tailboost.core.written_numbers import as_number
 from tailboost.rows.judged import judged
 from tailboost.rows.subgroups import answers_or_review
+from tailboost.storage.rule_classifier import RuleClassifier
 
 # A spreadsheet reads text with such a beginning as a formula.
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Self
-
-import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 
 from tailboost import Rule, Scores, ThresholdRule, rates
 from tailboost import tune as tune_rule
@@ -38,22 +33,17 @@ from tailboost.app.cli.rates import (
 )
 from tailboost.app.registry import METHODS
 from tailboost.classifiers.calibrating import OneBatch
-from tailboost.classifiers.reported import ReportedClassifier
-from tailboost.core.array_types import Floats, Groups, Mask, Model, Stated, Table
+from tailboost.core.array_types import Model, Stated, Table
 from tailboost.core.checks import reading
-from tailboost.core.limit_lines import LimitLine
 from tailboost.core.long_work import doing
 from tailboost.core.score_kinds import score_kind
-from tailboost.rows.fingerprints import UsedRows
 from tailboost.rows.given import Given
-from tailboost.rows.judged import RecordedScores, judged
-from tailboost.rows.ledger import Ledger
-from tailboost.rows.records import Records
+from tailboost.rows.judged import judged
 from tailboost.rows.subgroups import HUMAN_REVIEW
-from tailboost.selection.rule import digest_of_rule
 from tailboost.storage import save_model
 from tailboost.storage.models import SUFFIX
-from tailboost.storage.rule_files import FORMAT, RULE, rule_of, scores_of
+from tailboost.storage.rule_classifier import FORMAT, rule_of, scores_of
+from tailboost.storage.rule_files import RULE
 
 SELECTED_ON = "selection data"
 # Labels of high scores, if the column's name contains no label.
@@ -409,126 +399,14 @@ class RuleSelection:
         """Return the settings of a rule file."""
         objective = content["objective"]
         lists = {name: tuple(content[name]) for name in ("scores", "labels", "group")}
-        if not all(isinstance(name, str) for name in [*lists["scores"], *lists["group"]]):
-            raise ValueError("scores and group must be names of columns")
-        if not lists["scores"] or len(lists["labels"]) != len(lists["scores"]):
-            raise ValueError("each score needs a label")
+        if not all(isinstance(name, str) for name in lists["group"]):
+            raise ValueError("group must be names of columns")
         limits = tuple(rates.checked_limits(content["limits"]))
         if "(" in (objective or ""):
             objective = rates.parse(objective)
         if content["by_group"] is not None and content["by_group"] not in lists["group"]:
             raise ValueError("by_group must be the name of a column of groups, or null")
         return cls(**{**content, **lists, "limits": limits, "objective": objective})
-
-
-class JudgedRule(RecordedScores):
-    """The rule of a file as a classifier, `RuleClassifier`."""
-
-    limits_are = "Limits of the selection"
-
-    @property
-    def can_defer(self) -> bool:
-        """Whether rows may be deferred."""
-        defers: bool = self.classifier.rule.defers
-        return defers
-
-    @property
-    def rule_digest(self) -> str:
-        """Digest of the rule and of the columns of scores."""
-        return digest_of_rule(self.classifier.rule, [self.classifier.scores])
-
-    @property
-    def limit_lines(self) -> list[LimitLine]:
-        """The certified limits, or else the stated ones."""
-        if self.certificate is not None:
-            return super().limit_lines
-        return [LimitLine("", None, str(limit), "", "") for limit in self.classifier.limits]
-
-    @property
-    def rule_html(self) -> str:
-        """The rule as HTML."""
-        html: str = self.classifier.rule._repr_html_()
-        return html
-
-
-class RuleClassifier(ReportedClassifier):
-    """The rule of a file as a fitted classifier of the table of scores.
-
-    Parameters
-    ----------
-    rule : ThresholdRule or Rule
-        The rule.
-    scores : Scores
-        The columns of scores.
-    limits : sequence of Limit
-        The limits of the selection.
-    by_group : str, optional
-        The column of groups that the rule reads.
-    """
-
-    _judged_by = JudgedRule
-
-    def __init__(
-        self,
-        rule: ThresholdRule | Rule,
-        scores: Scores,
-        limits: Sequence[rates.Limit] = (),
-        by_group: str | None = None,
-    ) -> None:
-        self.rule = rule
-        self.scores = scores
-        self.limits = limits
-        self.by_group = by_group or False
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The labels."""
-        return np.asarray(self.rule.classes)
-
-    @property
-    def rule_(self) -> ThresholdRule | Rule:
-        """The rule."""
-        return self.rule
-
-    def actions(self, X: Table, groups: Groups = None) -> NDArray[Any]:
-        """Return the label of each row, or "human review"."""
-        names = self._read(groups)
-        if isinstance(self.rule, ThresholdRule):
-            return self.rule.predict(X[self.rule.column], **names)
-        model = copy.copy(self.scores)
-        model.classes_ = np.asarray(model.label)
-        P = pd.DataFrame(model.predict_proba(X), columns=model.label)
-        return self.rule.predict(
-            dict.fromkeys(self.rule.models or ["Scores"], P), **names, deferred=HUMAN_REVIEW
-        )
-
-    def predict(self, X: Table, *, groups: Groups = None) -> NDArray[Any]:
-        """Return the label of each row; deferred rows get the first label."""
-        actions = self.actions(X, groups)
-        answers = np.where(actions == HUMAN_REVIEW, self.rule.classes[0], actions)
-        return answers.astype(self.classes_.dtype)
-
-    def defers(self, X: Table, *, groups: Groups = None) -> Mask:
-        """Return which rows are deferred."""
-        return np.asarray(self.actions(X, groups) == HUMAN_REVIEW)
-
-    def margin(self, X: Table, groups: Groups = None) -> Floats | None:
-        """Return the distance of the score to the nearest threshold; None with several scores."""
-        if not isinstance(self.rule, ThresholdRule):
-            return None
-        return self.rule.margin(X[self.rule.column], **self._read(groups))
-
-    def _read(self, groups: Groups) -> dict[str, Any]:
-        """Return the argument of the rule: the groups that it reads, of one or several columns."""
-        if groups is None or not self.by_group:
-            return {}
-        table = pd.DataFrame(groups)
-        if table.shape[1] > 1:
-            table = table[[self.by_group]]
-        return {"groups": table.iloc[:, 0].to_numpy()}
 
 
 @dataclass(frozen=True)
@@ -549,25 +427,10 @@ class StoredRule(StoredDocument):
         with shared.bad_input(f"{path}: "), reading(RULE):
             rule = rule_of(content)
             selection = RuleSelection.from_dict(content["selection"])
-            if isinstance(rule, ThresholdRule) and rule.column not in selection.scores:
-                raise ValueError(f"its column {rule.column!r} is none of its scores")
-            if (rule.groups is not None) != (selection.by_group is not None):
-                raise ValueError("its rule and its selection differ in whether groups are read")
-            classifier = RuleClassifier(
-                rule, selection.model, selection.limits, selection.by_group
-            )
-            if content["groups"]:
-                classifier.groups_ = [tuple(name) for name in content["groups"]]
-            classifier.certificate_ = rule.certificate
             warn_if_left_out(path, content, rule.certificate)
-            selected = content["used"]["selection"]
-            ledger = Ledger.from_dict(content["ledger"])
-            spent = ledger.attempts[: int(content["used"]["attempts"])]
-            tables = [*map(UsedRows.from_dict, selected), *(attempt.rows for attempt in spent)]
-            classifier.records_ = Records(tables=tuple(tables), ledger=ledger)
         return cls(
             path,
-            classifier,
+            rule.classifier,
             selection.notes,
             {"rule file of format": str(FORMAT)},
             selection=selection,

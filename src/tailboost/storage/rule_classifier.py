@@ -1,0 +1,198 @@
+"""The rule of a file as a fitted classifier of a table of scores."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailboost.classifiers.reported import ReportedClassifier
+from tailboost.core.array_types import Floats, Groups, Mask, Table
+from tailboost.core.checks import columns_by_name
+from tailboost.core.limit_lines import LimitLine
+from tailboost.guarantees.certificates import Certificate
+from tailboost.learners.scores import Scores, score_columns
+from tailboost.rates import Limit, checked_limits
+from tailboost.rows.fingerprints import UsedRows
+from tailboost.rows.judged import RecordedScores, is_about
+from tailboost.rows.ledger import Ledger
+from tailboost.rows.records import Records
+from tailboost.rows.subgroups import HUMAN_REVIEW
+from tailboost.selection.rule import Rule, digest_of_rule
+from tailboost.selection.threshold_rule import ThresholdRule
+
+# Form of a rule file. Files of form 1 had no number, and their rules no kind of score. Certificates of form 2
+# named no rule. Form 3 did not name the column that a rule reads.
+FORMAT = 4
+
+
+class JudgedRule(RecordedScores):
+    """The rule of a file as a classifier, `RuleClassifier`."""
+
+    limits_are = "Limits of the selection"
+
+    def checked(self, X: Table) -> NDArray[Any]:
+        """Return the scores, shape (n, columns)."""
+        scores = self.classifier.scores
+        return score_columns(X, scores.column_list, repr(scores))
+
+    @property
+    def can_defer(self) -> bool:
+        """Whether rows may be deferred."""
+        defers: bool = self.classifier.rule.defers
+        return defers
+
+    @property
+    def rule_digest(self) -> str:
+        """Digest of the rule and of the columns of scores."""
+        return digest_of_rule(self.classifier.rule, [self.classifier.scores])
+
+    @property
+    def limit_lines(self) -> list[LimitLine]:
+        """The certified limits, or else the stated ones."""
+        if self.certificate is not None:
+            return super().limit_lines
+        return [LimitLine("", None, str(limit), "", "") for limit in self.classifier.limits]
+
+    @property
+    def rule_html(self) -> str:
+        """The rule as HTML."""
+        html: str = self.classifier.rule._repr_html_()
+        return html
+
+
+class RuleClassifier(ReportedClassifier):
+    """The rule of a file as a fitted classifier of the table of scores.
+
+    Parameters
+    ----------
+    rule : ThresholdRule or Rule
+        The rule.
+    scores : Scores
+        The columns of scores.
+    limits : sequence of Limit
+        The limits of the selection.
+    by_group : str, optional
+        The column of groups that the rule reads.
+    """
+
+    _judged_by = JudgedRule
+
+    def __init__(
+        self,
+        rule: ThresholdRule | Rule,
+        scores: Scores,
+        limits: Sequence[Limit] = (),
+        by_group: str | None = None,
+    ) -> None:
+        self.rule = rule
+        self.scores = scores
+        self.limits = limits
+        self.by_group = by_group or False
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels."""
+        return np.asarray(self.rule.classes)
+
+    @property
+    def rule_(self) -> ThresholdRule | Rule:
+        """The rule."""
+        return self.rule
+
+    def actions(self, X: Table, groups: Groups = None) -> NDArray[Any]:
+        """Return the label of each row, or "human review"."""
+        names = self._read(groups)
+        if isinstance(self.rule, ThresholdRule):
+            return self.rule.predict(self._column(X, self.rule.column), **names)
+        model = copy.copy(self.scores)
+        model.classes_ = np.asarray(model.label)
+        P = model.predict_proba(X)[:, [model.label.index(label) for label in self.rule.classes]]
+        return self.rule.predict(
+            dict.fromkeys(self.rule.models or ["Scores"], P), **names, deferred=HUMAN_REVIEW
+        )
+
+    def predict(self, X: Table, *, groups: Groups = None) -> NDArray[Any]:
+        """Return the label of each row; deferred rows get the first label."""
+        actions = self.actions(X, groups)
+        answers = np.where(actions == HUMAN_REVIEW, self.rule.classes[0], actions)
+        return answers.astype(self.classes_.dtype)
+
+    def defers(self, X: Table, *, groups: Groups = None) -> Mask:
+        """Return which rows are deferred."""
+        return np.asarray(self.actions(X, groups) == HUMAN_REVIEW)
+
+    def margin(self, X: Table, groups: Groups = None) -> Floats | None:
+        """Return the distance of the score to the nearest threshold; None with several scores."""
+        if not isinstance(self.rule, ThresholdRule):
+            return None
+        return self.rule.margin(self._column(X, self.rule.column), **self._read(groups))
+
+    def _column(self, X: Table, name: Any) -> NDArray[Any]:
+        """Return a column of the table, shape (n,)."""
+        return score_columns(X, [name], repr(self.scores))[:, 0]
+
+    def _read(self, groups: Groups) -> dict[str, Any]:
+        """Return the argument of the rule: the groups that it reads, of one or several columns."""
+        if groups is None or not self.by_group:
+            return {}
+        columns = columns_by_name(groups, "groups")
+        return {"groups": columns.get(self.by_group, groups)}
+
+
+def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
+    """Return the rule of the content of a file, with its limits, its classifier and the certificate about it.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+        If the content is of another version, or damaged.
+    """
+    form = content.get("format", 1)
+    if form != FORMAT:
+        raise ValueError(f"it has format {str(form)[:20]}, not {FORMAT}; run tune again")
+    selection = content["selection"]
+    limits = tuple(checked_limits(selection["limits"]))
+    of = ThresholdRule if "bands" in content["rule"] else Rule
+    rule = replace(of.from_dict(content["rule"]), limits=limits)
+    scores = scores_of(selection)
+    by_group = selection["by_group"]
+    if isinstance(rule, ThresholdRule) and rule.column not in scores.column_list:
+        raise ValueError(f"its column {rule.column!r} is none of its scores")
+    if (rule.groups is not None) != (by_group is not None):
+        raise ValueError("its rule and its selection differ in whether groups are read")
+    classifier = RuleClassifier(rule, scores, limits, by_group)
+    if content["groups"]:
+        classifier.groups_ = [tuple(name) for name in content["groups"]]
+    ledger = Ledger.from_dict(content["ledger"])
+    spent = ledger.attempts[: int(content["used"]["attempts"])]
+    selected = map(UsedRows.from_dict, content["used"]["selection"])
+    tables = (*selected, *(attempt.rows for attempt in spent))
+    classifier.records_ = Records(tables=tables, ledger=ledger)
+    certificate = None
+    if content["certificate"] is not None:
+        certificate = replace(Certificate.from_dict(content["certificate"]), model=classifier)
+        if not is_about(certificate, classifier):
+            certificate = None
+        classifier.certificate_ = certificate
+    return replace(rule, certificate=certificate, classifier=classifier)
+
+
+def scores_of(selection: Mapping[str, Any]) -> Scores:
+    """Return the columns of scores that a rule was selected on."""
+    columns, labels = selection["scores"], selection["labels"]
+    if not all(isinstance(name, str) for name in columns):
+        raise ValueError("scores must be names of columns")
+    if not columns or len(labels) != len(columns):
+        raise ValueError("each score needs a label")
+    about = {"kind": selection["kind"], "missing": selection["missing"]}
+    if len(columns) == 1:
+        return Scores(columns[0], labels[0], **about)
+    return Scores(list(columns), list(labels), **about)
