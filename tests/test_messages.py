@@ -14,7 +14,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
 import tailboost as tb
-from tailboost import metrics, rates
+from tailboost import metrics, published, rates
 from tailboost.guarantees.certificates import certify
 from tailboost.learners.named import named_learner
 
@@ -60,6 +60,37 @@ def test_the_words_of_other_libraries_are_answered(text, cure):
 def test_signs_are_read_as_they_are_printed():
     assert rates.parse("miss(1, by=sex) ≤ 40 %") == rates.parse("miss(1, by=sex) <= 40%")
     assert rates.parse("recall(f1) ≥ .6") == rates.parse("recall('f1') >= .6")
+
+
+@pytest.mark.parametrize("function", [tb.tune, tb.calibrate, tb.certify])
+def test_an_unknown_argument_names_one_of_the_called_function(function):
+    for name, near in [("group", "groups"), ("limit", "limits")]:
+        with pytest.raises(
+            TypeError, match=f"^{function.__name__} has no argument '{name}'; did you mean '{near}'"
+        ):
+            function(None, X, Y, **{name: None})
+
+
+def test_a_parameter_of_the_classifier_is_found_among_the_further_arguments():
+    with pytest.raises(TypeError, match=r"no argument 'randomised'; did you mean 'randomized'"):
+        tb.tune(None, X, Y, randomised=True)
+    with pytest.raises(TypeError, match="adalpboost has no argument 't'; did you mean 'T'"):
+        published.adalpboost("tree", alpha=0.5, t=5)
+    with pytest.raises(TypeError, match=r"no argument 'T'; T = .* follows from gamma=; n_estimators="):
+        published.worst_class_boost("tree", theta=0.5, T=5)
+
+
+def test_limits_of_a_boosting_classifier_need_a_selection():
+    """The message names the call that tunes such a model, and the call does."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 2))
+    y = (X[:, 0] + rng.normal(size=3000) > 0).astype(int)
+    model = tb.WorstClassBoostClassifier("tree", n_estimators=2, random_state=0).fit(X[:1000], y[:1000])
+    given = X[1000:], y[1000:]
+    limits = ["precision(1) >= .5"]
+    with pytest.raises(ValueError, match=r"takes no limits on rates; .* calibrate\(\[model\], …\) tunes"):
+        tb.calibrate(model, *given, limits=limits)
+    assert tb.calibrate([model], *given, limits=limits).certificate_.certified
 
 
 def test_arguments_in_another_form_name_their_cure():

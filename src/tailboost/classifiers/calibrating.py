@@ -48,6 +48,7 @@ from tailboost.core.exceptions import (
     UselessRuleWarning,
 )
 from tailboost.core.long_work import telling
+from tailboost.core.spelling import with_known_arguments
 from tailboost.guarantees.calibration import calibrate_selected, stated_limits
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.fresh_rows import Rule as AnsweringRule
@@ -82,6 +83,7 @@ ABOUT_SELECTION = (
 )
 
 
+@with_known_arguments(RobustMixtureClassifier)
 def calibrate(
     model: Model,
     X_cal: Table,

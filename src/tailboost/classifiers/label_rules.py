@@ -26,6 +26,7 @@ from tailboost.core.checks import (
     take,
 )
 from tailboost.core.exceptions import BoundNotMetWarning, NotCertifiedError
+from tailboost.core.spelling import with_known_arguments
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.calibration import calibrate_selected
 from tailboost.guarantees.certificates import Certificate, certify
@@ -561,6 +562,7 @@ def _of_any(answers: dict[str, NDArray[Any]], defers: bool) -> NDArray[Any]:
     return of_row
 
 
+@with_known_arguments(RobustMixtureClassifier)
 def tune_labels(
     scores: Sequence[Scores],
     X: Table,

@@ -32,6 +32,7 @@ from tailboost.classifiers import (
 )
 from tailboost.classifiers.boosting_fit import answer_by
 from tailboost.core.array_types import Column, Model, Table
+from tailboost.core.spelling import with_known_arguments
 
 __all__ = [
     "adaboost",
@@ -50,6 +51,7 @@ __all__ = [
     "worst_class_boost",
 ]
 
+_T_OF_GAMMA = "T = ⌈2 ln K / γ²⌉ follows from gamma=; n_estimators= takes another number; "
 # Learners get the weights unrounded.
 _EXACT: dict[str, Any] = {"exact_weights": True}
 # Additive games: learners get exact weights, and a drop of the validation error of any size counts.
@@ -58,6 +60,7 @@ _ADDITIVE: dict[str, Any] = {"tol": 0.0, **_EXACT}
 _ALL_ROUNDS: dict[str, Any] = {"include_constants": False, "n_iter_no_change": None, **_EXACT}
 
 
+@with_known_arguments(AdaLPBoostClassifier)
 def adalpboost(
     estimator: Model,
     alpha: float,
@@ -95,6 +98,7 @@ def adalpboost(
     )
 
 
+@with_known_arguments(LPBoostClassifier)
 def lpboost(
     estimator: Model, alpha: float, *, T: int = 100, cv: object = "train", **params: object
 ) -> LPBoostClassifier:
@@ -117,6 +121,7 @@ def lpboost(
     )
 
 
+@with_known_arguments(RegularizedLPBoostClassifier)
 def regularized_lpboost(
     estimator: Model,
     alpha: float,
@@ -155,6 +160,7 @@ def regularized_lpboost(
     )
 
 
+@with_known_arguments(AverageBoostClassifier)
 def average_boost(
     estimator: Model, *, T: int = 100, eta: float | str = "theory", **params: object
 ) -> AverageBoostClassifier:
@@ -170,6 +176,7 @@ def average_boost(
     return AverageBoostClassifier(estimator, n_estimators=T, eta=eta, **_EXACT | params)
 
 
+@with_known_arguments(AdaBoostClassifier)
 def adaboost(estimator: Model, *, T: int = 500, **params: object) -> AdaBoostClassifier:
     """Return AdaBoost, Algorithm 1 of Shivaswamy and Jebara 2011.
 
@@ -186,6 +193,7 @@ def adaboost(estimator: Model, *, T: int = 500, **params: object) -> AdaBoostCla
     return AdaBoostClassifier(estimator, n_estimators=T, **_ADDITIVE | params)
 
 
+@with_known_arguments(SoftMarginBoostClassifier)
 def rlp_boost(
     estimator: Model, C: float | None = None, *, T: int = 500, **params: object
 ) -> SoftMarginBoostClassifier:
@@ -209,6 +217,7 @@ def rlp_boost(
     )
 
 
+@with_known_arguments(SoftMarginBoostClassifier)
 def rqp_boost(
     estimator: Model, C: float | None = None, *, T: int = 500, **params: object
 ) -> SoftMarginBoostClassifier:
@@ -229,6 +238,7 @@ def rqp_boost(
     )
 
 
+@with_known_arguments(VadaBoostClassifier)
 def vadaboost(
     estimator: Model, lambda_: float, *, T: int = 500, **params: object
 ) -> VadaBoostClassifier:
@@ -252,6 +262,7 @@ def vadaboost(
     )
 
 
+@with_known_arguments(EBBoostClassifier)
 def ebboost(lambda_: float, *, T: int = 500, **params: object) -> EBBoostClassifier:
     """Return EBBoost, Algorithm 3 of Shivaswamy and Jebara 2011.
 
@@ -270,6 +281,7 @@ def ebboost(lambda_: float, *, T: int = 500, **params: object) -> EBBoostClassif
     return EBBoostClassifier(variance_weight=lambda_, n_estimators=T, **_ADDITIVE | params)
 
 
+@with_known_arguments(WorstClassBoostClassifier, T=_T_OF_GAMMA)
 def worst_class_boost(
     estimator: Model,
     theta: float,
@@ -370,6 +382,7 @@ def first_voters(
     return few
 
 
+@with_known_arguments(OCOBoostClassifier)
 def oco_boost(
     estimator: Model, gamma: float, *, T: int | str = "auto", **params: object
 ) -> OCOBoostClassifier:
@@ -393,6 +406,7 @@ def oco_boost(
     return OCOBoostClassifier(estimator, gamma=gamma, n_estimators=T, **_EXACT | params)
 
 
+@with_known_arguments(DROBoostClassifier)
 def dro_boost(
     estimator: Model,
     delta: float | str = "auto",
@@ -430,6 +444,7 @@ def dro_boost(
     )
 
 
+@with_known_arguments(GroupDROBoostClassifier)
 def group_dro_boost(
     estimator: Model,
     *,

@@ -71,6 +71,7 @@ from tailboost.core.checks import (
     unpack,
 )
 from tailboost.core.long_work import fitting_apart, telling
+from tailboost.core.spelling import with_known_arguments
 from tailboost.learners.scores import as_fitted
 from tailboost.rates import Largest, Limit, Rate
 from tailboost.rows.given import Given
@@ -941,6 +942,7 @@ def _pairs(estimators: Any) -> Any:
     return estimators
 
 
+@with_known_arguments(RobustMixtureClassifier)
 def tune(
     models: Any,
     X_val: Table,

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import wraps
 from itertools import pairwise
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from tailboost.core.warn import warn_user
 
 # Most columns named by a message.
 MOST_COLUMNS = 5
+P = ParamSpec("P")
+R = TypeVar("R")
+
 _in_shell: ContextVar[bool] = ContextVar("in_shell", default=False)
 
 
@@ -56,6 +61,47 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if near:
         return f"did you mean {' or '.join(repr(folded[other]) for other in near)}? "
     return ""
+
+
+def with_known_arguments(
+    further: Callable[..., Any] | None = None, **instead: str
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator: the error for an unknown argument of the function names similar ones.
+
+    Parameters
+    ----------
+    further : callable, optional
+        Takes the further arguments of the function, its ``**params``.
+    **instead
+        What to say of an unknown argument.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        taken = inspect.signature(function).parameters.values()
+        own = [one.name for one in taken if one.kind is not one.VAR_KEYWORD]
+        known, more = own, ""
+        if further is not None:
+            known = [*own, *inspect.signature(further).parameters]
+            more = f", and the parameters of {further.__name__}"
+
+        @wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            for name in kwargs:
+                if name not in known:
+                    hint = (
+                        instead.get(name)
+                        or did_you_mean(name, own)
+                        or did_you_mean(name, known)
+                    )
+                    raise TypeError(
+                        f"{function.__name__} has no argument {name!r}; {hint}arguments are "
+                        f"{', '.join(own)}{more}"
+                    )
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate
 
 
 def how_many(n: int, one: str, several: str = "") -> str:

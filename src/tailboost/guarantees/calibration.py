@@ -16,7 +16,7 @@ from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_number
 from tailboost.core.exceptions import NotCertifiedError, UselessRuleWarning
 from tailboost.core.rate_words import estimate_words
-from tailboost.core.spelling import did_you_mean
+from tailboost.core.spelling import as_typed, did_you_mean
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import (
     OVERALL,
@@ -208,7 +208,10 @@ def _refuse_unselected(model: Any, limits: Any) -> None:
             f"{name} selects no rule; calibrate([model], …) tunes one on a part of the rows"
         )
     if limits is not None:
-        raise ValueError(f"limits: a {name} takes no limits on rates; give max_error")
+        more = as_typed(
+            "; calibrate([model], …) tunes it within limits on a part of the rows", ""
+        )
+        raise ValueError(f"limits: a {name} takes no limits on rates; give max_error{more}")
 
 
 def _limit_on_errors(max_error: Any, fresh: FreshRows) -> Limit:

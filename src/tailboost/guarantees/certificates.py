@@ -26,7 +26,7 @@ from tailboost.core.html import html_details, html_table, text_table
 from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED, LimitLine, filled_columns
 from tailboost.core.long_work import telling
 from tailboost.core.rate_words import estimate_words
-from tailboost.core.spelling import as_typed
+from tailboost.core.spelling import as_typed, with_known_arguments
 from tailboost.guarantees.forced import Forced
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows
 from tailboost.guarantees.rate_bounds import (
@@ -545,6 +545,7 @@ def _largest(bounds: Sequence[CertifiedBound]) -> list[CertifiedBound]:
 # -- certify -----------------------------------------------------------------------------------------------
 
 
+@with_known_arguments()
 def certify(
     model: Model,
     X: Table,
