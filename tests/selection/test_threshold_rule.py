@@ -73,6 +73,20 @@ def test_an_unknown_group_raises_or_takes_the_default():
     with pytest.raises(ValueError, match=r"group 'fr' is unknown; the rule has 'en', 'pt-BR'. Pass default="):
         names["decide"](0.7, "fr")
     assert "human review" not in rule.to_python()
+    with pytest.raises(TypeError, match="is text: give a number"):
+        names["decide"]("0.7", "en")
+
+
+def test_the_table_of_the_query_is_named():
+    """The columns belong to a table, `t` by default; the score is one column."""
+    rule = ThresholdRule("p", ["no", "yes"], None, [[(None, "no"), (0.5, "yes")]], "probability")
+    database = sqlite3.connect(":memory:")
+    database.execute("create table loans (p)")
+    database.execute("insert into loans values (0.7)")
+    for query in (f"{rule.to_sql(table='loans')} from loans", f"{rule.to_sql()} from loans as t"):
+        assert database.execute(f"select {query}").fetchall() == [("yes",)]
+    with pytest.raises(TypeError, match=r"the name of one column, got \['p0', 'p1'\]"):
+        rule.to_sql(["p0", "p1"])
 
 
 def test_groups_come_in_any_form():

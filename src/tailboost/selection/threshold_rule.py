@@ -269,7 +269,7 @@ class ThresholdRule:
             A label or "human review", or whether the row is deferred (1 or 0). An action is text if rows may
             be deferred: a column has one type. "label" keeps the type, and is NULL for a deferred row.
         table : str, default="t"
-            Name or alias of the table.
+            Name or alias of the table in the query: ``SELECT … FROM scores AS t``.
 
         Returns
         -------
@@ -279,7 +279,11 @@ class ThresholdRule:
         ------
         ValueError
             If ``group`` is missing, or a name or label contains a backslash.
+        TypeError
+            If ``column`` is no name.
         """
+        if not isinstance(column, (str, type(None))):
+            raise TypeError(f"column must be the name of one column, got {column!r}")
         if self.groups is not None and group is None:
             argument = as_typed("group='COL'", "--group COL")
             raise ValueError(f"{argument} is needed: the action depends on the row's group")
@@ -346,7 +350,9 @@ class ThresholdRule:
         # Labels and names may contain any text, so they stand in literals only.
         lines = [
             f"    {words!r}",
-            "    score = float('nan') if score is None else float(score + 0)  # text is an error",
+            "    if isinstance(score, str):",
+            "        raise TypeError(f'the score {score!r} is text: give a number')",
+            "    score = float('nan') if score is None else float(score + 0)",
             "    if score != score:",
             f"        {missing}",
             f"    if not {self._kind.source('score')}:",
