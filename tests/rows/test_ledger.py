@@ -277,6 +277,17 @@ def test_certify_knows_selection_data_and_calibration_rows_of_scores(rule):
     assert bound.target == 0.35  # neither that of tune nor a tightened one
 
 
+def test_rows_of_a_calibration_are_called_so():
+    """Most rows of the batch certified the rule, some selected it; no option of the call is named."""
+    r = np.random.default_rng(0)
+    X = pd.DataFrame({"s": r.random(1000)})
+    y = (r.random(1000) < X["s"]).astype(int)
+    point = tb.calibrate(tb.Scores("s", 1), X, y, limits=["miss(1) <= .6"])
+    words = "^X: 900 of these 1,000 rows are calibration rows of the rule. Give fresh rows$"
+    with pytest.raises(tb.LeakageError, match=words):
+        tb.certify(point, X, y)
+
+
 def test_all_selection_data_of_scores_are_known(rule):
     X, y = scored(6, 500)
     again = rule.reweight(X=X, y=y, limits=["miss(yes) <= .25"])

@@ -858,14 +858,17 @@ def check_equal_rows(value: object) -> None:
 def refuse_used(
     rows: UsedRows, used: Sequence[UsedRows], equal_rows: EqualRows, name: str = "X"
 ) -> None:
-    """Raise if rows, called ``name`` in the message, were used to select or calibrate a rule."""
-    for earlier in used:
-        shared = rows.shared_with(earlier, equal_rows)
-        if shared:
-            raise LeakageError(
-                f"{name}: {shared:,} of these {rows.contents.n_rows:,} rows are {earlier.use} "
-                "of the rule. Give fresh rows"
-            )
+    """Raise if rows, called ``name`` in the message, were used to select or calibrate a rule.
+
+    The message names the use of the most rows.
+    """
+    by_use = [(rows.shared_with(earlier, equal_rows), earlier.use) for earlier in used]
+    shared, use = max(by_use, key=lambda of_use: of_use[0], default=(0, ""))
+    if shared:
+        raise LeakageError(
+            f"{name}: {shared:,} of these {rows.contents.n_rows:,} rows are {use} of the rule. Give "
+            "fresh rows"
+        )
 
 
 def copies_of(known: Hashes, hashes: Hashes) -> Mask:

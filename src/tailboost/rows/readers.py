@@ -245,6 +245,10 @@ class Met:
             Gives the reason.
         """
         equal_rows = reason_of_equal_rows(judged(model), equal_rows)
+        for (reader, _), rows in zip(readers(model), self.tables, strict=True):
+            if rows is not None:
+                why = reason_of_equal_rows(reader, equal_rows)
+                refuse_used(rows, reader.records.tables, why, name)
         counts = iter(self.counts.tolist())
         for place, (reader, _) in enumerate(readers(model)):
             for known, use in reader.records.by_use():
@@ -252,10 +256,6 @@ class Met:
                 refuse_known(
                     known, use if place == 0 else INSIDE, equal, compared, equal_rows, name
                 )
-        for (reader, _), rows in zip(readers(model), self.tables, strict=True):
-            if rows is not None:
-                why = reason_of_equal_rows(reader, equal_rows)
-                refuse_used(rows, reader.records.tables, why, name)
 
 
 def refuse_copied_labels(final: Judged, X: Table, y: Ints) -> None:

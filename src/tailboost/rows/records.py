@@ -173,7 +173,7 @@ def refuse_known(
         )
     if equal_rows == "natural" and known.unnatural(equal, compared):
         raise LeakageError(
-            f"{name}: equal_rows='natural', but {equal / compared:.0%} of these rows equal "
-            f"rows of the fit, and only {known.repeated:.0%} of the rows of the fit equal one "
-            "another. Some of these rows must be copies"
+            f"{name}: {equal / compared:.0%} of these rows equal rows of the fit, and only "
+            f"{known.repeated:.0%} of the rows of the fit equal one another, so some of these rows "
+            "are copies. Give fresh rows"
         )
