@@ -556,6 +556,24 @@ class TestLaterTables:
         assert result.exit_code == 0, result.output
         return pd.read_csv(path.with_suffix(".out.csv"), dtype=str).drop(columns="row"), result.stderr
 
+    def test_codes_that_are_mostly_numbers(self, tmp_path):
+        """`--text` reads a column of codes as text; the model reads later files alike."""
+        codes = [str(100 + i % 25) for i in range(400)]
+        codes[::25] = ["V57"] * 16
+        answers = ["yes" if code == "V57" or code == "107" else "no" for code in codes]
+        pd.DataFrame({"icd": codes, "x": np.arange(400) % 7, "y": answers}).to_csv(
+            tmp_path / "d.csv", index=False
+        )
+        arguments = ["fit", tmp_path / "d.csv", "--target", "y", "--method", "adaboost"]
+        warned = call(*arguments, "--model", tmp_path / "numbers.model")
+        assert "(such as 'V57'); --text icd keeps the column text" in " ".join(warned.stderr.split())
+        told = call(*arguments, "--text", "icd", "--model", tmp_path / "codes.model")
+        assert "read as numbers" not in told.stderr
+        found = call("predict", tmp_path / "codes.model", tmp_path / "d.csv")
+        assert found.exit_code == 0
+        assert "missing" not in found.stderr
+        assert pd.read_csv(StringIO(found.stdout))["prediction"].tolist() == answers
+
     def test_codes_that_look_like_numbers_alone(self, zips, tmp_path):
         zips.to_csv(tmp_path / "d.csv", index=False)
         model = tmp_path / "m.model"

@@ -354,6 +354,23 @@ def test_a_word_among_numbers_is_a_missing_value_and_said(tmp_path, word):
             "column 'age' is read as numbers: 1 of 300 values are no numbers and count as missing"
         )
         assert repr(word) in line
+        assert line.endswith("; text=['age'] keeps the column text")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            table = datasets.load_table(path, "y", text="age")
+        assert table.data["age"][7] == word
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_codes_are_text_on_request(suffix, tmp_path):
+    path = tmp_path / f"t.{suffix}"
+    frame = pd.DataFrame({"icd": [250, 401, 250, 410], "age": [1, 2, 3, 4], "y": ["p", "q", "q", "p"]})
+    frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path)
+    table = datasets.load_table(path, "y", text=["icd"])
+    assert table.data["icd"].tolist() == ["250", "401", "250", "410"]
+    assert [column.kind for column in table.schema.columns] == ["text", "number"]
+    with pytest.raises(ValueError, match=r"no column 'idc' \(text\); did you mean 'icd'"):
+        datasets.load_table(path, "y", text="idc")
 
 
 def test_words_among_few_numbers_or_codes_or_labels_stay_text(tmp_path):

@@ -36,6 +36,7 @@ def read_to_fit(
     cluster: str | None = None,
     csv: CsvFormat = CSV,
     weight: str | None = None,
+    text: Sequence[str] | None = None,
 ) -> tuple[Any, list[str], Any]:
     """Read a training table and warn of suspicious columns.
 
@@ -49,6 +50,7 @@ def read_to_fit(
             target,
             group=group or (),
             drop=no_features,
+            text=text or (),
             weight=weight,
             text_labels=True,
             **csv._asdict(),

@@ -170,6 +170,7 @@ def compare_methods(
     target: options.Target,
     group: options.Groups = None,
     drop: options.Drop = None,
+    text: options.Text = None,
     cluster: options.FitCluster = None,
     keep: options.Keep = None,
     rows: Rows = None,
@@ -198,7 +199,7 @@ def compare_methods(
         *["sep"] * (csv.sep == options.CSV.sep),
     ):
         stated.pop(name, None)
-    table, _, clusters = read_to_fit(data, target, group, drop, keep, cluster, csv)
+    table, _, clusters = read_to_fit(data, target, group, drop, keep, cluster, csv, text=text)
     shared.make_folder(out)
     with shared.bad_input("--rows: "):
         taken = _drawn(table.data.index, table.target, rows, seed)

@@ -50,6 +50,7 @@ def fit(
     method: MethodName = None,
     group: options.Groups = None,
     drop: options.Drop = None,
+    text: options.Text = None,
     cluster: options.FitCluster = None,
     keep: options.Keep = None,
     weight: options.Weight = None,
@@ -93,7 +94,9 @@ def fit(
         if test is not None:
             datasets.read_raw(test, *csv)  # a faulty file must fail before the fit
 
-    table, ids, clusters = read_to_fit(data, target, group, drop, keep, cluster, csv, weight)
+    table, ids, clusters = read_to_fit(
+        data, target, group, drop, keep, cluster, csv, weight, text
+    )
     _use_labels(classifier, table, parameters["max_error"], columns)
     arguments = _use_costs(classifier, table, columns, costs, data, csv)
     arguments |= {} if weight is None else {"sample_weight": table.weight}

@@ -151,6 +151,14 @@ FitCluster = Annotated[
 Drop = Annotated[
     list[str] | None, option("COL", "Column that is no feature; may be repeated.", "--drop")
 ]
+Text = Annotated[
+    list[str] | None,
+    option(
+        "COL",
+        "Column that is text, though its values may be numbers; may be repeated.",
+        "--text",
+    ),
+]
 Keep = Annotated[
     list[str] | None,
     option("COL", "Feature that only looks like an id; may be repeated.", "--keep"),

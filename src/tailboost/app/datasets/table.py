@@ -44,6 +44,7 @@ def load_table(
     *,
     group: str | Sequence[str] = (),
     drop: str | Sequence[str] = (),
+    text: str | Sequence[str] = (),
     weight: str | None = None,
     text_labels: bool = False,
     sep: str = ",",
@@ -71,6 +72,8 @@ def load_table(
         Missing values form the group ``"missing"``.
     drop : str or sequence of str, default=()
         Columns that are no features, such as ids; their values are not checked. A group may be dropped.
+    text : str or sequence of str, default=()
+        Columns that are text even if their values are numbers, such as codes: ``250`` and ``V57``.
     weight : str, optional
         Column of sample weights, which is no feature: numbers, none missing or negative.
     text_labels : bool, default=False
@@ -120,14 +123,18 @@ def load_table(
     raw = read_raw(path, sep, decimal, encoding)
     source = repr(str(path))
     is_text = is_csv(Path(path))
-    groups, dropped = (
-        [names] if isinstance(names, str) else list(names) for names in (group, drop)
+    groups, dropped, texts = (
+        [names] if isinstance(names, str) else list(names) for names in (group, drop, text)
     )
     names = checked_names(raw.columns, source)
     if is_text:
-        typed = _typed(raw, source, {target, weight}, dropped)
+        cure = as_typed(
+            "; text=[{0!r}] keeps the column text", "; --text {0} keeps the column text"
+        )
+        typed = _typed(raw, source, {target, weight}, [*dropped, *texts], cure)
     else:
         typed = raw
+    typed = typed.assign(**{name: _text(raw[name]) for name in texts if name in raw})
     frame, written = (
         each.set_axis(names, axis=1).reset_index(drop=True) for each in (typed, raw)
     )
@@ -135,6 +142,7 @@ def load_table(
         ("target", target),
         *(("group", name) for name in groups),
         *(("drop", name) for name in dropped),
+        *(("text", name) for name in texts),
     ]
     for role, name in [*roles, *([] if weight is None else [("weight", weight)])]:
         if name not in names:
@@ -190,6 +198,7 @@ def _typed(
     source: str,
     other_roles: Collection[str | None] = (),
     unused: Collection[str] = (),
+    cure: str = "",
 ) -> Any:
     """Convert CSV columns of numbers from text; warn of other values, except in ``unused`` columns."""
     pandas = import_pandas("load_table")
@@ -208,7 +217,7 @@ def _typed(
             )
             warnings.warn(
                 f"column {name!r} is read as numbers: {n_odd:,} of {len(values):,} values are "
-                f"no numbers and count as missing (such as {odd[:40]!r})",
+                f"no numbers and count as missing (such as {odd[:40]!r}){cure.format(name)}",
                 UserWarning,
                 stacklevel=3,
             )
