@@ -20,12 +20,13 @@ from tailboost.core.checks import (
     positions,
     take,
 )
+from tailboost.core.spelling import with_known_arguments
 from tailboost.dask.collections import DaskColumn, partitions
 from tailboost.guarantees.certificates import (
+    MOVED,
     Certificate,
     certificate_of,
     check_unlabeled,
-    refuse_moved,
     requested_rates,
 )
 from tailboost.guarantees.fresh_rows import (
@@ -53,6 +54,7 @@ from tailboost.rows.readers import NO_HASHES, Met, reason_of_equal_rows, row_has
 NOT_COUNTED = "Equal rows among these rows were not counted, because they are in partitions."
 
 
+@with_known_arguments(**MOVED)
 def certify(
     model: Model,
     X: Table,
@@ -67,7 +69,6 @@ def certify(
     equal_rows: EqualRows = "copies",
     X_unlabeled: Table = None,
     groups_unlabeled: Groups = None,
-    **others: Any,
 ) -> Certificate:
     """Return confidence bounds on a classifier's errors on new rows, from rows in Dask collections.
 
@@ -89,7 +90,7 @@ def certify(
         Fresh rows without labels, of the same population, with ``rates``; they may come alone.
     groups_unlabeled : Dask array of shape (m,) or (m, c), column or data frame, optional
         Their groups.
-    confidence, max_error, subgroups, rates, limits, equal_rows, others
+    confidence, max_error, subgroups, rates, limits, equal_rows
         As in `tailboost.certify`.
 
     Raises
@@ -99,7 +100,6 @@ def certify(
     TypeError, ValueError
         If an argument is not as described.
     """
-    refuse_moved(others)
     check_number(confidence, "confidence", 0, 1, below=True)
     check_equal_rows(equal_rows)
     if hasattr(model, "to_local"):

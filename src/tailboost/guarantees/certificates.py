@@ -66,6 +66,12 @@ OVERALL = "overall error"  # name of the first price
 # The same rows are counted twice, so that a difference has about half of the noise of a rate.
 PAIRED = 4
 
+# Arguments of another function, and words about it.
+MOVED = dict.fromkeys(
+    ("alphas", "shifts"),
+    "bounds on tails (alphas=) and under shifts (shifts=) are in tailboost.certify_losses; ",
+)
+
 
 @dataclass(frozen=True)
 class Price:
@@ -545,7 +551,7 @@ def _largest(bounds: Sequence[CertifiedBound]) -> list[CertifiedBound]:
 # -- certify -----------------------------------------------------------------------------------------------
 
 
-@with_known_arguments()
+@with_known_arguments(**MOVED)
 def certify(
     model: Model,
     X: Table,
@@ -567,7 +573,6 @@ def certify(
     groups_unlabeled: Groups = None,
     training_rows: Any = None,
     verbose: int = 0,
-    **others: Any,
 ) -> Certificate:
     """Return confidence bounds on a classifier's errors or rates on new rows, from fresh rows.
 
@@ -638,8 +643,6 @@ def certify(
         nothing is stored. The fingerprints of a classifier (``seen_rows_``) can be given instead.
     verbose : int, default=0
         Above 0 predictions of more than five seconds print what is done, of how much, and the time left.
-    **others
-        There are no others: ``alphas`` and ``shifts`` are parameters of `tailboost.certify_losses`.
 
     Returns
     -------
@@ -672,7 +675,6 @@ def certify(
     False
     """
     model = as_model(model)
-    refuse_moved(others)
     check_number(confidence, "confidence", 0, 1, below=True)
     expressions, max_error = requested_rates(model, rates, limits, max_error)
     given = Given(
@@ -714,15 +716,6 @@ def certify(
     if deferred is not None:
         return certificate
     return replace(certificate, notes=(*certificate.notes, ANSWERED))
-
-
-def refuse_moved(others: Mapping[str, Any]) -> None:
-    """Raise if arguments are not those of `certify`."""
-    if others:
-        raise TypeError(
-            f"certify has no parameter {next(iter(others))!r}; bounds on tails (alphas=) and under "
-            "shifts (shifts=) are in tailboost.certify_losses"
-        )
 
 
 def check_unlabeled(
