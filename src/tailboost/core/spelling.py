@@ -64,7 +64,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def with_known_arguments(
-    further: Callable[..., Any] | None = None, **instead: str
+    further: Callable[..., Any] | None = None, /, **instead: str
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator: the error for an unknown argument of the function names similar ones.
 
