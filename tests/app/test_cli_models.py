@@ -24,8 +24,10 @@ from typer.testing import CliRunner
 import tailboost as tb
 from tailboost import datasets
 from tailboost.app import cli
+from tailboost.app.cli import shared
 from tailboost.app.datasets import load_credit_default
 from tailboost.app.registry import METHODS
+from tailboost.core.long_work import steps
 from tailboost.storage import load_model, read_notes
 
 SECRET = "a secret for the tests, no other"
@@ -272,6 +274,13 @@ class TestFitOptions:
         clf = load_model(tmp_path / "m.model")[-1]
         assert clf.verbose == 0
         assert re.search(r"error by class +no +0\.\d\d ", result.stdout)
+
+    def test_a_file_has_no_line_of_progress_twice(self, capsys):
+        with shared.exit_codes(verbose=False):
+            for _ in range(3):
+                with steps("rows", 5) as done_with:
+                    done_with.teller.tell("rows: 0 of 5")
+        assert capsys.readouterr().err == "rows: 0 of 5\n"
 
 
 class TestAlerts:

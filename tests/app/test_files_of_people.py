@@ -1,5 +1,7 @@
 """Tables as people have them: slices of data frames in Parquet, and files of spreadsheets."""
 
+from io import StringIO
+
 import numpy as np
 import pytest
 
@@ -81,6 +83,14 @@ def test_commands_say_the_same_of_every_form(files, tmp_path, monkeypatch, comma
         result = call(*words, *options)
         assert result.exit_code in (0, 3), result.output
         said[name] = result.stdout.replace(str(tmp_path / name), "").replace(data, "")
+    if command == "predict":  # the output has the signs of the input
+        assert said["spreadsheet"].startswith("row;prediction;")
+        printed = {
+            "csv": pd.read_csv(StringIO(said["csv"])),
+            "spreadsheet": pd.read_csv(StringIO(said["spreadsheet"]), sep=";", decimal=","),
+        }
+        pd.testing.assert_frame_equal(printed["spreadsheet"], printed["csv"])
+        said["spreadsheet"] = said["csv"]
     assert said["parquet"] == said["csv"]
     assert said["spreadsheet"] == said["csv"]
 

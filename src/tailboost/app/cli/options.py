@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import typer
 
 from tailboost.app.cli.shared import read_number
+from tailboost.core.array_types import Table
 from tailboost.core.table_files import check_encoding
 
 
@@ -74,6 +75,10 @@ class CsvFormat(NamedTuple):
     sep: str = ","
     decimal: str | None = None
     encoding: str | None = None
+
+    def text_of(self, table: Table) -> str:
+        """Return a table as a CSV file with these signs."""
+        return str(table.to_csv(index=False, sep=self.sep, decimal=self.decimal or "."))
 
 
 CSV = CsvFormat()

@@ -40,7 +40,8 @@ def predict(
 ) -> None:
     """Predict the labels of new rows.
 
-    The output has the row number (from 0), the prediction, and a probability per class.
+    The output has the row number (from 0), the prediction, and a probability per class, with the signs of
+    --sep and --decimal.
     A mixture also has its label distribution: how often its randomised rule predicts each label. The
     prediction of a deferred row is "human review", and the column "deferred" marks it. Columns are read as
     at the fit. A warning counts new columns, new categories, and values of another type. New columns are
@@ -73,9 +74,9 @@ def predict(
             columns[id_column] = rows.column(id_column, "--id").to_numpy()
         columns |= answers
     if out is None:
-        print(_csv(columns, escape_formulas), end="")
+        print(_csv(columns, escape_formulas, csv), end="")
         return
-    shared.write_out(out, _csv(columns, escape_formulas))
+    shared.write_out(out, _csv(columns, escape_formulas, csv))
     shared.say(f"{len(rows.table):,} predictions: {out}")
 
 
@@ -100,7 +101,7 @@ def _predictions(classifier: Model, features: Table, groups: dict[str, Any]) -> 
     return columns
 
 
-def _csv(columns: dict[str, Any], escape: bool) -> str:
+def _csv(columns: dict[str, Any], escape: bool, csv: options.CsvFormat) -> str:
     """Return columns as a CSV file. Names of columns may contain formulas too."""
     table = pd.DataFrame(columns)
     if not escape:
@@ -109,7 +110,7 @@ def _csv(columns: dict[str, Any], escape: bool) -> str:
         for name in table.select_dtypes(exclude=["number", "bool"]):
             table[name] = _escaped(table[name].tolist())
         table.columns = pd.Index(_escaped(table.columns))
-    return str(table.to_csv(index=False))
+    return csv.text_of(table)
 
 
 def _warn_of_formulas(table: Table) -> None:
@@ -192,7 +193,7 @@ def decide(
     }
     if judged(stored.classifier).can_defer:
         columns["deferred"] = decisions.deferred
-    shared.write_out(out, _csv(columns, escape_formulas))
+    shared.write_out(out, _csv(columns, escape_formulas, csv))
     if decisions.deferred.any():
         deferred = f", {int(decisions.deferred.sum()):,} deferred"
     else:

@@ -11,7 +11,7 @@ import time
 import traceback
 import unicodedata
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
@@ -78,7 +78,7 @@ def exit_codes(verbose: bool, quiet: bool = False) -> Iterator[None]:
     else:
         patience = max(LEAST_PATIENCE, PATIENCE - (time.monotonic() - start))
     try:
-        lines = nullcontext() if quiet else telling(_show, clear=_clear, patience=patience)
+        lines = nullcontext() if quiet else telling(_showing(), clear=_clear, patience=patience)
         with speaking_to_the_shell(), lines:
             yield
     except typer.Exit:
@@ -228,12 +228,22 @@ def console(*, stderr: bool = False) -> Console:
 _ERASED = "\r\x1b[2K"
 
 
-def _show(line: str) -> None:
-    """Show the progress on standard error: on a terminal in one line, elsewhere as a line each."""
-    if console(stderr=True).is_terminal:
-        print(f"{_ERASED}{printable(line)}", end="", file=sys.stderr, flush=True)
-    else:
-        say_aside(line)
+def _showing() -> Callable[[str], None]:
+    """Return a function that shows the progress on standard error.
+
+    On a terminal it is one line that changes; elsewhere a line that differs from the one before.
+    """
+    told = ""
+
+    def show(line: str) -> None:
+        nonlocal told
+        if console(stderr=True).is_terminal:
+            print(f"{_ERASED}{printable(line)}", end="", file=sys.stderr, flush=True)
+        elif line != told:
+            say_aside(line)
+        told = line
+
+    return show
 
 
 def _clear() -> None:

@@ -116,7 +116,7 @@ def tradeoff(
         shown.print(data)
     if out is not None:
         with shared.bad_input("--out: "):  # matplotlib may be missing
-            shared.write_out(out, shown.rendered(out.suffix))
+            shared.write_out(out, shown.rendered(out.suffix, csv))
         shared.say(f"Curve{'s' if deferred else ''}: {out}")
     if page is not None:
         with shared.bad_input("--page: "):  # jinja2 may be missing
@@ -260,12 +260,12 @@ class _Curves:
         if data is not None:
             shared.tell(f"predict: the same two rates on the rows of {data.name}.")
 
-    def rendered(self, suffix: str) -> str | bytes:
+    def rendered(self, suffix: str, csv: options.CsvFormat) -> str | bytes:
         """Return the content of a file with this suffix."""
         if suffix == ".json":
             return json.dumps(self.document(), indent=1) + "\n"
         if suffix == ".csv":
-            return str(self.points.to_csv(index=False))
+            return csv.text_of(self.points)
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(6.4, 4.4), layout="constrained")
