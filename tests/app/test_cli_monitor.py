@@ -230,7 +230,7 @@ def test_command_takes_late_labels_in_any_order_and_row_ids(tmp_path):
         result = call("monitor", rule, tmp_path / f"{file}.csv", *given, "--json")
         assert result.exit_code in (0, 3), result.output
         answers.append([(each["n"], each["evidence"]) for each in json.loads(result.stdout)["bounds"]])
-        copied = call("monitor", rule, tmp_path / "same.csv", "--state", state, "--batch", "feb")
+        copied = call("monitor", rule, tmp_path / "same.csv", "--state", state, "--name", "feb")
         assert (copied.exit_code, bool(more) or "batch 'jan'" in copied.stderr) == (2, True)
     assert answers == [answers[0]] * 4
     assert answers[0][0][0] == 600

@@ -19,6 +19,13 @@ from tailboost.rates import Answered, checked_limits
 from tailboost.rows.given import Given
 
 
+def test_continuous_labels_are_called_so():
+    x = np.random.default_rng(0).normal(size=(200, 1))
+    model = LogisticRegression().fit(x, x[:, 0] > 0)
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        tb.calibrate(model, x, x[:, 0], limits=["error <= .4"])
+
+
 class Population:
     """Two groups with Gaussian scores, which are the features: all rates of a threshold are known."""
 

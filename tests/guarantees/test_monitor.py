@@ -50,6 +50,9 @@ def test_an_alarm_once_raised_stays():
     assert (monitor.alarms, [b.labelled for b in monitor.batches]) == ([], [2000] * 3)
     monitor = monitor.add(Ruler(), *rows(3000, 9, (0.4, 0.1))[:2], name="bad")
     (alarm,) = monitor.alarms
+    assert len(repr(alarm)) < 200
+    assert repr(alarm).startswith(f"RecheckedBound({alarm.bound.title}, {alarm.bound.claim}: ")
+    assert repr(alarm).endswith(", contradicted)")
     assert alarm.bound.subgroup == 0
     assert monitor.batches[-1].errors[0][1] == pytest.approx(0.4, abs=0.05)
     assert "contradict 1 of 2 bounds" in str(monitor)

@@ -235,6 +235,12 @@ class TestWriting:
             save_model(FunctionTransformer(func=json.dumps), path)
         assert not path.exists()
 
+    @pytest.mark.parametrize("thing", [{}, [], "model", None, 1.0])
+    def test_what_is_no_model_is_refused(self, path, thing):
+        with pytest.raises(TypeError, match=f"must be a fitted model .*, got a {type(thing).__name__}"):
+            save_model(thing, path)
+        assert not path.exists()
+
     @pytest.mark.parametrize("function", [json.dumps, lambda X: X, np.sum, partial(np.log), np.ndarray.sum])
     def test_functions_off_the_list_are_refused_with_the_list(self, path, function):
         for field in ("func", "inverse_func"):

@@ -28,6 +28,7 @@ from tailboost.core.array_types import (
 from tailboost.core.checks import (
     as_table,
     check_indexes,
+    check_labels,
     check_length,
     check_number,
     distinct,
@@ -325,6 +326,7 @@ class OneBatch:
         given.refuse("one batch", told={"model": type(model).__name__})
         check_indexes(X_cal=X, y_cal=y, groups=groups, clusters=given.clusters)
         labels = label_column(y, "y_cal")
+        check_labels(labels)
         check_length(labels, "y_cal", n_rows_of(X), "X_cal")
         if groups is not None:
             check_length(groups, "groups", len(labels), "X_cal")

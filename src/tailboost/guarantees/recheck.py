@@ -307,6 +307,13 @@ class RecheckedBound:
     evidence: float
     contradicted: bool
 
+    def __repr__(self) -> str:
+        contradicted = "contradicted" if self.contradicted else "not contradicted"
+        return (
+            f"RecheckedBound({self.bound.title}, {self.bound.claim}: {formatted(self.estimate)} on "
+            f"{self.n:,} rows, evidence {self.evidence:.3g}, {contradicted})"
+        )
+
 
 @dataclass(frozen=True)
 class Recheck:

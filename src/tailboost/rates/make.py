@@ -880,16 +880,6 @@ def parse(text: str) -> Rate | Largest | Spread | Limit:
     return _Parser(text.rstrip()).parse()
 
 
-def _until_closed(text: str) -> str:
-    """Return the start of a text, up to a comma or a closing bracket whose opening one is not there."""
-    depth = 0
-    for place, sign in enumerate(text):
-        depth += (sign in "([{") - (sign in ")]}")
-        if depth < 0 or (sign == "," and not depth):
-            return text[:place].strip()
-    return text.strip()
-
-
 class _Parser:
     """Translates a text into a Python expression, parses the expression by `ast` and reads the tree.
 
@@ -948,12 +938,6 @@ class _Parser:
                 if written is not None:
                     raise self.error(written, start)
             if after == "(":
-                argument = re.search(r"(\w+) = $", self.code)
-                if argument and token not in functions():
-                    name = _until_closed(self.text[start:])
-                    raise self.error(
-                        f"quote a name with brackets: {argument[1]}={name!r}", start
-                    )
                 if token not in functions():
                     if re.search(r"[^<>]= $", self.code):
                         raise self.error(

@@ -83,7 +83,9 @@ def save_model(
     creates probe rows by drawing each column separately from the training table. So no person's row is
     stored, although single values are. The file also contains fingerprints of the training rows and of the
     selection data. ``seen_share`` and certificates use them to detect data leakage. The file carries the
-    ledger of the attempts to calibrate the model.
+    ledger of the attempts to calibrate the model. A selected rule keeps the labels and probabilities of its
+    selection data, which `calibrate`, `reweight` and `tradeoff` read (5 MB for 200,000 rows).
+    ``rule_.to_dict()`` is the rule alone.
 
     Parameters
     ----------
@@ -106,8 +108,8 @@ def save_model(
     NotFittedError
         If the model is not fitted.
     TypeError
-        If the model contains an estimator or function that is neither on the list nor in ``trusted``, or
-        notes are not JSON values. Nothing is written.
+        If ``model`` is no model, if it contains an estimator or function that is neither on the list nor in
+        ``trusted``, or notes are not JSON values. Nothing is written.
     ValueError
         If the path does not end in ``.model``.
     OSError
@@ -147,6 +149,10 @@ def save_model(
             "as trusted=[…] to save_model and load_model. Pickle stores any model, for readers "
             "who trust the file"
         ) from None
+    if not hasattr(model, "fit"):
+        raise TypeError(
+            f"model must be a fitted model or a pipeline, got a {type(model).__name__}"
+        )
     members = {
         STRUCTURE: json.dumps(structure, separators=(",", ":")).encode(),
         ARRAYS: bytes(writer.arrays),

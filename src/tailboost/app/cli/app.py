@@ -75,7 +75,7 @@ COMMANDS = {
         "demo": ("compare.demo", "Compare methods on two bundled tables."),
         "reproduce": (
             "experiments._command.reproduce",
-            "Run a published experiment of a checkout.",
+            "Run a published experiment; needs a checkout of the repository.",
         ),
         "list": ("listing.list_all", "List methods, data sets and experiments."),
     },

@@ -51,7 +51,12 @@ Confidence = Annotated[
 ]
 Batch = Annotated[
     str | None,
-    options.option("NAME", "Name of the batch; default: that of DATA. Again for late labels."),
+    options.option(
+        "NAME",
+        "Name of the batch; default: that of DATA. Again for late labels.",
+        "--batch",
+        "--name",
+    ),
 ]
 RowId = Annotated[
     str | None,
