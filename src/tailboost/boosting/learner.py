@@ -83,22 +83,22 @@ class Whole:
 
     def fit(self, request: Request) -> Candidate:
         """Return the first stage of growth that is good enough, else the nearest."""
-        fitted_rows = self.player_rows
+        seed = request.seed
         grow = request.grows
         weight = _weight(self.train, request.density, self.exact)
-        fitted_weight = weight
+        fitted: tuple[Floats, int, Mask | None] = weight, seed, None
         if self.held is not None:
-            fitted_weight = outside(self.held, weight, self.train)
-        growing = stages(self.session, fitted_weight, request.seed, fitted_rows, grow=grow)
+            fitted = outside(self.held, weight, self.train), seed, ~self.held
+        growing = stages(self.session, *fitted, grow=grow)
         keeps = bool(getattr(self.session, "keeps_stages", False))
         number, candidate = nearest_stage(growing, self._measured, request, keeps)
         if self.refit:
-            model = grown(self.session, number, weight, request.seed, grow=grow)
-            return replace(candidate, model=model)
-        if candidate.model is None:
-            model = grown(self.session, number, fitted_weight, request.seed, fitted_rows)
-            return replace(candidate, model=model)
-        return candidate
+            model = grown(self.session, number, weight, seed, grow=grow)
+        elif candidate.model is None:
+            model = grown(self.session, number, *fitted)
+        else:
+            return candidate
+        return replace(candidate, model=model)
 
     def _measured(self, model: Model) -> Candidate:
         answers = self.session.predict(model)

@@ -164,29 +164,25 @@ class DROBoostClassifier(AdditiveClassifier):
                 radius=worst_case.radius,
                 base=selection.rows.base,
             ).value
+        symbols = {
+            "L": f"{self.loss} loss, L(0) = {at_zero:.4g}",
+            "ball": f"{self.uncertainty}, of radius δ = {self.radius_:.4g} around these rows",
+        }
+        formula = "F/L(0)"
+        penalty = ""
         # In either ball KL(w ‖ p) is at most the radius, so smoothing lowers F by at most σδ.
-        formula, penalty = (
-            ("(F + σδ)/L(0)", " − σ KL(w ‖ p)") if worst_case.smoothing else ("F/L(0)", "")
-        )
+        upper = value + worst_case.smoothing * worst_case.radius
         if worst_case.smoothing:
-            upper = value + worst_case.smoothing * worst_case.radius
-        else:
-            upper = value
+            formula = "(F + σδ)/L(0)"
+            penalty = " − σ KL(w ‖ p)"
+            symbols["σ"] = f"smoothing = {worst_case.smoothing:g}"
         bound = margin_bound(selection.n_classes, formula, upper / at_zero, worst)
-        if worst_case.smoothing:
-            smoothing = {"σ": f"smoothing = {worst_case.smoothing:g}"}
-        else:
-            smoothing = {}
         return Cost(
             f"F, the worst case of the mean of L(m){penalty} over the ball, m the margins",
             value,
             (),
             (replace(bound, name=f"largest {ON_TRAINING}, re-weighted within the ball,"),),
-            {
-                "L": f"{self.loss} loss, L(0) = {at_zero:.4g}",
-                "ball": f"{self.uncertainty}, of radius δ = {self.radius_:.4g} around these rows",
-                **smoothing,
-            },
+            symbols,
         )
 
     def _player(self, n_classes: int) -> Additive:
