@@ -1,4 +1,4 @@
-"""The procedure of `calibrate` for several limits on a rule of one score: a path of equal predicted power."""
+"""The procedure of `calibrate` for several limits on a rule of one score: a path of predicted power."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from tailboost.guarantees.procedure import Certified, Procedure, Refused, losses
 from tailboost.rates import Limit, Strata
 from tailboost.selection.log_odds import LogOdds
 
-# Least probit of the likeliest rule. The candidates do not suit every rate, such as a share across groups
-# with thresholds by group: there the tighter limits of `Path` certify what these rules miss.
-WORTHWHILE = 0.0
+# Least probit of the likeliest rule. Two limits on errors and deferral, 500 rows, 54 populations and draws: at
+# 0 .188 of the possible improvement was certified, at -2 .226. The candidates do not suit every rate, such as
+# a share across groups with thresholds by group: there the tighter limits of `Path` certify what they miss.
+WORTHWHILE = -2.0
 
 
 @dataclass(frozen=True, eq=False)
 class ScorePath(Procedure):
-    """Tests of rules on one score, in which all limits have the same predicted power."""
+    """Tests of rules on one score, in the order of the predicted probability that all limits pass."""
 
-    title = "thresholds with the same power for all limits"
+    title = "thresholds for all limits together"
 
     @cached_property
     def lacks(self) -> str | None:
@@ -96,8 +97,8 @@ class ScorePath(Procedure):
         if passed is None:
             return Refused(of_rule, "the likeliest rule", "")
         made = (
-            "The rule is the last one before a failure in a sequence fixed before these rows were used. All "
-            "limits without room have the same predicted power in it."
+            "The rule is the last one before a failure in a sequence fixed before these rows were used. Each "
+            "rule of it has the least loss among those that are as likely to pass all tests."
         )
         return Certified(passed, "fixed sequence", made)
 
