@@ -181,10 +181,7 @@ def test_groups_that_share_rows_are_not_compared_by_tests_of_independent_counts(
         told = " ".join(calibrated(X, y, groups, limits).certificate_.notes)
     except tb.NotCertifiedError as refusal:
         told = str(refusal)
-    assert (
-        "thresholds for all limits together: some rows are in several groups that a limit compares"
-        in told
-    )
+    assert "thresholds for all limits together: some rows are in several groups that a limit compares" in told
 
 
 def test_a_small_group_gets_an_answer_that_keeps_its_limit_by_construction():
