@@ -16,8 +16,8 @@ from tailboost.guarantees.procedure import Certified, Procedure, Refused, losses
 from tailboost.rates import Limit, Strata
 from tailboost.selection.log_odds import LogOdds
 
-# Least probit of the likeliest rule. Two limits on errors and one on deferral, 500 rows, 54 draws: .226 of the
-# possible improvement was certified, .188 with 0. The candidates do not suit every rate, such as a share
+# Least probit of the likeliest rule. Two limits on errors and one on deferral, 500 rows, 54 draws: .226 of
+# the possible improvement was certified, .188 with 0. The candidates do not suit every rate, such as a share
 # across groups with thresholds by group: there the tighter limits of `Path` certify what these rules miss.
 WORTHWHILE = -2.0
 
