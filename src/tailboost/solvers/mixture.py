@@ -465,9 +465,6 @@ def make_canonical(problem: TailGame, optimum: Optimum) -> Optimum:
     """Return the canonical optimum, or the given one if the optimal face is known too inexactly."""
     if optimum.canonical:
         return optimum
-    unique = vertex(problem, optimum)
-    if unique is not None:
-        return unique
     if optimum.closest:
         w = optimum.w
     else:
@@ -484,63 +481,6 @@ def make_canonical(problem: TailGame, optimum: Optimum) -> Optimum:
     if canonical.gap <= max(optimum.gap, 10 * LOSS):
         return canonical
     return optimum
-
-
-def vertex(problem: TailGame, optimum: Optimum) -> Optimum | None:
-    """Solve for λ and w as vertices if both are unique: as many tied units as candidates.
-
-    With F the tied units and C the candidates, K = [[L_CF, −1], [1', 0]] gives (w_F, value) from the
-    remaining weight, and (−λ_C, η) from K'z = e. One factorisation solves both systems. Units with equal
-    losses count as one and share their weight in proportion to p. λ and w of ``optimum`` are approximations.
-    """
-    cap = problem.cap
-    p = problem.p
-    near = optimum.lam
-    near_w = optimum.w
-    tied = np.flatnonzero(optimum.tied)
-    candidates = np.flatnonzero(optimum.candidates)
-    if not tied.size or tied.size > 10 * candidates.size + 20:
-        return None
-    first, group = problem.losses.select(units=tied).patterns()
-    size = min(first.size, candidates.size)
-    if max(first.size, candidates.size) > size + 20:
-        return None
-    # If their numbers differ, the units or candidates nearest to a bound are left out; the end checks this.
-    room = np.minimum(near_w, cap - near_w)[tied[first]] / cap[tied[first]]
-    free = np.sort(np.argsort(room)[first.size - size :])
-    tied = tied[np.isin(group, free)]
-    group = np.searchsorted(free, group[np.isin(group, free)])
-    candidates = np.sort(candidates[np.argsort(near[candidates])[candidates.size - size :]])
-    w = np.where(near_w > 0.5 * cap, cap, 0.0)
-    w[tied] = 0.0
-    matrix = np.ones((size + 1, size + 1))
-    matrix[:-1, :-1] = problem.losses.columns(tied[np.unique(group, return_index=True)[1]])[
-        :, candidates
-    ].T
-    matrix[:-1, -1], matrix[-1, -1] = -1.0, 0.0
-    settled = problem.losses.expectations(w)
-    try:
-        inverse = np.linalg.inv(matrix)
-    except np.linalg.LinAlgError:
-        return None
-    tied_weights = (inverse @ np.append(-settled[candidates], 1.0 - w.sum()))[:-1]
-    w[tied] = tied_weights[group] * p[tied] / np.bincount(group, p[tied])[group]
-    lam = np.zeros(near.size)
-    lam[candidates], eta = -inverse[-1, :-1], inverse[-1, -1]
-    if not (lam.min() >= 0 and w.min() >= 0 and (w <= cap).all() and abs(lam.sum() - 1) < 1e-9):
-        return None
-    unique = problem.optimum(lam / lam.sum(), feasible(w, cap), optimum.n_iter, optimum.method)
-    unique.closest = unique.canonical = True
-    # The optimum is unique if no other unit lies at η and no other candidate attains the value.
-    distance = np.abs(unique.combined - eta)
-    slack = unique.expected - unique.bound
-    alone = (
-        np.count_nonzero(distance <= CLEAR) == tied.size
-        and np.count_nonzero(slack <= CLEAR) == size
-    )
-    if alone and unique.gap <= LOSS:
-        return unique
-    return None
 
 
 def _closest_weights(problem: TailGame, optimum: Optimum) -> Floats:
