@@ -12,6 +12,7 @@ from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.naive_bayes import MultinomialNB
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats, Hashes, Ints, Mask, Table
@@ -37,7 +38,17 @@ BLOCK_ROWS = 4096
 SMOOTHING = 0.1
 
 
-class TableLinear(TableClassifier):
+class _Refitted(TableClassifier):
+    """A learner that is fitted anew on the rows of each fold."""
+
+    def open_table(
+        self, opened: OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
+    ) -> LinearSession:
+        """Return a session on an open table, see `protocols.TableLearner`."""
+        return LinearSession(self, opened, np.asarray(y), n_classes)
+
+
+class TableLinear(_Refitted):
     """Multinomial logistic regression for tables with categories and missing values.
 
     Numbers are centred and scaled. A missing number counts as the mean. Each category has a coefficient.
@@ -60,12 +71,6 @@ class TableLinear(TableClassifier):
         self.C = C
         self.landmarks = landmarks
         self.scaling = scaling
-
-    def open_table(
-        self, opened: OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
-    ) -> LinearSession:
-        """Return a session on an open table, see `protocols.TableLearner`."""
-        return LinearSession(self, opened, np.asarray(y), n_classes)
 
     @one_blas_thread
     def learn(self, opened: OpenTable, y: Ints, weight: Floats) -> Self:
@@ -191,29 +196,21 @@ class TableLinear(TableClassifier):
         return np.ascontiguousarray(by_class.T)
 
 
-class TableBayes(TableClassifier):
+class TableBayes(_Refitted):
     """Multinomial naive Bayes for counts and other numbers that are not negative.
 
     Missing and negative numbers count as 0.
     """
 
-    def open_table(
-        self, opened: OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
-    ) -> LinearSession:
-        """Return a session on an open table, see `protocols.TableLearner`."""
-        return LinearSession(self, opened, np.asarray(y), n_classes)
-
     def learn(self, opened: OpenTable, y: Ints, weight: Floats) -> Self:
         """Fit the model to rows of at least two classes."""
         self.table_ = opened.reader
-        index = np.flatnonzero(weight > 0.0)
-        n_classes = int(y[index].max()) + 1
-        own = sp.csr_matrix((weight[index], (y[index], index)), shape=(n_classes, len(y)))
-        counts = own @ _counts(opened.table)
-        counts = (counts.toarray() if sp.issparse(counts) else counts) + SMOOTHING
-        self.coef_ = np.log(counts / counts.sum(axis=1, keepdims=True))
-        self.intercept_ = np.log(np.asarray(own.sum(axis=1)).ravel() / weight[index].sum())
-        self.classes_ = np.arange(n_classes)
+        used = np.flatnonzero(weight)
+        fitted = MultinomialNB(alpha=SMOOTHING).fit(
+            _counts(opened.table[used]), y[used], weight[used]
+        )
+        self.coef_, self.intercept_ = fitted.feature_log_prob_, fitted.class_log_prior_
+        self.classes_ = np.arange(len(self.coef_))
         return self
 
     def predict_proba_table(self, table: Table) -> Floats:
@@ -234,7 +231,7 @@ def _counts(table: Table) -> Any:
 class LinearSession:
     """All fits of one learner on one table."""
 
-    template: TableLinear | TableBayes  # the learner
+    template: _Refitted  # the learner
     opened: OpenTable
     y: Ints  # shape (n,): class numbers
     n_classes: int

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import highspy
 import numpy as np
@@ -19,7 +19,7 @@ from tailboost.core.checks import check_alpha
 from tailboost.core.long_work import one_blas_thread
 from tailboost.solvers.bits import DenseLosses, Losses, PackedLosses, starting_mixture
 from tailboost.solvers.highs import QuietHighs
-from tailboost.solvers.regularized import NewtonResult, Quadratic, newton
+from tailboost.solvers.regularized import Quadratic, newton
 from tailboost.solvers.tail_game import Optimum, TailGame, feasible, tail, tail_boundary
 
 #: For α above this, the best single candidate is optimal to the last digits, because CVaR ≤ mean/α.
@@ -251,15 +251,11 @@ WARM = 5.0
 RESOLUTION = 1e-11
 #: Factor by which ε falls.
 SHRINK = 5.0
-#: Number of times that units are added again if most units tie.
-TRIALS = 4
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(NamedTuple):
     """Some units of a problem; the weights of all others are fixed at 0 or at their cap."""
 
-    problem: TailGame
     units: Ints  # their numbers
     at_cap: Mask  # of all units: fixed at their cap
     losses: PackedLosses
@@ -268,53 +264,19 @@ class _Part:
     mass: float
     fixed: Floats | float
 
-    @classmethod
-    def of(cls, problem: TailGame, keep: Mask, above: Mask) -> _Part:
-        """Return the part with the units in ``keep``; all units if the fixed ones take all the weight."""
-        at_cap = above & ~keep
-        settled = np.where(at_cap, problem.cap, 0.0)
-        units = np.flatnonzero(keep)
-        mass = 1.0 - float(settled.sum())
-        if keep.all() or not 0.0 < mass < problem.cap[units].sum():
-            everything = np.arange(keep.size)
-            return cls(
-                problem, everything, np.zeros_like(keep), problem.losses, problem.p, 1.0, 0.0
-            )
-        losses = problem.losses.select(units=units)
-        fixed = problem.losses.expectations(settled)
-        return cls(problem, units, at_cap, losses, problem.p[units], mass, fixed)
 
-    @property
-    def whole(self) -> bool:
-        """Whether no unit is fixed."""
-        return self.units.size == self.at_cap.size
-
-    def misplaced(self, combined: Floats, low: float, high: float) -> Mask:
-        """Return a mask of units that were fixed at the wrong bound, by the losses of all units."""
-        wrong = np.where(self.at_cap, combined < high, combined > low)
-        wrong[self.units] = False
-        return wrong
-
-    def weights(self, w: Floats) -> Floats:
-        """Return the weights of all units of the problem."""
-        out = np.where(self.at_cap, self.problem.cap, 0.0)
-        out[self.units] = w
-        return feasible(out, self.problem.cap)
-
-    def newton(
-        self, epsilon: float, lam: Floats, relative_gap: float, combined: Floats
-    ) -> NewtonResult:
-        """Solve the regularised problem for these units, starting from the losses of all units under λ."""
-        return newton(
-            self.losses,
-            Quadratic(self.p, self.problem.alpha, epsilon, self.mass),
-            lam,
-            1e-14,
-            combined=combined[self.units],
-            fixed=self.fixed,
-            relative_gap=relative_gap,
-            max_iter=15,
-        )
+def _part(problem: TailGame, keep: Mask, above: Mask) -> _Part:
+    """Return the part with the units in ``keep``; all units if the fixed ones take all the weight."""
+    at_cap = above & ~keep
+    settled = np.where(at_cap, problem.cap, 0.0)
+    units = np.flatnonzero(keep)
+    mass = 1.0 - float(settled.sum())
+    if keep.all() or not 0.0 < mass < problem.cap[units].sum():
+        nothing = np.zeros_like(keep)
+        return _Part(np.arange(keep.size), nothing, problem.losses, problem.p, 1.0, 0.0)
+    losses = problem.losses.select(units=units)
+    fixed = problem.losses.expectations(settled)
+    return _Part(units, at_cap, losses, problem.p[units], mass, fixed)
 
 
 def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
@@ -331,45 +293,47 @@ def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
     else:
         lam = start
     combined = problem.losses.combine(lam)
+    # The width of an interval around the boundary of the tail with a good part of the losses.
+    eta = tail_boundary(combined, problem.alpha, problem.p)
+    sample = combined[:: combined.size // 4096 + 1]
+    near_boundary = 4 * float(np.quantile(np.abs(sample - eta), 0.1))
+    spread = max(near_boundary, 0.3 * float(sample.std()), 1e-3)
     # At a tiny α, a large ε would spread the weights over more than the tail.
-    epsilon = max(problem.alpha, 0.01) * max(_spread(combined, problem.alpha, problem.p), 1e-3)
+    epsilon = max(problem.alpha, 0.01) * spread
     near = np.ones(n_units, dtype=bool)
     high = np.inf
     if start is not None:
         epsilon /= WARM
         low, high = Quadratic(problem.p, problem.alpha, epsilon)(combined).free
         near = _near(combined, low, high, 4 * MARGIN)
-    part = _Part.of(problem, near, combined >= high)
     before = n_units
-    margin = MARGIN
     steps = 0
     for _ in range(40):
-        solution = part.newton(epsilon, lam, RELATIVE_GAP, combined)
+        part = _part(problem, near, combined >= high)
+        solution = newton(
+            part.losses,
+            Quadratic(part.p, problem.alpha, epsilon, part.mass),
+            lam,
+            1e-14,
+            combined=combined[part.units],
+            fixed=part.fixed,
+            relative_gap=RELATIVE_GAP,
+            max_iter=15,
+        )
         lam = solution.lam
-        steps = steps + solution.n_iter
+        steps += solution.n_iter
         low, high = solution.free
-        if part.whole:
-            combined = solution.combined
-        else:
-            combined = problem.losses.combine(lam)
-        wrong = part.misplaced(combined, low, high).any()
-        if wrong:
-            margin *= 2
-        else:
-            margin = MARGIN
-            n_free = int(((combined > low) & (combined < high)).sum())
-            if n_free <= few or epsilon < RESOLUTION:
-                break
-            if n_free > 0.5 * before:
-                optimum = _all_tied(part, epsilon, lam, combined, steps)
-                if optimum.closed:
-                    return optimum
-            before = n_free
-            epsilon /= SHRINK
-        near = _near(combined, low, high, margin)
-        if wrong:
-            near[part.units] = True
-        part = _Part.of(problem, near, combined >= high)
+        combined = problem.losses.combine(lam)
+        n_free = int(((combined > low) & (combined < high)).sum())
+        if n_free <= few or epsilon < RESOLUTION:
+            break
+        if n_free > 0.5 * before:
+            optimum = _all_tied(problem, epsilon, lam, combined, steps)
+            if optimum.closed:
+                return optimum
+        before = n_free
+        epsilon /= SHRINK
+        near = _near(combined, low, high, MARGIN)
     return _in_doubt(problem, lam, combined, steps)
 
 
@@ -382,35 +346,14 @@ def _near(combined: Floats, low: float, high: float, margin: float) -> Mask:
     return np.ones_like(near)
 
 
-def _spread(combined: Floats, alpha: float, p: Floats) -> float:
-    """Return the width of an interval around the boundary of the tail with a good part of the losses."""
-    eta = tail_boundary(combined, alpha, p)
-    sample = combined[:: combined.size // 4096 + 1]
-    return max(4 * float(np.quantile(np.abs(sample - eta), 0.1)), 0.3 * float(sample.std()))
-
-
 def _all_tied(
-    part: _Part, epsilon: float, lam: Floats, combined: Floats, steps: int
+    problem: TailGame, epsilon: float, lam: Floats, combined: Floats, steps: int
 ) -> Optimum:
     """Return the optimum if the regularised weights, computed to the last digit, are exact."""
-    problem = part.problem
-    for _ in range(TRIALS):
-        solution = part.newton(epsilon, lam, 0.0, combined)
-        lam = solution.lam
-        steps = steps + solution.n_iter
-        low, high = solution.free
-        w = part.weights(solution.w)
-        combined = problem.losses.combine(lam)
-        wrong = part.misplaced(combined, low, high)
-        if not wrong.any():
-            break
-        # Some units were fixed at the wrong bound and join the part.
-        near = wrong | _near(combined, low, high, MARGIN)
-        near[part.units] = True
-        part = _Part.of(problem, near, combined >= high)
-    optimum = problem.optimum(lam, w, steps, "newton", combined)
-    if wrong.any():
-        return optimum
+    player = Quadratic(problem.p, problem.alpha, epsilon)
+    exact = newton(problem.losses, player, lam, 1e-14, combined=combined, max_iter=15)
+    w = feasible(exact.w, problem.cap)
+    optimum = problem.optimum(exact.lam, w, steps + exact.n_iter, "newton", exact.combined)
     optimum.closest = True
     mixture = least_mixture(problem, optimum, optimum.bound)
     if mixture is not None:
@@ -428,8 +371,8 @@ def _in_doubt(problem: TailGame, lam: Floats, combined: Floats, steps: int) -> O
     near = distance <= np.partition(distance, size)[size]
     best: Optimum | None = None
     while 2 * near.sum() < n_units:
-        part = _Part.of(problem, near, combined > eta)
-        if part.whole:
+        part = _part(problem, near, combined > eta)
+        if part.units.size == n_units:
             break
         columns = part.losses.columns(np.arange(part.p.size))
         lam, w, n_iter = mixture_program(
@@ -437,7 +380,10 @@ def _in_doubt(problem: TailGame, lam: Floats, combined: Floats, steps: int) -> O
         )
         steps += n_iter
         combined = problem.losses.combine(lam)
-        optimum = problem.optimum(lam, part.weights(w), steps, "newton", combined)
+        weights = np.where(part.at_cap, problem.cap, 0.0)
+        weights[part.units] = w
+        weights = feasible(weights, problem.cap)
+        optimum = problem.optimum(lam, weights, steps, "newton", combined)
         eta = optimum.threshold
         if best is None or optimum.gap < best.gap:
             best = optimum
