@@ -300,12 +300,10 @@ def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
     spread = max(near_boundary, 0.3 * float(sample.std()), 1e-3)
     # At a tiny α, a large ε would spread the weights over more than the tail.
     epsilon = max(problem.alpha, 0.01) * spread
-    near = np.ones(n_units, dtype=bool)
-    high = np.inf
     if start is not None:
         epsilon /= WARM
-        low, high = Quadratic(problem.p, problem.alpha, epsilon)(combined).free
-        near = _near(combined, low, high, 4 * MARGIN)
+    near = np.ones(n_units, dtype=bool)
+    high = np.inf
     before = n_units
     steps = 0
     for _ in range(40):
@@ -333,17 +331,11 @@ def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
                 return optimum
         before = n_free
         epsilon /= SHRINK
-        near = _near(combined, low, high, MARGIN)
+        # The weights of other units are neither free nor nearly free.
+        margin = MARGIN * (high - low)
+        near = (combined > low - margin) & (combined < high + margin)
+        near |= near.sum() >= 0.5 * n_units
     return _in_doubt(problem, lam, combined, steps)
-
-
-def _near(combined: Floats, low: float, high: float, margin: float) -> Mask:
-    """Return a mask of units whose weights are free or nearly free; all units if these are at least half."""
-    margin *= high - low
-    near: Mask = (combined > low - margin) & (combined < high + margin)
-    if near.sum() < 0.5 * near.size:
-        return near
-    return np.ones_like(near)
 
 
 def _all_tied(

@@ -10,13 +10,14 @@ losses. The maximiser w is feasible for the dual, so λ·Lw − min_t (Lw)_t is 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import xlog1py
 
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints
 from tailboost.solvers.bits import PackedLosses
 from tailboost.solvers.tail_game import tail, tail_boundary
 
@@ -69,24 +70,19 @@ def divergence(excess: Floats, p: Floats) -> float:
     return float(p @ (xlog1py(1.0 + excess, excess) - excess))
 
 
+@dataclass(frozen=True)
 class Entropic:
-    """Best weights for R = KL(w ‖ p)/β: w_i = min(p_i/α, κ p_i e^{β ℓ_i}).
+    """Best weights for R = KL(w ‖ p)/β: w_i = min(p_i/α, κ p_i e^{β ℓ_i})."""
 
-    The object stores the smallest capped loss of the last call and starts the next search there.
-    """
-
-    def __init__(self, p: Floats, alpha: float, beta: float) -> None:
-        self.p = p
-        self.alpha = alpha
-        self.beta = beta
-        self.cap = p / alpha
-        self.guess = np.inf
+    p: Floats
+    alpha: float
+    beta: float
 
     def __call__(self, combined: Floats) -> BestWeights:
         """Return the weights that maximise ⟨w, combined⟩ − R(w)."""
         p = self.p
         beta = self.beta
-        cap = self.cap
+        cap = p / self.alpha
         most = float(np.log(1.0 / self.alpha))
         top = float(combined.max())
         reach = beta * (top - float(combined.min()))
@@ -99,12 +95,25 @@ class Entropic:
         exponent = np.clip(beta * (combined - top), -800.0, 600.0)
         w = p * np.exp(exponent)
         # Units up to η get at least their weight in the tail, which gives a κ to the left of the solution.
-        start = reached / float(w.sum() if reach <= 600 else w[combined <= top].sum())
-        capped, kappa = self._capped(exponent, w, start, (self.guess - top) * beta)
+        # Σ min(c, κ w) = 1 is concave in κ: Newton's method from the left only adds capped units.
+        kappa = reached / float(w.sum() if reach <= 600 else w[combined <= top].sum())
+        capped = np.zeros(w.size, dtype=bool)
+        n_capped = -1
+        while kappa > 0:
+            above = exponent >= most - np.log(kappa)
+            if np.count_nonzero(above) <= n_capped:
+                break
+            capped = above
+            n_capped = np.count_nonzero(above)
+            rest = float(w @ ~capped)
+            kappa = max(1.0 - float(cap @ capped), 0.0) / rest if rest > 0 else 0.0
         w = kappa * np.where(capped, 0.0, w)
         d = beta * w
         w = np.where(capped, cap, np.minimum(w, cap))
         w /= w.sum()
+        caps_from = top
+        if kappa > 0:
+            caps_from += (most - float(np.log(kappa))) / beta
         if reach > 1e-2 and kappa > 0:
             # log(w/p) is log κ + β (ℓ − top) for free units and log 1/α for capped ones.
             free = float(d.sum()) / beta
@@ -113,66 +122,52 @@ class Entropic:
             ) / beta
         else:
             penalty = divergence(w / p - 1.0, p) / beta
-        if kappa > 0:
-            self.guess = top + (most - float(np.log(kappa))) / beta
-        else:
-            self.guess = top
-        return BestWeights(w, float(penalty), d, (-np.inf, self.guess))
-
-    def _capped(
-        self, exponent: Floats, w: Floats, kappa: float, guess: float
-    ) -> tuple[Mask, float]:
-        """Return the capped units and κ.
-
-        Σ min(c, κ w) = 1 is concave in κ. Newton's method from the left only adds capped units, so it ends.
-        One Newton step from any point leads to the left, for example from the smallest capped loss of the
-        last call.
-        """
-        most = float(np.log(1.0 / self.alpha))
-        kappa = max(kappa, self._kappa(exponent > guess, w) * (1 - 1e-12))
-        capped = np.zeros(w.size, dtype=bool)
-        n_capped = -1
-        while kappa > 0:
-            above = exponent >= most - np.log(kappa)
-            n_above = int(np.count_nonzero(above))
-            if n_above <= n_capped:
-                break
-            capped = above
-            n_capped = n_above
-            kappa = self._kappa(above, w)
-        return capped, kappa
-
-    def _kappa(self, capped: Mask, w: Floats) -> float:
-        """Return the factor of the free weights if these units are capped."""
-        rest = float(w @ ~capped)
-        if rest > 0:
-            return max(1.0 - float(self.cap @ capped), 0.0) / rest
-        return 0.0
+        return BestWeights(w, float(penalty), d, (-np.inf, caps_from))
 
 
+@dataclass
 class Quadratic:
-    """Best weights for R = (ε/2) Σ (w_i − p_i)²/p_i: w_i = p_i clip(1 + (ℓ_i − θ)/ε, 0, 1/α) with Σ w = mass.
+    """Best weights for R = (ε/2) Σ (w_i − p_i)²/p_i: w_i = p_i clip(1 + (ℓ_i − θ)/ε, 0, 1/α), Σ w = mass."""
 
-    The object stores θ/ε − 1 of the last call and starts the next search there.
-    """
-
-    def __init__(self, p: Floats, alpha: float, epsilon: float, mass: float = 1.0) -> None:
-        self.p = p
-        self.alpha = alpha
-        self.epsilon = epsilon
-        self.mass = mass
-        self.top = 1.0 / alpha
-        self.guess: float | None = None
+    p: Floats
+    alpha: float
+    epsilon: float
+    mass: float = 1.0
+    bottom: float | None = None  # θ/ε − 1 of the last call, where the next search starts
 
     def __call__(self, combined: Floats) -> BestWeights:
         """Return the weights that maximise ⟨w, combined⟩ − R(w)."""
         p = self.p
         epsilon = self.epsilon
-        scaled = combined / self.epsilon
-        self.guess = bottom = self._bottom(combined, scaled)
-        q = np.clip(scaled - bottom, 0.0, self.top)
+        top = 1.0 / self.alpha
+        scaled = combined / epsilon
+        # Newton's method on a monotone, piecewise linear function.
+        low = float(scaled.min()) - top
+        high = float(scaled.max())
+        bottom = self.bottom
+        if bottom is None:
+            bottom = tail_boundary(combined, self.alpha * self.mass, p) / epsilon - 1.0
+        bottom = min(max(bottom, low), high)
+        before = np.inf
+        for _ in range(100):
+            q = np.clip(scaled - bottom, 0.0, top)
+            free = (q > 0) & (q < top)
+            excess = float(p @ q) - self.mass
+            # The rounding of a sum of unequal weights would make the iteration oscillate.
+            settled = abs(excess) >= before and abs(excess) < SETTLED * self.mass
+            if settled or abs(excess) < 1e-15:
+                break
+            before = abs(excess)
+            low, high = (bottom, high) if excess > 0 else (low, bottom)
+            slope = float(p @ free)
+            new = bottom + excess / slope if slope > 0 else np.nan
+            if not low <= new <= high:
+                new = 0.5 * (low + high)
+            if new == bottom:
+                break
+            bottom = new
+        self.bottom = bottom
         w = p * q
-        d = p * ((q > 0) & (q < self.top)) / epsilon
         penalty = 0.5 * epsilon * float(p @ (q - 1.0) ** 2)
         total = float(w.sum())
         if total == 0:
@@ -180,36 +175,8 @@ class Quadratic:
             w = np.where(scaled == scaled.max(), p, 0.0)
             total = float(w.sum())
         w *= self.mass / total
-        return BestWeights(w, penalty, d, (epsilon * bottom, epsilon * (bottom + self.top)))
-
-    def _bottom(self, combined: Floats, scaled: Floats) -> float:
-        """Return θ/ε − 1 by Newton's method on a monotone, piecewise linear function."""
-        low = float(scaled.min()) - self.top
-        high = float(scaled.max())
-        guess = self.guess
-        if guess is None:
-            guess = tail_boundary(combined, self.alpha * self.mass, self.p) / self.epsilon - 1.0
-        bottom = min(max(guess, low), high)
-        before = np.inf
-        for _ in range(100):
-            q = np.clip(scaled - bottom, 0.0, self.top)
-            excess = float(self.p @ q) - self.mass
-            slope = float(self.p @ ((q > 0) & (q < self.top)))
-            # The rounding of a sum of unequal weights would make the iteration oscillate.
-            if abs(excess) >= before and abs(excess) < SETTLED * self.mass:
-                break
-            before = abs(excess)
-            low, high = (bottom, high) if excess > 0 else (low, bottom)
-            if slope > 0:
-                new = bottom + excess / slope
-            else:
-                new = 0.5 * (low + high)
-            if not low <= new <= high:
-                new = 0.5 * (low + high)
-            if new == bottom or abs(excess) < 1e-15:
-                break
-            bottom = new
-        return bottom
+        bounds = (epsilon * bottom, epsilon * (bottom + top))
+        return BestWeights(w, penalty, p * free / epsilon, bounds)
 
 
 def newton(
@@ -233,7 +200,6 @@ def newton(
         combined = losses.combine(start)
     response = respond(combined)
     best: NewtonResult | None = None
-    exact: Floats | None = None
     before = np.inf
     stalls = 0
     for iteration in range(max_iter + 1):
@@ -251,14 +217,7 @@ def newton(
             or iteration == max_iter
         ):
             break
-        # A Hessian is used again while steps succeed and nearly the same units are free.
-        if (
-            exact is None
-            or gap > 0.2 * before
-            or np.abs(response.d - exact).sum() > 0.01 * exact.sum()
-        ):
-            exact = response.d
-            hessian = losses.covariance(exact)
+        hessian = losses.covariance(response.d)
         before = gap
         target = simplex_qp(g, hessian, lam, min(1e-3 * gap, 1e-4 * gap**2 + 1e-15))
         toward = losses.combine(target)

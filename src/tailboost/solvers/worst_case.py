@@ -314,11 +314,10 @@ def _smoothed(
         return WorstCaseSolution(w, value, value, 0.0, 1 / smoothing, "smoothed")
     if uncertainty == "kl":
         return None
-    best = Entropic(p, float(np.exp(-radius)), 1 / smoothing)
-    solution = best(losses)
+    solution = Entropic(p, float(np.exp(-radius)), 1 / smoothing)(losses)
     value = float(solution.w @ losses) - solution.penalty
     # Dual: min_η η + Σ max_{0 ≤ w ≤ p/α} w (ℓ − η) − σ w log(w/p); at η + σ(1 + log 1/α) the caps begin.
-    caps_from = best.guess
+    caps_from = solution.free[1]
     eta = caps_from - smoothing * (1 + radius)
     log_ratio = radius + np.minimum((losses - caps_from) / smoothing, 0.0)
     dual = eta + float((p * np.exp(log_ratio)) @ (losses - eta - smoothing * log_ratio))
