@@ -7,7 +7,7 @@ import hashlib
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -152,18 +152,13 @@ def _words(numbers: NDArray[Any], exact: bool, row: Ints | None = None) -> Hashe
         by_row = np.zeros(int(row.max(initial=0)) + 1, dtype=np.float32)
         np.maximum.at(by_row, row, sizes)
         largest = by_row[row]
-    x[
-        np.abs(x) < np.minimum(np.float32(ABSOLUTE_ZERO), largest * np.float32(RELATIVE_ZERO))
-    ] = 0.0
+    zero = np.minimum(np.float32(ABSOLUTE_ZERO), largest * np.float32(RELATIVE_ZERO))
+    x[np.abs(x) < zero] = 0.0
     fractional = (np.rint(x) != x) & (x == x)
     if row is None:
         n_fractional = fractional.sum(axis=1, keepdims=True)
     else:
-        n_fractional = np.bincount(row[fractional])
-    if row is not None:
-        n_fractional = np.append(n_fractional, np.zeros(int(row.max(initial=0)) + 1))[
-            row
-        ].astype(np.intp)
+        n_fractional = np.bincount(row[fractional], minlength=len(by_row))[row]
     least, n_bits = np.array(MANTISSA_BITS).T
     place = np.searchsorted(least, n_fractional, side="right").clip(min=1) - 1
     shift = (23 - n_bits[place]).astype(np.uint32)  # how many of the mantissa's 23 bits are cut
@@ -182,18 +177,14 @@ def _numbers_and_words(
     numbers = np.zeros(X.shape)
     rest = np.zeros(len(X), dtype=np.uint64)
     for j in range(X.shape[1]):
-        if hasattr(X, "iloc"):
-            column = X.iloc[:, j]
-        else:
-            column = X[:, j]
+        column = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
         if getattr(column.dtype, "kind", "O") in "fiub":
             numbers[:, j] = column.to_numpy(dtype=np.float64, na_value=np.nan)
             continue
         values, place = _different(column)
-        numbers_and_words = [_number_or_word(value, exact) for value in values]
-        numbers[:, j] = np.array([number for number, _ in numbers_and_words])[place]
-        words = np.array([word for _, word in numbers_and_words], dtype=np.uint64)[place]
-        rest += _mix(words) * multipliers[j]
+        known, words = zip(*(_number_or_word(value, exact) for value in values), strict=True)
+        numbers[:, j] = np.array(known)[place]
+        rest += _mix(np.array(words, dtype=np.uint64)[place]) * multipliers[j]
     return numbers, rest
 
 
@@ -288,10 +279,7 @@ class Fingerprint:
     @classmethod
     def of_counts(cls, rows: RowCounts) -> Self:
         """Return the fingerprint of counted rows; of many rows, ``repeated`` is that of a sample."""
-        limit = rows.limit
-        if not rows.n_rows:
-            limit = -1
-        return cls(rows.contents, limit, rows.repeated)
+        return cls(rows.contents, rows.limit if rows.n_rows else -1, rows.repeated)
 
     @classmethod
     def union(cls, fingerprints: Sequence[Fingerprint]) -> Self:
@@ -309,22 +297,16 @@ class Fingerprint:
             short, limit, 1.0 - fresh, all(fingerprint.complete for fingerprint in fingerprints)
         )
 
-    def knows(self, hashes: Hashes) -> NDArray[np.bool_]:
-        """Return a mask of known rows, among the rows that a fingerprint of this limit samples."""
-        short = short_hashes(hashes)
-        return np.isin(short[short <= self.limit], self.kept)
-
     def count(self, hashes: Hashes) -> tuple[int, int]:
         """Return the number of known rows, and that of the rows compared."""
-        known = self.knows(hashes)
+        short = short_hashes(hashes)
+        known = np.isin(short[short <= self.limit], self.kept)
         return int(known.sum()), len(known)
 
     def share(self, hashes: Hashes) -> float:
         """Return the fraction of known rows; NaN if the sample is empty."""
         known, compared = self.count(hashes)
-        if compared:
-            return known / compared
-        return float("nan")
+        return known / compared if compared else float("nan")
 
     def unnatural(self, known: int, sampled: int) -> bool:
         """Return whether more rows are known than natural repeats in the data explain.
@@ -332,13 +314,12 @@ class Fingerprint:
         A new row equals one of n rows with the probability that one of these equals another: 1 minus the
         fraction of those that occur once (Good and Turing).
         """
+        if not sampled:
+            return False
         natural = max(CHANCE, self.repeated)
-        spread = max(natural * (1 - natural), CHANCE * (1 - CHANCE)) * (
-            1 / max(1, sampled) + 1 / max(1, len(self.kept))
-        )
-        return bool(sampled) and known / sampled > natural + NATURAL_ERRORS * float(
-            np.sqrt(spread)
-        )
+        variance = max(natural * (1 - natural), CHANCE * (1 - CHANCE))
+        spread = np.sqrt(variance * (1 / sampled + 1 / max(1, len(self.kept))))
+        return bool(known / sampled > natural + NATURAL_ERRORS * spread)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
@@ -481,10 +462,8 @@ class RowCounts:
         """Return the counts of at most so many contents, those with the smallest hashes."""
         if len(self.contents) <= most:
             return self
-        contents = self.contents[:most]
-        return replace(
-            self, contents=contents, counts=self.counts[:most], limit=int(contents[-1])
-        )
+        kept = self.contents[:most]
+        return replace(self, contents=kept, counts=self.counts[:most], limit=int(kept[-1]))
 
     @property
     def repeated(self) -> float:
@@ -501,15 +480,13 @@ class RowCounts:
 
     def beside(self, other: RowCounts) -> tuple[Ints, Ints]:
         """Return the counts of all contents in this and in another table, within both samples."""
-        limit = min(self.limit, other.limit)
-        contents, place = np.unique(
-            np.concatenate([self.contents, other.contents]), return_inverse=True
-        )
+        contents = np.union1d(self.contents, other.contents)
+        contents = contents[contents <= min(self.limit, other.limit)]
         counts = np.zeros((2, len(contents)), dtype=np.int64)
-        counts[0, place[: len(self.contents)]] = self.counts
-        counts[1, place[len(self.contents) :]] = other.counts
-        here, there = counts[:, contents <= limit]
-        return here, there
+        for row, table in zip(counts, (self, other), strict=True):
+            _, place, own = np.intersect1d(contents, table.contents, True, return_indices=True)
+            row[place] = table.counts[own]
+        return counts[0], counts[1]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON, some 3.3 bytes for each content."""
@@ -544,9 +521,7 @@ class RowCounts:
         increasing = (np.diff(contents.astype(np.int64)) > 0).all()
         if len(contents) != len(counts) or not increasing or (counts < 1).any():
             raise ValueError("counts of rows do not belong to their contents")
-        limit = int(state["limit"])
-        n_rows = int(state["rows"])
-        return cls(contents, counts.astype(np.int64), limit, n_rows)
+        return cls(contents, counts.astype(np.int64), int(state["limit"]), int(state["rows"]))
 
 
 def chance_of_agreement(one: RowCounts, other: RowCounts, *, tolerant: bool = False) -> float:
@@ -638,9 +613,8 @@ def too_many(known: int, sampled: int) -> bool:
     """
     if not sampled:
         return False
-    return known / sampled > CHANCE + STANDARD_ERRORS * float(
-        np.sqrt(CHANCE * (1 - CHANCE) / sampled)
-    )
+    spread = np.sqrt(CHANCE * (1 - CHANCE) / sampled)
+    return bool(known / sampled > CHANCE + STANDARD_ERRORS * spread)
 
 
 def labels_too_alike(
@@ -654,41 +628,30 @@ def labels_too_alike(
     thousand pairs of independent tables is judged copied.
     """
     common = np.intersect1d(*contents)[:MOST_COMPARED]
-    counts = []
-    for content, label in zip(contents, labels, strict=True):
+    counts = np.zeros((2, len(common), n_classes), dtype=np.intp)
+    for table, content, label in zip(counts, contents, labels, strict=True):
         inside = np.isin(content, common)
-        place = np.searchsorted(common, content[inside]) * n_classes + label[inside]
-        counts.append(
-            np.bincount(place, minlength=len(common) * n_classes).reshape(-1, n_classes)
-        )
-    here, there = counts
-    left = (here + there)[None]
-    to_draw = here.sum(axis=1)[None]
-    n = here.sum(axis=1)
-    m = there.sum(axis=1)
+        np.add.at(table, (np.searchsorted(common, content[inside]), label[inside]), 1)
+    here = counts[0]
+    both = counts.sum(axis=0)
+    n, m = counts.sum(axis=2)
+    expected = both * (n / (n + m))[:, None]
 
     def differences(drawn: Ints) -> Floats:
-        # For each content: differences of the counts from their expectation under a random split.
-        return np.asarray(
-            (
-                ((drawn - (here + there) * (n / (n + m))[:, None]) ** 2).sum(axis=-1) / (n * m)
-            ).sum(axis=-1)
-        )
+        # The sum over the contents of the differences from the expectation under a random split.
+        return np.asarray((((drawn - expected) ** 2).sum(axis=-1) / (n * m)).sum(axis=-1))
 
     rng = np.random.default_rng(0)
-    draws = round(1 / LABELS_LEVEL) - 1
-    rest = np.repeat((n + m)[None], draws, axis=0)
-    needed = np.repeat(to_draw, draws, axis=0)
+    shape = (round(1 / LABELS_LEVEL) - 1, len(common))
+    rest = np.broadcast_to(n + m, shape)
+    needed = np.broadcast_to(n, shape)
     drawn = []
-    for k in range(n_classes):
-        of_class = np.repeat(left[:, :, k], draws, axis=0)
+    for of_class in both.T:
         rest = rest - of_class
         drawn.append(rng.hypergeometric(of_class, rest, needed))
         needed = needed - drawn[-1]
-    return (
-        bool((differences(np.stack(drawn, axis=-1)) > differences(here) + 1e-9).all())
-        and len(common) > 0
-    )
+    alike = differences(np.stack(drawn, axis=-1)) > differences(here) + 1e-9
+    return bool(alike.all()) and len(common) > 0
 
 
 def short_hashes(hashes: Hashes) -> NDArray[np.uint32]:
@@ -799,14 +762,12 @@ class UsedRows:
 
     def _shared_contents(self, earlier: UsedRows, equal_rows: EqualRows) -> int:
         """Return `shared_with` of the whole rows."""
-        same = self.labelled.equals(earlier.labelled) and self.labelled.n_rows > 0
-        if not same:
-            pairs = (self.contents, earlier.contents), (self.labelled, earlier.labelled)
-            same = any(chance_of_agreement(*pair) <= SHARED_LEVEL / 2 for pair in pairs)
         here, there = self.contents.beside(earlier.contents)
         if equal_rows == "copies" and too_many(int(here[there > 0].sum()), int(here.sum())):
             return self.equal_to(earlier)
-        if same:
+        pairs = (self.contents, earlier.contents), (self.labelled, earlier.labelled)
+        same = self.labelled.equals(earlier.labelled) and self.labelled.n_rows > 0
+        if same or any(chance_of_agreement(*pair) <= SHARED_LEVEL / 2 for pair in pairs):
             return self._of_all(int(np.minimum(here, there).sum()), int(here.sum()))
         return 0
 
@@ -816,9 +777,7 @@ class UsedRows:
         return self._of_all(int(here[there > 0].sum()), int(here.sum()))
 
     def _of_all(self, known: int, sampled: int) -> int:
-        if sampled:
-            return round(self.contents.n_rows * known / sampled)
-        return 0
+        return round(self.contents.n_rows * known / max(1, sampled))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
@@ -838,15 +797,13 @@ class UsedRows:
         KeyError, TypeError, ValueError
             If the state is no such dict.
         """
-        uses: dict[str, Use] = {
-            "selection data": "selection data",
-            "calibration rows": "calibration rows",
-        }
+        if state["use"] not in get_args(Use):
+            raise ValueError(f"rows of an unknown use {str(state['use'])[:40]!r}")
         contents, labelled = (
             RowCounts.from_dict(state[name]) for name in ("contents", "labelled")
         )
         read = {str(name): cls.from_dict(rows) for name, rows in state.get("read", {}).items()}
-        return cls(contents, labelled, uses[state["use"]], read)
+        return cls(contents, labelled, state["use"], read)
 
 
 def check_equal_rows(value: object) -> None:

@@ -212,9 +212,7 @@ def _certify(problem: TailGame, optimum: Optimum) -> MixtureSolution:
     threshold = optimum.threshold
     if isinstance(problem.full, DenseLosses):
         combined = problem.full.combine(lam)
-        worst, threshold = tail(
-            combined, problem.alpha, np.broadcast_to(problem.full_p, combined.shape)
-        )
+        worst, threshold = tail(combined, problem.alpha, problem.full_p)
         value = float(worst @ combined)
         dual_value = float(problem.full.expectations(w).min())
     gap = value - dual_value

@@ -101,10 +101,11 @@ class Entropic:
         n_capped = -1
         while kappa > 0:
             above = exponent >= most - np.log(kappa)
-            if np.count_nonzero(above) <= n_capped:
+            n_above = int(np.count_nonzero(above))
+            if n_above <= n_capped:
                 break
             capped = above
-            n_capped = np.count_nonzero(above)
+            n_capped = n_above
             rest = float(w @ ~capped)
             kappa = max(1.0 - float(cap @ capped), 0.0) / rest if rest > 0 else 0.0
         w = kappa * np.where(capped, 0.0, w)

@@ -68,9 +68,9 @@ class TailGame:
     into the first one. Real losses are scaled to [0, 1].
     """
 
-    # Full problem; ``full_p`` is the number 1/n if the base measure is uniform.
+    # Full problem
     full: PackedLosses
-    full_p: Floats | float
+    full_p: Floats
     # Reduced problem; p sums to 1.
     losses: PackedLosses
     p: Floats
@@ -90,25 +90,23 @@ class TailGame:
         full = as_losses(losses)
         alpha = check_alpha(alpha)
         n_units = full.shape[1]
-        full_p = 1.0 / n_units if base is None else base_measure(base, n_units)
+        full_p = p = base_measure(base, n_units)
         reduced = full
-        p = full_p
         with_mass: Ints | None = None
         pattern: Ints | None = None
-        if not isinstance(full_p, float) and not full_p.all():
-            with_mass = np.flatnonzero(full_p != 0)
+        if not full_p.all():
+            with_mass = np.flatnonzero(full_p)
             reduced = full.select(units=with_mass)
             p = full_p[with_mass]
         merged = _merge(reduced)
         if merged is not None:
             first, pattern = merged
             # Sums of 10⁷ equal numbers lose digits, so units of equal mass are counted.
-            mass, factor = (None, p) if isinstance(p, float) else (p, 1.0)
-            counted: Floats = factor * np.bincount(pattern, mass, first.size).astype(np.float64)
+            if base is None:
+                p = np.bincount(pattern) / n_units
+            else:
+                p = np.bincount(pattern, p, first.size).astype(np.float64)
             reduced = reduced.select(units=first)
-            p = counted
-        elif isinstance(p, float):
-            p = np.full(n_units, p)
         candidates, equal_to = _distinct(reduced)
         if candidates.size < equal_to.size:
             reduced = reduced.select(candidates=candidates)
@@ -183,12 +181,8 @@ class TailGame:
         """Return the weights of the full problem from weights of the reduced problem."""
         if self.pattern is not None:
             # Merged units share their weight in proportion to p.
-            p = self.full_p
-            if isinstance(p, float):
-                w = (w / self.p * p)[self.pattern]
-            else:
-                w = (w / self.p)[self.pattern]
-                w *= p if self.with_mass is None else p[self.with_mass]
+            units = slice(None) if self.with_mass is None else self.with_mass
+            w = (w / self.p)[self.pattern] * self.full_p[units]
         if self.with_mass is not None:
             out = np.zeros(self.full.shape[1])
             out[self.with_mass] = w
