@@ -122,18 +122,15 @@ class TableForest(TableClassifier):
             similar = block[order]
             sparse = sp.issparse(block)
             for batch in self.batches_:
-                classes = batch.classes_
-                if len(classes) == len(n_trees):
+                columns: Any = batch.classes_
+                if len(columns) == len(n_trees):
                     columns = slice(None)
-                else:
-                    columns = classes
                 for tree in batch.estimators_:
                     # Only sparse rows need checks; checks of dense rows for each tree would be slow.
                     if sparse:
-                        P = tree.predict_proba(similar)
+                        total[:, columns] += tree.predict_proba(similar)
                     else:
-                        P = tree.tree_.predict(similar)
-                    total[:, columns] += P
+                        total[:, columns] += tree.tree_.predict(similar)
                 n_trees[columns] += len(batch.estimators_)
             total /= np.maximum(n_trees, 1.0)
             if any(len(batch.classes_) < len(n_trees) for batch in self.batches_):
@@ -203,12 +200,8 @@ class ForestSession:
         everything = np.ones(len(weight), dtype=bool)
         if self.part is None:
             return self._grow(weight, everything if rows is None else rows, self.n_trees, 0)
-        n_parts = int(self.part.max()) + 1
         # With a single fold the other half of the trees uses all rows.
-        if n_parts > 1:
-            numbers = list(range(n_parts))
-        else:
-            numbers = [0, n_parts]
+        numbers = list(range(max(2, int(self.part.max()) + 1)))
         wanted = [j for j in numbers if rows is None or np.array_equal(rows, self.part != j)]
         if not wanted:  # rows that are not the complement of a fold
             assert rows is not None
@@ -226,22 +219,16 @@ class ForestSession:
         kept = np.flatnonzero(rows & (weight > 0.0))
         stratum, (place, size) = self.y, self._places
         most = quota(size, ROWS_OF_TREE)
-        if (most == size).all():
-            n_batches = 1
-        else:
-            n_batches = -(-n_trees // BATCH)
+        if (most == size).all() or n_trees <= BATCH:
+            return self._batch(kept, weight[kept], n_trees, (number, 0))
+        n_batches = -(-n_trees // BATCH)
         mass = np.bincount(stratum[kept], weights=weight[kept]).astype(np.float64)
         batches = []
         for b, n in enumerate(_evenly(n_trees, n_batches)):
             # Consecutive windows of places: samples have few rows in common.
             offset = (place - (number * n_batches + b) * most[stratum]) % size[stratum]
-            if n_batches == 1:
-                index = kept
-            else:
-                index = kept[(offset < most[stratum])[kept]]
-            sample_weight = weight[index]
-            if n_batches > 1:
-                sample_weight = reweighed(sample_weight, stratum[index], mass)
+            index = kept[(offset < most[stratum])[kept]]
+            sample_weight = reweighed(weight[index], stratum[index], mass)
             batches += self._batch(index, sample_weight, n, (number, b))
         return batches
 
@@ -249,16 +236,13 @@ class ForestSession:
         self, index: Ints, weight: Floats, n_trees: int, number: tuple[int, int]
     ) -> list[Any]:
         template = self.template
-        state = self.template.random_state
-        seed = np.random.SeedSequence(
-            [0 if state is None else int(state), *number]
-        ).generate_state(1)
+        seeds = [int(template.random_state or 0), *number]
+        (seed,) = np.random.SeedSequence(seeds).generate_state(1)
         y = self.y[index]
-        leaf = smallest_leaf(self.opened.hashes[index], self.y[index], template.leaf_rows)
-        common = {"min_weight_fraction_leaf": leaf, "random_state": int(seed[0] >> 1)}
-        if sp.issparse(self.opened.table):
-            n_best = 0
-        else:
+        leaf = smallest_leaf(self.opened.hashes[index], y, template.leaf_rows)
+        common = {"min_weight_fraction_leaf": leaf, "random_state": int(seed >> 1)}
+        n_best = 0
+        if not sp.issparse(self.opened.table):
             n_best = round(template.best_cuts * n_trees)
         forests = []
         with sklearn_threads(count_threads(template.n_jobs, self.opened.table.shape)):

@@ -6,7 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator
-from functools import cached_property, partial
+from functools import partial
 from itertools import islice
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
@@ -39,6 +39,7 @@ from tailboost.learners.table import (
     Ranked,
     TableReader,
     cuts,
+    dense,
 )
 from tailboost.rows.fingerprints import stratified_places
 
@@ -149,14 +150,11 @@ class HistSession:
         self.table: Table = opened.table
         self.table_weight: Any = None  # weights that the binned table contains now
         if self.backend == "sklearn":
-            if sp.issparse(self.table):
-                dense = self.table.toarray()
-            else:
-                dense = self.table
+            table = dense(self.table)
             self.reader = BinnedReader(
-                reader, cuts(dense, min(template.max_bins, SKLEARN_BINS), opened.hashes)
+                reader, cuts(table, min(template.max_bins, SKLEARN_BINS), opened.hashes)
             )
-            self.table = self.reader.bins(dense)
+            self.table = self.reader.bins(table)
         else:
             kinds = reader.feature_types
             if template._vector_leaves(
@@ -316,13 +314,21 @@ class BoostSession(HistSession):
             folds = range(int(self.part.max()) + 1)
             fold = next((j for j in folds if np.array_equal(rows, self.part != j)), None)
         if self.part is not None and (rows is None or fold is not None):
-            if self.grown_for != (key := (seed, weight.tobytes())):
+            key = (seed, weight.tobytes())
+            if self.grown_for != key:
                 self.grown = self._grow(self.part, weight, seed)
                 self.grown_for = key
             if fold is not None:
                 return self.grown[fold]
         else:
-            self.grown = self._grow(self._own_part(weight, rows), weight, seed, rows)
+            # A fifth of the distinct rows is held out, stratified by class.
+            used = weight > 0.0
+            if rows is not None:
+                used &= rows
+            place = stratified_places(self.opened.hashes[used], self.y[used], weight[used])
+            own = np.full(len(weight), -1)
+            own[used] = np.where(place % OWN_PARTS == OWN_PARTS - 1, 0, -1)
+            self.grown = self._grow(own, weight, seed, rows)
             self.grown_for = None
         return self._fit_trees(
             self.grown[0].n_estimators if self.grown else FEW_TREES, weight, seed, rows
@@ -336,17 +342,6 @@ class BoostSession(HistSession):
             return super().fit(weight, seed, rows)
         finally:
             self.n_trees = MOST_TREES
-
-    def _own_part(self, weight: Floats, rows: Mask | None) -> Ints:
-        """Return 0 for a fifth of the distinct rows, stratified by class, and −1 for the others."""
-        if rows is None:
-            used = weight > 0.0
-        else:
-            used = (weight > 0.0) & rows
-        place = stratified_places(self.opened.hashes[used], self.y[used], weight[used])
-        part = np.full(len(weight), -1)
-        part[used] = np.where(place % OWN_PARTS == OWN_PARTS - 1, 0, -1)
-        return part
 
     def _grow(
         self, part: Ints, weight: Floats, seed: int, rows: Mask | None = None
@@ -375,13 +370,19 @@ class BoostSession(HistSession):
         best = 0
         scale = 1.0
         size = 0
-        gain, wait = self._patience
+        gain, wait = LEAST_GAIN, LEAST_WAIT
+        n_rows = len(np.unique(self.opened.hashes))
+        if n_rows > MANY_ROWS:
+            gain, wait = LEAST_GAIN * MANY_ROWS / n_rows, LONG_WAIT
         while size < MOST_TREES and size - best < max(wait, WAIT * size):
             for j, (stages, own, table) in enumerate(zip(growing, masks, tables, strict=True)):
                 # The step of one fold is not interrupted: each fold sets its weights in the binned table.
                 models[j] = deque(islice(stages, step), maxlen=1)[0]
                 scores[own] = self._scores(models[j], table)
-            size = self._size(models[0])
+            if self.backend == "sklearn":
+                size = models[0].model_.n_iter_
+            else:
+                size = models[0]._booster.num_boosted_rounds()
             loss, scale = _scaled_loss(scores[held], self.y[held], judged, scale)
             if loss < least * (1.0 - gain):
                 least = loss
@@ -391,20 +392,6 @@ class BoostSession(HistSession):
         if self.backend == "sklearn":  # the stages were one growing model
             return [self._fit_trees(best, weight, seed, each) for each in fitted]
         return [model.first(best) for model in models]
-
-    @cached_property
-    def _patience(self) -> tuple[float, int]:
-        """The relative gain that counts, and the number of trees that growth waits for it."""
-        n_rows = len(np.unique(self.opened.hashes))
-        many = n_rows > MANY_ROWS
-        return LEAST_GAIN * (
-            MANY_ROWS / n_rows if many else 1.0
-        ), LONG_WAIT if many else LEAST_WAIT
-
-    def _size(self, model: _HistClassifier) -> int:
-        if self.backend == "sklearn":
-            return model.model_.n_iter_
-        return model._booster.num_boosted_rounds()
 
     def _scores(self, model: _HistClassifier, table: Any) -> Floats:
         """Return scores of the rows of a table by class; XGBoost keeps those of the earlier trees."""
@@ -468,6 +455,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     backend: str
     n_jobs: int | None
     random_state: Seed
+    vector_leaves: bool
     model_: Any  # XGBoost's model as bytes, or scikit-learn's classifier
 
     _session: ClassVar[type[HistSession]] = HistSession
@@ -488,9 +476,9 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     def _booster_params(self, y: Ints, weight: Floats, n_classes: int) -> dict[str, Any]:
         """Return XGBoost parameters of this learner."""
 
-    @abstractmethod
     def _vector_leaves(self, n_classes: int) -> bool:
         """Return whether a leaf contains a value for every class."""
+        return n_classes > 2 and self.vector_leaves
 
     @abstractmethod
     def _sklearn_estimator(self) -> Any:
@@ -769,8 +757,7 @@ class HistTreeClassifier(_HistClassifier):
             "multi_strategy": strategy,
         }  # fmt: skip
 
-    def _vector_leaves(self, n_classes: int) -> bool:
-        return n_classes > 2
+    vector_leaves = True
 
     def _sklearn_estimator(self) -> Any:
         return DecisionTreeClassifier(
@@ -890,9 +877,6 @@ class HistBoostClassifier(_HistClassifier):
             "objective": "binary:logistic",
             "base_score": min(max(prior, 1e-6), 1 - 1e-6),
         }
-
-    def _vector_leaves(self, n_classes: int) -> bool:
-        return n_classes > 2 and self.vector_leaves
 
     def _sklearn_estimator(self) -> Any:
         return HistGradientBoostingClassifier(

@@ -19,7 +19,7 @@ from tailboost.core.array_types import Floats, Hashes, Ints, Mask, Table
 from tailboost.core.long_work import one_blas_thread
 from tailboost.learners.foreign import constant
 from tailboost.learners.forest import places, quota, reweighed
-from tailboost.learners.table import OpenTable, TableClassifier
+from tailboost.learners.table import OpenTable, TableClassifier, dense
 
 # Numbers are clipped at this many standard deviations from the mean.
 FURTHEST = 5.0
@@ -139,10 +139,7 @@ class TableLinear(_Refitted):
         """
         distinct = np.unique(hashes, return_index=True)[1]
         chosen = rows[distinct[: max(1, min(self.landmarks, len(distinct) // 2))]]
-        if sp.issparse(chosen):
-            self.landmarks_ = chosen.toarray()
-        else:
-            self.landmarks_ = chosen
+        self.landmarks_ = dense(chosen)
         size, U = np.linalg.eigh(rbf_kernel(self.landmarks_, gamma=self._gamma))
         whitening: Floats = (U / np.sqrt(np.maximum(size, LEAST_EIGENVALUE))) @ U.T
         return whitening
@@ -185,11 +182,8 @@ class TableLinear(_Refitted):
         """Return the scores of rows by class, shape (n, K)."""
         # Pair by pair and term by term: the order of sums in a matrix product depends on the number of rows.
         if self.landmarks:
-            if sp.issparse(numbers):
-                dense = numbers.toarray()
-            else:
-                dense = numbers
-            numbers = np.exp(-self._gamma * cdist(dense, self.landmarks_, "sqeuclidean"))
+            squares = cdist(dense(numbers), self.landmarks_, "sqeuclidean")
+            numbers = np.exp(-self._gamma * squares)
         by_class = np.repeat(self.intercept_[:, None], len(numbers), axis=1)
         for number, coef in zip(numbers.T, self.coef_.T, strict=True):
             by_class += coef[:, None] * number
@@ -251,7 +245,6 @@ class LinearSession:
         return model
 
 
-@one_blas_thread
 def _coefficients(Z: Any, y: Ints, weight: Floats, C: float) -> tuple[Floats, Floats]:
     """Return the minimum of ``Σ_i w_i log loss_i + |coef|²/(2C)``, shapes (K, p) and (K,)."""
     binary = y.max() == 1

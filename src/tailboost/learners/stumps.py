@@ -176,9 +176,8 @@ def best_stump(
         parts = parts[:1]
     best = (-1, 0, 0)
     least = np.inf
-    for j, column in enumerate(
-        (*columns, None)
-    ):  # the last is the constant: no row below its threshold
+    # The last is the constant: no row below its threshold.
+    for j, column in enumerate((*columns, None)):
         # A stump that predicts class 1 above is right on class 1 above and on class 0 below.
         halves = [
             (net - 2 * (np.zeros(1) if column is None else column.below(signed, net))) / mass
@@ -311,9 +310,7 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
         if self.feature_ < 0:
             return np.full(len(table), self.above_, dtype=np.intp)
         above = table[:, self.feature_] > self.threshold_
-        if self.above_:
-            return above.astype(np.intp)
-        return (~above).astype(np.intp)
+        return (above == bool(self.above_)).astype(np.intp)
 
     def predict(self, X: Table) -> NDArray[Any]:
         """Predict labels, shape (n,)."""

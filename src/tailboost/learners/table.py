@@ -93,12 +93,10 @@ class TableReader:
         for j in sorted({*range(X.shape[1])} - {*plain}):
             column = X.iloc[:, j]
             names = self.categories_[j]
-            numbers = names is None
-            table[:, j] = (
-                column.to_numpy(np.float32, na_value=np.nan)
-                if numbers
-                else _codes(column, names)
-            )
+            if names is None:
+                table[:, j] = column.to_numpy(np.float32, na_value=np.nan)
+            else:
+                table[:, j] = _codes(column, names)
         _refuse_infinite(table, X.columns)
         return table
 
@@ -177,6 +175,11 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
+def dense(table: Table) -> Any:
+    """Return a sparse matrix as an array; other tables unchanged."""
+    return table.toarray() if sp.issparse(table) else table
+
+
 class BinnedReader:
     """Reader that also replaces each value by the number of its bin, for scikit-learn's trees.
 
@@ -194,13 +197,10 @@ class BinnedReader:
 
     def bins(self, table: Table) -> Table:
         """Return bin numbers of a prepared table."""
-        if sp.issparse(table):
-            dense = table.toarray()
-        else:
-            dense = table
-        codes = np.empty(dense.shape, dtype=np.float32)
+        table = dense(table)
+        codes = np.empty(table.shape, dtype=np.float32)
         for j, thresholds in enumerate(self.cuts):
-            column = dense[:, j]
+            column = table[:, j]
             codes[:, j] = np.where(
                 np.isnan(column), np.nan, np.searchsorted(thresholds, column, side="right")
             )

@@ -39,6 +39,7 @@ from scipy.stats import beta, ksone, t
 
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import base_measure, check_number
+from tailboost.rates.pair_test import last_inside
 from tailboost.solvers import cvar, worst_case_weights
 
 __all__ = [
@@ -587,14 +588,9 @@ def each_most_reached(n: Ints, bound: float, level: float) -> Ints:
     """Return `most_reached` of several numbers of scores, shape (k,)."""
     if bound >= 1.0:
         return n
-    low = np.full(len(n), -1)
-    high = n - 1
-    while (low < high).any():
-        middle = (low + high + 1) // 2
-        inside = bdtr(np.maximum(middle, 0).astype(np.float64), n, bound) <= level
-        low = np.where(inside, middle, low)
-        high = np.where(inside, high, middle - 1)
-    return low
+    return last_inside(
+        lambda k: bdtr(k.astype(np.float64), n, bound) <= level, np.full(len(n), -1), n - 1
+    )
 
 
 def probability_within(

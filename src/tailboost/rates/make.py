@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tailboost.core.array_types import By, Floats, Label, Stated
-from tailboost.core.spelling import did_you_mean
+from tailboost.core.spelling import cut_to, did_you_mean
 from tailboost.rates.rate import (
     ABOVE,
     GAP,
@@ -53,10 +53,14 @@ class Spread(Expression):
     compares = True
 
     def __le__(self, bound: Stated) -> Limit:
-        return self._limit(GAP, bound, "ratio(...) is limited from below: ratio(...) >= 0.8")
+        if self.form == RATIO:
+            raise ValueError("ratio(...) is limited from below: ratio(...) >= 0.8")
+        return self.within(bound)
 
     def __ge__(self, bound: Stated) -> Limit:
-        return self._limit(RATIO, bound, "gap(...) is limited from above: gap(...) <= 0.02")
+        if self.form == GAP:
+            raise ValueError("gap(...) is limited from above: gap(...) <= 0.02")
+        return self.within(bound)
 
     @property
     def least(self) -> float:
@@ -74,7 +78,7 @@ class Spread(Expression):
             return ALL_COSTS
         return 1.0
 
-    def within(self, level: float) -> Limit:
+    def within(self, level: Stated) -> Limit:
         """Return the limit at a level."""
         return Limit.of(self.form, self.rate, level)
 
@@ -84,11 +88,6 @@ class Spread(Expression):
 
     def __str__(self) -> str:
         return f"{self.rate}: {self.form}"
-
-    def _limit(self, form: str, bound: Stated, otherwise: str) -> Limit:
-        if form != self.form:
-            raise ValueError(otherwise)
-        return Limit.of(form, self.rate, bound)
 
     def __repr__(self) -> str:
         return f"{self.form}({self.rate!r})"
@@ -222,6 +221,10 @@ def error(by: By = None) -> Rate:
 OVERALL_ERROR = Rate("error")
 
 
+def _of_label(kind: str, label: Label, by: By) -> Rate:
+    return Rate(kind, checked_label(label), _by(by))
+
+
 def miss(label: Label, by: By = None) -> Rate:
     """Return the fraction of the rows of a class with another answer: 1 − sensitivity.
 
@@ -236,7 +239,7 @@ def miss(label: Label, by: By = None) -> Rate:
     -------
     Rate
     """
-    return Rate("miss", checked_label(label), _by(by))
+    return _of_label("miss", label, by)
 
 
 def false_alarm(label: Label, by: By = None) -> Rate:
@@ -253,7 +256,7 @@ def false_alarm(label: Label, by: By = None) -> Rate:
     -------
     Rate
     """
-    return Rate("false_alarm", checked_label(label), _by(by))
+    return _of_label("false_alarm", label, by)
 
 
 def recall(label: Label, by: By = None) -> Rate:
@@ -277,7 +280,7 @@ def recall(label: Label, by: By = None) -> Rate:
     >>> print(rates.recall("ill", by="site") >= 0.6)
     recall of 'ill' by site: at least 0.6
     """
-    return Rate("recall", checked_label(label), _by(by))
+    return _of_label("recall", label, by)
 
 
 def sensitivity(label: Label, by: By = None) -> Rate:
@@ -294,7 +297,7 @@ def sensitivity(label: Label, by: By = None) -> Rate:
     -------
     Rate
     """
-    return Rate("sensitivity", checked_label(label), _by(by))
+    return _of_label("sensitivity", label, by)
 
 
 def tpr(label: Label, by: By = None) -> Rate:
@@ -311,7 +314,7 @@ def tpr(label: Label, by: By = None) -> Rate:
     -------
     Rate
     """
-    return Rate("tpr", checked_label(label), _by(by))
+    return _of_label("tpr", label, by)
 
 
 def fnr(label: Label, by: By = None) -> Rate:
@@ -328,7 +331,7 @@ def fnr(label: Label, by: By = None) -> Rate:
     -------
     Rate
     """
-    return Rate("fnr", checked_label(label), _by(by))
+    return _of_label("fnr", label, by)
 
 
 def specificity(label: Label, by: By = None) -> Rate:
@@ -346,7 +349,7 @@ def specificity(label: Label, by: By = None) -> Rate:
     Rate
         As an objective it is maximised.
     """
-    return Rate("specificity", checked_label(label), _by(by))
+    return _of_label("specificity", label, by)
 
 
 def tnr(label: Label, by: By = None) -> Rate:
@@ -363,7 +366,7 @@ def tnr(label: Label, by: By = None) -> Rate:
     -------
     Rate
     """
-    return Rate("tnr", checked_label(label), _by(by))
+    return _of_label("tnr", label, by)
 
 
 def fpr(label: Label, by: By = None) -> Rate:
@@ -380,7 +383,7 @@ def fpr(label: Label, by: By = None) -> Rate:
     -------
     Rate
     """
-    return Rate("fpr", checked_label(label), _by(by))
+    return _of_label("fpr", label, by)
 
 
 def selected(label: Label, by: By = None) -> Rate:
@@ -405,7 +408,7 @@ def selected(label: Label, by: By = None) -> Rate:
     >>> print(rates.ratio(rates.selected("yes", by="sex")) >= 0.8)
     selection rate of 'yes' by sex: ratio at least 0.8
     """
-    return Rate("selected", checked_label(label), _by(by))
+    return _of_label("selected", label, by)
 
 
 def cost(matrix: Any = None, by: By = None) -> Rate:
@@ -453,10 +456,7 @@ def cost(matrix: Any = None, by: By = None) -> Rate:
     if hasattr(matrix, "columns") and hasattr(matrix, "index"):
         labels = tuple(checked_label(label) for label in matrix.index)
         columns = [checked_label(label) for label in matrix.columns]
-        if HUMAN_REVIEW in columns and HUMAN_REVIEW not in labels:
-            review = [HUMAN_REVIEW]
-        else:
-            review = []
+        review = [each for each in columns if each == HUMAN_REVIEW and each not in labels]
         columns = [label for label in columns if label not in review]
         if sorted(map(repr, labels)) != sorted(map(repr, columns)):
             raise ValueError(
@@ -516,7 +516,7 @@ def precision(label: Label, by: By = None) -> Rate:
     -------
     Rate
     """
-    return Rate("precision", checked_label(label), _by(by))
+    return _of_label("precision", label, by)
 
 
 def npv(label: Label, by: By = None) -> Rate:
@@ -533,7 +533,7 @@ def npv(label: Label, by: By = None) -> Rate:
     -------
     Rate
     """
-    return Rate("npv", checked_label(label), _by(by))
+    return _of_label("npv", label, by)
 
 
 def jaccard(label: Label, by: By = None) -> Rate:
@@ -551,7 +551,7 @@ def jaccard(label: Label, by: By = None) -> Rate:
     Rate
         As an objective it is maximised.
     """
-    return Rate("jaccard", checked_label(label), _by(by))
+    return _of_label("jaccard", label, by)
 
 
 def f_score(label: Label, beta: float = 1.0, by: By = None) -> Rate:
@@ -609,7 +609,7 @@ def representation(label: Label, by: By) -> Rate:
         raise ValueError(
             f"representation({label!r}) compares subgroups: name them, for example by='group'"
         )
-    return Rate("representation", checked_label(label), _by(by))
+    return _of_label("representation", label, by)
 
 
 def custom(name: str, counted: Any, among: Any = ((None, None),), by: By = None) -> Rate:
@@ -832,13 +832,6 @@ _WRITTEN = {
 _ALSO_CALLED = {"human review": "deferred", "deferral": "deferred"}
 
 
-def _stands_alone(function: Callable[..., Any]) -> bool:
-    """Return whether a rate has no argument that must be given."""
-    return all(
-        each.default is not each.empty for each in signature(function).parameters.values()
-    )
-
-
 def functions() -> dict[str, Callable[..., Any]]:
     """Return the functions of this file that texts may call, by name."""
     names = (*KINDS, "custom", "largest", "gap", "ratio")
@@ -983,15 +976,8 @@ class _Parser:
     def error(self, message: str, at: int) -> ValueError:
         """Return an error with the word at a position of the text."""
         word = re.match(r"[\w.\-%]+|.", self.text[at:], re.DOTALL)
-        if word:
-            place = f"{word[0]!r}, character {at + 1}"
-        else:
-            place = "the end"
-        if len(self.text) <= SHOWN:
-            text = self.text
-        else:
-            text = f"{self.text[: SHOWN - 1]}…"
-        return ValueError(f"{text!r}: at {place}: {message}")
+        place = f"{word[0]!r}, character {at + 1}" if word else "the end"
+        return ValueError(f"{cut_to(self.text, SHOWN)!r}: at {place}: {message}")
 
     def _place(self, offset: int) -> int:
         """Return the position in the text of the token at an offset of the code."""
@@ -1052,10 +1038,9 @@ class _Parser:
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
             raise self.error(f"expected a rate: one of {', '.join(functions())}", self.at(node))
         name = node.func.id
-        allowed = [
-            *signature(functions()[name]).parameters,
-            *(["labels"] if name == "cost" else []),
-        ]
+        allowed = [*signature(functions()[name]).parameters]
+        if name == "cost":
+            allowed.append("labels")
         named: dict[str, Any] = {}
         for keyword in node.keywords:
             if keyword.arg in named:
@@ -1082,8 +1067,13 @@ class _Parser:
         if name not in known:
             near = did_you_mean(name, known)
             raise self.error(f"{near}expected a rate: one of {', '.join(known)}", self.at(node))
-        if not _stands_alone(known[name]):
-            first = next(iter(signature(known[name]).parameters))
+        required = [
+            parameter
+            for parameter, each in signature(known[name]).parameters.items()
+            if each.default is each.empty
+        ]
+        if required:
+            first = required[0]
             example = {"rate": "error(by=class)", "label": "1"}.get(first, "...")
             raise self.error(
                 f"{name} needs a {first} in brackets, as in {name}({example})", self.at(node)

@@ -20,10 +20,12 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.special import betaincinv, gammaln, ndtr, xlog1py, xlogy
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats, Ints, Mask
 
 # Probability that the nuisance parameter is outside its interval.
 GAMMA = 1e-3
@@ -94,7 +96,13 @@ def pair_p_value(
     p1 = np.minimum((gap + p2) / factor, 1.0)
     counts, each = _probabilities(n2, p2)
     others, parts = _probabilities(n1, p1)
-    inside = np.maximum.accumulate(_largest(counts, n1, n2, factor, gap, observed))
+    # By second count, the largest first count with a statistic of at most the observed one, or −1.
+    largest = last_inside(
+        lambda first: _statistic(first, n1, counts, n2, factor, gap) <= observed + 1e-12,
+        np.full(len(counts), -1),
+        np.full(len(counts), n1),
+    )
+    inside = np.maximum.accumulate(largest)
     inside[counts >= x2] = np.maximum(inside[counts >= x2], x1)
     # The probability of at most `inside` errors of the first group; what is left out is below REST.
     below = np.hstack([np.zeros((GRID, 1)), parts.cumsum(axis=1)])
@@ -144,15 +152,11 @@ def _statistic(x1: Ints, n1: int, x2: Ints, n2: int, a: float, c: float) -> Floa
     return z
 
 
-def _largest(counts: Ints, n1: int, n2: int, a: float, c: float, observed: float) -> Ints:
-    """Return by second count the largest first count with a statistic of at most the observed one, or −1."""
-    low = np.full(len(counts), -1)
-    high = np.full(len(counts), n1)
-    while (high > low).any():
+def last_inside(holds: Callable[[Ints], Mask], low: Ints, high: Ints) -> Ints:
+    """Return the largest counts from ``low`` to ``high`` up to which a property holds, by bisection."""
+    while (low < high).any():
         middle = (low + high + 1) // 2
-        inside = (middle >= 0) & (
-            _statistic(np.maximum(middle, 0), n1, counts, n2, a, c) <= observed + 1e-12
-        )
+        inside = holds(np.maximum(middle, 0))
         low = np.where(inside, middle, low)
         high = np.where(inside, high, middle - 1)
     return low

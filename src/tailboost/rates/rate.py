@@ -322,16 +322,12 @@ class Pairs:
         """Return 1 for each class and action of the pairs, 0 for others, shape (K, A)."""
         table = np.zeros((strata.n_classes, strata.n_actions))
         for label, answer in pairs:
-            if label is None:
-                rows = slice(None)
-            else:
-                rows = slice(strata.label(label), strata.label(label) + 1)
-            if answer is None:
-                columns = slice(None)
-            elif answer == HUMAN_REVIEW:
+            rows: Any = slice(None) if label is None else [strata.label(label)]
+            columns: Any = slice(None)
+            if answer == HUMAN_REVIEW:
                 columns = slice(strata.n_classes, None)
-            else:
-                columns = slice(strata.label(answer), strata.label(answer) + 1)
+            elif answer is not None:
+                columns = [strata.label(answer)]
             table[rows, columns] = 1.0
         return table
 
@@ -642,10 +638,6 @@ class Rate(Expression):
         """
         if self.needs_costs and costs is None:
             raise ValueError(NEEDS_COSTS.format(self))
-        if self.needs_costs:
-            given = costs
-        else:
-            given = None
         low, high = self.range(strata)
         part = self.is_ratio and (actions.ndim == 2 or self.is_weighted)
         samples = []
@@ -654,10 +646,10 @@ class Rate(Expression):
             inclusion = _of_answers(among[stratum[rows]], actions[rows])
             rows = rows[inclusion > 0]
             inclusion = inclusion[inclusion > 0]
-            if given is None:
-                table = counted[stratum[rows]]
+            if self.needs_costs and costs is not None:
+                table = costs[rows]
             else:
-                table = given[rows]
+                table = counted[stratum[rows]]
             values = _of_answers(table, actions[rows])
             samples.append(Sample(name, rows, values, low, high, inclusion if part else None))
         return samples

@@ -255,9 +255,7 @@ class Strata:
     def _crossed(self, by: tuple[Any, ...]) -> tuple[list[Any], NDArray[np.bool_]]:
         """Return the combinations of several columns (or the class) that have rows or are known to exist."""
         columns = [None if name == CLASS else self._column(name) for name in by]
-        keys = np.column_stack(
-            [self.y if j is None else self.combinations[self.combination, j] for j in columns]
-        )
+        keys = np.column_stack([self.y if j is None else self.place(j) for j in columns])
         existing = np.array(self._known_keys(columns), dtype=keys.dtype).reshape(
             -1, len(columns)
         )
@@ -305,7 +303,7 @@ class Strata:
         )
 
     def _inside(self, column: int, value: int) -> Mask:
-        inside: Mask = self.combinations[self.combination, column] == value
+        inside: Mask = self.place(column) == value
         return inside
 
     def number(self, y: Ints, combination: Ints) -> Ints:
@@ -541,12 +539,12 @@ class Answered:
     @property
     def counts(self) -> Floats:
         """Confusion counts: the weight of each stratum with each action, then its costs, shape (W, A)."""
-        if self.draws:
-            parts = [self.share[:, None] * self.actions]
-        else:
-            parts = [np.zeros((len(self.share), self.strata.n_actions))]
-            parts[0][np.arange(len(self.share)), self.actions] = self.share
-        parts += [] if self.costs is None else [parts[0] * self.costs]
+        taken = self.actions
+        if not self.draws:
+            taken = taken[:, None] == np.arange(self.strata.n_actions)
+        parts = [self.share[:, None] * taken]
+        if self.costs is not None:
+            parts.append(parts[0] * self.costs)
         S = len(self.strata.mass)
         columns = [
             np.column_stack([np.bincount(self.stratum, column, S) for column in part.T])

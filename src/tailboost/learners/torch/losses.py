@@ -48,7 +48,7 @@ def weighted_cross_entropy(logits: Tensor, y: Tensor, class_counts: Tensor) -> T
     """Cross-entropy with equal total weight of all classes: mean of −(n / (K n_y)) log p_y."""
     counts = class_counts.to(logits)
     weight = counts.sum() / (len(counts) * counts)
-    return (weight[y] * functional.cross_entropy(logits, y, reduction="none")).mean()
+    return (weight[y] * _cross_entropies(logits, y)).mean()
 
 
 def focal(
@@ -67,7 +67,7 @@ def focal(
     ----------
     .. [1] T.-Y. Lin et al., "Focal Loss for Dense Object Detection", ICCV 2017, eq. (4), γ = 2.
     """
-    return focal_terms(functional.cross_entropy(logits, y, reduction="none"), gamma).mean()
+    return focal_terms(_cross_entropies(logits, y), gamma).mean()
 
 
 def focal_terms(cross_entropies: Tensor, gamma: float) -> Tensor:
@@ -114,9 +114,8 @@ def class_balanced(
     ----------
     .. [1] Y. Cui et al., "Class-Balanced Loss Based on Effective Number of Samples", CVPR 2019.
     """
-    return (
-        _effective_weights(class_counts.to(logits), beta)[y] * _cross_entropies(logits, y)
-    ).mean()
+    weight = _effective_weights(class_counts.to(logits), beta)
+    return (weight[y] * _cross_entropies(logits, y)).mean()
 
 
 def influence_balanced(
