@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -70,24 +71,18 @@ def pair_power(
     if min(rows) < 1:
         return 0.0
 
-    def rejects(errors: tuple[int, int], sizes: tuple[int, int]) -> bool:
-        return pair_passes(errors, sizes, level, factor=factor, gap=gap)
-
+    passes = partial(pair_passes, level=level, factor=factor, gap=gap)
     first, last = (int(x) for x in binom.ppf([LEFT_OUT / 2, 1 - LEFT_OUT / 2], n2, r2))
     seconds = np.unique(np.linspace(first, last, NODES).round().astype(int))
     # For each second count, the first counts passing in both orders are between two ends.
-    tops: list[int] = []
-    bottoms: list[int] = []
-    for x2 in seconds.tolist():
-
-        def passes(x1: int, x2: int = x2) -> bool:
-            return rejects((x1, x2), (n1, n2))
-
-        def passes_turned(x: int, x2: int = x2) -> bool:
-            return rejects((x2, n1 - x), (n2, n1))
-
-        tops.append(last_true(passes, n1, *tops[-1:]))
-        bottoms.append(n1 - last_true(passes_turned, n1, *(n1 - x for x in bottoms[-1:])))
+    tops = [
+        last_true(lambda x1, x2=x2: passes((x1, x2), (n1, n2)), n1)  # type: ignore[misc]
+        for x2 in seconds.tolist()
+    ]
+    bottoms = [
+        n1 - last_true(lambda x, x2=x2: passes((x2, n1 - x), (n2, n1)), n1)  # type: ignore[misc]
+        for x2 in seconds.tolist()
+    ]
     counts = np.arange(first, last + 1)
     high = np.floor(np.interp(counts, seconds, tops))
     low = np.ceil(np.interp(counts, seconds, bottoms))

@@ -660,12 +660,7 @@ def _with_gaps(column: Column, numbers: Any) -> Any:
 def _replaced(frame: Table, columns: dict[int, Any]) -> Any:
     if not columns:
         return frame
-    parts = [
-        type(frame.iloc[:, j])(columns[j], index=frame.index, name=name)
-        if j in columns
-        else frame.iloc[:, j]
-        for j, name in enumerate(frame.columns)
-    ]
-    return type(frame)(dict(enumerate(parts)), index=frame.index).set_axis(
-        frame.columns, axis=1
-    )
+    changed = frame.copy(deep=False)
+    for j, values in columns.items():
+        changed.isetitem(j, values)
+    return changed

@@ -33,11 +33,6 @@ SETTLED = 1e-13
 MOST_PIVOTS = 100
 
 
-#: Steps in a row that do not halve a small gap, after which the rest of the gap is rounding. After one such
-#: step a program of 17 units was left with a gap of 3e-8; eleven further steps closed it to 5e-13.
-MOST_STALLS = 3
-
-
 #: Relative width at which the bracket of a step is narrow enough.
 KINK = 0.2
 
@@ -201,25 +196,14 @@ def newton(
         combined = losses.combine(start)
     response = respond(combined)
     best: NewtonResult | None = None
-    before = np.inf
-    stalls = 0
     for iteration in range(max_iter + 1):
         g = losses.expectations(response.w) + fixed
         gap = float(lam @ g - g.min())
         if best is None or gap < best.gap:
             best = NewtonResult(lam, combined, response.w, gap, iteration, response.free)
-        if gap > 0.5 * before and gap < GAP_ROUNDING**0.5:
-            stalls = stalls + 1
-        else:
-            stalls = 0
-        if (
-            gap <= max(tol, relative_gap * response.penalty)
-            or stalls == MOST_STALLS
-            or iteration == max_iter
-        ):
+        if gap <= max(tol, relative_gap * response.penalty) or iteration == max_iter:
             break
         hessian = losses.covariance(response.d)
-        before = gap
         target = simplex_qp(g, hessian, lam, min(1e-3 * gap, 1e-4 * gap**2 + 1e-15))
         toward = losses.combine(target)
         drift = float(np.sum(fixed * (target - lam)))
