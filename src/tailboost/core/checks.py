@@ -299,16 +299,11 @@ def finite(values: ArrayLike, name: str) -> Floats:
     """
     array = np.asarray(values)
     # NumPy would accept the text "1" and drop the imaginary part of 1j.
-    if array.dtype == object:
-        others = [v for v in array.flat if isinstance(v, (str, bytes, complex))]
-    else:
-        others = []
-    if others or array.dtype.kind not in "biufO":
-        raise ValueError(
-            f"{name} must be numbers, got {others[0]!r}"
-            if others
-            else f"{name} must be numbers, got dtype {array.dtype}"
-        )
+    for value in array.flat if array.dtype == object else ():
+        if isinstance(value, (str, bytes, complex)):
+            raise ValueError(f"{name} must be numbers, got {value!r}")
+    if array.dtype.kind not in "biufO":
+        raise ValueError(f"{name} must be numbers, got dtype {array.dtype}")
     try:
         out = np.ascontiguousarray(array, dtype=float)
     except (TypeError, ValueError) as error:
@@ -593,16 +588,13 @@ def unboxed(labels: Any) -> Any:
     array = np.asarray(labels)
     if array.dtype.kind in "biu":
         return array
-    if array.dtype.kind in "OT":
-        kinds = {type(label) for label in array.ravel().tolist()}
-    else:
-        kinds = set()
+    if array.dtype.kind not in "OT" or not array.size:
+        return labels
+    kinds = {type(label) for label in array.ravel().tolist()}
     texts = array.dtype.kind == "T" and kinds == {str}
     booleans = all(issubclass(kind, (bool, np.bool_)) for kind in kinds)
     integers = all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in kinds)
-    if kinds and (booleans or integers or texts):
-        return np.array(array.tolist())
-    return labels
+    return np.array(array.tolist()) if booleans or integers or texts else labels
 
 
 def label_vector(labels: Any, *, warn: bool = False) -> Labels:
@@ -658,9 +650,8 @@ def check_row_shape(estimator: Model, X: Table, reset: bool) -> None:
         else:
             estimator._row_shape = None
     elif (estimator._row_shape or len(shape) > 1) and shape != estimator._row_shape:
-        if estimator._row_shape is None:
-            before = "a table"
-        else:
+        before = "a table"
+        if estimator._row_shape is not None:
             before = f"rows of shape {estimator._row_shape}"
         raise ValueError(
             f"X has rows of shape {shape}, {type(estimator).__name__} was fitted on {before}"
@@ -879,13 +870,10 @@ def check_probabilities(
             f"{name} must be numbers of shape (n, K) or (n,), got dtype {given.dtype}, shape "
             f"{given.shape}"
         )
-    # Some learners compute in float32.
-    if given.dtype.kind == "f":
-        eps = np.finfo(given.dtype).eps
-    else:
-        eps = 0.0
     if tolerance is None:
-        tolerance = max(1e-6, float(np.sqrt(eps)))
+        tolerance = 1e-6
+        if given.dtype.kind == "f":  # some learners compute in float32
+            tolerance = max(tolerance, float(np.sqrt(np.finfo(given.dtype).eps)))
     probabilities = given.astype(np.float64)
     if probabilities.ndim == 1:
         probabilities = np.column_stack([1.0 - probabilities, probabilities])

@@ -123,13 +123,9 @@ def read_sealed(path: Path) -> bytes:
     whole = path.read_bytes()
     if whole.startswith(_KIND) and not whole.startswith(_MARK):
         raise ValueError("it has the format of another version of tailboost")
-    if whole.startswith(_MARK):
-        rest = whole[len(_MARK) :]
-    else:
-        rest = b""
-    seal = rest[:_SEAL]
-    content = rest[_SEAL:]
-    if len(seal) < _SEAL or seal != _sealed(path.name, content):
+    begin = len(_MARK) + _SEAL
+    content = whole[begin:]
+    if whole[:begin] != _MARK + _sealed(path.name, content):
         raise ValueError(f"its {len(whole):,} bytes were not written under this name")
     return content
 
@@ -236,10 +232,7 @@ def write_output(path: str | os.PathLike[str], content: str | bytes) -> None:
             f"{os.strerror(errno.ELOOP)}: the link leads back to itself",
             str(target),
         )
-    if isinstance(content, str):
-        data = content.encode()
-    else:
-        data = content
+    data = content.encode() if isinstance(content, str) else content
     if target.exists() and not target.is_file():
         with target.open("wb") as out:
             out.write(data)

@@ -94,14 +94,8 @@ def telling(
     rounds: 1 of 2, about 0 s left
     rounds: 2 of 2; the last one
     """
-    if patience is None:
-        wait = PATIENCE
-    else:
-        wait = patience
-    if pause is None:
-        between = PAUSE
-    else:
-        between = pause
+    wait = PATIENCE if patience is None else patience
+    between = PAUSE if pause is None else pause
     token = _teller.set(_Teller(tell, clear, wait, between))
     try:
         yield
@@ -128,9 +122,8 @@ class Steps:
             now = time.monotonic()
             if self.teller is None or now - self.started < self.teller.patience:
                 return
-            finished = (
-                self.done >= self.total and self.teller.patience > 0
-            )  # nothing is left to wait for
+            # With all steps done, nothing is left to wait for.
+            finished = self.done >= self.total and self.teller.patience > 0
             if not finished and now - self.told >= self.teller.pause:
                 self._tell(detail)
 
@@ -147,10 +140,7 @@ class Steps:
         if 0 < self.done < self.total:
             seconds = (self.told - self.started) * (self.total - self.done) / self.done
             left = f", about {duration(seconds)} left"
-        if detail:
-            more = f"; {detail}"
-        else:
-            more = ""
+        more = detail and f"; {detail}"
         self.teller.tell(f"{self.what}: {self.done:,} of {self.total:,}{left}{more}")
 
 
@@ -165,7 +155,8 @@ def steps(what: str, total: int) -> Iterator[Steps]:
     total : int
         Their number.
     """
-    counted = Steps(what, total, teller := _teller.get())
+    teller = _teller.get()
+    counted = Steps(what, total, teller)
     timer = None
     if teller is not None and teller.patience > 0:
         # A first step may take long: after the patience a line tells that nothing is done yet.
@@ -316,12 +307,10 @@ def unfitted(estimator: E) -> E:
             return False
         return name.startswith("_") or name.endswith("_")
 
-    copied: Any = object.__new__(type(estimator))
-    copied.__dict__.update(
-        {name: value for name, value in vars(estimator).items() if not is_result(name)}
-    )
-    result: E = copied
-    return result
+    copied: E = object.__new__(type(estimator))
+    kept = {name: value for name, value in vars(estimator).items() if not is_result(name)}
+    copied.__dict__.update(kept)
+    return copied
 
 
 @contextmanager

@@ -82,9 +82,7 @@ def bound_words(
     in_percent : bool, default=False
         Whether it is printed in percent.
     """
-    sign = 1.0
-    if not above:
-        sign = -1.0
+    sign = 1.0 if above else -1.0
     most = float("inf")
     if beside is not None and sign * (value - beside) <= 0.0:
         most = sign * beside + 1e-12

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tailboost.core.array_types import Column, Floats
 from tailboost.core.checks import is_missing
-from tailboost.core.spelling import as_typed
+from tailboost.core.spelling import as_typed, how_many
 
 # Probabilities may be outside [0, 1] by rounding of this size.
 ROUNDED = 1e-2
@@ -87,11 +87,8 @@ class ScoreKind:
         if missing is None:
             absent = _rows(lacking)
             if absent:
-                if len(absent) == 1:
-                    have = "has"
-                else:
-                    have = "have"
-                count = f"{len(absent):,} row{'s' * (len(absent) > 1)} {have} no score"
+                have = "has" if len(absent) == 1 else "have"
+                count = f"{how_many(len(absent), 'row')} {have} no score"
                 raise ValueError(
                     f"{owner}: {count} (row {_shown(absent)}); drop them, or state "
                     f"{as_typed('missing=', '--missing SCORE')}, the score of such rows"

@@ -66,18 +66,10 @@ class TrainingSet:
         hashes = self.hashes
         if self.clusters is not None:
             hashes = self.split_hashes(0)
-        used = None
-        if len(self.used) < self.n_given:
-            used = self.used
-        return Rows(
-            self.y,
-            self.weight,
-            self.groups,
-            words,
-            tiny_hashes(hashes),
-            n_given=self.n_given,
-            used=used,
+        rows = Rows(
+            self.y, self.weight, self.groups, words, tiny_hashes(hashes), n_given=self.n_given
         )
+        return replace(rows, used=self.used) if len(self.used) < self.n_given else rows
 
     def split_hashes(self, seed: int) -> Hashes:
         """Return the hash of each row's cluster, or of its content; equal hashes share a fold."""
@@ -197,11 +189,10 @@ class Split:
 
 def _smallest_unit(rows: Rows) -> int:
     """Return the number of rows of the smallest class in a group; over all columns if there are several."""
-    if rows.groups is None or rows.groups.ndim == 1:
-        return int(np.bincount(numbered_strata(rows.y, rows.groups)).min())
-    return min(
-        int(np.bincount(numbered_strata(rows.y, column)).min()) for column in rows.groups.T
-    )
+    columns: Any = [None]
+    if rows.groups is not None:
+        columns = rows.groups.reshape(len(rows.y), -1).T
+    return min(int(np.bincount(numbered_strata(rows.y, each)).min()) for each in columns)
 
 
 def only_known_classes(judged: Rows, side: Ints, training: TrainingSet) -> Rows:

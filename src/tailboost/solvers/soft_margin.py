@@ -8,6 +8,7 @@ dual: max Σ v_i − ¼‖(Σ_i v_i m_it)₊‖²   s.t. 0 ≤ v_i ≤ C_i,   wi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -118,10 +119,9 @@ def soft_margin_weights(
         return SoftMarginSolution(
             solution.mixture, *values, spread * solution.gap, solution.method
         )
+    used = losses
     if not weight.all():
         used = losses.select(units=np.flatnonzero(weight))
-    else:
-        used = losses
     first, inverse = used.patterns()  # rows with equal losses have equal slack
     M: Floats = 1.0 - spread * used.columns(first)
     prices = np.asarray(C * np.bincount(inverse, weight[weight > 0]), dtype=np.float64)
@@ -149,8 +149,7 @@ def _certified(M: Floats, C: Floats, a: Floats, v: Floats) -> SoftMarginSolution
     return SoftMarginSolution(best, value, dual_value, value - dual_value, "interior-point")
 
 
-@dataclass(frozen=True)
-class _MarginPoint:
+class _MarginPoint(NamedTuple):
     """A point or a direction: a with ν, slack s of the margins with v, ξ with μ = C − v.
 
     The products of the pairs are 0 at the optimum.
@@ -168,18 +167,12 @@ class _MarginPoint:
         return float(self.a @ self.nu + self.s @ self.v + self.xi @ self.mu)
 
     def moved(self, d: _MarginPoint, length: float) -> _MarginPoint:
-        return _MarginPoint(
-            *(
-                x + length * dx
-                for x, dx in zip(vars(self).values(), vars(d).values(), strict=True)
-            )
-        )
+        return _MarginPoint(*(x + length * dx for x, dx in zip(self, d, strict=True)))
 
     def longest(self, d: _MarginPoint) -> float:
         """Return the longest step of at most 1 that stays inside the boundary."""
         ratios = [
-            (-x[dx < 0] / dx[dx < 0]).min(initial=np.inf)
-            for x, dx in zip(vars(self).values(), vars(d).values(), strict=True)
+            (-x[dx < 0] / dx[dx < 0]).min(initial=np.inf) for x, dx in zip(self, d, strict=True)
         ]
         return float(min(1.0, DAMPING * min(ratios)))
 

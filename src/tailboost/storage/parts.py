@@ -206,20 +206,13 @@ class Writer:
         for name in spec.functions.get(field, ()):
             if isinstance(value, partial) and name in PARTIALS and _same(value, PARTIALS[name]):
                 return {"function": name}
-        if callable(value) and _function_name(value) in (
-            *spec.functions.get(field, ()),
-            *self.trusted,
-        ):
-            return {"function": _function_name(value)}
+        name = _function_name(value)
+        allowed = spec.functions.get(field, ())
+        if callable(value) and name in (*allowed, *self.trusted):
+            return {"function": name}
         if _is_function(value, field, spec, self.trusted):
-            allowed = spec.functions.get(field)
-            if allowed:
-                options = f"; {field} may be one of {', '.join(allowed)}"
-            else:
-                options = ""
-            raise Refused(
-                f"{_function_name(value) or name_of(type(value))} as {field}{options}"
-            )
+            options = f"; {field} may be one of {', '.join(allowed)}" if allowed else ""
+            raise Refused(f"{name or name_of(type(value))} as {field}{options}")
         return self.value(value)
 
     def class_number(self, name: str) -> int:
