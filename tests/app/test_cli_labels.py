@@ -90,7 +90,8 @@ class TestCalibrate:
         command = ["calibrate", rules, "--selection", folder / "select.csv", "--model", out]
         command += ["--unlabeled", folder / "more-bare.csv"]
         assert "needs the labels of rows with the label 1" in refused(*command)
-        done(*command, "--limit", "selected(1) <= .6")
+        done(*command, "--limit", "selected(1) <= .6", "--attempts", "2")
+        assert [attempt.spent for attempt in read(out).ledger_.attempts] == [0.5]
         assert read(out).certificate_.n_rows == 1500
         assert read(out).limits == tb.rates.checked_limits(["selected(1) <= .6"])
 

@@ -17,7 +17,6 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.app.cli import score_rules
 from tailboost.app.cli.documents import typed_labels
-from tailboost.app.cli.models import Purpose
 from tailboost.classifiers.calibrating import drawn_part
 
 COPIES = "100% of these rows equal rows of the fit"  # said of rows of the training
@@ -394,9 +393,6 @@ def test_only_commands_that_estimate_rates_need_fresh_rows(files, rule, tmp_path
         ["monitor", "--state", tmp_path / "m"],
     ):
         assert "fresh rows are needed" in refused(command[0], rule, scores, *command[1:])
-    assert {purpose.name for purpose in Purpose if not purpose.needs_fresh_rows} == {
-        "PREDICT", "DECIDE", "COMPARE"
-    }  # fmt: skip
 
 
 def test_rows_without_score(files):
@@ -631,6 +627,18 @@ def test_calibrate_takes_a_model_file_without_a_rule(files):
     )
     again = done("calibrate", forest, files / "later.csv", "--model", out, "--limit", "miss(toxic) <= .3")
     assert "forest2.model: 2." in again
+
+
+def test_calibrate_counts_the_clusters_of_a_table_of_scores(files):
+    """Two rows of each person are no more evidence than one."""
+    once = table(900, 23).assign(person=range(900))
+    pd.concat([once, once]).to_csv(files / "twice.csv", index=False)
+    given = "calibrate", files / "twice.csv", "--score", "p_toxic", "--target", "label"
+    for cluster in ([], ["--cluster", "person"]):
+        limit = ["--limit", "miss(toxic) <= .5", "--model", files / "twice.json"]
+        done(*given, *limit, *cluster)
+        (bound,) = json.loads((files / "twice.json").read_text())["certificate"]["bounds"]
+        assert (bound["n"] < 300) == bool(cluster)
 
 
 def test_warnings_of_the_selection_are_in_words_of_the_shell_and_told_once(files):

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 from tailboost import rates
 from tailboost.app import cli
+from tailboost.app.cli.compare import PLAIN
 from tailboost.app.report import ComparisonTable, render_demo
 from tailboost.app.report.demo import Demo, UseCase
 from tailboost.rates.bounds import clopper_pearson_interval
@@ -36,16 +37,17 @@ def rows(n=2000):
 def use():
     limits = [rates.miss("late", by="band") <= 0.4, rates.miss("paid") <= 0.6]
     X, y, band = rows()
-    return UseCase.of(GaussianNB(), X, y, limits, "late", "late payers", 0, band)
+    return UseCase(GaussianNB(), X, y, limits, "late", "late payers", 0, band)
 
 
 def demo(use, credit=None, wine=None):
     tables = (document or tradeoffs() for document in (credit, wine))
-    return Demo(use[0], *(ComparisonTable(table) for table in tables), "tailboost <demo>")
+    return Demo(use, *(ComparisonTable(table) for table in tables), "tailboost <demo>")
 
 
 def test_the_numbers_of_the_use_are_those_of_the_test_rows(use):
-    case, X_test, y_test, band = use
+    case = use
+    X_test, y_test, band = (case.test[name] for name in ("X", "y", "groups"))
     assert case.not_certified == ""
     assert sum(case.rows[part] for part in ("training", "selection", "certificate", "test")) == 2000
     late = y_test == "late"
@@ -69,9 +71,9 @@ def test_the_numbers_of_the_use_are_those_of_the_test_rows(use):
 def test_limits_out_of_reach_are_reported_as_not_certified():
     X, y, band = rows(600)
     limits = [rates.miss("late") <= 0.3, rates.miss("paid") <= 0.3]
-    case, *_ = UseCase.of(GaussianNB(), X, y, limits, "late", "late payers", 0, band)
+    case = UseCase(GaussianNB(), X, y, limits, "late", "late payers", 0, band)
     assert "certifie" in case.not_certified
-    page = demo((case,))
+    page = demo(case)
     assert "certified rule" not in page.headline
     assert f"Not certified: {case.not_certified}"[:60] in Page(render_demo(page)).text
 
@@ -125,7 +127,7 @@ def test_one_class_replaces_the_worst_class():
 
 
 def test_bars_end_at_the_rates(use):
-    case = use[0]
+    case = use
     drawn = case.display
     shown = [*case.missed_before.values(), case.before["error"]]
     assert drawn.before.tolist() == [[figure[e] for e in ("mean", "low", "high")] for figure in shown]
@@ -138,7 +140,7 @@ def test_bars_end_at_the_rates(use):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        methods = {"credit": ("today", "erm"), "wine": ("today", "erm")}
+        methods = {"credit": (PLAIN, "erm"), "wine": (PLAIN, "erm")}
         patch.setattr("tailboost.app.cli.compare.DEMO_METHODS", methods)
         patch.setattr("tailboost.core.long_work.PATIENCE", 0)
         patch.setattr("tailboost.core.long_work.PAUSE", 0)

@@ -176,9 +176,9 @@ def test_many_curves_differ():
     ("parts", "message"),
     [
         ({"n_classes": 1}, "n_classes"),
-        ({"values": ALPHAS[1:]}, "values has shape"),
+        ({"values": ALPHAS[1:]}, "values must have shape"),
         ({"lower": ALPHAS}, "lower and upper"),
-        ({"lower": ALPHAS, "upper": ALPHAS[1:]}, "upper has shape"),
+        ({"lower": ALPHAS, "upper": ALPHAS[1:]}, "upper must have shape"),
     ],
 )
 def test_curve_checks_its_arguments(parts, message):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -289,50 +290,40 @@ def random_guess() -> DummyClassifier:
     return DummyClassifier(strategy="uniform", random_state=0)
 
 
-def balanced_forest(
-    *, random_state: Seed = None, n_jobs: int | None = None
-) -> CellWeightedClassifier:
-    """Return a random forest with balanced class weights.
+def weighted(learner: Callable[..., Any]) -> Callable[..., CellWeightedClassifier]:
+    """Return a factory of a learner with balanced weights of classes or class × group cells.
 
     ``class_weight="balanced"`` is not used: scikit-learn 1.9 refuses it for the labels "0" and "1".
     """
-    return CellWeightedClassifier(
-        RandomForestClassifier(random_state=random_state, n_jobs=n_jobs)
-    )
+
+    def make(*, random_state: Seed = None, n_jobs: int | None = None) -> CellWeightedClassifier:
+        return CellWeightedClassifier(learner(random_state=random_state, n_jobs=n_jobs))
+
+    return make
 
 
-def weighted_xgboost(
-    *, random_state: Seed = None, n_jobs: int | None = None
-) -> CellWeightedClassifier:
-    """Return XGBoost with balanced weights of classes or, with groups, of class × group cells."""
-    return CellWeightedClassifier(plain_xgboost(random_state=random_state, n_jobs=n_jobs))
+def tuned(learner: Callable[..., Any]) -> Callable[..., TunedThresholdClassifier]:
+    """Return a factory of a learner with class weights tuned out of fold."""
+
+    def make(
+        *, random_state: Seed = None, n_jobs: int | None = None
+    ) -> TunedThresholdClassifier:
+        estimator = learner(random_state=random_state, n_jobs=n_jobs)
+        return TunedThresholdClassifier(estimator, random_state=random_state)
+
+    return make
 
 
-def tuned_xgboost(
-    *, random_state: Seed = None, n_jobs: int | None = None
-) -> TunedThresholdClassifier:
-    """Return XGBoost with class weights tuned out of fold."""
-    xgboost = plain_xgboost(random_state=random_state, n_jobs=n_jobs)
-    return TunedThresholdClassifier(xgboost, random_state=random_state)
+#: XGBoost with balanced weights of classes or, with groups, of class × group cells.
+weighted_xgboost = weighted(plain_xgboost)
 
 
-def tuned_forest(
-    *, random_state: Seed = None, n_jobs: int | None = None
-) -> TunedThresholdClassifier:
-    """Return a random forest with class weights tuned out of fold."""
-    forest = RandomForestClassifier(random_state=random_state, n_jobs=n_jobs)
-    return TunedThresholdClassifier(forest, random_state=random_state)
-
-
-def tuned_average(
-    *, random_state: Seed = None, n_jobs: int | None = None
-) -> TunedThresholdClassifier:
-    """Return the average of XGBoost and a random forest with class weights tuned out of fold."""
-    both = VotingClassifier(
+def average(*, random_state: Seed = None, n_jobs: int | None = None) -> VotingClassifier:
+    """Return the average of XGBoost and a random forest."""
+    return VotingClassifier(
         [
             ("xgboost", plain_xgboost(random_state=random_state, n_jobs=n_jobs)),
             ("forest", RandomForestClassifier(random_state=random_state, n_jobs=n_jobs)),
         ],
         voting="soft",
     )
-    return TunedThresholdClassifier(both, random_state=random_state)

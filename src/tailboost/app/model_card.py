@@ -21,7 +21,6 @@ from tailboost.guarantees.monitor import Monitor
 from tailboost.guarantees.recheck import CERTIFIED_WORDS, Recheck, formatted, percent
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rows.judged import judged, last_step, refuse_other_rule
-from tailboost.rows.ledger import Attempt
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 
 __all__ = ["ModelCard", "Section"]
@@ -169,10 +168,8 @@ class ModelCard:
         final = last_step(model)
         if monitor is not None:
             refuse_other_rule(monitor.certificate, model, "the certificate of the monitor")
-        certificate = None
-        rates = None
-        leakage = ""
-        rates_failure = ""
+        certificate = rates = further = None
+        leakage = rates_failure = ""
         given = {"groups": groups, "confidence": confidence, "equal_rows": equal_rows}
         try:
             certificate = certify(
@@ -181,7 +178,6 @@ class ModelCard:
         except LeakageError as failure:
             leakage = str(failure)
         calibrated = judged(final).certificate
-        further = None
         if certificate is not None and (
             calibrated is not None or getattr(final, "limits", None)
         ):
@@ -196,20 +192,21 @@ class ModelCard:
         stated = next(
             (one for one in (calibrated, rates, certificate) if _limits_of(one)), None
         )
-        if stated is calibrated:
-            of_card = "the calibration rows"
-        else:
-            of_card = rows_are
+        of_card = "the calibration rows" if stated is calibrated else rows_are
+        headline, limits_section = _stated(stated, of_card)
+        agreement, further_section = _further(further, rows_are)
         sections = [
-            _stated(stated, of_card),
+            limits_section,
             _calibration(calibrated),
-            _further(further, rows_are),
+            further_section,
             _errors(certificate, leakage, rows_are, clusters, alone=calibrated is None),
             Section("Purpose", [purpose or NOT_STATED]),
             _rule(final, notes),
             _training(final, notes),
             _attempts(judged(final)),
-            _monitored(monitor),
+            Section(MONITOR)
+            if monitor is None
+            else Section(MONITOR, [monitor.verdict, *monitor.notes()], *monitor.cells()),
             _rates(rates),
             _tradeoff(final) if calibrated is None else Section("Trade-off"),
             _limitations(certificate, final),
@@ -218,17 +215,17 @@ class ModelCard:
         filled = [
             section for section in sections if section.lines or section.rows or section.code
         ]
-        summary = _headline(stated, of_card) or _summary(certificate, rows_are)
+        summary = headline or _summary(certificate, rows_are)
         if stated is None and rates_failure:
             summary = f"The stated limits are not certified: {rates_failure}."
         if further is not None:
-            summary = f"{summary} {_agreement(further, rows_are)}"
+            summary = f"{summary} {agreement}"
         if monitor is not None and monitor.alarms:
             summary = f"{summary} {monitor.verdict}"
         drawn = tuple(_limits_of(stated))
-        if versions is None:
-            versions = installed_versions()
-        origin = _origin(judged(final), versions, digests or {})
+        origin = _origin(
+            judged(final), installed_versions() if versions is None else versions, digests or {}
+        )
         return cls(title, summary, origin, [*filled, _regulation(filled)], drawn, monitor)
 
     def to_markdown(self) -> str:
@@ -276,91 +273,72 @@ def _limits_of(certificate: Certificate | None) -> list[LimitLine]:
     return [line for line in certificate.limit_lines() if line.verdict]
 
 
-def _headline(certificate: Certificate | None, rows_are: str) -> str:
-    """Return how many of the stated limits are certified; empty without limits."""
+def _stated(certificate: Certificate | None, rows_are: str) -> tuple[str, Section]:
+    """Return how many stated limits are certified (empty without any), and each, the verdict first."""
     if certificate is None:
-        return ""
-    lines = _limits_of(certificate)
-    kept = sum(line.good is True for line in lines)
-    if kept == len(lines):
-        start = "All stated limits are"
-    else:
-        start = f"{kept} of {len(lines)} stated limits are"
-    return (
-        f"{start} certified with {percent(certificate.confidence)} confidence, from {certificate.n_rows:,} "
-        f"fresh rows ({rows_are}){SEEN if certificate.certified is None else ''}."
-    )
-
-
-def _stated(certificate: Certificate | None, rows_are: str) -> Section:
-    """Return the stated limits, the verdict first."""
-    if certificate is None:
-        return Section(LIMITS, ["No limit is stated or tested on fresh rows."])
+        return "", Section(LIMITS, ["No limit is stated or tested on fresh rows."])
     lines = sorted(_limits_of(certificate), key=lambda line: line.good is not False)
+    kept = sum(line.good is True for line in lines)
+    start = f"{kept} of {len(lines)}"
+    if kept == len(lines):
+        start = "All"
+    from_rows = f"from {certificate.n_rows:,} fresh rows ({rows_are})"
+    headline = (
+        f"{start} stated limits are certified with {percent(certificate.confidence)} confidence, {from_rows}"
+        f"{SEEN if certificate.certified is None else ''}."
+    )
     rows = [[line.verdict, line.name, line.limit, line.numbers] for line in lines]
-    notes = [f"Estimates are from {certificate.n_rows:,} fresh rows ({rows_are})."]
+    notes = [f"Estimates are {from_rows}."]
     if certificate.forced_by is not None:
         notes.append(str(certificate.forced_by))
     notes.append(
         "It assumes that these rows are independent draws that nothing was trained or selected on."
     )
-    return Section(LIMITS, notes, ["result", "rate", "limit", "estimate and bound"], rows)
+    heads = ["result", "rate", "limit", "estimate and bound"]
+    return headline, Section(LIMITS, notes, heads, rows)
 
 
 def _origin(classifier: Any, versions: Mapping[str, str], digests: Mapping[str, str]) -> str:
     """Return the date of the card, the attempt, the versions, and the digests of model, rule and rows."""
-    rule = classifier.rule_digest
-    attempts = 0
+    parts = [f"{datetime.now(UTC):%Y-%m-%d}"]
     if classifier.certificate is not None and classifier.has_records:
         attempts = len(classifier.records.ledger.attempts)
+        if attempts:
+            parts.append(f"certified at attempt {attempts}")
+    if versions:
+        parts.append(", ".join(f"{name} {version}" for name, version in versions.items()))
+    rule = classifier.rule_digest
     known = {**digests, **({} if rule is None else {"rule": rule})}
-    return " · ".join(
-        [
-            f"{datetime.now(UTC):%Y-%m-%d}",
-            *[f"certified at attempt {attempts}"] * bool(attempts),
-            *[", ".join(f"{name} {version}" for name, version in versions.items())]
-            * bool(versions),
-            *(f"{name} {digest[:16]}" for name, digest in known.items()),
-        ]
-    )
+    return " · ".join([*parts, *(f"{name} {digest[:16]}" for name, digest in known.items())])
 
 
-def _agreement(further: Recheck, rows_are: str) -> str:
-    """Return whether further rows agree with the certificate."""
-    broken = [unit_name(one.bound.name) for one in further.bounds if one.contradicted]
-    if broken:
-        return f"Further rows ({rows_are}) contradict the certificate: {', '.join(broken)}."
-    return f"Further rows ({rows_are}) do not contradict the certificate."
-
-
-def _further(further: Recheck | None, rows_are: str) -> Section:
-    """Return the certified limits on further rows: whether these rows contradict one."""
+def _further(further: Recheck | None, rows_are: str) -> tuple[str, Section]:
+    """Return whether further rows agree with the certificate, and the certified limits on these rows."""
     if further is None:
-        return Section(FURTHER)
-    rows = [
-        [
-            one.bound.title,
-            one.bound.limit,
-            f"{one.n:,}",
-            formatted(one.estimate),
-            "contradicts" if one.contradicted else "agrees",
-        ]
-        for one in further.bounds
-    ]
+        return "", Section(FURTHER)
+    rows = []
+    broken = []
+    for one in further.bounds:
+        about = [one.bound.title, one.bound.limit, f"{one.n:,}", formatted(one.estimate)]
+        rows.append([*about, "contradicts" if one.contradicted else "agrees"])
+        if one.contradicted:
+            broken.append(unit_name(one.bound.name))
+    agreement = f"Further rows ({rows_are}) do not contradict the certificate."
+    if broken:
+        agreement = (
+            f"Further rows ({rows_are}) contradict the certificate: {', '.join(broken)}."
+        )
     lines = [
         f"Estimates on {rows_are}, and whether they contradict the certificate. If all its bounds are true, "
         f"the probability of any contradiction is at most {percent(round(1.0 - further.confidence, 12))}."
     ]
-    return Section(
-        FURTHER, lines, ["certified rate", "limit", "rows", "estimate", "result"], rows
-    )
+    heads = ["certified rate", "limit", "rows", "estimate", "result"]
+    return agreement, Section(FURTHER, lines, heads, rows)
 
 
 def _attempts(classifier: Any) -> Section:
     """Return the attempts to calibrate the fit, also the failed ones."""
-    attempts: Sequence[Attempt] = ()
-    if classifier.has_records:
-        attempts = classifier.records.ledger.attempts
+    attempts = classifier.records.ledger.attempts if classifier.has_records else ()
     rows = [
         [str(k), f"{attempt.rows.contents.n_rows:,}", f"{attempt.spent:.3g}"]
         for k, attempt in enumerate(attempts, start=1)
@@ -376,11 +354,13 @@ def _attempts(classifier: Any) -> Section:
     )
 
 
-def _monitored(monitor: Monitor | None) -> Section:
-    """Return the result of the monitor."""
-    if monitor is None:
-        return Section(MONITOR)
-    return Section(MONITOR, [monitor.verdict, *monitor.notes()], *monitor.cells())
+def _rates(certificate: Certificate | None) -> Section:
+    """Return the certified bounds of the rates that the fit limited."""
+    title = "Rates on new rows"
+    if certificate is None:
+        return Section(title)
+    held = f"The bounds hold simultaneously with {percent(certificate.confidence)} confidence."
+    return Section(title, [held, *certificate.notes], *certificate.cells())
 
 
 def _summary(certificate: Certificate | None, rows_are: str) -> str:
@@ -404,12 +384,9 @@ def _summary(certificate: Certificate | None, rows_are: str) -> str:
 def _training(final: Model, notes: Mapping[str, Any]) -> Section:
     lines = [f"Classifier: {notes.get('classifier', type(final).__name__)}."]
     if "rows" in notes:
-        counts = ", ".join(
-            f"{n:,} of class {label}" for label, n in notes.get("classes", {}).items()
-        )
-        lines.append(
-            f"Training data: {notes['rows']:,} rows of {notes.get('data', 'a table')}: {counts}."
-        )
+        counts = [f"{n:,} of class {label}" for label, n in notes.get("classes", {}).items()]
+        data = f"{notes['rows']:,} rows of {notes.get('data', 'a table')}"
+        lines.append(f"Training data: {data}: {', '.join(counts)}.")
     else:
         lines.append("The training data were not recorded.")
     recorded = {"created": "Date", "target": "Target", "group": "Groups", "weight": "Weights"}
@@ -440,21 +417,9 @@ def _errors(
     """Return the errors on new rows; with their own bounds if the card has no other certificate."""
     if certificate is None:
         return Section("Errors on new rows", [f"Not measured: {leakage}."])
-    if clusters is None:
-        counted = "rows"
-    else:
-        counted = "clusters"
-    heads = [
-        "result",
-        "error of",
-        "rule",
-        "target",
-        counted,
-        "error",
-        "95 % interval",
-        "bound",
-        "reason",
-    ]
+    counted = "rows" if clusters is None else "clusters"
+    heads = ["result", "error of", "rule", "target", counted]
+    heads += ["error", "95 % interval", "bound", "reason"]
     rows = []
     for b in certificate.bounds:
         if b.kind == "worst":
@@ -476,16 +441,6 @@ def _errors(
             *certificate.notes,
         ]
     return Section("Errors on new rows", lines, *filled_columns(heads, rows))
-
-
-def _rates(certificate: Certificate | None) -> Section:
-    """Return the certified bounds of the rates that the fit limited."""
-    if certificate is None:
-        return Section("Rates on new rows")
-    lines = [
-        f"The bounds hold simultaneously with {percent(certificate.confidence)} confidence."
-    ]
-    return Section("Rates on new rows", [*lines, *certificate.notes], *certificate.cells())
 
 
 def _calibration(certificate: Certificate | None) -> Section:
@@ -519,12 +474,12 @@ def _rule(final: Model, notes: Mapping[str, Any]) -> Section:
     if judged(final).by_group:
         lines.append("The rule is group-aware: `predict` needs the group of each row.")
     else:
-        for name in notes.get("group", []):
-            lines.append(
-                f"{name} is no feature: the rule does not read it, though other columns may reveal it."
-                if name in excluded
-                else f"{name} is a feature: answers may depend on it."
-            )
+        lines += [
+            f"{name} is no feature: the rule does not read it, though other columns may reveal it."
+            if name in excluded
+            else f"{name} is a feature: answers may depend on it."
+            for name in notes.get("group", [])
+        ]
     if hasattr(final, "rule_"):
         return Section("Decision rule", lines, code=str(final.rule_))
     summary = getattr(final, "summary_", None)
@@ -566,10 +521,7 @@ def _not_tested(
     rates_failure: str,
     monitor: Monitor | None,
 ) -> Section:
-    if certificate is not None:
-        lines = []
-    else:
-        lines = ["Errors on new rows."]
+    lines = [] if certificate else ["Errors on new rows."]
     lines += [f"Rates in the limits of the fit: {rates_failure}."] if rates_failure else []
     if groups is None:
         lines.append("Errors by group: no column of groups was given.")
@@ -593,14 +545,13 @@ def _regulation(sections: Sequence[Section]) -> Section:
     rows = []
     for document, headings in REGULATION.items():
         for heading, section_titles in headings.items():
-            served = [name for name in section_titles if name in titles]
+            served = ", ".join(name for name in section_titles if name in titles)
             if served:
-                rows.append([document, heading, ", ".join(served)])
+                rows.append([document, heading, served])
     lines = [
         "No section is complete by this card alone; the provider writes those under the other headings. "
         "Annex IV of Regulation (EU) 2024/1689, headings shortened. SR 26-2 of the Federal Reserve replaced "
         "SR 11-7 on 17 April 2026."
     ]
-    return Section(
-        "Headings of regulators", lines, ["document", "heading", "sections of this card"], rows
-    )
+    heads = ["document", "heading", "sections of this card"]
+    return Section("Headings of regulators", lines, heads, rows)

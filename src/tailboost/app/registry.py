@@ -12,14 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tailboost import classifiers
-from tailboost.app.baselines import (
-    balanced_forest,
-    random_guess,
-    tuned_average,
-    tuned_forest,
-    tuned_xgboost,
-    weighted_xgboost,
-)
+from tailboost.app.baselines import average, random_guess, tuned, weighted, weighted_xgboost
 from tailboost.core.array_types import Floats, Model, Seed, Table
 from tailboost.core.spelling import did_you_mean
 from tailboost.learners.named import LEARNERS
@@ -60,9 +53,8 @@ class Method:
         cls, factory: type, title: str, summary: str, variant: str = "", **flags: bool
     ) -> Method:
         """Return the entry of one of tailboost's classifiers; its name is the class name in lower case."""
-        name = "-".join(
-            filter(None, (factory.__name__.removesuffix("Classifier").lower(), variant))
-        )
+        name = factory.__name__.removesuffix("Classifier").lower()
+        name += f"-{variant}" if variant else ""
         return cls(name, title, summary, factory, ours=True, **flags)
 
     @property
@@ -151,21 +143,21 @@ METHODS: dict[str, Method] = {
         Method("erm", "ERM", "the default learner alone (empirical risk minimisation)", LEARNERS["erm"]),
         Method("forest", "Random forest", "scikit-learn's random forest, 100 trees", LEARNERS["forest"]),
         Method("forest-balanced", "Balanced forest", "a random forest with balanced class weights",
-            balanced_forest),
+            weighted(LEARNERS["forest"])),
         Method("forest-tuned", "Tuned forest",
             "a random forest, class weights on its probabilities tuned out of fold for the worst class",
-            tuned_forest),
+            tuned(LEARNERS["forest"])),
         Method("xgboost", "XGBoost", "XGBoost's classifier with its defaults", LEARNERS["xgboost"]),
         Method("xgboost-balanced", "Balanced XGBoost", "XGBoost with balanced class weights",
             weighted_xgboost, by_classes=True),
         Method("xgboost-tuned", "Tuned XGBoost",
             "XGBoost, class weights on its probabilities tuned out of fold for the worst class",
-            tuned_xgboost),
+            tuned(LEARNERS["xgboost"])),
         Method("xgboost-cells", "Cell-weighted XGBoost",
             "XGBoost with balanced weights of class × group cells", weighted_xgboost, takes_groups=True),
         Method("average-tuned", "Tuned XGBoost + forest",
             "the average of their probabilities, class weights tuned out of fold for the worst class",
-            tuned_average),
+            tuned(average)),
         Method("random-guess", "Random guess", "each class with probability 1/K: CVaR 1 − 1/K at each α",
             random_guess, randomized=True),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from tailboost import datasets
 from tailboost.app.cli.options import CSV, CsvFormat
 from tailboost.app.cli.shared import BadInput, bad_input, warn, warnings_as_lines
 from tailboost.app.datasets import TableSchema
-from tailboost.core.array_types import Column, Groups, Table
+from tailboost.core.array_types import Column, Groups
 from tailboost.rows.schema import dtype_kind
 
 FEWEST_ROWS = 50  # with fewer rows a column may look like an id or a leak by chance
@@ -55,18 +55,7 @@ def read_to_fit(
             text_labels=True,
             **csv._asdict(),
         )
-    ids = _drop_ids(table, keep or [])
-    for alert in _alerts(table.data, table.target, table.groups):
-        warn(alert)
-    if cluster is None:
-        return table, ids, None
-    clusters = datasets.read_raw(data, *csv)[cluster]
-    unusable = clusters.is_unique or clusters.isna().any()
-    return table, ids, None if unusable else clusters.astype(str).to_numpy()
-
-
-def _drop_ids(table: Table, keep: Collection[str]) -> list[str]:
-    """Drop features that look like ids, except those in ``keep``; return the dropped names."""
+    keep = keep or []
     for name in keep:
         if name not in table.data:
             raise BadInput(
@@ -89,7 +78,13 @@ def _drop_ids(table: Table, keep: Collection[str]) -> list[str]:
         tuple(column for column in table.schema.columns if column.name not in ids),
         table.schema.target,
     )
-    return ids
+    for alert in _alerts(table.data, table.target, table.groups):
+        warn(alert)
+    if cluster is None:
+        return table, ids, None
+    clusters = datasets.read_raw(data, *csv)[cluster]
+    unusable = clusters.is_unique or clusters.isna().any()
+    return table, ids, None if unusable else clusters.astype(str).to_numpy()
 
 
 def _alerts(data: Any, y: Column, groups: Groups) -> Iterator[str]:
@@ -104,10 +99,9 @@ def _alerts(data: Any, y: Column, groups: Groups) -> Iterator[str]:
             "quantity, divide it into a few ranges first"
         )
     for name in data:
-        if dtype_kind(data[name].dtype) == "categories":
-            texts = data[name].cat.categories
-        else:
-            texts = []
+        if dtype_kind(data[name].dtype) != "categories":
+            continue
+        texts = data[name].cat.categories
         # Without leading zeros, as in 01234, these texts would be a column of numbers.
         if any(re.match(r"[+-]?0\d", str(text)) for text in texts) and _are_numbers(texts):
             yield f"column {name!r} has numbers with leading zeros: they are codes and are read as text"

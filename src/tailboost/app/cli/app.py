@@ -167,29 +167,13 @@ def tailboost(
     if version:
         from tailboost.core.versions import versions
 
-        libraries = versions("torch", "pandas").items()
+        libraries = versions("torch", "pandas")
+        libraries.pop("tailboost", None)
         print(f"tailboost {__version__}")
-        print(
-            ", ".join(f"{name} {number}" for name, number in libraries if name != "tailboost")
-        )
+        print(", ".join(map(" ".join, libraries.items())))
         print(platform.system(), platform.machine())
     elif context.invoked_subcommand is None:
         print(context.get_help())
-
-
-def tell_of_files(words: Sequence[str]) -> None:
-    """Print the names of the files that a call reads, before the imports, which take seconds."""
-    after_words = [
-        now for before, now in pairwise(words) if not before.startswith("-")
-    ]  # others are options
-    files = [word for word in after_words if os.path.isfile(word)]
-    if files:
-        print(f"Reading {printable(', '.join(files))}.", file=sys.stderr, flush=True)
-
-
-def _help_of(words: Sequence[str]) -> str:
-    """Return where the options of a command are listed."""
-    return f"(tailboost {words[0]} -h lists the options)" if words[0] in BY_NAME else ""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -202,18 +186,23 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """
     # This is UsageError of click, which typer either vendors or imports.
     usage_error: type[Any] = typer.BadParameter.__bases__[0]
-    if arguments is None:
-        words = sys.argv[1:]
-    else:
-        words = list(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     silent = {"-q", "--quiet", "-h", "--help"} & {*words}
     if words[:1] and words[0] in BY_NAME and not silent and sys.stderr.isatty():
-        tell_of_files(words)  # somebody waits; a refusal in a log stays one line
+        # Somebody waits for the imports, which take seconds; a refusal in a log stays one line.
+        # A word after another word is none of an option.
+        others = [now for before, now in pairwise(words) if not before.startswith("-")]
+        files = ", ".join(filter(os.path.isfile, others))
+        if files:
+            print(f"Reading {printable(files)}.", file=sys.stderr, flush=True)
     try:
         with starting_now():
             code = app(args=arguments, prog_name="tailboost", standalone_mode=False)
     except usage_error as error:
-        code = fail(f"{error.format_message()} {_help_of(words)}".strip(), 2)
+        message = error.format_message()
+        if words[0] in BY_NAME:
+            message += f" (tailboost {words[0]} -h lists the options)"
+        code = fail(message, 2)
     except (KeyboardInterrupt, typer.Abort):
         code = fail("stopped by Ctrl-C", INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)

@@ -19,11 +19,11 @@ from tailboost.app.cli.documents import is_rule_file
 from tailboost.app.cli.label_files import LabelFile
 from tailboost.app.cli.models import (
     FileLedger,
-    Purpose,
     Reading,
     StoredModel,
     check_model_output,
 )
+from tailboost.classifiers.calibrating import OneBatch
 from tailboost.core.array_types import Stated
 from tailboost.core.long_work import doing
 from tailboost.guarantees.calibration import calibrate_selected
@@ -137,20 +137,22 @@ def certify(
             raise shared.BadInput(
                 "rules of several labels per row are certified by --limit alone"
             )
-        _print_certificate(
-            labelled.certify(data, csv, asked, cluster, confidence), as_json, require, details
-        )
+        rows_and_labels = labelled.fresh_rows(data, csv, cluster)
+        with shared.bad_input(f"{data}: "):
+            certificate = labelled.rules.certify(
+                **rows_and_labels, limits=asked or None, confidence=confidence
+            )
+        _print_certificate(certificate, as_json, require, details)
         return
     stored = score_rules.read_model(model)
     classifier = stored.classifier
     by_rates = asked or (targets is None and stated_by(classifier).limits)
-    columns = list(group or [])
     needed = stored.group_columns if by_rates else stored.columns_read
-    columns = list(dict.fromkeys([*needed, *columns]))
-    labels = classifier.classes_.tolist()
+    columns = list(dict.fromkeys([*needed, *(group or [])]))
+    labels = classifier.classes_
     with (
         stored.labelled_rows(
-            data, csv, target, Reading(Purpose.CERTIFY, columns, cluster)
+            data, csv, target, Reading("certify on", columns, cluster)
         ) as rows,
         doing(f"Certifying on {len(rows.table):,} rows"),
     ):
@@ -161,8 +163,8 @@ def certify(
             rows.y,
             confidence=confidence,
             groups=rows.groups,
-            max_error=stated.targets_by_label(targets, classifier.classes_, columns),
-            rates=[stated.in_table_terms(one, labels, columns, table) for one in asked] or None,
+            max_error=stated.targets_by_label(targets, labels, columns),
+            rates=stated.in_table_terms(asked, labels, columns, table) or None,
             costs=table.by_row,
             cost_range=_two_numbers("--cost-range", cost_range),
             equal_rows=equal_rows,
@@ -255,6 +257,7 @@ def calibrate(
         )
     fresh = _Fresh(data, unlabeled, training_rows, csv, target, cluster, equal_rows)
     fresh.refuse_errors(targets)
+    of_call: dict[str, Any] = {"confidence": confidence, "attempts": attempts}
     if not score and (labelled := LabelFile.read_if_several(model)) is not None:
         options_given = (
             max_error, target, group, previous, positive, objective, training_rows, by_group
@@ -263,15 +266,13 @@ def calibrate(
             raise shared.BadInput(
                 "rules of several labels per row are calibrated by --limit alone"
             )
-        _calibrate_labels(labelled, out, fresh, selection, limits, confidence, details)
+        _calibrate_labels(labelled, out, fresh, selection, limits, of_call, details)
         return
     columns = options.columns_of_groups(group, by_group)
     minimised = stated.read_objective(objective)
-    of_call = {
-        "confidence": confidence,
-        "previous": _attempts_in(previous),
-        "attempts": attempts,
-    }
+    if previous is not None:
+        ledger = score_rules.read_model(previous).read_ledger()
+        of_call["previous"] = ledger if ledger.attempts else None
     if not score:
         _calibrate_model(
             model, out, fresh, [selection, previous], targets, limits, columns, of_call, details
@@ -282,16 +283,19 @@ def calibrate(
     if targets is None and not limits:
         raise shared.BadInput("--max-error or --limit: one of them is needed")
     score_rules.check_options(kind, missing, objective=minimised, limits=limits)
-    of_rule: dict[str, Any] = {
-        "positive": positive,
-        "kind": kind,
-        "missing": missing,
-        "by_group": by_group,
-    }
-    of_rule |= {"columns": columns, "limits": limits, "objective": minimised}
-    _calibrate_scores(
-        out, replace(fresh, data=model), score, target, targets, of_rule, of_call, details
+    selection_settings = score_rules.RuleSelection(
+        tuple(score),
+        (),
+        target,
+        tuple(columns),
+        by_group,
+        minimised,
+        tuple(limits),
+        kind=kind,
+        missing=missing,
     )
+    fresh = replace(fresh, data=model)
+    _calibrate_scores(out, fresh, selection_settings, positive, targets, of_call, details)
 
 
 @dataclass(frozen=True)
@@ -319,27 +323,21 @@ class _Fresh:
                 "answers alone, as --limit 'selected(1) <= 30%', or leave --unlabeled out"
             )
 
-    @contextmanager
-    def rows(
-        self, stored: StoredModel, columns: Sequence[str], *, with_groups: bool
-    ) -> Iterator[Given]:
-        """Yield the rows with and without labels, of which one may be absent."""
-        reading = Reading(Purpose.CALIBRATE, columns, self.cluster)
-        with shared.warnings_as_lines(), shared.bad_input(f"{self.data or self.unlabeled}: "):
-            given = Given(None, None, equal_rows=self.equal_rows)
-            if self.data is not None:
-                rows = stored.read_labelled(self.data, self.csv, self.target, reading)
-                if with_groups:
-                    groups = rows.groups
-                else:
-                    groups = None
-                given = replace(
-                    given, X=rows.features, y=rows.y, groups=groups, clusters=rows.clusters
-                )
-            if self.unlabeled is not None:
-                more = stored.read_rows(self.unlabeled, self.csv, reading)
-                given = replace(given, **more.unlabeled(with_groups=with_groups))
-            yield replace(given, training_rows=stored.features_of(self.training_rows, self.csv))
+    def rows(self, stored: StoredModel, columns: Sequence[str], *, with_groups: bool) -> Given:
+        """Return the rows with and without labels, of which one may be absent."""
+        reading = Reading("calibrate on", columns, self.cluster)
+        used: dict[str, Any] = {} if with_groups else {"group_columns": ()}
+        arguments: dict[str, Any] = {"equal_rows": self.equal_rows}
+        if self.data is not None:
+            read = stored.read_labelled(self.data, self.csv, self.target, reading)
+            rows = replace(read, **used)
+            arguments |= {"X": rows.features, "y": rows.y, "groups": rows.groups}
+            arguments["clusters"] = rows.clusters
+        if self.unlabeled is not None:
+            more = stored.read_rows(self.unlabeled, self.csv, reading)
+            arguments |= replace(more, **used).unlabeled()
+        training_rows = stored.features_of(self.training_rows, self.csv)
+        return Given(training_rows=training_rows, **arguments)
 
 
 def _calibrate_model(
@@ -370,12 +368,11 @@ def _calibrate_model(
         if selection is not None:
             stored = stored.selected_again(selection, fresh.csv)
     else:
-        check_model_output(out, model, previous, *fresh.files)
+        check_model_output("--model", out, model, previous, *fresh.files)
     classifier = stored.classifier
     ledger = FileLedger(stored)
-    labels = classifier.classes_.tolist()
     columns = list(dict.fromkeys([*stored.group_columns, *group]))
-    asked = [stated.in_table_terms(one, labels, columns) for one in limits]
+    asked = stated.in_table_terms(limits, classifier.classes_, columns)
     if targets is None and not asked:
         own = stated_by(classifier)
         targets = own.max_error
@@ -391,10 +388,12 @@ def _calibrate_model(
     # Otherwise a part of the rows selects, with groups.
     with_groups = stored.by_group or bool(asked or group) or not selected
     with (
-        fresh.rows(stored, columns, with_groups=with_groups) as given,
+        shared.warnings_as_lines(),
+        shared.bad_input(f"{fresh.data or fresh.unlabeled}: "),
         _missing_said(model, ledger),
         doing(CALIBRATING),
     ):
+        given = fresh.rows(stored, columns, with_groups=with_groups)
         if selected:
             classifier.records_ = replace(classifier.records_, ledger=ledger)
             point = calibrate_selected(
@@ -417,14 +416,6 @@ def _calibrate_model(
     tell_certificate(point.certificate_, details)
     shared.say(f"Attempts recorded in {model} and {out}: {len(ledger.attempts)}.")
     shared.say(f"Model: {out}, a rule with certified {'limits' if asked else 'targets'}.")
-
-
-def _attempts_in(previous: Path | None) -> Any:
-    """Return the recorded attempts of a file; None without any."""
-    if previous is None:
-        return None
-    ledger = score_rules.read_model(previous).read_ledger()
-    return ledger if ledger.attempts else None
 
 
 @contextmanager
@@ -451,40 +442,34 @@ def _missing_said(recorded_in: Path | None, ledger: Any) -> Iterator[None]:
 def _calibrate_scores(
     out: Path,
     fresh: _Fresh,
-    score: list[str],
-    target: str,
+    selection: score_rules.RuleSelection,
+    positive: list[str] | None,
     targets: Stated,
-    of_rule: dict[str, Any],
     of_call: dict[str, Any],
     details: bool,
 ) -> None:
     """Calibrate a rule on the scores of one table."""
     data = fresh.data
-    columns = of_rule["columns"]
-    csv = fresh.csv
     assert data is not None
     if not is_rule_file(out):
         raise shared.BadInput("--model: with --score the file to write is a rule file (.json)")
     shared.check_output("--model", out, *fresh.files)
     with shared.warnings_as_lines():
-        selection, rows = score_rules.RuleSelection.stated(data, csv, score, target, **of_rule)
+        selection, rows = selection.on(data, fresh.csv, positive)
         rows = replace(rows, cluster_column=fresh.cluster)
-        more, trained_on = score_rules.other_rows(
-            fresh.unlabeled, fresh.training_rows, csv, score, columns, of_rule["missing"]
-        )
+        further = selection.further(fresh.unlabeled, fresh.training_rows, fresh.csv)
         with shared.bad_input(f"{data}: "):
-            allowed = stated.targets_by_label(targets, np.unique(rows.y), columns)
-            given = Given(
-                rows.features, rows.y, rows.groups, rows.clusters, training_rows=trained_on
-            )
-            if more is not None:
-                given = replace(given, **more.unlabeled())
+            allowed = stated.targets_by_label(targets, np.unique(rows.y), selection.group)
+            given = Given(rows.features, rows.y, rows.groups, clusters=rows.clusters, **further)
+            limits = list(selection.limits) or None
             with doing("Selecting a rule"):
-                batch = selection.one_batch(given, allowed, list(selection.limits) or None)
+                batch = OneBatch.of(
+                    selection.model, given, allowed, limits=limits, **selection.how
+                )
             with _missing_said(None, batch.classifier.records_.ledger), doing("Certifying it"):
                 point = batch.certified(**of_call)
     selection = replace(selection, limits=tuple(point.limits or ()))
-    shared.write_out(out, selection.document(point, point.rule_, calibrated=data.name))
+    shared.write_out(out, selection.document(point, calibrated=data.name))
     tell_certificate(point.certificate_, details)
     shared.say(f"Rule: {out}")
 
@@ -495,7 +480,7 @@ def _calibrate_labels(
     fresh: _Fresh,
     selection: Path | None,
     limits: Sequence[Any],
-    confidence: float,
+    of_call: dict[str, Any],
     details: bool,
 ) -> None:
     """Calibrate rules of several labels per row."""
@@ -518,7 +503,7 @@ def _calibrate_labels(
         if fresh.unlabeled is not None:
             rows["X_unlabeled"] = labelled.scores_of(fresh.unlabeled, fresh.csv).features
         rules = replace(rules, records_=replace(rules.records_, ledger=ledger)).calibrate(
-            **rows, limits=limits or None, confidence=confidence
+            **rows, limits=limits or None, **of_call
         )
     shared.write_out(out, settings.document(rules), "--model")
     tell_certificate(rules.certificate_, details)
@@ -563,9 +548,7 @@ def card(
         if not monitor.exists():
             raise shared.BadInput(f"--monitor: there is no file {str(monitor)!r}")
         monitored = read_state(monitor, stored, "--monitor")[1]
-    with stored.labelled_rows(
-        data, csv, target, Reading(Purpose.MEASURE, columns, cluster)
-    ) as rows:
+    with stored.labelled_rows(data, csv, target, Reading("measure", columns, cluster)) as rows:
         model_card = ModelCard.of(
             stored.classifier,
             rows.features,

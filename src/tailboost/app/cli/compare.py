@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,17 +35,6 @@ WITH_GROUPS = (
 REPORT_FILES = ("results.json", "report.html")
 DEMO_ROWS = 4000
 DEMO_REPEATS = 7
-DEMO_METHODS = {
-    "credit": (
-        "robustmixture",
-        "adalpboost",
-        TODAY,
-        "today-tuned",
-        "xgboost-balanced",
-        "average-tuned",
-    ),
-    "wine": ("robustmixture", TODAY, "xgboost-balanced", "forest-tuned"),
-}
 PLAIN = Method(
     TODAY, "Plain model", "scikit-learn's HistGradientBoostingClassifier with its defaults",
     HistGradientBoostingClassifier,
@@ -62,6 +52,13 @@ TUNED_PLAIN = Method(
     "today-tuned", "Tuned plain model", "class weights tuned out of fold", _tuned_plain
 )
 
+
+DEMO_METHODS: dict[str, tuple[str | Method, ...]] = {
+    "credit": (
+        "robustmixture", "adalpboost", PLAIN, TUNED_PLAIN, "xgboost-balanced", "average-tuned"
+    ),
+    "wine": ("robustmixture", PLAIN, "xgboost-balanced", "forest-tuned"),
+}  # fmt: skip
 
 Repeats = Annotated[int, typer.Option(min=1, help="Random splits.")]
 
@@ -90,18 +87,14 @@ def demo(
         use = _use(tables["credit"], out / "credit" / "card.html", seed)
         for folder, name in (("credit", "credit default"), ("wine", "wine grades")):
             table = tables[folder]
-            taken = (
-                table.data.drop_duplicates().index
-            )  # a row listed twice must not be on both sides
-            taken = _drawn(taken, table.target.loc[taken], rows, seed)
+            # A row listed twice must not be on both sides.
+            once = table.data.drop_duplicates().index
+            taken = _drawn(once, table.target.loc[once], rows, seed)
             compared[folder] = _compare(
                 out / folder,
                 table.data.loc[taken],
                 table.target_names[table.target.loc[taken]],
-                methods=[
-                    {m.name: m for m in (PLAIN, TUNED_PLAIN)}.get(m, m)
-                    for m in DEMO_METHODS[folder]
-                ],
+                methods=DEMO_METHODS[folder],
                 repeats=repeats,
                 random_state=seed,
                 n_jobs=jobs,
@@ -131,15 +124,11 @@ def _use(credit: Any, card: Path, seed: int) -> UseCase:
     groups = credit.groups["age_band"].loc[data.index]
     limits = [rates.miss("defaulted", by="age_band") <= 0.5, rates.miss("paid") <= 0.2]
     model = HistGradientBoostingClassifier(random_state=seed)
-    use, X_test, y_test, groups_test = UseCase.of(
-        model, data, y, limits, "defaulted", "defaulters", seed, groups
-    )
+    use = UseCase(model, data, y, limits, "defaulted", "defaulters", seed, groups)
     purpose = "Shows limits, selection and certificate on bundled data; not for decisions."
     described = ModelCard.of(
         use.rule,
-        X_test,
-        y_test,
-        groups=groups_test,
+        **use.test,
         purpose=purpose,
         rows_are="the test clients",
         versions=versions(),
@@ -187,18 +176,10 @@ def compare_methods(
         chosen = _chosen(methods, grouped=bool(group))
     alphas = _tail_masses(alpha)
     shared.refuse_overwriting("--out", [out / name for name in REPORT_FILES], data)
-    stated = {
-        str(each.name): context.params.get(str(each.name)) for each in context.command.params
-    }
-    for name in (
-        "data",
-        "jobs",
-        "quiet",
-        "verbose",
-        "help",
-        *["sep"] * (csv.sep == options.CSV.sep),
-    ):
-        stated.pop(name, None)
+    silent = {"data", "jobs", "quiet", "verbose", "help"}
+    silent |= {"sep"} if csv.sep == options.CSV.sep else set()
+    names = [str(each.name) for each in context.command.params]
+    stated = {name: context.params.get(name) for name in names if name not in silent}
     table, _, clusters = read_to_fit(data, target, group, drop, keep, cluster, csv, text=text)
     shared.make_folder(out)
     with shared.bad_input("--rows: "):
@@ -218,8 +199,8 @@ def compare_methods(
         command=shared.command_line("compare", data, **stated),
     )
     _print_results(results)
-    for what, name in zip(("Numbers:", "Report: "), REPORT_FILES, strict=True):
-        shared.say(f"{what} {out / name}")
+    shared.say(f"Numbers: {out / REPORT_FILES[0]}")
+    shared.say(f"Report:  {out / REPORT_FILES[1]}")
     _end(results)
 
 
@@ -254,10 +235,9 @@ def _chosen(names: str | None, *, grouped: bool) -> list[Method] | None:
 
 def _tail_masses(text: str) -> list[float]:
     """Return the numbers of --alpha."""
-    try:
+    alphas = []
+    with suppress(ValueError):
         alphas = [float(item) for item in _listed(text)]
-    except ValueError:
-        alphas = []
     if not alphas or not all(0 < a <= 1 for a in alphas):
         raise shared.BadInput(
             f"--alpha must be numbers in (0, 1] separated by commas, got {text!r}"
@@ -298,13 +278,13 @@ def _print_results(results: Results) -> None:
     comparison = ComparisonTable(results)
     rows = []
     for row in comparison.rows:
-        texts = [cell and "* " * (cell.mark == "best") + cell.text for cell in row.cells]
-        halves = [
-            f"\n± {cell.half:.3f}" if cell and cell.half is not None else ""
-            for cell in row.cells
-        ]
-        cells = (f"{text or '–'}{half}" for text, half in zip(texts, halves, strict=True))
-        rows.append([row.method["title"], *cells])
+        cells = [row.method["title"]]
+        for cell in row.cells:
+            text = "–" if cell is None else "* " * (cell.mark == "best") + cell.text
+            if cell is not None and cell.half is not None:
+                text += f"\n± {cell.half:.3f}"
+            cells.append(text)
+        rows.append(cells)
     if rows:
         shared.plain_table(("method", *comparison.columns), rows)
         shared.tell(

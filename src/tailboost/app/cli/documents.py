@@ -14,14 +14,13 @@ import pandas as pd
 from pandas.api.types import is_bool_dtype, is_integer_dtype
 
 from tailboost import datasets
-from tailboost.app.cli.models import NewRows, StoredModel
+from tailboost.app.cli.models import NewRows, StoredModel, columns_instead
 from tailboost.app.cli.options import CsvFormat
 from tailboost.app.cli.shared import BadInput, bad_input, read_json, warn
 from tailboost.core.array_types import Table
 from tailboost.core.checks import reading
 from tailboost.core.files import write_output
 from tailboost.core.long_work import doing
-from tailboost.core.spelling import did_you_mean, listed, other_separator
 from tailboost.core.table_files import is_csv
 from tailboost.core.written_numbers import refuse_commas_among_numbers
 from tailboost.rows.fingerprints import digest
@@ -79,9 +78,8 @@ class StoredDocument(StoredModel):
 
     def digest(self) -> str:
         """Return a digest of the file without its ledger, which attempts change."""
-        content = {
-            name: value for name, value in read_document(self.path).items() if name != "ledger"
-        }
+        content = read_document(self.path)
+        content.pop("ledger", None)
         return digest(json.dumps(content, sort_keys=True).encode())
 
 
@@ -105,22 +103,12 @@ def score_rows(
     options = [*(("--score", name) for name in score), *(("--group", name) for name in columns)]
     for option, name in (*options, ("--target", target)):
         if name is not None and name not in table:
-            raise BadInput(
-                f"{option}: {str(data)!r} has no column {name!r}; {_has(list(table), name)}"
-            )
+            has = columns_instead(list(table), name, "it has")
+            raise BadInput(f"{option}: {str(data)!r} has no column {name!r}; {has}")
     features = pd.DataFrame(
         {name: numbers_of(table, name, data) for name in dict.fromkeys(score)}
     )
-    if missing is None:
-        _refuse_rows_without_score(features, data)
-    rows = NewRows(table, features, data, columns)
-    if target is None:
-        return rows
-    return replace(rows, y=typed_labels(rows.column(target, "--target"), is_text=is_csv(data)))
-
-
-def _refuse_rows_without_score(features: Any, data: Path) -> None:
-    for name, scores in features.items():
+    for name, scores in features.items() if missing is None else ():
         absent = np.flatnonzero(scores.isna())
         if len(absent):
             first = ", ".join(map(str, absent[:MOST_ROWS])) + ", …" * (len(absent) > MOST_ROWS)
@@ -129,14 +117,10 @@ def _refuse_rows_without_score(features: Any, data: Path) -> None:
                 f"(row {first}); "
                 "drop them, or tune with --missing SCORE, the score of such rows"
             )
-
-
-def _has(columns: list[Any], name: str) -> str:
-    """Return the columns of a table without a column of this name, with advice."""
-    advice = other_separator(columns)
-    if advice:
-        return advice
-    return f"{did_you_mean(name, map(str, columns))}it has {listed(columns)}"
+    rows = NewRows(table, features, data, columns)
+    if target is None:
+        return rows
+    return replace(rows, y=typed_labels(rows.column(target, "--target"), is_text=is_csv(data)))
 
 
 def typed_labels(column: Any, *, is_text: bool) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +25,7 @@ from tailboost.app.cli.parameters import configured
 from tailboost.app.registry import METHODS, Method
 from tailboost.app.report.comparison import joint_groups
 from tailboost.app.table_encoder import preparation
-from tailboost.core.array_types import Model, Stated, Table
+from tailboost.core.array_types import Model, Table
 from tailboost.core.long_work import ending_at_interrupts
 from tailboost.rows.judged import judged
 from tailboost.rows.subgroups import revealing_features
@@ -89,7 +90,7 @@ def fit(
             settings = ["objective=worst_group", *settings]
     classifier = configured(chosen, settings, parameters, seed=seed, jobs=jobs)
     _check_options(chosen, classifier, columns, weight, unlabeled)
-    check_model_output(model, data, test, costs, unlabeled)
+    check_model_output("--model", model, data, test, costs, unlabeled)
     with shared.bad_input("--test: "):
         if test is not None:
             datasets.read_raw(test, *csv)  # a faulty file must fail before the fit
@@ -97,13 +98,26 @@ def fit(
     table, ids, clusters = read_to_fit(
         data, target, group, drop, keep, cluster, csv, weight, text
     )
-    _use_labels(classifier, table, parameters["max_error"], columns)
+    labels = table.target_names
+    if parameters["max_error"] is not None:
+        targets = stated.targets_by_label(parameters["max_error"], labels, columns)
+        classifier.set_params(max_error=targets)
+    name_labels(classifier, labels)
     arguments = _use_costs(classifier, table, columns, costs, data, csv)
     arguments |= {} if weight is None else {"sample_weight": table.weight}
     arguments |= {"clusters": clusters} if has_fit_parameter(classifier, "clusters") else {}
     if columns:  # methods of other libraries take one column of groups
         arguments["groups"] = table.groups if chosen.ours else joint_groups(table.groups)
-    more = _without_labels(unlabeled, csv, table, columns)
+    more = None
+    if unlabeled is not None:
+        with shared.bad_input("--unlabeled: "):
+            raw = datasets.read_raw(unlabeled, *csv)
+            absent = [name for name in table.data if name not in raw]
+            if absent:
+                raise shared.BadInput(
+                    f"{str(unlabeled)!r} has no column {absent[0]!r}, which is a feature"
+                )
+            more = NewRows(raw, raw[list(table.data)], unlabeled, columns)
     pipeline = _fitted(classifier, chosen, table, arguments, more)
 
     no_features = [*(drop or []), *([] if cluster is None else [cluster]), *ids]
@@ -151,12 +165,8 @@ def _check_options(
 ) -> None:
     if group and not (method.may_use_groups or method.uses_groups):
         able = [m.name for m in METHODS.values() if m.may_use_groups or m.uses_groups]
-        if method.uses_groups:
-            reason = "would need groups in predict"
-        else:
-            reason = "does not train on groups"
         raise shared.BadInput(
-            f"--group: {method.name} {reason}; leave it out, or take {', '.join(able)}"
+            f"--group: {method.name} does not train on groups; leave it out, or take {', '.join(able)}"
         )
     if weight is not None and not has_fit_parameter(classifier, "sample_weight"):
         raise shared.BadInput(f"--weight: {method.name} does not accept weights")
@@ -166,17 +176,6 @@ def _check_options(
         )
 
 
-def _use_labels(
-    classifier: Model, table: Table, max_error: Stated, group: Sequence[str]
-) -> None:
-    """Replace the text of labels in parameters by the labels of the table."""
-    if max_error is not None:
-        classifier.set_params(
-            max_error=stated.targets_by_label(max_error, table.target_names, group)
-        )
-    name_labels(classifier, table.target_names)
-
-
 def name_labels(classifier: Model, labels: Sequence[Any]) -> None:
     """Replace keys of dicts in parameters by labels of the table, which are text in a CSV file."""
     by_text = {str(label): label for label in labels}
@@ -184,9 +183,8 @@ def name_labels(classifier: Model, labels: Sequence[Any]) -> None:
         if isinstance(value, dict):
             known = set(labels) | {None}
             named = {k if k in known else by_text.get(str(k), k): v for k, v in value.items()}
-            if (
-                name == "class_weight"
-            ):  # newer versions of scikit-learn read the text "1" as a number
+            if name == "class_weight":
+                # Newer versions of scikit-learn read the text "1" as a number.
                 try:
                     compute_class_weight(
                         named, classes=np.asarray(labels), y=np.asarray(labels)
@@ -205,40 +203,19 @@ def _use_costs(
     csv: options.CsvFormat,
 ) -> dict[str, Any]:
     """Spell the rates of a classifier as the table does; return the argument ``costs`` of ``fit``."""
-    labels = table.target_names.tolist()
+    labels = table.target_names
     cost_table = stated.CostTable.read(costs, labels, table.target, data, csv)
     params = classifier.get_params(deep=False)
     if "limits" in params:
-        objective = stated.in_table_terms(params["objective"], labels, group, cost_table)
-        limits = [
-            stated.in_table_terms(limit, labels, group, cost_table)
-            for limit in params["limits"]
-        ]
+        given = [params["objective"], *params["limits"]]
+        objective, *limits = stated.in_table_terms(given, labels, group, cost_table)
         classifier.set_params(objective=objective, limits=limits)
-        used = [stated.rate_of(one) for one in (params["objective"], *params["limits"])]
-        if costs is not None and not any(
-            rate is not None and rate.needs_costs for rate in used
-        ):
+        used = filter(None, map(stated.rate_of, given))
+        if costs is not None and not any(rate.needs_costs for rate in used):
             raise shared.BadInput("--costs: neither --objective nor --limit names cost()")
     if cost_table.by_row is None:
         return {}
     return {"costs": cost_table.by_row}
-
-
-def _without_labels(
-    path: Path | None, csv: options.CsvFormat, table: Table, group: Sequence[str]
-) -> NewRows | None:
-    """Read rows without labels, with the columns of the training table; None without a file."""
-    if path is None:
-        return None
-    with shared.bad_input("--unlabeled: "):
-        raw = datasets.read_raw(path, *csv)
-        absent = [name for name in table.data if name not in raw]
-        if absent:
-            raise shared.BadInput(
-                f"{str(path)!r} has no column {absent[0]!r}, which is a feature"
-            )
-        return NewRows(raw, raw[list(table.data)], path, group)
 
 
 def _fitted(
@@ -261,10 +238,7 @@ def _fitted(
     with ending_at_interrupts(), shared.bad_input(), shared.warnings_as_lines():
         features = steps.fit_transform(table.data, table.target)
         if more is not None:
-            arguments |= {
-                "X_unlabeled": steps.transform(more.features),
-                "groups_unlabeled": more.groups,
-            }
+            arguments |= replace(more, features=steps.transform(more.features)).unlabeled()
         classifier.fit(features, table.target, **arguments)
     if judged(classifier).group_features:  # columns of the file instead of encoded ones
         features = revealing_features(

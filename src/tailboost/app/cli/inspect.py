@@ -13,7 +13,7 @@ import typer
 from tailboost import ThresholdRule, rates
 from tailboost.app.cli import options, shared
 from tailboost.app.cli import rates as stated
-from tailboost.app.cli.models import Purpose, Reading, StoredModel
+from tailboost.app.cli.models import Reading, StoredModel
 from tailboost.app.cli.score_rules import read_model
 from tailboost.core.array_types import Column, Model, Table
 from tailboost.guarantees.stated import StatedTargets, stated_by
@@ -46,27 +46,15 @@ def evaluate(
     asked = [*stated.read_rates(rate), *stated.read_limits(limit)]
     stored = read_model(model)
     classifier = stored.classifier
-    if group is None:
-        columns = stored.group_columns
-    else:
-        columns = group
+    columns = stored.group_columns if group is None else group
     with stored.labelled_rows(
-        data, csv, target, Reading(Purpose.EVALUATE, columns, cluster)
+        data, csv, target, Reading("evaluate on", columns, cluster)
     ) as rows:
-        if cluster is None:
-            ids = None
-        else:
+        ids = None
+        if cluster is not None:
             ids = np.unique(rows.clusters, return_inverse=True)[1]
-        if rows.groups is None:
-            by_column = {}
-        else:
-            by_column = rows.groups
-        groups = stored.group_arguments(rows)
-        predicted = classifier.predict(rows.features, **groups)
-        if judged(classifier).can_defer:
-            deferred = classifier.defers(rows.features, **groups)
-        else:
-            deferred = None
+        by_column = {} if rows.groups is None else rows.groups
+        predicted, deferred = stored.answers(rows)
         leakage = warn_of_leakage(classifier, rows.features)
         measured = stated.measured_rates(
             asked or stated.fitted_rates(classifier, columns), stored, rows, costs, csv
@@ -113,10 +101,9 @@ def evaluate(
 
 def warn_of_leakage(classifier: Model, features: Table) -> float:
     """Return the fraction of training rows among new rows, with a warning if the fraction is large."""
+    fraction = 0.0
     if judged(classifier).knows_rows:
         fraction = float(classifier.seen_share(features))
-    else:
-        fraction = 0.0
     if fraction > LEAKAGE:
         shared.warn(
             f"{fraction:.0%} of these rows are training rows: errors on them are lower than on new rows"
@@ -184,8 +171,7 @@ def _print_description(about: dict[str, Any], stored: StoredModel, details: bool
     lines = {
         "file": f"{about['file']}, {about['bytes']:,} bytes",
         "classifier": notes.get("classifier", about["classifier"]),
-        "parameters": ", ".join(f"{k}={v}" for k, v in about["parameters"].items())
-        or "the defaults",
+        "parameters": ", ".join(map("=".join, about["parameters"].items())) or "the defaults",
         "models": str(about["models"] or ""),
         "created": notes.get("created", "not noted"),
         "training data": f"{notes['rows']:,} rows of {notes['data']}"
@@ -200,7 +186,7 @@ def _print_description(about: dict[str, Any], stored: StoredModel, details: bool
         "weights": notes.get("weight") or "",
         "no features": ", ".join(no_features),
         "rule": about["rule"] or "",
-        "versions": ", ".join(f"{name} {number}" for name, number in about["versions"].items()),
+        "versions": ", ".join(map(" ".join, about["versions"].items())),
     }
     shared.plain_table(("", ""), [(name, text) for name, text in lines.items() if text], left=2)
     if about["columns"] and details:
@@ -274,12 +260,12 @@ def rule(
                 raise ValueError(
                     f"{columns!r} may contain {{model}} and {{label}} only"
                 ) from None
-        names: list[Any] = [lambda name, label: columns.format(model=name, label=label)]
-        if isinstance(decision_rule, ThresholdRule):
-            names = []
-            if decision_rule.model is not None:
-                label = decision_rule.classes[1]
-                names = [columns.format(model=decision_rule.model, label=label)]
+        names: list[Any] = []
+        if not isinstance(decision_rule, ThresholdRule):
+            names = [lambda name, label: columns.format(model=name, label=label)]
+        elif decision_rule.model is not None:
+            label = decision_rule.classes[1]
+            names = [columns.format(model=decision_rule.model, label=label)]
         with shared.bad_input("--sql: "):
             print(
                 decision_rule.to_sql(
@@ -320,44 +306,33 @@ def errors_by_subgroup(
     errors = []
     for kind, name, inside in masks:
         n = int(inside.sum())
-        error = None
-        low = None
-        high = None
-        if clusters is None:
-            ids = None
-        else:
-            ids = clusters[inside]
-        if n:
-            error = float(wrong[inside].mean())
-            size = n if ids is None else clustered_size(wrong[inside], ids)
-            low, high = map(float, clopper_pearson_interval(error, size, CONFIDENCE))
+        ids = None if clusters is None else clusters[inside]
         line = {
             "kind": kind,
             "name": name,
             "rows": n,
-            "error": error,
+            "error": None,
             "target": targets.get(name),
         }
-        line |= {
-            "low": low,
-            "high": high,
-            "clusters": None if ids is None else len(np.unique(ids)),
-        }
+        line |= {"low": None, "high": None}
+        line["clusters"] = None if ids is None else len(np.unique(ids))
+        if n:
+            error = float(wrong[inside].mean())
+            size = n if ids is None else clustered_size(wrong[inside], ids)
+            low, high = map(float, clopper_pearson_interval(error, size, CONFIDENCE))
+            line |= {"error": error, "low": low, "high": high}
         errors.append(line | {"verdict": _verdict(line)})
     return errors
 
 
 def _verdict(line: Mapping[str, Any]) -> str:
     """Return whether the target is met on these rows, and whether the whole interval is on that side."""
-    if line["target"] is None or line["error"] is None:
+    target = line["target"]
+    if target is None or line["error"] is None:
         return ""
-    if line["error"] <= line["target"]:
-        if line["high"] <= line["target"]:
-            return "met, interval too"
-        return "met"
-    if line["low"] > line["target"]:
-        return "missed, interval too"
-    return "missed"
+    if line["error"] <= target:
+        return "met" + ", interval too" * (line["high"] <= target)
+    return "missed" + ", interval too" * (line["low"] > target)
 
 
 def print_errors(errors: Sequence[Mapping[str, Any]], title: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from tailboost import Certificate, LabelRules, Scores, rates, tune_labels
+from tailboost import LabelRules, Scores, rates, tune_labels
 from tailboost.app.cli.documents import (
     StoredDocument,
     is_rule_file,
@@ -43,8 +43,8 @@ TRUTH = "has the label"
 class LabelSettings:
     """Settings of a selection, as in a rule file of several labels."""
 
-    scores: tuple[str, ...]
-    labels: tuple[str, ...]
+    scores: Sequence[str]
+    labels: Sequence[str]
     kind: str
     missing: float | None
     objective: str | None
@@ -56,23 +56,23 @@ class LabelSettings:
     ) -> LabelRules:
         """Select thresholds on the rows of a file, and on those of a file without labels."""
         objective = self.objective or "error"
+        about: dict[str, Any] = {"kind": self.kind, "missing": self.missing}
         with warnings_as_lines():
             rows = score_rows(data, csv, self.scores, missing=self.missing)
-            if unlabeled is None:
-                more = None
-            else:
-                more = score_rows(unlabeled, csv, self.scores, missing=self.missing)
+            more = None
+            if unlabeled is not None:
+                more = score_rows(unlabeled, csv, self.scores, missing=self.missing).features
             with bad_input(f"{data}: "):
                 return tune_labels(
                     [
-                        Scores(*pair, kind=self.kind, missing=self.missing)
-                        for pair in zip(self.scores, self.labels, strict=True)
+                        Scores(score, label, **about)
+                        for score, label in zip(self.scores, self.labels, strict=True)
                     ],
                     rows.features,
                     _indicators(rows, self.labels),
                     limits=limits,
                     objective=rates.parse(objective) if "(" in objective else objective,
-                    X_unlabeled=None if more is None else more.features,
+                    X_unlabeled=more,
                 )
 
     def tune(
@@ -125,28 +125,24 @@ class LabelFile(StoredDocument):
         """
         rows = self.scores_of(data, csv)
         names = list(self.rules.rules)
-        known = all(name in rows.table for name in names)
+        truths = _indicators(rows, names) if {*names} <= {*rows.table} else None
         with bad_input(f"{data}: "):
-            pairs = self.rules.pairs(rows.features, _indicators(rows, names) if known else None)
-        label = np.asarray(pairs["groups"][LABEL])
-        table = pd.DataFrame({LABEL: label} | ({TRUTH: pairs["y"]} if known else {}))
-        cluster = reading.cluster
-        for name in [*reading.unused, *([] if cluster is None else [cluster])]:
-            column = (
-                rows.column(name, "--cluster" if name == cluster else "--id")
-                .astype(str)
-                .to_numpy()
-            )
-            table[name] = np.tile(column, len(names) + 1)
+            pairs = self.rules.pairs(rows.features, truths)
+        table = pd.DataFrame({LABEL: pairs["groups"][LABEL]})
+        if truths is not None:
+            table[TRUTH] = pairs["y"]
+        if reading.cluster is not None:
+            clusters = rows.column(reading.cluster, "--cluster").astype(str)
+            table[reading.cluster] = np.tile(clusters, len(names) + 1)
         for name in reading.unused:
-            table[name] = table[name] + "|" + table[LABEL]
-        return NewRows(table, pairs["X"], data, reading.columns, cluster)
+            ids = np.tile(rows.column(name, "--id").astype(str), len(names) + 1)
+            table[name] = ids + ("|" + table[LABEL])
+        return NewRows(table, pairs["X"], data, reading.columns, reading.cluster)
 
     def scores_of(self, data: Path, csv: CsvFormat) -> NewRows:
         """Read the scores of a file."""
         rules = list(self.rules.rules.values())
-        columns = [rule.column for rule in rules]
-        return score_rows(data, csv, columns, missing=rules[0].missing)
+        return score_rows(data, csv, [rule.column for rule in rules], missing=rules[0].missing)
 
     def fresh_rows(
         self, data: Path | None, csv: CsvFormat, cluster: str | None
@@ -160,19 +156,6 @@ class LabelFile(StoredDocument):
             "Y": _indicators(rows, list(self.rules.rules)),
             "clusters": rows.clusters,
         }
-
-    def certify(
-        self,
-        data: Path,
-        csv: CsvFormat,
-        limits: Sequence[Any],
-        cluster: str | None,
-        confidence: float,
-    ) -> Certificate:
-        """Return the certificate of the rules from a file of fresh rows."""
-        rows = self.fresh_rows(data, csv, cluster)
-        with bad_input(f"{data}: "):
-            return self.rules.certify(**rows, limits=limits or None, confidence=confidence)
 
     def selected_again(self, data: Path, csv: CsvFormat) -> tuple[LabelSettings, LabelRules]:
         """Return the settings of the selection, and the rules selected again on the same file."""

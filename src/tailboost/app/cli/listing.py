@@ -59,25 +59,22 @@ def list_all(
         (e.name, "--data" * e.needs_data, _recorded_time(e.name), e.summary)
         for e in experiments
     ]
-    sections: list[tuple[str, str, tuple[str, ...], Sequence[tuple[str, ...]]]] = [
-        ("methods", "Methods", ("name", "takes", "summary"), methods),
-        ("datasets", "\nData sets (tailboost.datasets)", ("name", "summary"), loaders),
-        (
-            "experiments",
+    sections: dict[str, tuple[str, list[str], Sequence[tuple[str, ...]]]] = {
+        "methods": ("Methods", ["name", "takes", "summary"], methods),
+        "datasets": ("\nData sets (tailboost.datasets)", ["name", "summary"], loaders),
+        "experiments": (
             "\nExperiments (tailboost reproduce)",
-            ("name", "takes", "time", "summary"),
+            ["name", "takes", "time", "summary"],
             runs,
         ),
-    ]
+    }
     if as_json:
-        shared.tell_json(
-            {
-                key: [dict(zip(heads, row, strict=True)) for row in rows]
-                for key, _, heads, rows in sections
-            }
-        )
+        document = {}
+        for key, (_, heads, rows) in sections.items():
+            document[key] = [dict(zip(heads, row, strict=True)) for row in rows]
+        shared.tell_json(document)
         return
-    for _, title, heads, rows in sections:
+    for title, heads, rows in sections.values():
         if rows:  # only a checkout has experiments
             shared.plain_table(heads, rows, title=title, left=len(heads))
 

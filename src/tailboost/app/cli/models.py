@@ -8,7 +8,6 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -36,33 +35,16 @@ MOST_GROUPS = 100  # values of a column of groups, as in `load_table`
 PATIENCE = 60.0
 
 
-class Purpose(Enum):
-    """What a command does with the rows of a new file; the value ends the message "… has no rows to …"."""
-
-    PREDICT = "predict"
-    DECIDE = "decide on"
-    COMPARE = "compare with"
-    EVALUATE = "evaluate on"
-    MEASURE = "measure"
-    TRADE_OFF = "measure on"
-    CERTIFY = "certify on"
-    CALIBRATE = "calibrate on"
-    MONITOR = "monitor"
-
-    @property
-    def needs_fresh_rows(self) -> bool:
-        """Whether the rows may not be those of the selection, because rates are estimated on them."""
-        return self not in (Purpose.PREDICT, Purpose.DECIDE, Purpose.COMPARE)
-
-
 @dataclass(frozen=True)
 class Reading:
     """How a command reads a new file. Columns named here are no features, and cause no warning."""
 
-    purpose: Purpose
+    purpose: str  # ends the message "… has no rows to …"
     columns: Sequence[str] = ()  # of groups
     cluster: str | None = None
     unused: Sequence[str] = ()
+    # Whether the rows may not be those of the selection, because rates are estimated on them.
+    fresh: bool = True
 
 
 @dataclass(frozen=True)
@@ -79,10 +61,7 @@ class NewRows:
     def column(self, name: str, option: str) -> Any:
         """Return a column of the file; raise `BadInput` if it is absent or has missing values."""
         if name not in self.table:
-            has = (
-                other_separator(list(self.table))
-                or f"{did_you_mean(name, map(str, self.table))}they have {listed(list(self.table))}"
-            )
+            has = columns_instead(list(self.table), name, "they have")
             raise BadInput(f"{option}: the data have no column {name!r}; {has}")
         column = self.table[name]
         missing = int(column.isna().sum())
@@ -105,12 +84,9 @@ class NewRows:
             return None
         return self.column(self.cluster_column, "--cluster")
 
-    def unlabeled(self, *, with_groups: bool = True) -> dict[str, Any]:
+    def unlabeled(self) -> dict[str, Any]:
         """Return the arguments for rows without labels."""
-        return {
-            "X_unlabeled": self.features,
-            "groups_unlabeled": self.groups if with_groups else None,
-        }
+        return {"X_unlabeled": self.features, "groups_unlabeled": self.groups}
 
     def groups_by(self, names: Sequence[str]) -> Any:
         """Return columns of groups as text, as in `load_table`; a missing value becomes "missing"."""
@@ -130,7 +106,13 @@ class NewRows:
         return None
 
 
-def check_model_output(out: Path, *inputs: Path | None, option: str = "--model") -> None:
+def columns_instead(columns: list[Any], name: str, has: str) -> str:
+    """Return the columns of a table without a column of this name, with advice."""
+    near = did_you_mean(name, map(str, columns))
+    return other_separator(columns) or f"{near}{has} {listed(columns)}"
+
+
+def check_model_output(option: str, out: Path, *inputs: Path | None) -> None:
     """Raise `BadInput` if a model file cannot be written."""
     check_output(option, out, *inputs)
     with bad_input(f"{option}: "):
@@ -168,12 +150,8 @@ class StoredModel:
     @property
     def encoder(self) -> TableEncoder | None:
         """The table encoder of the model, which reads the text of CSV files; None without one."""
-        if isinstance(self.model, Pipeline):
-            first = self.model.steps[0][1]
-        else:
-            first = None
-        if isinstance(first, TableEncoder):
-            return first
+        if isinstance(self.model, Pipeline) and isinstance(self.model[0], TableEncoder):
+            return self.model[0]
         return None
 
     @property
@@ -239,18 +217,14 @@ class StoredModel:
     def read_rows(self, data: Path, csv: CsvFormat, reading: Reading) -> NewRows:
         """Read a new file in the way in which the training table was read."""
         with bad_input():
-            table = (datasets.read_frame if self.encoder is None else datasets.read_raw)(
-                data, *csv
-            )
+            read = datasets.read_frame if self.encoder is None else datasets.read_raw
+            table = read(data, *csv)
         if not len(table):
-            raise BadInput(f"{str(data)!r} has no rows to {reading.purpose.value}")
+            raise BadInput(f"{str(data)!r} has no rows to {reading.purpose}")
         features = self.features_in(table, reading)
-        if judged(
-            self.classifier
-        ).reads_scores:  # such a table may hold other scores and labels
-            scores = list(
-                getattr(self.classifier, "feature_names_in_", features)
-            )  # absent after an array
+        if judged(self.classifier).reads_scores:
+            # Such a table may hold other scores and labels. Their names are absent after an array.
+            scores = list(getattr(self.classifier, "feature_names_in_", features))
             if {*scores} <= {*features}:
                 features = features[scores]
         with bad_input(f"{data}: "):
@@ -274,7 +248,7 @@ class StoredModel:
         """Return the rows of --training-rows as the classifier reads them; None without a file."""
         if training_rows is None:
             return None
-        return self.read_rows(training_rows, csv, Reading(Purpose.COMPARE)).features
+        return self.read_rows(training_rows, csv, Reading("compare with", fresh=False)).features
 
     def read_labelled(
         self, data: Path, csv: CsvFormat, target: str | None, reading: Reading
@@ -306,6 +280,14 @@ class StoredModel:
         if self.by_group:
             return {"groups": rows.groups_by(self.columns_read)}
         return {}
+
+    def answers(self, rows: NewRows) -> tuple[Any, Any]:
+        """Return the answers of ``predict``, and which rows are deferred (None if none can be)."""
+        groups = self.group_arguments(rows)
+        deferred = None
+        if judged(self.classifier).can_defer:
+            deferred = self.classifier.defers(rows.features, **groups)
+        return self.classifier.predict(rows.features, **groups), deferred
 
 
 class FileLedger(Ledger):

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import pandas as pd
+import numpy as np
 import typer
 
 from tailboost import Certificate, Monitor
 from tailboost.app.cli import options, shared
 from tailboost.app.cli import rates as stated
 from tailboost.app.cli.label_files import LabelFile
-from tailboost.app.cli.models import NewRows, Purpose, Reading, StoredModel, known_labels
+from tailboost.app.cli.models import NewRows, Reading, StoredModel, known_labels
 from tailboost.app.cli.score_rules import read_model
 from tailboost.app.report import render_monitor
-from tailboost.core.array_types import Groups, Model, Stated
+from tailboost.core.array_types import Model, Stated
 from tailboost.core.checks import reading
 from tailboost.core.files import held
 from tailboost.guarantees.stated import stated_by
@@ -112,27 +111,30 @@ def monitor(
                 f"--state: {str(state)!r} exists, so its bounds are tested; leave out --certificate, "
                 "--max-error and --limit"
             )
-        if evidence is None:
-            tested = Tested.of(stored, certificate, max_error, limit)
-        else:
-            tested = None
         needed = stored.columns_read
-        if tested is not None and tested.by_group:
-            needed = stored.group_columns
+        if evidence is None:
+            tested, targets, limits = _tested(stored, certificate, max_error, limit)
+            bounds = [one.rate for one in limits]
+            if tested is not None:
+                bounds = [bound.counted for bound in tested.tested]
+            if any(rate.needs_groups for rate in bounds):
+                needed = stored.group_columns
         columns = list(dict.fromkeys([*columns, *needed, *(group or [])]))
-        reading = Reading(
-            Purpose.MONITOR, columns, cluster, () if row_id is None else (row_id,)
-        )
+        reading = Reading("monitor", columns, cluster, () if row_id is None else (row_id,))
         with shared.warnings_as_lines():
             rows = stored.read_rows(data, csv, reading)
             y = _labels(stored, rows, target)
             with shared.bad_input(f"{data}: "):
-                if evidence is None:
-                    assert tested is not None
-                    evidence = tested.start(columns, rows.groups, confidence)
+                if evidence is None and tested is not None:
+                    evidence = Monitor.of(tested)
+                elif evidence is None:
+                    evidence = _against(stored.classifier, targets, limits, rows, confidence)
                 evidence = evidence.add(
                     stored.model,
-                    _features(stored, rows, reading),
+                    # The input of the whole model, read as at the fit.
+                    rows.features
+                    if stored.encoder is None
+                    else stored.encoder.schema_.read(stored.features_in(rows.table, reading)),
                     y,
                     groups=rows.groups,
                     name=data.name.split(".")[0] if batch is None else batch,
@@ -180,85 +182,51 @@ def read_state(
     return columns, evidence
 
 
-@dataclass(frozen=True)
-class Tested:
-    """The statements under test in a new monitor: a certificate, targets, or limits."""
-
-    classifier: Model
-    certificate: Certificate | None
-    max_error: Stated
-    limits: list[Any]
-    by_group: bool  # whether bounds are about groups
-
-    @classmethod
-    def of(
-        cls, stored: StoredModel, path: Path | None, max_error: Stated, limit: Any
-    ) -> Tested:
-        """Return the statements of the options, or of the calibration or fit."""
-        classifier = stored.classifier
-        targets = stated.read_targets(max_error)
-        limits = stored.limits_of(stated.read_limits(limit))
-        n_given = sum((path is not None, targets is not None, bool(limits)))
-        if n_given > 1:
-            raise shared.BadInput("--certificate, --max-error and --limit: give one of them")
-        certificate = None
-        if path is not None:
-            certificate = _certificate(path, stored.model)
-        if not n_given:
-            own = stated_by(classifier)
-            certificate = judged(classifier).certificate
-            targets = own.max_error
-            limits = list(own.limits)
-            if certificate is None and targets is None and not limits:
-                raise shared.BadInput(
-                    "the model has no targets and no limits; give --certificate FILE (output of `tailboost "
-                    "certify --json`), --max-error or --limit"
-                )
-        if certificate is None:
-            rates = [one.rate for one in limits]
-        else:
-            rates = [b.counted for b in certificate.tested]
-        return cls(
-            classifier, certificate, targets, limits, any(rate.needs_groups for rate in rates)
+def _tested(
+    stored: StoredModel, path: Path | None, max_error: str | None, limit: list[str] | None
+) -> tuple[Certificate | None, Stated, list[Any]]:
+    """Return the certificate, targets or limits to test: of the options, calibration or fit."""
+    targets = stated.read_targets(max_error)
+    limits = stored.limits_of(stated.read_limits(limit))
+    if sum((path is not None, targets is not None, bool(limits))) > 1:
+        raise shared.BadInput("--certificate, --max-error and --limit: give one of them")
+    if path is not None:
+        with shared.bad_input(f"--certificate {path}: "):
+            with reading(CERTIFICATE):
+                certificate = Certificate.from_dict(shared.read_json(path))
+            refuse_other_rule(certificate, stored.model, "it")
+        return certificate, None, []
+    if targets is not None or limits:
+        return None, targets, limits
+    own = stated_by(stored.classifier)
+    certificate = judged(stored.classifier).certificate
+    if certificate is None and own.max_error is None and not own.limits:
+        raise shared.BadInput(
+            "the model has no targets and no limits; give --certificate FILE (output of `tailboost "
+            "certify --json`), --max-error or --limit"
         )
-
-    def start(self, columns: list[str], groups: Groups, confidence: float) -> Monitor:
-        """Return a monitor of the groups of the fit and of the first batch."""
-        if self.certificate is not None:
-            return Monitor.of(self.certificate)
-        subgroups = None
-        if columns:
-            known = [each for each in judged(self.classifier).groups if isinstance(each, tuple)]
-            new = sorted({(name, value) for name in columns for value in groups[name]})
-            subgroups = list(dict.fromkeys([*known, *new]))
-        if self.limits:
-            labels = self.classifier.classes_.tolist()
-            limits = [stated.in_table_terms(each, labels, columns) for each in self.limits]
-            with shared.bad_input("--limit: "):
-                return Monitor.against(
-                    self.classifier, limits=limits, subgroups=subgroups, confidence=confidence
-                )
-        targets = stated.targets_by_label(self.max_error, self.classifier.classes_, columns)
-        with shared.bad_input("--max-error: "):
-            return Monitor.against(
-                self.classifier, targets, subgroups=subgroups, confidence=confidence
-            )
+    return certificate, own.max_error, list(own.limits)
 
 
-def _certificate(path: Path, model: Model) -> Certificate:
-    """Return the certificate of a file, of the rule of a model."""
-    with shared.bad_input(f"--certificate {path}: "):
-        with reading(CERTIFICATE):
-            certificate = Certificate.from_dict(shared.read_json(path))
-        refuse_other_rule(certificate, model, "it")
-    return certificate
-
-
-def _features(stored: StoredModel, rows: NewRows, reading: Reading) -> Any:
-    """Return the input of the whole stored model, read as at the fit."""
-    if stored.encoder is None:
-        return rows.features
-    return stored.encoder.schema_.read(stored.features_in(rows.table, reading))
+def _against(
+    classifier: Model, targets: Stated, limits: list[Any], rows: NewRows, confidence: float
+) -> Monitor:
+    """Return a monitor of targets or limits, of the groups of the fit and of the first batch."""
+    columns = rows.group_columns
+    subgroups = None
+    if columns:
+        known = [each for each in judged(classifier).groups if isinstance(each, tuple)]
+        new = sorted({(name, value) for name in columns for value in rows.groups[name]})
+        subgroups = list(dict.fromkeys([*known, *new]))
+    labels = classifier.classes_
+    with shared.bad_input("--limit: " if limits else "--max-error: "):
+        return Monitor.against(
+            classifier,
+            stated.targets_by_label(targets, labels, columns),
+            limits=stated.in_table_terms(limits, labels, columns) or None,
+            subgroups=subgroups,
+            confidence=confidence,
+        )
 
 
 def _labels(stored: StoredModel, rows: NewRows, target: str | None) -> Any:
@@ -270,9 +238,6 @@ def _labels(stored: StoredModel, rows: NewRows, target: str | None) -> Any:
         return None
     column = rows.table[name]
     known = column.notna().to_numpy()
-    labels = pd.Series([None] * len(column), dtype=object)
-    if known.any():
-        labels[known] = known_labels(column[known], stored.classifier.classes_, name).astype(
-            object
-        )
-    return labels.to_numpy()
+    labels = np.full(len(column), None)
+    labels[known] = known_labels(column[known], stored.classifier.classes_, name)
+    return labels

@@ -19,16 +19,9 @@ from tailboost.core.array_types import Model
 from tailboost.core.spelling import did_you_mean
 from tailboost.selection.problem import stated
 
-
-def _objective(value: Any) -> Any:
-    if isinstance(value, str):
-        return read_objective(value)
-    return value
-
-
 # Parameters whose text is read as that of --objective and --limit.
 _READERS: dict[str, Callable[[Any], Any]] = {
-    "objective": _objective,
+    "objective": lambda value: read_objective(value) if isinstance(value, str) else value,
     "limits": lambda value: list(rates.checked_limits(value)),
 }
 
@@ -65,10 +58,7 @@ def configured(
     for name, value in parameters.items():
         if value is None:
             continue
-        if name == "limits":
-            option = "--limit"
-        else:
-            option = f"--{name.replace('_', '-')}"
+        option = "--limit" if name == "limits" else f"--{name.replace('_', '-')}"
         if name not in known:
             able = ", ".join(m.name for m in METHODS.values() if name in m.parameters)
             raise BadInput(

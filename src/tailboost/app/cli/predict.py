@@ -13,7 +13,7 @@ import pandas as pd
 
 from tailboost.app.cli import options, shared
 from tailboost.app.cli.label_files import LabelFile
-from tailboost.app.cli.models import Purpose, Reading, StoredModel
+from tailboost.app.cli.models import Reading, StoredModel
 from tailboost.app.cli.score_rules import read_model
 from tailboost.classifiers.decisions import RandomizedDecision
 from tailboost.core.array_types import Model, Table
@@ -64,7 +64,7 @@ def predict(
                 }
         else:
             stored = read_model(model)
-            rows = stored.read_rows(data, csv, Reading(Purpose.PREDICT, unused=unused))
+            rows = stored.read_rows(data, csv, Reading("predict", unused=unused, fresh=False))
             with shared.bad_input(f"{data}: "):
                 answers = _predictions(
                     stored.classifier, rows.features, stored.group_arguments(rows)
@@ -72,11 +72,11 @@ def predict(
         columns: dict[str, Any] = {"row": range(len(rows.table))}
         if id_column is not None:
             columns[id_column] = rows.column(id_column, "--id").to_numpy()
-        columns |= answers
+    content = _csv(columns | answers, escape_formulas, csv)
     if out is None:
-        print(_csv(columns, escape_formulas, csv), end="")
+        print(content, end="")
         return
-    shared.write_out(out, _csv(columns, escape_formulas, csv))
+    shared.write_out(out, content)
     shared.say(f"{len(rows.table):,} predictions: {out}")
 
 
@@ -104,25 +104,20 @@ def _predictions(classifier: Model, features: Table, groups: dict[str, Any]) -> 
 def _csv(columns: dict[str, Any], escape: bool, csv: options.CsvFormat) -> str:
     """Return columns as a CSV file. Names of columns may contain formulas too."""
     table = pd.DataFrame(columns)
-    if not escape:
-        _warn_of_formulas(table)
-    else:
-        for name in table.select_dtypes(exclude=["number", "bool"]):
+    texts = list(table.select_dtypes(exclude=["number", "bool"]))
+    if escape:
+        for name in texts:
             table[name] = _escaped(table[name].tolist())
         table.columns = pd.Index(_escaped(table.columns))
-    return csv.text_of(table)
-
-
-def _warn_of_formulas(table: Table) -> None:
-    """Warn of the first formula for a spreadsheet, if there is any."""
-    texts = table.select_dtypes(exclude=["number", "bool"])
-    columns = [table.columns, *(texts[name].unique() for name in texts)]
-    formula = next(filter(_is_formula, chain.from_iterable(columns)), None)
+        return csv.text_of(table)
+    cells = chain(table.columns, *(table[name].unique() for name in texts))
+    formula = next(filter(_is_formula, cells), None)
     if formula is not None:
         shared.warn(
             f"a spreadsheet would run {formula[:40]!r} as a formula: --escape-formulas puts an apostrophe "
             "before it"
         )
+    return csv.text_of(table)
 
 
 def _escaped(labels: Iterable[Any]) -> list[Any]:
@@ -180,7 +175,9 @@ def decide(
             stored.classifier, os.fsencode(os.environ[secret_env]), context_name
         )
     with shared.warnings_as_lines():
-        rows = stored.read_rows(data, csv, Reading(Purpose.DECIDE, unused=[id_column]))
+        rows = stored.read_rows(
+            data, csv, Reading("decide on", unused=[id_column], fresh=False)
+        )
         ids = rows.column(id_column, "--id")
         groups = stored.group_arguments(rows)
         with shared.bad_input(f"{data}: --id {id_column}: "):
@@ -194,9 +191,8 @@ def decide(
     if judged(stored.classifier).can_defer:
         columns["deferred"] = decisions.deferred
     shared.write_out(out, _csv(columns, escape_formulas, csv))
+    words = f"{len(decisions):,} decisions"
     if decisions.deferred.any():
-        deferred = f", {int(decisions.deferred.sum()):,} deferred"
-    else:
-        deferred = ""
-    shared.say(f"{len(decisions):,} decisions{deferred}: {out}")
+        words += f", {int(decisions.deferred.sum()):,} deferred"
+    shared.say(f"{words}: {out}")
     shared.say(f"Context: {context_name}")

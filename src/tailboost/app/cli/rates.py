@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -107,9 +107,7 @@ def _parse(option: str, text: str) -> rates.Expression:
 def rate_of(stated: Any) -> Any:
     """Return the rate of an objective or a limit; None for an objective given by name."""
     expression = rates.as_expression(stated)
-    if expression is None:
-        return None
-    return expression.rate
+    return None if expression is None else expression.rate
 
 
 def fitted_rates(classifier: Model, columns: Sequence[str]) -> list[Any]:
@@ -147,23 +145,34 @@ def targets_by_label(targets: Targets, classes: Any, columns: Sequence[str]) -> 
 
 
 def in_table_terms(
-    stated: Any, classes: Sequence[Any], columns: Sequence[str], costs: CostTable | None = None
-) -> Any:
-    """Return a rate, objective or limit with the labels and groups of the table, and with costs.
+    stated: Sequence[Any],
+    classes: Column,
+    columns: Sequence[str],
+    costs: CostTable | None = None,
+) -> list[Any]:
+    """Return rates, objectives and limits with the labels and groups of the table, and with costs.
 
     An option gives a label as the number 1 where the CSV file has the text "1".
 
     Raises
     ------
     BadInput
-        If the rate needs an absent column of groups.
+        If a rate needs an absent column of groups.
     """
-    expression = rates.as_expression(stated)
-    if expression is None:
-        return stated
+    labels = {str(label): label for label in np.asarray(classes).tolist()}
+    expressions = map(rates.as_expression, stated)
+    return [
+        one if expression is None else _in_table_terms(expression, labels, columns, costs)
+        for one, expression in zip(stated, expressions, strict=True)
+    ]
+
+
+def _in_table_terms(
+    expression: Any, labels: dict[str, Any], columns: Sequence[str], costs: CostTable | None
+) -> Any:
     rate = expression.rate
-    labels = {str(label): label for label in classes}
-    for name in rate.by if isinstance(rate.by, tuple) else (rate.by,):
+    parts = rate.by if isinstance(rate.by, tuple) else (rate.by,)
+    for name in parts:
         if name in ("group", "cell") and not columns:
             raise BadInput(f"{rate!r} needs groups; name their column: --group COL")
         if name not in (None, "class", "group", "cell") and str(name) not in columns:
@@ -175,39 +184,31 @@ def in_table_terms(
     def label(name: Any) -> Any:
         return labels.get(str(name), name)
 
+    def group(name: Any) -> Any:
+        if isinstance(name, tuple):
+            return tuple(map(group, name))
+        return group_name(name)
+
+    def subgroup(name: Any) -> Any:
+        if rate.by == "class":
+            return label(name)
+        if rate.by != "cell" and len(parts) == 1:
+            return group(name)
+        if isinstance(name, tuple):
+            kinds = ("class", "group") if rate.by == "cell" else parts
+            return tuple(
+                label(part) if kind == "class" else group(part)
+                for kind, part in zip(kinds, name, strict=False)
+            )
+        return name if rate.by == "cell" else group(name)
+
     by = tuple(map(str, rate.by)) if isinstance(rate.by, tuple) else rate.by and str(rate.by)
     named = replace(rate, by=by, label=None if rate.label is None else label(rate.label))
     if named.labels is not None:
         named = replace(named, labels=tuple(map(label, named.labels)))
     if costs is not None and named.needs_costs:
         named = costs.fill(named)
-    return expression.of_rate(named, _subgroups(rate.by, label))
-
-
-def _subgroups(by: Any, label: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a function to spell the subgroups of ``by``: labels as in the table, groups as text."""
-
-    def group(name: Any) -> Any:
-        if isinstance(name, tuple):
-            return tuple(map(group, name))
-        return group_name(name)
-
-    if by == "cell":
-        parts = ("class", "group")
-    else:
-        parts = by
-    if not isinstance(parts, tuple):
-        if by == "class":
-            return label
-        return group
-    spellings = [label if part == "class" else group for part in parts]
-    return lambda name: (
-        tuple(spell(part) for spell, part in zip(spellings, name, strict=False))
-        if isinstance(name, tuple)
-        else name
-        if by == "cell"
-        else group(name)
-    )
+    return expression.of_rate(named, subgroup)
 
 
 # -- tables ------------------------------------------------------------------------------------------------
@@ -225,21 +226,18 @@ def measured_rates(
     Rates that need the costs of each row are left out if these are not given.
     """
     classifier = stored.classifier
-    labels = classifier.classes_.tolist()
-    table = CostTable.read(costs, labels, rows.y, rows.path, csv)
-    named = [in_table_terms(each, labels, rows.group_columns, table) for each in stated]
+    table = CostTable.read(costs, classifier.classes_, rows.y, rows.path, csv)
+    named = in_table_terms(stated, classifier.classes_, rows.group_columns, table)
     if table.by_row is None:
         named = [each for each in named if not rate_of(each).needs_costs]
     if not named:
         return None
-    groups = stored.group_arguments(rows)
+    predicted, deferred = stored.answers(rows)
     answered = rates.Answered.of(
         rows.y,
-        classifier.predict(rows.features, **groups),
+        predicted,
         groups=rows.groups,
-        deferred=classifier.defers(rows.features, **groups)
-        if judged(classifier).can_defer
-        else None,
+        deferred=deferred,
         costs=table.by_row,
         labels=classifier.classes_,
     )
@@ -281,26 +279,21 @@ class CostTable:
 
     @classmethod
     def read(
-        cls, path: Path | None, classes: Sequence[Any], y: Column, data: Path, csv: CsvFormat
+        cls, path: Path | None, labels: Column, y: Column, data: Path, csv: CsvFormat
     ) -> CostTable:
         """Read a file of costs for the rows of DATA, which have the labels y; no costs without a file."""
+        classes = tuple(np.asarray(labels).tolist())
         if path is None:
-            return cls(tuple(classes))
+            return cls(classes)
         with bad_input(f"--costs {path}: "):
             table = datasets.read_frame(path, *csv)
             names = {str(label): label for label in classes}
             first, *rest = map(str, table.columns)
             is_by_row = first in names
-            if is_by_row:
-                columns = [first, *rest]
-            else:
-                columns = rest
+            columns = [first, *rest] if is_by_row else rest
             unknown = [name for name in columns if name not in names and name != HUMAN_REVIEW]
             if unknown:
-                if is_by_row:
-                    deferral = ""
-                else:
-                    deferral = f", and {HUMAN_REVIEW} for a deferral"
+                deferral = "" if is_by_row else f", and {HUMAN_REVIEW} for a deferral"
                 raise ValueError(
                     f"column {unknown[0]!r} is no label; the labels are {', '.join(names)}{deferral}"
                 )
@@ -318,7 +311,7 @@ class CostTable:
                         "them, or one for each true label, with the label in the first column"
                     )
                 costs = [_finite(table[name], f"column {name!r}") for name in names]
-                return cls(tuple(classes), by_row=np.column_stack(costs))
+                return cls(classes, by_row=np.column_stack(costs))
             truths = [str(value) for value in table.iloc[:, 0]]
             if sorted(truths) != sorted(names):
                 raise ValueError(
@@ -329,7 +322,7 @@ class CostTable:
             cells = [
                 [table[name].iloc[truths.index(truth)] for name in answers] for truth in names
             ]
-            return cls._of_cells(tuple(classes), cells, y, data, csv)
+            return cls._of_cells(classes, cells, y, data, csv)
 
     @classmethod
     def _of_cells(
@@ -371,10 +364,7 @@ def _amounts(cell: str, rows: Any, data: Path) -> Any:
     try:
         if name not in rows:
             return np.full(len(rows), _number(cell))
-        if times:
-            scale = _number(factor)
-        else:
-            scale = 1.0
+        scale = _number(factor) if times else 1.0
     except ValueError:
         hint = did_you_mean(name, map(str, rows))
         kinds = f"a number, a column of {data.name}, or a number times a column, as 5*amount"

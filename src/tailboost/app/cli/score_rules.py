@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Self
 
-from tailboost import Rule, Scores, ThresholdRule, rates
+from tailboost import Scores, ThresholdRule, rates
 from tailboost import tune as tune_rule
 from tailboost.app.cli import options, shared
 from tailboost.app.cli.documents import (
@@ -33,7 +34,7 @@ from tailboost.app.cli.rates import (
 )
 from tailboost.app.registry import METHODS
 from tailboost.classifiers.calibrating import OneBatch
-from tailboost.core.array_types import Model, Stated, Table
+from tailboost.core.array_types import Model, Stated
 from tailboost.core.checks import reading
 from tailboost.core.long_work import doing
 from tailboost.core.score_kinds import score_kind
@@ -112,10 +113,8 @@ def tune(
         raise shared.BadInput(
             f"--out: {str(out)!r} must end in {RULE_FILE} (a rule) or {SUFFIX} (a model)"
         )
-    if as_model:
-        check_model_output(out, data, unlabeled, training_rows, option="--out")
-    else:
-        shared.check_output("--out", out, data, unlabeled, training_rows)
+    check = check_model_output if as_model else shared.check_output
+    check("--out", out, data, unlabeled, training_rows)
     limits = read_limits(limit)
     minimised = read_objective(objective)
     columns = options.columns_of_groups(group, by_group)
@@ -135,37 +134,33 @@ def tune(
             "--confidence: only with --limit, of which it is the probability to hold on new rows"
         )
     check_options(kind, missing, objective=minimised, limits=limits, confidence=confidence)
-    if unlabeled is None:
-        joined = None
-    else:
-        joined = shared.digest_of(unlabeled)
+    joined = None if unlabeled is None else shared.digest_of(unlabeled)
     if several:
-        names = tuple(score), tuple(target)
-        settings = LabelSettings(
-            *names, kind, missing, spelt(minimised), shared.digest_of(data), joined
+        digest = shared.digest_of(data)
+        label_settings = LabelSettings(
+            score, target, kind, missing, spelt(minimised), digest, joined
         )
-        settings.tune(data, out, csv, limits=limits, unlabeled=unlabeled)
+        label_settings.tune(data, out, csv, limits=limits, unlabeled=unlabeled)
         return
+    settings = RuleSelection(
+        tuple(score),
+        (),
+        target[0],
+        tuple(columns),
+        by_group,
+        minimised,
+        tuple(limits),
+        kind=kind,
+        missing=missing,
+        confidence=confidence,
+        unlabeled=joined,
+    )
     with shared.warnings_as_lines():
-        selection, rows = RuleSelection.stated(
-            data,
-            csv,
-            score,
-            target[0],
-            positive=positive,
-            kind=kind,
-            missing=missing,
-            columns=columns,
-            by_group=by_group,
-            objective=minimised,
-            limits=limits,
-            confidence=confidence,
-            unlabeled=joined,
-        )
-        more, trained_on = other_rows(unlabeled, training_rows, csv, score, columns, missing)
+        selection, rows = settings.on(data, csv, positive)
+        further = selection.further(unlabeled, training_rows, csv)
         selecting = doing(f"Selecting thresholds on {len(rows.table):,} rows")
         with shared.bad_input(f"{data}: "), selecting:
-            classifier = selection.run(rows, more, trained_on)
+            classifier = selection.run(rows, further)
     if as_model:
         about = {"data": data.name, "target": target[0], **selection.notes}
         save_model(
@@ -174,7 +169,7 @@ def tune(
             notes={**about, "not_features": [target[0], *selection.not_features]},
         )
     else:
-        shared.write_out(out, selection.document(classifier, classifier.rule_))
+        shared.write_out(out, selection.document(classifier))
     _print_rule(classifier, score[0], selection.labels[0])
     shared.say(f"{'Model' if as_model else 'Rule'}: {out}")
 
@@ -206,24 +201,6 @@ def _print_rule(classifier: Model, score: str, label: str) -> None:
     shared.tell(str(rule))
 
 
-def other_rows(
-    unlabeled: Path | None,
-    training_rows: Path | None,
-    csv: options.CsvFormat,
-    score: Sequence[str],
-    columns: Sequence[str],
-    missing: float | None,
-) -> tuple[NewRows | None, Table]:
-    """Return rows without labels, and the scores of training rows; None without a file."""
-    if unlabeled is None:
-        more = None
-    else:
-        more = score_rows(unlabeled, csv, score, missing=missing, columns=columns)
-    return more, None if training_rows is None else score_rows(
-        training_rows, csv, score, missing=missing
-    ).features
-
-
 def _positives(
     positive: Sequence[str] | None, score: Sequence[str], known: Sequence[Any]
 ) -> tuple[Any, ...]:
@@ -250,14 +227,8 @@ def _positives(
             )
         found.append(named[0])
     for label in found:
-        if (
-            len(
-                same := [
-                    column for column, other in zip(score, found, strict=True) if other == label
-                ]
-            )
-            > 1
-        ):
+        same = [column for column, other in zip(score, found, strict=True) if other == label]
+        if len(same) > 1:
             raise shared.BadInput(
                 f"--score: {' and '.join(same)} are scores of one label, {label!r}; tune combines no such "
                 "scores. `tailboost fit` with these columns as features does"
@@ -283,46 +254,65 @@ class RuleSelection:
     by_group: str | None  # column whose groups have thresholds of their own
     objective: Stated
     limits: tuple[rates.Limit, ...]
-    data: str  # digest of the selection data
-    kind: str
-    missing: float | None
+    data: str = ""  # digest of the selection data
+    kind: str = "probability"
+    missing: float | None = None
     confidence: float | None = None
     unlabeled: str | None = None  # digest of the file of rows without labels
 
-    @classmethod
-    def stated(
-        cls,
-        data: Path,
-        csv: options.CsvFormat,
-        score: Sequence[str],
-        target: str,
-        *,
-        positive: Sequence[str] | None,
-        columns: Sequence[str],
-        by_group: str | None,
-        objective: Stated,
-        limits: Sequence[rates.Limit],
-        missing: float | None,
-        **options: Any,
+    def on(
+        self, data: Path, csv: options.CsvFormat, positive: Sequence[str] | None
     ) -> tuple[Self, NewRows]:
-        """Return the settings of the options, and the rows of a file; further options are fields."""
-        rows = score_rows(data, csv, score, missing=missing, target=target, columns=columns)
+        """Return the settings in the terms of a table of labelled rows, and these rows."""
+        rows = self.read(data, csv, self.group, target=self.target)
         labels = sorted(set(rows.y.tolist()))
         if HUMAN_REVIEW in labels:
             raise shared.BadInput(
-                f"{str(data)!r}: column {target!r} has the label {HUMAN_REVIEW!r}"
+                f"{str(data)!r}: column {self.target!r} has the label {HUMAN_REVIEW!r}"
             )
-        asked = in_table_terms(objective, labels, columns)
-        within = tuple(in_table_terms(one, labels, columns) for one in limits)
-        names = tuple(score), _positives(positive, score, labels), target, tuple(columns)
-        return cls(
-            *names, by_group, asked, within, shared.digest_of(data), missing=missing, **options
-        ), rows
+        objective, *limits = in_table_terms([self.objective, *self.limits], labels, self.group)
+        selection = replace(
+            self,
+            labels=_positives(positive, self.scores, labels),
+            objective=objective,
+            limits=tuple(limits),
+            data=shared.digest_of(data),
+        )
+        return selection, rows
+
+    def read(
+        self,
+        data: Path,
+        csv: options.CsvFormat,
+        columns: Sequence[str] = (),
+        target: str | None = None,
+    ) -> NewRows:
+        """Read a file with the columns of scores."""
+        missing = self.missing
+        return score_rows(
+            data, csv, self.scores, missing=missing, target=target, columns=columns
+        )
+
+    def further(
+        self, unlabeled: Path | None, training_rows: Path | None, csv: options.CsvFormat
+    ) -> dict[str, Any]:
+        """Return the arguments for rows without labels and for training rows, if there are files."""
+        arguments: dict[str, Any] = {}
+        if unlabeled is not None:
+            arguments = self.read(unlabeled, csv, self.group).unlabeled()
+        if training_rows is not None:
+            arguments["training_rows"] = self.read(training_rows, csv).features
+        return arguments
 
     @property
     def model(self) -> Scores:
         """The scores as a model."""
-        return scores_of(asdict(replace(self, limits=(), objective=None)))
+        return scores_of(vars(self))
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """The parameters of a selection by the same objective, without the limits."""
+        return {"objective": self.objective, "by_group": self.by_group or False}
 
     @property
     def not_features(self) -> list[str]:
@@ -342,40 +332,27 @@ class RuleSelection:
             "not_features": self.not_features,
         }
 
-    def run(
-        self, rows: NewRows, more: NewRows | None = None, training_rows: Table = None
-    ) -> Any:
-        """Select on labelled rows, and on more rows without labels."""
+    def run(self, rows: NewRows, further: Mapping[str, Any] = MappingProxyType({})) -> Any:
+        """Select on labelled rows, and on the rows of further arguments."""
         return tune_rule(
             self.model,
             rows.features,
             rows.y,
             groups=rows.groups,
-            objective=self.objective,
             limits=list(self.limits),
             confidence=self.confidence,
-            by_group=self.by_group or False,
-            training_rows=training_rows,
-            **({} if more is None else more.unlabeled()),
+            **self.how,
+            **further,
         )
 
-    def one_batch(self, given: Given, max_error: Stated, limits: Stated) -> OneBatch:
-        """Select on a random part of labelled rows, for a calibration on the others."""
-        about = {
-            "limits": limits,
-            "objective": self.objective,
-            "by_group": self.by_group or False,
-        }
-        return OneBatch.of(self.model, given, max_error, **about)
-
-    def document(self, classifier: Model, rule: ThresholdRule | Rule, **more: Any) -> str:
-        """Return the content of a rule file."""
+    def document(self, classifier: Model, **more: Any) -> str:
+        """Return the content of a rule file with the rule of a classifier."""
         certificate = judged(classifier).certificate
         content = {
             "format": FORMAT,
-            "rule": rule.to_dict(),
+            "rule": classifier.rule_.to_dict(),
             "selection": {
-                **asdict(replace(self, limits=(), objective=None)),
+                **vars(self),
                 "objective": spelt(self.objective),
                 "limits": [limit.text for limit in self.limits],
             },
@@ -449,7 +426,7 @@ class StoredRule(StoredDocument):
     @property
     def columns_read(self) -> list[str]:
         """The column of groups that the rule reads, if any."""
-        return [] if self.selection.by_group is None else [self.selection.by_group]
+        return options.columns_of_groups(None, self.selection.by_group)
 
     def selected_again(self, data: Path, csv: options.CsvFormat) -> StoredRule:
         """Return the rule with its classifier, which is selected again on the same file."""
@@ -463,14 +440,7 @@ class StoredRule(StoredDocument):
                 f"--selection: {str(self.path)!r} was selected with --unlabeled too; tune again with --out "
                 "FILE.model, which keeps these rows"
             )
-        rows = score_rows(
-            data,
-            csv,
-            selection.scores,
-            missing=selection.missing,
-            target=selection.target,
-            columns=selection.group,
-        )
+        rows = selection.read(data, csv, selection.group, target=selection.target)
         with warnings.catch_warnings(), shared.bad_input(f"{data}: "):
             warnings.simplefilter(
                 "ignore", UserWarning
@@ -479,11 +449,10 @@ class StoredRule(StoredDocument):
 
     def one_batch(self, given: Given, max_error: Stated, limits: Stated) -> OneBatch:
         """Select on a random part of labelled rows, as the rule was selected."""
-        batch = self.selection.one_batch(given, max_error, limits)
+        selection = self.selection
+        batch = OneBatch.of(selection.model, given, max_error, limits=limits, **selection.how)
         known = self.classifier.rule_.groups
-        if known is not None and not {*given.columns[self.selection.by_group].tolist()} <= {
-            *known
-        }:
+        if known is not None and not {*given.columns[selection.by_group].tolist()} <= {*known}:
             return batch  # the rule has no answer to rows of a new group
         return batch.beside(self.classifier)
 
@@ -496,16 +465,15 @@ class StoredRule(StoredDocument):
     def save(self, classifier: Model, path: Path, **notes: Any) -> None:
         """Write the rule of another selection, with its own limits."""
         selection = replace(self.selection, limits=tuple(classifier.limits or ()))
-        shared.write_out(path, selection.document(classifier, classifier.rule_, **notes))
+        shared.write_out(path, selection.document(classifier, **notes))
 
     def read_rows(self, data: Path, csv: options.CsvFormat, reading: Reading) -> NewRows:
         """Read a file of scores; the selection data are no fresh rows."""
         used = self.selection.data, self.selection.unlabeled
-        if reading.purpose.needs_fresh_rows and shared.digest_of(data) in used:
+        if reading.fresh and shared.digest_of(data) in used:
             raise shared.BadInput(
                 f"{str(data)!r} holds the selection data of the rule; fresh rows are needed"
             )
         columns = list(dict.fromkeys([*self.columns_read, *reading.columns]))
-        missing = self.selection.missing
-        rows = score_rows(data, csv, self.selection.scores, missing=missing, columns=columns)
+        rows = self.selection.read(data, csv, columns)
         return replace(rows, group_columns=reading.columns, cluster_column=reading.cluster)

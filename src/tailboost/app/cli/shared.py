@@ -66,16 +66,13 @@ class BadInput(Exception):
 @contextmanager
 def exit_codes(verbose: bool, quiet: bool = False) -> Iterator[None]:
     """Run a command: each error becomes one printed line and an exit code."""
-    from tailboost.core.long_work import (
-        PATIENCE,
-        telling,
-    )  # imports NumPy, which `tailboost -h` does not need
+    # It imports NumPy, which `tailboost -h` does not need.
+    from tailboost.core.long_work import PATIENCE, telling
 
     token = _quiet.set(quiet)
     start = _started.get()
-    if start is None:
-        patience = None
-    else:
+    patience = None
+    if start is not None:
         patience = max(LEAST_PATIENCE, PATIENCE - (time.monotonic() - start))
     try:
         lines = nullcontext() if quiet else telling(_showing(), clear=_clear, patience=patience)
@@ -110,21 +107,17 @@ def bad_input(prefix: str = "") -> Iterator[None]:
 
 def fail(message: str, code: int) -> int:
     """Print an error as one line and return the exit code."""
-    line = f"tailboost: {printable(' '.join(_shortened(word) for word in message.split()))}"
+    words = message.split()
+    for k, word in enumerate(words):
+        if len(word) > LONGEST_WORD:
+            words[k] = f"{word[: LONGEST_WORD // 2]}…{word[-LONGEST_WORD // 2 :]}"
+    line = f"tailboost: {printable(' '.join(words))}"
     if len(line) > LONGEST_LINE:  # the end often names the remedy
         start = line[: LONGEST_LINE - 150]
         end = line[-150:]
         line = f"{start.rpartition(' ')[0]} … {end.partition(' ')[2]}"
     print(line, file=sys.stderr)
     return code
-
-
-def _shortened(word: str) -> str:
-    """Return a word, if too long without its middle, for an error line."""
-    half = LONGEST_WORD // 2
-    if len(word) <= LONGEST_WORD:
-        return word
-    return f"{word[:half]}…{word[-half:]}"
 
 
 def refuse_overwriting(option: str, outputs: Sequence[Path], *inputs: Path | None) -> None:
@@ -287,19 +280,14 @@ def plain_table(
         max((len(line) for cell in column for line in cell.splitlines()), default=0)
         for column in cells
     ]
-    fits = (
-        sum(max(len(head), n) + 2 for head, n in zip(headings, longest, strict=True))
-        <= console().width
-    )
+    width = sum(max(len(head), n) + 2 for head, n in zip(headings, longest, strict=True))
     for j, heading in enumerate(headings):
-        numbers = j >= left
-        if numbers and not fits:
-            shown = fill(heading, max(longest[j], 1), break_long_words=False)
-        else:
-            shown = heading
-        table.add_column(
-            shown, justify="right" if numbers else "left", no_wrap=numbers, overflow="fold"
-        )
+        if j < left:
+            table.add_column(heading, overflow="fold")
+            continue
+        if width > console().width:
+            heading = fill(heading, max(longest[j], 1), break_long_words=False)
+        table.add_column(heading, justify="right", no_wrap=True, overflow="fold")
     colours = {"met": "green", "certified": "green", "missed": "bold red", "NO": "bold red"}
     for row in zip(*cells, strict=True):
         table.add_row(*(Text(cell, style=colours.get(cell.split(",")[0], "")) for cell in row))
@@ -312,8 +300,7 @@ def command_line(command: str, *arguments: Path, **options: Any) -> str:
     """Return the call of a command, quoted for a shell."""
     words = ["tailboost", command, *map(str, arguments)]
     for name, value in options.items():
-        for item in (
-            value if isinstance(value, (list, tuple)) else [] if value is None else [value]
-        ):
+        items = value if isinstance(value, (list, tuple)) else [value]
+        for item in items if value is not None else ():
             words += [f"--{name.replace('_', '-')}", str(item)]
     return printable(shlex.join(words))

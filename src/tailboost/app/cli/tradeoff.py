@@ -15,7 +15,7 @@ import typer
 
 from tailboost.app.cli import options, shared
 from tailboost.app.cli.inspect import warn_of_leakage
-from tailboost.app.cli.models import Purpose, Reading, StoredModel, check_model_output
+from tailboost.app.cli.models import Reading, StoredModel, check_model_output
 from tailboost.app.cli.rates import in_table_terms, read_curve_rate
 from tailboost.app.plotting.tradeoff_curve import SELECTED, TradeOffDisplay, plain_models
 
@@ -137,11 +137,9 @@ def _check_outputs(
 ) -> None:
     """Raise `BadInput` if a file cannot be written."""
     if picked is not None:
-        check_model_output(picked, model, data)
-    for option, path, endings in (
-        ("--out", out, (".csv", ".json", *PICTURES)),
-        ("--page", page, PAGES),
-    ):
+        check_model_output("--model", picked, model, data)
+    written = ("--out", out, (".csv", ".json", *PICTURES)), ("--page", page, PAGES)
+    for option, path, endings in written:
         if path is None:
             continue
         shared.check_output(option, path, model, data)
@@ -157,8 +155,7 @@ def _curve(stored: StoredModel, asked: Sequence[Any], deferred: Sequence[float] 
             f"{str(stored.path)!r}: a {type(classifier).__name__} has no trade-off curve; use a method such "
             "as robustmixture"
         )
-    labels = classifier.classes_.tolist()
-    rates = [in_table_terms(rate, labels, stored.group_columns) for rate in asked]
+    rates = in_table_terms(asked, classifier.classes_, stored.group_columns)
     with shared.bad_input(f"{stored.path}: "), shared.warnings_as_lines():
         return classifier.tradeoff(*rates, **({"deferred": deferred} if deferred else {}))
 
@@ -177,7 +174,7 @@ class _Curves:
     ) -> Self:
         """Return the only curve with the rates of predict on new rows."""
         (curve,), classifier = self.curves.values(), stored.classifier
-        reading = Reading(Purpose.TRADE_OFF, stored.group_columns)
+        reading = Reading("measure on", stored.group_columns)
         with stored.labelled_rows(data, csv, target, reading) as rows:
             warn_of_leakage(classifier, rows.features)
             others = {SELECTED: classifier, **plain_models(classifier)}
@@ -206,16 +203,10 @@ class _Curves:
         """Return the curves for JSON: a list if deferral is limited."""
         documents: list[dict[str, Any]] = []
         for deferred, curve in self.curves.items():
-            names: dict[str, Any] = {
-                "limited": str(curve.limited),
-                "objective": str(curve.objective),
-            }
+            about: dict[str, Any] = {} if deferred is None else {"deferred": deferred}
+            about |= {"limited": str(curve.limited), "objective": str(curve.objective)}
             points = replace(self, curves={None: curve}).points
-            if deferred is None:
-                about = {}
-            else:
-                about = {"deferred": deferred}
-            documents.append(about | names | {"curve": points.to_dict("list")})
+            documents.append(about | {"curve": points.to_dict("list")})
         if None in self.curves:
             return documents[0]
         return documents
@@ -246,14 +237,8 @@ class _Curves:
             shared.tell(
                 f"{len(shown)} of {len(points)} points; --out FILE.csv and --json have all."
             )
-        if None in self.curves:
-            hint = " --pick X stores the model of a limit."
-        else:
-            hint = ""
-        if data is None:
-            which = "All columns are"
-        else:
-            which = "The first two columns are"
+        hint = " --pick X stores the model of a limit." * (None in self.curves)
+        which = "All columns are" if data is None else "The first two columns are"
         shared.tell(
             f"{which} measured on the selection data; the rates on new rows differ.{hint}"
         )
@@ -273,14 +258,14 @@ class _Curves:
         ax = figure.subplots()
         for deferred, curve in self.curves.items():
             if deferred is None:
-                TradeOffDisplay.of(curve, self.measured, self.compared).plot(ax=ax)
+                display = TradeOffDisplay.of(curve, self.measured, self.compared)
             else:
-                rates: dict[str, Any] = {
-                    "limited_name": str(curve.limited),
-                    "objective": str(curve.objective),
-                }
-                TradeOffDisplay(
-                    *curve.values, name=f"at most {deferred:.3g} deferred", **rates
-                ).plot(ax=ax)
+                display = TradeOffDisplay(
+                    *curve.values,
+                    name=f"at most {deferred:.3g} deferred",
+                    limited_name=str(curve.limited),
+                    objective=str(curve.objective),
+                )
+            display.plot(ax=ax)
         figure.savefig(picture, format=suffix[1:])
         return picture.getvalue()

@@ -63,11 +63,10 @@ def curve_page(curve: Curve, measured: Points | None = None, *, model: str = "MO
     )  # needs jinja2, drawings do not
 
     tables = [curve.rates(place) for place in range(len(curve))]
-    points = [_point(curve, place, tables[place], model) for place in range(len(curve))]
+    points = [_point(curve, place, table, model) for place, table in enumerate(tables)]
     best = min(point["error"] for point in points)
     for point in points:
         point["price"] = point["error"] - best
-    draws = any(judged(point.classifier).draws for point in curve)
     start = _start(curve)
     names = {line.subgroup: unit_name(line.subgroup) for line in tables[0]} | {None: "all rows"}
     document = {
@@ -83,21 +82,17 @@ def curve_page(curve: Curve, measured: Points | None = None, *, model: str = "MO
         if measured is None
         else [[*map(_number, pair)] for pair in zip(*measured, strict=True)],
     }
-    notes = [
-        f"{note[:1].upper()}{note[1:]}."
-        for note in dict.fromkeys(n for t in tables for n in t.notes)
-    ]
+    of_tables = dict.fromkeys(note for table in tables for note in table.notes)
+    notes = [f"{note[:1].upper()}{note[1:]}." for note in of_tables]
+    if any(judged(point.classifier).draws for point in curve):
+        notes.append("Rates are those of the label distribution, from which answers are drawn.")
     return page(
         "curve.html.j2",
         curve=curve,
         points=points,
         start=points[start],
         by_error=str(error()) in (str(curve.limited), str(curve.objective)),
-        notes=[
-            *notes,
-            *["Rates are those of the label distribution, from which answers are drawn."]
-            * draws,
-        ],
+        notes=notes,
         data=json_block(document),
         **inline_script("curve.js"),
     )
@@ -107,7 +102,8 @@ def _point(curve: Curve, place: int, table: RateTable, model: str) -> dict[str, 
     """Return the words of the page about a point."""
     level = curve.level(place)
     limits = [curve.limited.within(level), *curve.limits]
-    options = [f"limits=[{', '.join(f'tb.rates.{limit!r}' for limit in limits)}]"]
+    written = ", ".join(f"tb.rates.{limit!r}" for limit in limits)
+    options = [f"limits=[{written}]"]
     flags = [word for limit in limits for word in ("--limit", limit.text)]
     command = ["tailboost", "tradeoff", model]
     if not curve.objective.over_rows:  # a CVaR has no other curve
@@ -116,9 +112,9 @@ def _point(curve: Curve, place: int, table: RateTable, model: str) -> dict[str, 
         options.append(f"objective=tb.rates.{minimised}")
         flags += ["--objective", minimised]
     command += ["--pick", repr(level), "--model", "point.model"]
-    (overall,) = (
+    overall, *_ = [
         line.value for line in table if line.rate == str(error()) and line.subgroup is None
-    )
+    ]
     return {
         "limited": curve[place].limited,
         "value": curve[place].value,
@@ -152,10 +148,9 @@ def _written(rate: Any) -> str:
 
 def _command(words: Sequence[str]) -> str:
     """Return words of a shell; in double quotes where shlex would break up each single quote of a rate."""
-    plain = [not set(word) & set('"$`!\\') for word in words]
     return " ".join(
-        f'"{word}"' if "'" in word and safe else shlex.quote(word)
-        for word, safe in zip(words, plain, strict=True)
+        f'"{word}"' if "'" in word and not {*word} & {*'"$`!\\'} else shlex.quote(word)
+        for word in words
     )
 
 

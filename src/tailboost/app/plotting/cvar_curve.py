@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tailboost import metrics
-from tailboost.app.plotting.style import Display, keyed, next_style, reference_line, styled
+from tailboost.app.plotting.style import (
+    Display,
+    keyed,
+    next_style,
+    reference_line,
+    shaped,
+    styled,
+)
 from tailboost.core.array_types import Axes, Model, Table
 from tailboost.rows.judged import answer_shares, final_step
 
@@ -70,17 +77,11 @@ class CVaRCurveDisplay(Display):
             raise ValueError("give both lower and upper, or neither")
         self.n_classes = n_classes
         self.name = name
-        self.alphas, self.values, self.lower, self.upper = (
-            None if array is None else np.asarray(array, dtype=np.float64)
-            for array in (alphas, values, lower, upper)
-        )
-        for what, array in {
-            "values": self.values,
-            "lower": self.lower,
-            "upper": self.upper,
-        }.items():
-            if array is not None and (array.ndim != 1 or array.shape != np.shape(alphas)):
-                raise ValueError(f"{what} has shape {array.shape}, alphas {np.shape(alphas)}")
+        shape = (np.size(alphas),)
+        self.alphas = shaped("alphas", alphas, shape)
+        self.values = shaped("values", values, shape)
+        self.lower = None if lower is None else shaped("lower", lower, shape)
+        self.upper = None if upper is None else shaped("upper", upper, shape)
 
     @classmethod
     def from_estimator(
@@ -138,9 +139,7 @@ class CVaRCurveDisplay(Display):
             raise ValueError(
                 f"reweight=True needs a classifier with alpha_path, got {type(final).__name__}"
             )
-        grid: NDArray[np.float64] = (
-            ALPHAS if alphas is None else np.asarray(alphas, dtype=np.float64)
-        )
+        grid = np.asarray(ALPHAS if alphas is None else alphas, dtype=np.float64)
         labels = np.asarray(y)
         path = final.alpha_path(grid)
         losses = np.zeros((path.shape[1], len(labels)))
@@ -183,16 +182,11 @@ class CVaRCurveDisplay(Display):
         ValueError
             As in `tailboost.metrics.cvar_curve`.
         """
-        grid: NDArray[np.float64] = (
-            ALPHAS if alphas is None else np.asarray(alphas, dtype=np.float64)
-        )
+        grid = np.asarray(ALPHAS if alphas is None else alphas, dtype=np.float64)
         curve = metrics.cvar_curve(
             y_true, y_proba, grid, sample_weight=sample_weight, labels=labels
         )
-        if np.ndim(y_proba) == 2:
-            n_classes = np.shape(y_proba)[1]
-        else:
-            n_classes = 2
+        n_classes = np.shape(y_proba)[1] if np.ndim(y_proba) == 2 else 2
         return cls(grid, curve, n_classes=n_classes, name=name).plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from tailboost.app.plotting.style import (
     finish_bars,
     fitted_text,
     keyed,
+    shaped,
     styled,
     text_colour,
 )
@@ -83,16 +84,11 @@ class GroupsDisplay(Display):
         self.rate = rate
         self.labels = labels
         self.name = name
+        m = len(self.groups)
         given = np.nan if bound is None else bound
-        self.bound = np.broadcast_to(np.asarray(given, dtype=np.float64), len(self.groups))
-        self.before, self.after = (
-            np.asarray(each, dtype=np.float64) for each in (before, after)
-        )
-        for what, array in (("before", self.before), ("after", self.after)):
-            if array.shape != (len(self.groups), 3):
-                raise ValueError(
-                    f"{what} must have shape ({len(self.groups)}, 3), got {array.shape}"
-                )
+        self.bound = np.broadcast_to(np.asarray(given, dtype=np.float64), m)
+        self.before = shaped("before", before, (m, 3))
+        self.after = shaped("after", after, (m, 3))
 
     @classmethod
     def from_estimators(
@@ -132,7 +128,6 @@ class GroupsDisplay(Display):
         stated = as_expression(parse(rate) if isinstance(rate, str) else rate)
         if stated is None:
             raise TypeError(f"rate must be a rate or a limit of tailboost.rates, got {rate!r}")
-        limit = stated.limit
         tables = [
             RateTable.measured(
                 [stated.rate], answers_to(estimator, X, y, groups), "these rows"
@@ -145,8 +140,8 @@ class GroupsDisplay(Display):
         ]
         rates = [[(line.value, line.low, line.high) for line in lines] for lines in tables]
         bound = None
-        if limit is not None and not limit.compares:
-            bound = limit.bounds([line.subgroup for line in tables[0]])
+        if stated.limit is not None and not stated.limit.compares:
+            bound = stated.limit.bounds([line.subgroup for line in tables[0]])
         display = cls(
             names, *rates, bound=bound, rate=str(stated.rate), labels=labels, name=name
         )
@@ -191,18 +186,9 @@ class GroupsDisplay(Display):
         self.limits_: list[Any] = []
         for place, bound in zip(at, self.bound, strict=True):
             if not np.isnan(bound):
-                if self.limits_:
-                    words = "_"
-                else:
-                    words = "limit"
-                line = ax.plot(
-                    [bound] * 2,
-                    [place - 0.14, place + 0.41],
-                    color=text_colour(),
-                    linewidth=3.5,
-                    label=words,
-                )
-                self.limits_ += line
+                label = "_" if self.limits_ else "limit"
+                line = {"color": text_colour(), "linewidth": 3.5, "label": label}
+                self.limits_ += ax.plot([bound] * 2, [place - 0.14, place + 0.41], **line)
         ax.set_ylim(len(self.groups) + 0.05, 0)
         ends = np.concatenate([self.before.ravel(), self.after.ravel(), self.bound])
         finish_bars(
@@ -219,10 +205,7 @@ class GroupsDisplay(Display):
 def answers_to(estimator: Any, X: Table, y: ArrayLike, groups: Groups) -> Answered:
     """Return the answers of ``predict`` to rows, and which of them are deferred."""
     more = group_arguments(estimator, groups)
-    if judged(estimator).can_defer:
-        deferred = estimator.defers(X, **more)
-    else:
-        deferred = None
+    deferred = estimator.defers(X, **more) if judged(estimator).can_defer else None
     about = {"groups": groups, "deferred": deferred, "labels": estimator.classes_}
     return Answered.of(np.asarray(y), np.asarray(estimator.predict(X, **more)), **about)
 

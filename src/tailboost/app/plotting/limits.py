@@ -104,14 +104,11 @@ class LimitsDisplay(Display):
             If there is no limit, or a rate needs groups that are not given.
         """
         if limits is None:
-            stated = getattr(estimator, "limits", None)
-        else:
-            stated = limits
-        rows = f"rates of {type(estimator).__name__} on these {len(np.asarray(y)):,} rows"
+            limits = getattr(estimator, "limits", None)
+        if name is None:
+            name = f"rates of {type(estimator).__name__} on these {len(np.asarray(y)):,} rows"
         answered = answers_to(estimator, X, y, groups)
-        return cls._measured(answered, stated, rows if name is None else name).plot(
-            ax, **kwargs
-        )
+        return cls._measured(answered, limits, name).plot(ax, **kwargs)
 
     @classmethod
     def from_predictions(
@@ -161,13 +158,12 @@ class LimitsDisplay(Display):
         return 6.4, BLOCK * min(len(self.lines), MOST) + 0.9
 
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
-        self.shown_ = sorted(self.lines, key=lambda line: line.good is not False)[:MOST]
-        if len(self.lines) <= MOST:
-            self.shown_ = self.lines
+        self.shown_ = self.lines
+        if len(self.lines) > MOST:
+            self.shown_ = sorted(self.lines, key=lambda line: line.good is not False)[:MOST]
         self.bars_ = []
-        ax.set_ylim(
-            len(self.shown_) - 0.05, -0.1
-        )  # a limit has the height 1: two lines of text, then the bar
+        # A limit has the height 1: two lines of text, then the bar.
+        ax.set_ylim(len(self.shown_) - 0.05, -0.1)
         for k, line in enumerate(self.shown_):
             colour, mark = verdict_style(line.good)
             at = k + 0.745
@@ -189,10 +185,7 @@ class LimitsDisplay(Display):
                 ax.plot(
                     [line.bound] * 2, [k + 0.57, k + 0.92], color=text_colour(), linewidth=3.5
                 )
-            if line.verdict:
-                verdict = f"{mark} {line.verdict}: "
-            else:
-                verdict = ""
+            verdict = f"{mark} {line.verdict}: " if line.verdict else ""
             fitted_text(ax, 0.0, k + 0.15, f"{verdict}{line.name}", weight="bold")
             fitted_text(
                 ax,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from textwrap import fill
 from typing import Any, Self
 
@@ -15,6 +14,7 @@ from tailboost.app.plotting.style import (
     VERMILLION,
     Display,
     fitted_text,
+    shaped,
     styled,
     text_colour,
 )
@@ -92,30 +92,18 @@ class MonitorDisplay(Display):
         evidence: ArrayLike | None = None,
         name: str | None = None,
     ) -> None:
-        self.batches, self.names, self.alarms, self.name = (
-            list(batches),
-            list(names),
-            list(alarms),
-            name,
-        )
+        self.batches = list(batches)
         if not self.batches:
             raise ValueError("batches: there is none to draw; add rows to the monitor first")
-        self.rates = np.asarray(rates, dtype=np.float64)
-        self.lower, self.upper = (
-            np.asarray(lower, dtype=np.float64),
-            np.asarray(upper, dtype=np.float64),
-        )
+        self.names = list(names)
         m = len(self.names)
-        given = np.zeros(m) if evidence is None else evidence
-        self.evidence = np.asarray(given, dtype=np.float64)
-        shapes = {
-            "rates": (self.rates.shape, (len(self.batches), m)), "lower": (self.lower.shape, (m,)),
-            "upper": (self.upper.shape, (m,)), "alarms": ((len(self.alarms),), (m,)),
-            "evidence": (self.evidence.shape, (m,)),
-        }  # fmt: skip
-        for what, (shape, expected) in shapes.items():
-            if shape != expected:
-                raise ValueError(f"{what} must have shape {expected}, got {shape}")
+        self.rates = shaped("rates", rates, (len(self.batches), m))
+        self.lower = shaped("lower", lower, (m,))
+        self.upper = shaped("upper", upper, (m,))
+        self.alarms = list(alarms)
+        shaped("alarms", self.alarms, (m,))
+        self.evidence = shaped("evidence", np.zeros(m) if evidence is None else evidence, (m,))
+        self.name = name
 
     @classmethod
     def from_monitor(
@@ -142,8 +130,6 @@ class MonitorDisplay(Display):
         """Return the display of a monitor, not yet drawn."""
         tested = monitor.certificate.tested
         looks = [batch for batch in monitor.batches if batch.labelled]
-        errors = chain.from_iterable(batch.errors for batch in looks)
-        rates = np.array([error for _, error in errors], dtype=np.float64)  # None becomes NaN
         alarms = [
             next(
                 (k for k, batch in enumerate(looks) if batch.evidence[j] >= monitor.threshold),
@@ -154,7 +140,7 @@ class MonitorDisplay(Display):
         return cls(
             [batch.name for batch in looks],
             [bound.title for bound in tested],
-            np.reshape(rates, (len(looks), len(tested))),
+            [[error for _, error in batch.errors] for batch in looks],
             [bound.claim.lower for bound in tested],
             [bound.claim.upper for bound in tested],
             alarms,
@@ -164,10 +150,9 @@ class MonitorDisplay(Display):
 
     @property
     def _order(self) -> list[int]:
-        first = np.argsort(-self.evidence, kind="stable")[:MOST].tolist()
         if len(self.names) <= MOST:
-            return sorted(first)
-        return first
+            return list(range(len(self.names)))
+        return list(np.argsort(-self.evidence, kind="stable")[:MOST].tolist())
 
     @property
     def _n_columns(self) -> int:
@@ -186,9 +171,9 @@ class MonitorDisplay(Display):
         self.axes_: list[Any] = []
         self.lines_: list[Any] = []
         more = len(self.names) - len(self.shown_)
-        bounds = "bound" if more == 1 else "bounds"
-        rest = "" if not more else f"{more} {bounds} with less evidence not drawn"
-        words = [name or "", rest]
+        words = [name or ""]
+        if more:
+            words.append(f"{more} bound{'s' * (more > 1)} with less evidence not drawn")
         for k, j in enumerate(self.shown_):
             first = self.axes_[0] if self.axes_ else None
             place = grid[k // n_columns, k % n_columns]
@@ -228,9 +213,8 @@ class MonitorDisplay(Display):
 
         values = self.rates[:, j]
         alarm = self.alarms[j]
-        places = np.arange(len(values))
         defaults = {"color": BLUE, "marker": "o", "linewidth": 1.5}
-        (line,) = ax.plot(places, values, **styled(defaults, kwargs))
+        (line,) = ax.plot(values, **styled(defaults, kwargs))
         ends = [end for end in (self.lower[j], self.upper[j]) if not np.isnan(end)]
         for end in ends:
             ax.axhline(end, color=text_colour(), linewidth=2)

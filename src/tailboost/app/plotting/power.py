@@ -80,16 +80,13 @@ class PowerDisplay(Display):
         have: int | None = None,
         name: str | None = None,
     ) -> None:
-        self.rows, self.power = (
-            [np.asarray(one, dtype=np.float64) for one in each] for each in (rows, power)
-        )
-        self.names, self.needed, self.target, self.have, self.name = (
-            list(names),
-            list(needed),
-            target,
-            have,
-            name,
-        )
+        self.rows = [np.asarray(one, dtype=np.float64) for one in rows]
+        self.power = [np.asarray(one, dtype=np.float64) for one in power]
+        self.names = list(names)
+        self.needed = list(needed)
+        self.target = target
+        self.have = have
+        self.name = name
         if not len(self.rows) == len(self.power) == len(self.names) == len(self.needed) > 0:
             raise ValueError("rows, power, names and needed must have one entry for each limit")
 
@@ -145,14 +142,10 @@ class PowerDisplay(Display):
         for rows, power, words, needed, more in zip(
             self.rows, self.power, self.names, self.needed, self.more, strict=True
         ):
+            label = f"{words}: {needed:,} rows"
             if self.have is not None and more:
-                lacking = f", {more:,} more"
-            else:
-                lacking = ""
-            style = next_style(ax, "power") | {
-                "linewidth": 2,
-                "label": f"{words}: {needed:,} rows{lacking}",
-            }
+                label += f", {more:,} more"
+            style = next_style(ax, "power") | {"linewidth": 2, "label": label}
             (line,) = ax.plot(rows, power, **styled(style, kwargs))
             ax.plot(
                 needed,

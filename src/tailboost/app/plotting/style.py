@@ -7,7 +7,9 @@ from bisect import bisect_right
 from itertools import product
 from typing import Any, Self
 
-from tailboost.core.array_types import Axes
+import numpy as np
+
+from tailboost.core.array_types import Axes, Floats
 
 # Colours of Okabe and Ito with a contrast of at least 3 : 1 on white and on black.
 BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
@@ -16,6 +18,14 @@ STYLES = [
     (colour, line)
     for line, colour in product(("-", "--", "-.", ":"), (BLUE, VERMILLION, GREEN, PURPLE))
 ]
+
+
+def shaped(what: str, values: Any, shape: tuple[int, ...]) -> Floats:
+    """Return the numbers of a display; None becomes NaN. Raise ValueError for another shape."""
+    numbers = np.asarray(values, dtype=np.float64)
+    if numbers.shape != shape:
+        raise ValueError(f"{what} must have shape {shape}, got {numbers.shape}")
+    return numbers
 
 
 class Display(ABC):

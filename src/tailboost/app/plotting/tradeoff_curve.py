@@ -78,10 +78,7 @@ class TradeOffDisplay(Display):
         name: str | None = None,
     ) -> None:
         self.limited, self.value = _arrays(limited, value)
-        if selection is None:
-            self.selection = None
-        else:
-            self.selection = _arrays(*selection)
+        self.selection = None if selection is None else _arrays(*selection)
         self.point, self.others, self.limit = point, dict(others or {}), limit
         self.limited_name = limited_name
         self.objective = objective
@@ -164,26 +161,17 @@ class TradeOffDisplay(Display):
             Label of the curve.
         """
         point, limit = curve.marked
-        others = dict(points or {})
-        names: dict[str, Any] = {
+        about: dict[str, Any] = {
             "limited_name": str(curve.limited),
             "objective": str(curve.objective),
+            "limit": limit,
         }
         if measured is None:
-            return cls(
-                *curve.values,
-                point=point,
-                limit=limit,
-                name=name or "on the selection data",
-                **names,
-            )
-        names |= {
-            "selection": tuple(curve.values),
-            "point": others.pop(SELECTED, None),
-            "others": others,
-        }
-        limited, value = measured
-        return cls(limited, value, limit=limit, name=name or "on the given rows", **names)
+            name = name or "on the selection data"
+            return cls(*curve.values, point=point, name=name, **about)
+        others = dict(points or {})
+        about |= {"selection": tuple(curve.values), "point": others.pop(SELECTED, None)}
+        return cls(*measured, others=others, name=name or "on the given rows", **about)
 
     @classmethod
     def from_curve(

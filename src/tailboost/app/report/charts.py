@@ -39,17 +39,7 @@ HUES = (
     ("#5d4037", "#c8a593"),
 )
 OTHERS = ("#55595f", "#b4b9c0")
-MARKERS = {
-    "●": "o",
-    "■": "s",
-    "◆": "D",
-    "▲": "^",
-    "▼": "v",
-    "✚": "P",
-    "✖": "X",
-    "★": "*",
-    "⬢": "h",
-}
+MARKERS = dict(zip("●■◆▲▼✚✖★⬢", "osD^vPX*h", strict=True))
 # Hue and symbol of methods, the same on every page: the hue shows the models, the symbol the method.
 LOOKS = {
     "robustmixture": (0, "●"), "worstclassboost": (3, "●"), "groupdroboost": (5, "●"), "adalpboost": (6, "●"),
@@ -125,22 +115,13 @@ def tradeoff_chart(
         ax.set_xlabel("overall error")
         ax.set_title(f"{title}   ↙ better", loc="left", color=SOFT)
         _tidy(ax, "both")
-        ends = [_ends(styles, key) for key in ("error", worst)]
-        ax.set_xlim(*_span(ends[0]))
-        ax.set_ylim(*_span(ends[1], table.random_error))
-        low, high = ax.get_ylim()
+        ax.set_xlim(*_span(_ends(styles, "error")))
+        low, high = _span(_ends(styles, worst), table.random_error)
+        ax.set_ylim(low, high)
         if low < table.random_error < high:
             ax.axhline(table.random_error, color=SOFT, linestyle=":")
-            right = ax.get_yaxis_transform()
-            ax.text(
-                1.0,
-                table.random_error,
-                "random guess",
-                color=SOFT,
-                ha="right",
-                va="bottom",
-                transform=right,
-            )
+            place = {"ha": "right", "va": "bottom", "transform": ax.get_yaxis_transform()}
+            ax.text(1.0, table.random_error, "random guess", color=SOFT, **place)
         for style in reversed(styles):
             _method(ax, style, worst, table.curve(style["method"], worst))
         places = [(s["figures"]["error"]["mean"], s["figures"][worst]["mean"]) for s in styles]
@@ -173,15 +154,8 @@ def _method(ax: Axes, style: Style, worst: str, curve: Sequence[Any]) -> None:
         }
         ax.plot([error["low"], error["high"]], [level["mean"]] * 2, **whiskers)
         ax.plot([error["mean"]] * 2, [level["low"], level["high"]], **whiskers)
-    ax.plot(
-        error["mean"],
-        level["mean"],
-        linestyle="none",
-        color=CURRENT,
-        gid=name,
-        clip_on=False,
-        **_marker(style),
-    )
+    looks = {"linestyle": "none", "color": CURRENT, "clip_on": False, **_marker(style)}
+    ax.plot(error["mean"], level["mean"], gid=name, **looks)
 
 
 def _marker(style: Style) -> dict[str, Any]:
@@ -213,10 +187,9 @@ def _names(ax: Axes, styles: Sequence[Style], points: Sequence[tuple[float, floa
             places.setdefault(faults, (dy, right, box))
         dy, right, box = places[min(places)]
         occupied.append(box)
+        leader: dict[str, Any] = {}
         if abs(dy) > 20:
-            leader = {"arrowprops": {"arrowstyle": "-", "color": CURRENT, "linewidth": 0.8}}
-        else:
-            leader = {}
+            leader["arrowprops"] = {"arrowstyle": "-", "color": CURRENT, "linewidth": 0.8}
         ax.annotate(
             style["title"], point, (9 if right else -9, dy), textcoords="offset points", weight="bold",
             ha="left" if right else "right", color=CURRENT, gid=tagged(f"{style['kind']} name"),
@@ -235,19 +208,14 @@ def cvar_chart(table: ComparisonTable, styles: Sequence[Style]) -> str:
                 np.array([f[end] for f in style["figures"]["cvar_curve"]], dtype=np.float64)
                 for end in ("low", "mean", "high")
             )
-            banded = style["shown"] and not np.isnan(low).any()
-            if banded:
+            ends: dict[str, Any] = {}
+            if style["shown"] and not np.isnan(low).any():
                 ends = {"lower": low.clip(0, 1), "upper": high.clip(0, 1)}
-            else:
-                ends = {}
+            looks: dict[str, Any] = {"marker": "None"}
             if style["shown"]:
                 looks = _marker(style)
-            else:
-                looks = {"marker": "None"}
-            looks |= {
-                "linestyle": "--" if style["dash"] else "-",
-                "markevery": (style["index"] % 3, 3),
-            }
+            looks["linestyle"] = "--" if style["dash"] else "-"
+            looks["markevery"] = (style["index"] % 3, 3)
             display = CVaRCurveDisplay(
                 alphas, mean, n_classes=classes, name=style["title"], **ends
             )
@@ -298,23 +266,16 @@ def error_chart(
     block = len(styles) + 2  # a line of text, and one for each method
 
     def draw(ax: Axes) -> None:
-        ax.set_xlim(*_span([v for f in figures for v in _numbers(f)]))
+        low, high = _span([v for f in figures for v in _numbers(f)])
+        ax.set_xlim(low, high)
         ax.set_ylim(block * len(counts), 0)
-        if ax.get_xlim()[0] < table.random_error < ax.get_xlim()[1]:
+        if low < table.random_error < high:
             ax.axvline(table.random_error, color=SOFT, linestyle=":")
         most = round(ax.figure.get_figwidth() * 7)
         for i, (name, n) in enumerate(counts.items()):
             words = f"{cut_to(name, most)} (n = {n:,})"
-            place = ax.get_yaxis_transform()
-            ax.text(
-                0.0,
-                block * i + 0.8,
-                words,
-                weight="bold",
-                va="center",
-                transform=place,
-                parse_math=False,
-            )
+            place = {"va": "center", "transform": ax.get_yaxis_transform()}
+            ax.text(0.0, block * i + 0.8, words, weight="bold", parse_math=False, **place)
             for k, (style, by_name) in enumerate(errors):
                 figure = by_name.get(name)
                 if not figure:
@@ -322,20 +283,10 @@ def error_chart(
                 at = block * i + 1.9 + k
                 tip = f"{style['title']}, {name}: {_text(figure)}"
                 if figure["high"] is not None:
-                    ax.plot(
-                        [figure["low"], figure["high"]],
-                        [at] * 2,
-                        color=CURRENT,
-                        alpha=0.55,
-                        gid=tagged(style["kind"]),
-                    )
-                ax.plot(
-                    figure["mean"],
-                    at,
-                    color=CURRENT,
-                    gid=tagged(style["kind"], tip),
-                    **_marker(style),
-                )
+                    whisker = {"alpha": 0.55, "gid": tagged(style["kind"])}
+                    ax.plot([figure["low"], figure["high"]], [at] * 2, color=CURRENT, **whisker)
+                looks = {"gid": tagged(style["kind"], tip), **_marker(style)}
+                ax.plot(figure["mean"], at, color=CURRENT, **looks)
         ax.set_xlabel("error")
         ax.set_yticks([])
         _tidy(ax, "x")

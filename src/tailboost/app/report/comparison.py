@@ -29,29 +29,13 @@ from tailboost.app.report.results import (
 )
 from tailboost.app.table_encoder import preparation
 from tailboost.core.array_types import Column, Groups, Model, Table
-from tailboost.core.checks import refuse_missing
+from tailboost.core.checks import refuse_missing, take
 from tailboost.core.long_work import noticing_interrupts, steps
 from tailboost.core.versions import versions
 from tailboost.rows.schema import group_name
 from tailboost.rows.subgroups import revealing_features
 
-CURVE_ALPHAS = (
-    0.01,
-    0.02,
-    0.03,
-    0.05,
-    0.07,
-    0.1,
-    0.15,
-    0.2,
-    0.25,
-    0.3,
-    0.4,
-    0.5,
-    0.6,
-    0.8,
-    1.0,
-)
+CURVE_ALPHAS = (.01, .02, .03, .05, .07, .1, .15, .2, .25, .3, .4, .5, .6, .8, 1.0)  # fmt: skip
 # Largest number of classes for which a confusion matrix is stored.
 MOST_CONFUSED = 20
 # Error budgets at which a trade-off is measured: increases of the overall error; 1 sets no limit.
@@ -130,8 +114,7 @@ def compare(
         raise ValueError(f"alphas must be numbers in (0, 1], got {list(alphas)}")
     if not isinstance(repeats, int) or repeats < 1:
         raise ValueError(f"repeats must be an integer of at least 1, got {repeats!r}")
-    table, labels = _checked_table(X, y)
-    columns = _group_columns(groups, len(labels))
+    table, labels, columns = _checked(X, y, groups)
     cluster = np.arange(len(labels))
     if clusters is not None:
         cluster = np.unique(np.asarray(clusters), return_inverse=True)[1]
@@ -140,9 +123,7 @@ def compare(
     data = {"name": data_name} | _described(table, labels, columns)
     selected, left_out = _selected(methods, len(data["classes"]), with_groups=bool(columns))
     if random_state is None:
-        seed = int(np.random.SeedSequence().generate_state(1)[0])
-    else:
-        seed = random_state
+        random_state = int(np.random.SeedSequence().generate_state(1)[0])
     document: dict[str, Any] = {
         "schema": "tailboost.results",
         "schema_version": SCHEMA_VERSION,
@@ -158,7 +139,7 @@ def compare(
             "repeats": repeats,
             "test_size": test_size,
             "clusters": clusters is not None,
-            "random_state": seed,
+            "random_state": random_state,
             "n_jobs": n_jobs,
             "interval": {
                 "level": LEVEL,
@@ -193,7 +174,11 @@ def _described(
         "groups": {
             name: dict(sorted(Counter(v.tolist()).items())) for name, v in columns.items()
         },
-        "group_features": {name: _revealing(table, v) for name, v in columns.items()},
+        "group_features": {
+            name: None if features is None else [*map(str, features)]
+            for name, v in columns.items()
+            for features in revealing_features(table, np.unique(v, return_inverse=True)[1])
+        },
     }
 
 
@@ -214,22 +199,25 @@ def _measured_on(
                 repeat = description["repeat"]
                 for method, entry in zip(methods, document["methods"], strict=True):
                     report(results)
-                    record, failure, messages = _measure(
-                        method, split, document["settings"], description["fit_seed"]
-                    )
+                    record = None
+                    with warnings.catch_warnings(record=True) as caught:
+                        warnings.simplefilter("always")
+                        try:
+                            seed = description["fit_seed"]
+                            record = _measured(method, split, document["settings"], seed)
+                        except Exception as error:  # the other methods go on
+                            failure = f"{type(error).__name__}: {error}"
                     if interrupted():  # a learner may have caught KeyboardInterrupt
                         raise KeyboardInterrupt
+                    messages = [
+                        str(w.message) for w in caught if issubclass(w.category, UserWarning)
+                    ]
                     entry["warnings"] = list(dict.fromkeys([*entry["warnings"], *messages]))
                     if record is None:
                         entry["failures"].append({"repeat": repeat, "error": failure})
                     else:
                         entry["repeats"].append({"repeat": repeat, **record})
-                        entry["figures"] = summarise(
-                            [
-                                {k: v for k, v in r.items() if k not in UNSUMMARISED}
-                                for r in entry["repeats"]
-                            ]
-                        )
+                        entry["figures"] = summarise(entry["repeats"], UNSUMMARISED)
                     done(detail=method.title)
         document["status"] = "complete"
     except KeyboardInterrupt:
@@ -280,18 +268,12 @@ def _splits(
     strata = _rarest_label(labels, cluster)
     for repeat, sides in enumerate(splitter.split(np.zeros(len(strata)), strata)):
         # Without clusters the order of the splitter stays: some learners depend on the order of rows.
-        train, test = (
-            (np.flatnonzero(np.isin(cluster, side)) for side in sides)
-            if settings["clusters"]
-            else sides
-        )
-        if hasattr(table, "iloc"):
-            rows = table.iloc
-        else:
-            rows = table
+        if settings["clusters"]:
+            sides = [np.flatnonzero(np.isin(cluster, side)) for side in sides]
+        train, test = sides
         split = DataSplit(
-            rows[train],
-            rows[test],
+            take(table, train),
+            take(table, test),
             labels[train],
             labels[test],
             {"groups": joint[train]} if groups else {},
@@ -299,15 +281,8 @@ def _splits(
             np.unique(labels),
         )
         fit_seed = int(np.random.SeedSequence([seed, repeat]).generate_state(1)[0])
-        yield (
-            split,
-            {
-                "repeat": repeat,
-                "fit_seed": fit_seed,
-                "n_train": len(train),
-                "n_test": len(test),
-            },
-        )
+        about = {"repeat": repeat, "fit_seed": fit_seed, "n_train": len(train)}
+        yield split, about | {"n_test": len(test)}
 
 
 def _rarest_label(labels: NDArray[Any], cluster: NDArray[Any]) -> NDArray[Any]:
@@ -319,42 +294,22 @@ def _rarest_label(labels: NDArray[Any], cluster: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(values[order][rarest])
 
 
-def _measure(
-    method: Method, split: DataSplit, settings: dict[str, Any], seed: int
-) -> tuple[dict[str, Any] | None, str, list[str]]:
-    """Return the record of one method on one split (None after an error), the error, and the warnings."""
-    record = None
-    failure = ""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            record = _fit_and_measure(method, split, settings, seed)
-        except Exception as error:  # the other methods go on
-            failure = f"{type(error).__name__}: {error}"
-    return (
-        record,
-        failure,
-        [str(w.message) for w in caught if issubclass(w.category, UserWarning)],
-    )
-
-
-def _fit_and_measure(
+def _measured(
     method: Method, split: DataSplit, settings: dict[str, Any], seed: int
 ) -> dict[str, Any]:
+    """Return the record of one method on one split."""
     alphas = settings["alphas"]
     main_alpha = settings["main_alpha"]
     curve = settings["curve_alphas"]
     classifier = method.make(alpha=main_alpha, random_state=seed, n_jobs=settings["n_jobs"])
     split = _prepared(split, classifier)
     start = time.perf_counter()
-    classifier.fit(
-        split.X_train, split.y_train, **(split.joint_train if method.uses_groups else {})
-    )
+    groups = split.joint_train if method.uses_groups else {}
+    classifier.fit(split.X_train, split.y_train, **groups)
     fitted = time.perf_counter()
+    models = {main_alpha: classifier}
     if method.uses_alpha:
         models = {a: classifier.reweight(alpha=a) for a in curve}
-    else:
-        models = {main_alpha: classifier}
     reweighted = time.perf_counter()
     answers = np.asarray(models[main_alpha].predict(split.X_test))
     predicted = time.perf_counter()
@@ -376,11 +331,8 @@ def _fit_and_measure(
         record["confusion"] = confusion_matrix(
             split.y_test, answers, labels=split.classes
         ).tolist()
-    if (
-        hasattr(classifier, "tradeoff")
-        and hasattr(classifier, "reweight")
-        and not method.uses_alpha
-    ):
+    of_budgets = hasattr(classifier, "tradeoff") and hasattr(classifier, "reweight")
+    if of_budgets and not method.uses_alpha:
         record["tradeoff"] = [
             {"error_budget": budget}
             | _errors(classifier.reweight(error_budget=budget).predict(split.X_test), split)
@@ -395,11 +347,10 @@ def _fit_and_measure(
 def _prepared(split: DataSplit, classifier: Model) -> DataSplit:
     """Return a split with the tables as numbers, which the classifier takes."""
     steps = preparation(classifier)
-    if not hasattr(split.X_train, "iloc"):
-        if isinstance(split.X_train, np.ndarray) and split.X_train.dtype.kind == "f":
-            steps = steps[1:]
-        else:
-            steps = []
+    if isinstance(split.X_train, np.ndarray) and split.X_train.dtype.kind == "f":
+        steps = steps[1:]
+    elif not hasattr(split.X_train, "iloc"):
+        steps = []
     if not steps:
         return split
     pipeline = Pipeline(steps).fit(split.X_train)
@@ -415,17 +366,16 @@ def _errors(answers: Column, split: DataSplit) -> dict[str, Any]:
     answers = np.asarray(answers)
     by_class = metrics.class_errors(y, answers, labels=split.classes)
     class_errors = {str(k): float(v) for k, v in by_class.items() if not np.isnan(v)}
-    by_group = {
-        name: metrics.group_errors(y, answers, v) for name, v in split.groups_test.items()
+    group_errors = {
+        name: {str(k): float(v) for k, v in metrics.group_errors(y, answers, of_row).items()}
+        for name, of_row in split.groups_test.items()
     }
-    worst = {name: float(max(errors.values())) for name, errors in by_group.items()}
+    worst = {name: max(errors.values()) for name, errors in group_errors.items()}
     return {
         "error": float(np.mean(rates.wrong(answers, y))),
         "class_errors": class_errors,
         "worst_class_error": max(class_errors.values()),
-        "group_errors": {
-            g: {str(k): float(v) for k, v in errors.items()} for g, errors in by_group.items()
-        },
+        "group_errors": group_errors,
         "worst_group_errors": worst,
         "worst_group_error": max(worst.values(), default=None),
     }
@@ -456,29 +406,26 @@ def _selected(
             left_out.append({"title": method.title, "reason": reason})
         else:
             selected[method.name] = method
-    for method in [] if with_groups else list(selected.values()):
-        twins = [
-            m.name
-            for m in selected.values()
-            if m.factory is method.factory and not m.uses_groups
-        ]
-        if method.uses_groups and twins:
-            left_out.append(
-                {"title": method.title, "reason": f"without groups it equals {twins[0]}"}
-            )
-            del selected[method.name]
+    if not with_groups:
+        twins = {m.factory: m.name for m in reversed(selected.values()) if not m.uses_groups}
+        for method in list(selected.values()):
+            if method.uses_groups and method.factory in twins:
+                reason = f"without groups it equals {twins[method.factory]}"
+                left_out.append({"title": method.title, "reason": reason})
+                del selected[method.name]
     if not selected:
         reasons = [method["reason"] for method in left_out]
         raise ValueError(" ".join(["methods must name at least one method", *reasons]))
     return list(selected.values()), left_out
 
 
-def _checked_table(X: Table, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
+def _checked(
+    X: Table, y: ArrayLike, groups: Groups
+) -> tuple[Any, NDArray[Any], dict[str, NDArray[Any]]]:
+    table = X
     if hasattr(X, "tocsr"):
         table = X.tocsr()
-    elif hasattr(X, "iloc"):
-        table = X
-    else:
+    elif not hasattr(X, "iloc"):
         table = np.asarray(X)
     if table.ndim != 2:
         raise ValueError(f"X must have two dimensions, got shape {table.shape}")
@@ -489,24 +436,12 @@ def _checked_table(X: Table, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
             f"{table.shape[0]} rows"
         )
     refuse_missing(labels, "y")
-    return table, labels
-
-
-def _group_columns(groups: Groups, n: int) -> dict[str, NDArray[Any]]:
     columns = {}
     for name in () if groups is None else groups:
-        columns[str(name)] = np.array(
-            [group_name(v) for v in np.asarray(groups[name]).tolist()], dtype=str
-        )
-    for name, values in columns.items():
-        if len(values) != n:
-            raise ValueError(f"group column {name!r} has {len(values)} rows, X has {n}")
-    return columns
-
-
-def _revealing(table: Table, values: NDArray[Any]) -> list[str] | None:
-    """Return the names of features that reveal a group column; None if this is unknown."""
-    (features,) = revealing_features(table, np.unique(values, return_inverse=True)[1])
-    if features is None:
-        return None
-    return [str(feature) for feature in features]
+        values = np.array([*map(group_name, np.asarray(groups[name]).tolist())], dtype=str)
+        columns[str(name)] = values
+        if len(values) != len(labels):
+            raise ValueError(
+                f"group column {name!r} has {len(values)} rows, X has {len(labels)}"
+            )
+    return table, labels, columns

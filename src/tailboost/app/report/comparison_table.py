@@ -49,8 +49,8 @@ class Difference:
 
     ours: ComparedMethod
     baseline: ComparedMethod
-    ours_at: tuple[float, float]
-    baseline_at: tuple[float, float]
+    ours_at: tuple[float, ...]
+    baseline_at: tuple[float, ...]
     interval: Mapping[str, Any]
 
     @property
@@ -60,14 +60,9 @@ class Difference:
         half = _half(self.interval)
         if abs(mean) < NO_DIFFERENCE:
             return Cell("0.000", half)
-        significant = half is not None and abs(mean) > half
-        if significant:
-            if mean < 0:
-                mark = "lower"
-            else:
-                mark = "higher"
-        else:
-            mark = ""
+        mark = ""
+        if half is not None and abs(mean) > half:
+            mark = "lower" if mean < 0 else "higher"
         return Cell(f"{mean:+.3f}".replace("-", "−"), half, mark)
 
 
@@ -125,15 +120,13 @@ class ComparisonTable:
             "error": ("error",),
             "worst class": (WORST_CLASS,),
         }
-        measures |= {
-            f"worst by {name}": ("worst_group_errors", name) for name in self.data["groups"]
-        }
-        tails = {f"CVaR {a:g}": ("cvar", f"{a:g}") for a in self.settings["alphas"]}
-        return measures | {
-            title: path
-            for title, path in tails.items()
-            if self._lowest(path) < self.random_error
-        }
+        for name in self.data["groups"]:
+            measures[f"worst by {name}"] = ("worst_group_errors", name)
+        for alpha in self.settings["alphas"]:
+            path = ("cvar", f"{alpha:g}")
+            if self._lowest(path) < self.random_error:
+                measures[f"CVaR {alpha:g}"] = path
+        return measures
 
     def _lowest(self, path: tuple[str, ...]) -> float:
         return min((round(figure_of(m, *path)["mean"], 3) for m in self.finished), default=1.0)
@@ -151,20 +144,15 @@ class ComparisonTable:
             cells: list[Cell | None] = []
             for path in self.measures.values():
                 figure = figure_of(method, *path)
-                best = (
-                    round(figure["mean"], 3)
-                    == self._lowest(path)
-                    < self.random_error - NO_DIFFERENCE
-                )
+                lowest = self._lowest(path)
+                best = round(figure["mean"], 3) == lowest < self.random_error - NO_DIFFERENCE
                 cells.append(Cell(f"{figure['mean']:.3f}", _half(figure), "best" * best))
-            differences = (
-                self.differences.get((worst, method["name"])) for worst in self.references
-            )
-            cells += [d.cell if d else None for d in differences]
+            for worst in self.references:
+                difference = self.differences.get((worst, method["name"]))
+                cells.append(None if difference is None else difference.cell)
             seconds = method["figures"]["fit_seconds"]
-            rows.append(
-                MethodRow(method, [*cells, Cell(f"{seconds['mean']:.3f}", _half(seconds))])
-            )
+            cells.append(Cell(f"{seconds['mean']:.3f}", _half(seconds)))
+            rows.append(MethodRow(method, cells))
         return rows
 
     def curve(self, method: ComparedMethod, worst: str) -> list[Any]:
@@ -202,15 +190,39 @@ class ComparisonTable:
         A baseline with a lower overall error than each point of our trade-off is left out. If its overall
         error is above our trade-off, the end of the trade-off is compared.
         """
-        pairs = [
-            (worst, ours, baseline)
-            for worst, ours in self.references.items()
-            for baseline in self.finished_methods(ours=False)
-            if _shared(ours, baseline) and self._position(ours, baseline, worst)
-        ]
-        return {
-            (w, b["name"]): self._difference(ours, b, w, len(pairs)) for w, ours, b in pairs
-        }
+        compared = []
+        for worst, ours in self.references.items():
+            for baseline in self.finished_methods(ours=False):
+                place = self._position(ours, baseline, worst)
+                if place is not None and _shared(ours, baseline):
+                    compared.append((worst, ours, baseline, place))
+        differences = {}
+        for worst, ours, baseline, (j, k, t) in compared:
+            points = self.curve(ours, worst)
+            values = []
+            for our_record, baseline_record in _shared(ours, baseline):
+                our_points = [our_record] if len(points) == 1 else our_record["tradeoff"]
+                our_worst = (1 - t) * our_points[j][worst] + t * our_points[k][worst]
+                values.append(our_worst - baseline_record[worst])
+            counts = [self.data["class_counts"]]
+            if worst == WORST_GROUP:
+                counts = [list(by_group.values()) for by_group in self.data["groups"].values()]
+            size = self.settings["test_size"]
+            one_more_error = 1 / max(1.0, size * min(map(min, counts)))
+            interval = resampled_interval(
+                values, size / (1 - size), one_more_error, len(compared)
+            )
+            if (_half(interval) or 0.0) >= 1.0:
+                # It would hold every possible difference.
+                interval |= {"low": None, "high": None}
+            ours_at, baseline_at = [], []
+            for key in ("error", worst):
+                ours_at.append((1 - t) * points[j][key]["mean"] + t * points[k][key]["mean"])
+                baseline_at.append(figure_of(baseline, key)["mean"])
+            differences[worst, baseline["name"]] = Difference(
+                ours, baseline, tuple(ours_at), tuple(baseline_at), interval
+            )
+        return differences
 
     def _position(
         self, ours: ComparedMethod, baseline: ComparedMethod, worst: str
@@ -225,37 +237,6 @@ class ComparisonTable:
                 return j, j + 1, (target - a) / (b - a)
         j = min(range(len(errors)), key=lambda j: abs(errors[j] - target))
         return j, j, 0.0
-
-    def _difference(
-        self, ours: ComparedMethod, baseline: ComparedMethod, worst: str, n_differences: int
-    ) -> Difference:
-        j, k, t = self._position(ours, baseline, worst) or (0, 0, 0.0)
-        points = self.curve(ours, worst)
-        values = []
-        for our_record, baseline_record in _shared(ours, baseline):
-            if len(points) == 1:
-                our_points = [our_record]
-            else:
-                our_points = our_record["tradeoff"]
-            values.append(
-                (1 - t) * our_points[j][worst]
-                + t * our_points[k][worst]
-                - baseline_record[worst]
-            )
-        counts = [self.data["class_counts"]]
-        if worst == WORST_GROUP:
-            counts = [list(by_group.values()) for by_group in self.data["groups"].values()]
-        size = self.settings["test_size"]
-        one_more_error = 1 / max(1.0, size * min(map(min, counts)))
-        interval = resampled_interval(values, size / (1 - size), one_more_error, n_differences)
-        if (_half(interval) or 0.0) >= 1.0:
-            interval |= {"low": None, "high": None}  # it would hold every possible difference
-        measures = ("error", worst)
-        our_error, our_worst = (
-            (1 - t) * points[j][m]["mean"] + t * points[k][m]["mean"] for m in measures
-        )
-        baseline_at = (figure_of(baseline, "error")["mean"], figure_of(baseline, worst)["mean"])
-        return Difference(ours, baseline, (our_error, our_worst), baseline_at, interval)
 
     @cached_property
     def headline(self) -> Difference | None:
@@ -278,14 +259,13 @@ class ComparisonTable:
         ours = d.ours["title"]
         baseline = d.baseline["title"]
         half = d.cell.half
-        if half is None:
-            difference = f"{mean:+.1f} percentage points, no interval from {splits_words(d.interval['n'])}"
-        else:
+        words = f"no interval from {splits_words(d.interval['n'])}"
+        if half is not None:
             low = max(mean - 100 * half, -100.0)
             high = min(mean + 100 * half, 100.0)
-            difference = f"{mean:+.1f} percentage points, 95 % interval {low:.1f} to {high:.1f}"
-            difference += "" if d.cell.mark else ", not significant"
-        difference = f"difference {difference}".replace(" -", " −")
+            words = f"95 % interval {low:.1f} to {high:.1f}"
+            words += "" if d.cell.mark else ", not significant"
+        difference = f"difference {mean:+.1f} percentage points, {words}".replace(" -", " −")
         if abs(error - baseline_error) < NO_DIFFERENCE:
             return (
                 f"At an overall error of {100 * baseline_error:.1f} %, {ours} has a "
@@ -313,9 +293,12 @@ class ComparisonTable:
             sentences.insert(
                 0, f"The comparison was interrupted: {done} of {total} fits are finished."
             )
-        for method, failures in ((m, m["failures"]) for m in methods if m["failures"]):
-            splits = f"{len(failures)} of {repeats} splits"
-            sentences.append(f"{method['title']} failed on {splits}: {failures[0]['error']}")
+        for m in methods:
+            if m["failures"]:
+                splits = f"{len(m['failures'])} of {repeats} splits"
+                sentences.append(
+                    f"{m['title']} failed on {splits}: {m['failures'][0]['error']}"
+                )
         return sentences
 
     @property
@@ -340,10 +323,7 @@ def figure_of(method: ComparedMethod, *path: str) -> Any:
     """Return one result of a method, under nested keys; None if a key is absent."""
     figure = method["figures"]
     for key in path:
-        if figure is None:
-            figure = None
-        else:
-            figure = figure.get(key)
+        figure = None if figure is None else figure.get(key)
     return figure
 
 
@@ -352,17 +332,14 @@ def _of_class(method: ComparedMethod, label: str) -> ComparedMethod:
 
     def replaced(record: Mapping[str, Any]) -> dict[str, Any]:
         points = [replaced(point) for point in record.get("tradeoff") or ()]
-        if points:
-            more = {"tradeoff": points}
-        else:
-            more = {}
+        more = {"tradeoff": points} if points else {}
         return {**record, WORST_CLASS: record["class_errors"].get(label), **more}
 
-    figures = method["figures"] and replaced(method["figures"])
+    repeats = [replaced(record) for record in method["repeats"]]
     return {
         **method,
-        "repeats": [replaced(record) for record in method["repeats"]],
-        "figures": figures,
+        "repeats": repeats,
+        "figures": method["figures"] and replaced(method["figures"]),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -35,33 +35,31 @@ DIFFERENCES = "left of 0: better than the baseline"
 Figure = Mapping[str, float]
 
 
-@dataclass(frozen=True)
 class UseCase:
     """A fitted model before and after the selection of a rule within limits.
 
-    Misses are counted among the rows of the class ``label``, ``cases`` in words. ``rows`` has the numbers of
-    rows: training, selection, certificate, test, and test rows of the class. ``before`` and ``after`` have
-    "missed" and "error" on the test rows, with 95 % Clopper–Pearson intervals; ``missed_before`` and
-    ``missed_after`` the misses of each group. ``differences`` are after minus before, with paired 95 %
-    intervals. ``not_certified`` is empty if the limits are certified.
+    The model is fitted, a rule is selected within the limits and certified, and both are measured; each on
+    other rows. ``groups`` is a named column. Misses are counted among the rows of the class ``label``,
+    ``cases`` in words.
+
+    Attributes
+    ----------
+    rule, not_certified : classifier, str
+        The certified rule, or the selected one and why it is not certified.
+    rows : dict of str to int
+        Numbers of rows: training, selection, certificate, test, and test rows of the class.
+    before, after : dict
+        "missed" and "error" on the test rows, with 95 % Clopper–Pearson intervals.
+    missed_before, missed_after : dict
+        The misses of each group.
+    differences : dict
+        After minus before, with paired 95 % intervals.
+    test : dict
+        Features, labels and groups of the test rows.
     """
 
-    model: Model
-    rule: Any
-    limits: Sequence[Limit]
-    label: str
-    cases: str
-    rows: Mapping[str, int]
-    before: Mapping[str, Figure]
-    after: Mapping[str, Figure]
-    differences: Mapping[str, Figure]
-    not_certified: str
-    missed_before: Mapping[str, Figure]
-    missed_after: Mapping[str, Figure]
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         model: Model,
         X: Table,
         y: Column,
@@ -70,98 +68,87 @@ class UseCase:
         cases: str,
         seed: int,
         groups: Any,
-    ) -> tuple[Self, Any, Any, Any]:
-        """Fit a model, select a rule within the limits, certify it, and measure both; each on other rows.
-
-        ``groups`` is a named column. Features, labels and groups of the test rows are returned too.
-        """
+    ) -> None:
+        self.model = model
+        self.limits = limits
+        self.label = label
+        self.cases = cases
         order = np.random.default_rng(seed).permutation(len(y))
         parts = np.split(order, [int(part * len(y)) for part in PARTS])
-        train, select, fresh, test = parts
+        train, *others = parts
+        select, fresh, self.test = (
+            {"X": X.iloc[part], "y": y[part], "groups": groups.iloc[part]} for part in others
+        )
         model.fit(X.iloc[train], y[train])
-        selected = tune(
+        self.rule = tune(
             [("boosted trees", model)],
-            X.iloc[select],
-            y[select],
-            groups=groups.iloc[select],
+            select["X"],
+            select["y"],
+            groups=select["groups"],
             limits=limits,
         )
+        self.not_certified = ""
         try:
-            rule = calibrate(selected, X.iloc[fresh], y[fresh], groups=groups.iloc[fresh])
-            reason = ""
+            self.rule = calibrate(self.rule, fresh["X"], fresh["y"], groups=fresh["groups"])
         except NotCertifiedError as failure:
-            rule = selected
-            reason = str(failure)
-        wrong = [one.predict(X.iloc[test]) != y[test] for one in (model, rule)]
-        counted = {"missed": y[test] == label, "error": np.ones(len(test), dtype=bool)}
-        before, after = (
-            {name: _rate(w[rows]) for name, rows in counted.items()} for w in wrong
+            self.not_certified = str(failure)
+        truths = self.test["y"]
+        before, after = (one.predict(self.test["X"]) != truths for one in (model, self.rule))
+        cases_of_label = truths == label
+        counted = {"missed": cases_of_label, "error": np.ones(len(truths), dtype=bool)}
+        members = {}
+        for name in judged(self.rule).groups:
+            inside = cases_of_label & (self.test["groups"] == name).to_numpy()
+            if inside.any():
+                members[str(name)] = inside
+        sizes = map(len, parts)
+        self.rows = dict(
+            zip(("training", "selection", "certificate", "test"), sizes, strict=True)
         )
-        of_test = groups.iloc[test]
-        members = {
-            str(name): counted["missed"] & (of_test == name).to_numpy()
-            for name in judged(rule).groups
+        self.rows[label] = int(cases_of_label.sum())
+        self.before = _rates(before, counted)
+        self.after = _rates(after, counted)
+        self.missed_before = _rates(before, members)
+        self.missed_after = _rates(after, members)
+        self.differences = {
+            name: _paired(before[inside], after[inside]) for name, inside in counted.items()
         }
-        by_group = (
-            {name: _rate(w[rows]) for name, rows in members.items() if rows.any()}
-            for w in wrong
-        )
-        differences = {
-            name: _paired(*(w[rows] for w in wrong)) for name, rows in counted.items()
-        }
-        sizes = dict(
-            zip(("training", "selection", "certificate", "test"), map(len, parts), strict=True)
-        )
-        rows = sizes | {label: int(counted["missed"].sum())}
-        use = cls(
-            model,
-            rule,
-            limits,
-            label,
-            cases,
-            rows,
-            before,
-            after,
-            differences,
-            reason,
-            *by_group,
-        )
-        return use, X.iloc[test], y[test], of_test
 
     @property
     def display(self) -> GroupsDisplay:
         """The rates before and after the limits, not yet drawn."""
-        rates = [
-            [
-                [figure[end] for end in ("mean", "low", "high")]
-                for figure in (*of.values(), overall["error"])
-            ]
-            for of, overall in (
-                (self.missed_before, self.before),
-                (self.missed_after, self.after),
+        bars = []
+        for misses, overall in (
+            (self.missed_before, self.before),
+            (self.missed_after, self.after),
+        ):
+            figures = [*misses.values(), overall["error"]]
+            bars.append(
+                [[figure[end] for end in ("mean", "low", "high")] for figure in figures]
             )
-        ]
-        names = [
-            *(f"missed {self.cases}: {name}" for name in self.missed_before),
-            "wrong answers, all clients",
-        ]
-        bounds = [float(self.limits[0].bound)] * len(self.missed_before) + [math.nan]
-        if self.not_certified:
-            after = "selected rule"
-        else:
-            after = "certified rule"
+        names = [f"missed {self.cases}: {name}" for name in self.missed_before]
         return GroupsDisplay(
-            names,
-            *rates,
-            bound=bounds,
+            [*names, "wrong answers, all clients"],
+            *bars,
+            bound=[float(self.limits[0].bound)] * len(names) + [math.nan],
             rate="share",
-            labels=("plain model", after),
+            labels=("plain model", f"{self.rule_words} rule"),
         )
 
+    @property
+    def rule_words(self) -> str:
+        """Whether the rule is certified or only selected."""
+        return "selected" if self.not_certified else "certified"
 
-def _rate(wrong: Any) -> Figure:
-    low, high = clopper_pearson_interval(wrong.mean(), len(wrong))
-    return {"mean": float(wrong.mean()), "low": float(low), "high": float(high)}
+
+def _rates(wrong: Any, counted: Mapping[str, Any]) -> dict[str, Figure]:
+    """Return the share of wrong answers among rows of each kind, with its 95 % interval."""
+    figures: dict[str, Figure] = {}
+    for name, rows in counted.items():
+        mean = float(wrong[rows].mean())
+        low, high = clopper_pearson_interval(mean, int(rows.sum()))
+        figures[name] = {"mean": mean, "low": float(low), "high": float(high)}
+    return figures
 
 
 def _paired(before: Any, after: Any) -> Figure:
@@ -205,13 +192,9 @@ class Demo:
                 {name: 100 * figure["mean"] for name, figure in rates.items()}
                 for rates in (use.before, use.after)
             )
-            if use.not_certified:
-                rule = "selected"
-            else:
-                rule = "certified"
             sentences[change["mean"] / (change["high"] - change["mean"])] = (
                 f"Of 100 {use.cases}, the plain model misses {before['missed']:.0f}, the "
-                f"{rule} rule {after['missed']:.0f}; overall error changes from "
+                f"{use.rule_words} rule {after['missed']:.0f}; overall error changes from "
                 f"{before['error']:.1f} to {after['error']:.1f} %."
             )
         for name, d in self._differences():
@@ -245,21 +228,18 @@ class Demo:
         for name, d in self._differences():
             mean = d.interval["mean"]
             half = d.cell.half
-            low, high = (
-                (None, None)
-                if half is None
-                else (max(-1.0, mean - half), min(mean + half, 1.0))
-            )
+            low = high = None
             ends = f"no interval from {splits_words(d.interval['n'])}"
-            if low is not None and high is not None:
+            verdict, good = "difference", None
+            if half is not None:
+                low, high = max(-1.0, mean - half), min(mean + half, 1.0)
                 ends = f"95 % interval {100 * low:+.1f} to {100 * high:+.1f}"
-            verdict, good = verdicts[d.cell.mark] if half is not None else ("difference", None)
+                verdict, good = verdicts[d.cell.mark]
             numbers = f"{100 * mean:+.1f} points, {ends}".replace("-", "−")
             words = f"instead of {d.baseline['title']}"
             line = LimitLine(verdict, good, words, "", numbers, mean, low, high, 0.0)
-            charts.setdefault(f"{d.ours['title']}: {self._measure(name)}, {name}", []).append(
-                line
-            )
+            chart = f"{d.ours['title']}: {self._measure(name)}, {name}"
+            charts.setdefault(chart, []).append(line)
         order = {True: 0, False: 1, None: 2}
         return {
             name: sorted(lines, key=lambda line: (order[line.good], line.value))
@@ -274,10 +254,11 @@ class Demo:
         for method in self.credit.finished:
             if method["name"] not in TAILS:
                 continue
-            figures = [figure_of(method, "cvar", alpha) for alpha in alphas]
-            halves = [
-                "" if f["high"] is None else f" ± {f['high'] - f['mean']:.3f}" for f in figures
-            ]
-            cells = [f"{f['mean']:.3f}{half}" for f, half in zip(figures, halves, strict=True)]
-            rows.append([method["title"], *cells])
+            cells = [method["title"]]
+            for figure in (figure_of(method, "cvar", alpha) for alpha in alphas):
+                half = ""
+                if figure["high"] is not None:
+                    half = f" ± {figure['high'] - figure['mean']:.3f}"
+                cells.append(f"{figure['mean']:.3f}{half}")
+            rows.append(cells)
         return ["method", *(f"α = {alpha}" for alpha in alphas)], rows

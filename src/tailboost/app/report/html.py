@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -63,16 +63,12 @@ def render_demo(demo: Demo) -> str:
     use = demo.use
     credit = demo.credit
     wine = demo.wine
-    looks = {table.data["name"]: charts.method_styles(table) for table in (credit, wine)}
+    of_credit, of_wine = charts.method_styles(credit), charts.method_styles(wine)
     curves = [
-        {
-            **style,
-            "title": "what you use today"
-            if style["method"]["name"] == TODAY
-            else style["title"],
-        }
-        for style in looks[credit.data["name"]]
+        style | ({"title": "what you use today"} if style["method"]["name"] == TODAY else {})
+        for style in of_credit
     ]
+    tails = [style for style in of_credit if style["method"]["name"] in TAILS]
     certificate = judged(use.rule).certificate
     return page(
         "demo.html.j2",
@@ -84,12 +80,10 @@ def render_demo(demo: Demo) -> str:
             name: charts.limits_chart(lines, DIFFERENCES)
             for name, lines in demo.differences.items()
         },
-        styles=[looks[table.data["name"]] for table in (credit, wine)],
+        styles=[of_credit, of_wine],
         credit=charts.tradeoff_chart(credit, curves, title=f"missed {use.cases}"),
-        wine=charts.tradeoff_chart(wine, looks[wine.data["name"]]),
-        tails=(
-            tails := [s for s in looks[credit.data["name"]] if s["method"]["name"] in TAILS]
-        ),
+        wine=charts.tradeoff_chart(wine, of_wine),
+        tails=tails,
         cvar=charts.cvar_chart(credit, tails),
     )
 
@@ -130,13 +124,9 @@ def page(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["is_words"] = _is_words
+    # Words begin at the left of a column, numbers end at the right.
+    environment.globals["is_words"] = lambda rows, j: any(row[j][:1].isalpha() for row in rows)
     return environment.get_template(template).render(css=_asset("report.css"), **values)
-
-
-def _is_words(rows: Sequence[Sequence[str]], column: int) -> bool:
-    """Return whether the cells of a column are words, which begin at the left, and no numbers."""
-    return any(row[column][:1].isalpha() for row in rows)
 
 
 def inline_script(name: str) -> dict[str, str]:

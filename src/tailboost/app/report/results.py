@@ -99,16 +99,17 @@ def resampled_interval(
     return {"mean": mean, "low": low, "high": high, "n": int(d.size)}
 
 
-def summarise(records: Sequence[Any]) -> Any:
+def summarise(records: Sequence[Any], but: Sequence[str] = ()) -> Any:
     """Replace each number of nested records of equal shape, one per split, by its `interval`.
 
-    Records without a number are skipped for this number. The result is None if no record has it.
+    Records without a number are skipped for this number. The result is None if no record has it. The keys
+    ``but`` are left out.
     """
     present = [record for record in records if record is not None]
     if not present:
         return None
     if isinstance(present[0], Mapping):
-        keys = dict.fromkeys(key for record in present for key in record)
+        keys = dict.fromkeys(key for record in present for key in record if key not in but)
         return {key: summarise([record.get(key) for record in present]) for key in keys}
     if isinstance(present[0], list):
         return [summarise(column) for column in zip(*present, strict=True)]

@@ -27,6 +27,19 @@ SETTINGS = {
     "legend.frameon": False,
 }  # fmt: skip
 WIDE, NARROW = 560, 360  # widths in pixels: of a page, and of a phone
+# What an embedded chart does without or has in another form, as patterns with their replacement.
+EMBEDDED: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (r"<metadata>.*?</metadata>|<!--.*?-->", ""),
+    (r"<defs>\s*<style[^>]*>.*?</style>\s*</defs>", ""),
+    (r'<g id="([^"|]*)\|([^"]*)">', lambda group: _group(*group.groups())),
+    # Names of matplotlib's parts, the same in every chart; empty groups; rotations by nothing; digits.
+    (r'<g id="[^"]*"(/?)>', r"<g\1>"),
+    ("<g/>", ""),
+    (r' transform="rotate\(-?0 [^"]*"|; stroke-linecap: square', ""),
+    ("<[^>]+>", lambda tag: re.sub(r"(\d\.\d\d)\d+", r"\1", tag[0])),
+    (r"; font-family: [^;\"]*|font-family: [^;\"]*; ", ""),
+    (r"font: (?:(\w+) )?([\d.]+)px [^;\"]*", lambda font: _font(*font.groups())),
+)
 # Characters that are invalid in XML, even as entities.
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -60,7 +73,7 @@ def both(draw: Callable[[Any], Any], label: str, height: float | tuple[float, fl
 def svg(
     draw: Callable[[Any], Any], label: str, width: float, height: float, kind: str = ""
 ) -> str:
-    """Return a chart as an element of a page."""
+    """Return a chart as an element of a page, without what the page has already."""
     import io
 
     import matplotlib as mpl
@@ -74,28 +87,15 @@ def svg(
         figure.savefig(
             written, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
         )
-    return _embedded(written.getvalue(), label, kind)
-
-
-def _embedded(document: str, label: str, kind: str) -> str:
-    """Return the element of a document, without what the page has already."""
+    document = written.getvalue()
     box = re.search(r'viewBox="([^"]*)"', document)
     assert box is not None
     body = document[box.end() :]
     body = body[body.index(">") + 1 : body.rindex("</svg>")]
-    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
-    body = re.sub(r"<defs>\s*<style[^>]*>.*?</style>\s*</defs>", "", body, flags=re.DOTALL)
-    body = re.sub(r"<!--.*?-->", "", body, flags=re.DOTALL)
-    body = re.sub(r'<g id="([^"|]*)\|([^"]*)">', _group, body)
-    # Names of matplotlib's parts, the same in every chart; empty groups; rotations by nothing; digits.
-    body = re.sub(r'<g id="[^"]*"(/?)>', r"<g\1>", body).replace("<g/>", "")
-    body = re.sub(r' transform="rotate\(-?0 [^"]*"|; stroke-linecap: square', "", body)
-    body = re.sub("<[^>]+>", lambda tag: re.sub(r"(\d\.\d\d)\d+", r"\1", tag[0]), body)
-    body = re.sub(r"; font-family: [^;\"]*|font-family: [^;\"]*; ", "", body)
-    body = re.sub(r"font: (?:(\w+) )?([\d.]+)px [^;\"]*", _font, body)
-    mark = digest(f"{label}{body}".encode())[
-        :6
-    ]  # names are unique on a page with several charts
+    for pattern, replacement in EMBEDDED:
+        body = re.sub(pattern, replacement, body, flags=re.DOTALL)
+    # Names are unique on a page with several charts.
+    mark = digest(f"{label}{body}".encode())[:6]
     body = re.sub(r'(id="|url\(#|href="#)([mp][0-9a-f]{10})', rf"\1c{mark}\2", body)
     for colour, variable in COLOURS.items():
         body = body.replace(colour, variable)
@@ -104,11 +104,9 @@ def _embedded(document: str, label: str, kind: str) -> str:
     return f"<svg {about}>{body.strip()}</svg>"
 
 
-def _group(found: re.Match[str]) -> str:
-    kind, tip = found.groups()
+def _group(kind: str, tip: str) -> str:
     return f'<g class="{kind}">' + (f"<title>{tip}</title>" if tip else "")
 
 
-def _font(found: re.Match[str]) -> str:
-    weight = {"bold": "bold", "700": "bold"}.get(found[1] or "")
-    return f"font-size: {found[2]}px" + (f"; font-weight: {weight}" if weight else "")
+def _font(weight: str | None, size: str) -> str:
+    return f"font-size: {size}px" + "; font-weight: bold" * (weight in ("bold", "700"))
