@@ -17,7 +17,7 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.app.cli import score_rules
 from tailboost.app.cli.documents import typed_labels
-from tailboost.classifiers.calibrating import drawn_part
+from tailboost.classifiers.calibrating import contents_of, drawn_part
 
 COPIES = "100% of these rows equal rows of the fit"  # said of rows of the training
 LIMITS = ["--limit", "miss(toxic, by=lang) <= .2", "--limit", "deferred() <= .1"]
@@ -559,7 +559,8 @@ def test_calibrate_takes_one_table_for_a_rule_file(files, rule):
     assert [each["certified"] for each in price] == [each.certified for each in of_score]
     given = tb.ThresholdRule.from_dict(json.loads(rule.read_text())["rule"])
     select = int(np.random.RandomState(0).randint(2**31 - 1))
-    certify = ~drawn_part(np.arange(4000), 0.1, select)
+    contents = contents_of(rows[["p_toxic"]], rows["label"].to_numpy(dtype=str), rows[["lang"]])
+    certify = ~drawn_part(contents, 0.1, select)
     groups = {} if given.groups is None else {"groups": rows["lang"]}
     answers = given.predict(rows["p_toxic"], **groups)
     wrong = (answers != rows["label"]) & (answers != "human review")

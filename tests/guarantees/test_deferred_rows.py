@@ -1,10 +1,15 @@
 """A deferred row counts as deferred in metrics, rates and certificates; bare answers need `deferred=`."""
 
+import json
+import re
+
 import numpy as np
+import pandas as pd
 import pytest
 
 import tailboost as tb
 from tailboost import metrics, rates
+from tailboost.classifiers.calibrating import contents_of, drawn_part
 from tailboost.rows.judged import Recorded
 from tailboost.rows.records import Records
 
@@ -128,3 +133,81 @@ def test_probabilities_are_no_labels():
     assert tb.certify(ANSWERS.astype(float), None, Y).n_rows == 400
     halves = np.where(Y == 0, 0.5, 1.5)
     assert tb.certify(halves, None, halves).bound("mean").estimate == 0
+
+
+@pytest.fixture(scope="module")
+def sites():
+    """Scores that tell less at one site, where most unsure rows are."""
+    r = np.random.default_rng(4)
+    n = 8000
+    site = np.where(r.random(n) < 0.3, "South", "North")
+    score = np.where(site == "South", r.uniform(0.35, 0.65, n), r.random(n) > 0.4)
+    score = np.clip(score + r.normal(0, 0.1, n), 0.01, 0.99)
+    ill = np.where(r.random(n) < score, "ill", "well")
+    return pd.DataFrame({"s": score}), ill, pd.DataFrame({"site": site})
+
+
+@pytest.fixture(scope="module")
+def deferring(sites):
+    X, y, groups = sites
+    limits = ["miss(ill, by=site) <= 30%", "deferred() <= 30%"]
+    return tb.calibrate(tb.Scores("s", "ill"), X, y, groups=groups, limits=limits)
+
+
+def test_a_certificate_says_what_deferral_hides(sites, deferring):
+    """Counted by hand on the rows that certify: the deferred rows, and the error of the others."""
+    X, y, groups = sites
+    certificate = deferring.certificate_
+    select = int(np.random.RandomState(0).randint(2**31 - 1))
+    here = ~drawn_part(contents_of(X, y, groups), 0.3, select)
+    deferred = deferring.defers(X)[here]
+    site, wrong = groups["site"].to_numpy()[here], (deferring.predict(X) != y)[here]
+    share = {name: deferred[site == name].mean() for name in ("North", "South")}
+    assert share["South"] > 2 * deferred.mean()
+    found = {bound.subgroup: bound.deferred for bound in certificate.bounds}
+    assert found == {name: pytest.approx(value) for name, value in share.items()} | {None: None}
+    error = 100 * wrong[~deferred].mean()
+    told = [
+        "Deferred rows count as neither missed nor wrong: a human decides them. "
+        f"Error of answered rows {error:.1f} %.",
+        f"{100 * share['South']:.0f} % of South are deferred here, {100 * deferred.mean():.0f} % of "
+        "all: 'deferred(by=site) <= …' limits it.",
+    ]
+    assert list(certificate.remarks) == told
+    text = str(certificate)
+    assert all(line in text for line in told)
+    assert re.search(rf"^  South +[\d,]+ +[\d.]+ % +{100 * share['South']:.0f} %$", text, flags=re.M)
+    assert len(text.split()) <= 130
+    again = tb.Certificate.from_dict(json.loads(json.dumps(certificate.to_dict())))
+    assert str(again) == text
+    lines = {line.name: line.numbers for line in certificate.limit_lines()}
+    assert lines["miss rate of 'ill' by site: South"].endswith(f"; {100 * share['South']:.0f} % deferred")
+
+
+def test_a_limit_on_the_deferrals_of_groups_is_not_proposed_again(sites, deferring):
+    X, y, groups = sites
+    asked = ["miss(ill, by=site)", "deferred(by=site)"]
+    told = tb.certify(deferring.predict(X), None, y, groups=groups, rates=asked, deferred=deferring.defers(X))
+    (line,) = told.remarks
+    assert line.startswith("Deferred rows count")
+    plain = tb.certify(deferring.predict(X), None, y, groups=groups, rates=asked[:1])
+    assert plain.remarks == ()
+    assert {bound.deferred for bound in plain.bounds} == {None}
+
+
+def test_a_fit_says_what_deferral_hides(sites):
+    X, y, groups = sites
+    limits = ["miss(ill, by=site) <= 30%", "deferred() <= 30%"]
+    rule = tb.tune(tb.Scores("s", "ill"), X, y, groups=groups, limits=limits)
+    deferred, wrong = rule.defers(X), rule.predict(X) != y
+    south = deferred[groups["site"] == "South"].mean()
+    assert south > 2 * deferred.mean()
+    lines = {line.subgroup: line for line in rule.rates_ if line.rate == "miss rate of 'ill' by site"}
+    assert lines["South"].deferred == pytest.approx(south)
+    text = str(rule.summary_)
+    assert f"Error of answered rows {100 * wrong[~deferred].mean():.1f} %." in text
+    assert f"{100 * south:.0f} % of South are deferred here, {100 * deferred.mean():.0f} % of all" in text
+    assert re.search(rf"^miss rate of 'ill' by site  South .* {100 * south:.0f} %", text, flags=re.M)
+    plain = tb.tune(tb.Scores("s", "ill"), X, y, groups=groups, limits=limits[:1])
+    assert plain.rates_.deferral == ()
+    assert "deferred" not in str(plain.summary_)

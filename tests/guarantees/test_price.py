@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 import tailboost as tb
 from tailboost import rates
 from tailboost.app.model_card import ModelCard
-from tailboost.classifiers.calibrating import drawn_part
+from tailboost.classifiers.calibrating import contents_of, drawn_part
 from tailboost.guarantees.calibration import missed
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.rate_bounds import RateFamily, Shortfall
@@ -158,13 +158,13 @@ def test_the_reference_is_what_the_given_model_answers_by_itself(fitted, kind):
     if own is None:
         own = rule.classes_[rule.predict_proba(X).argmax(axis=1)]
     rng = np.random.RandomState(0).randint(2**31 - 1)
-    here = ~drawn_part(np.arange(len(y)), 0.1, int(rng))
+    here = ~drawn_part(contents_of(table, y, g), 0.1, int(rng))
     missed = [np.mean(own[here & (y == "yes") & (g == k)] == "no") for k in "ab"]
     expected = [np.mean((own != y)[here]), *missed]
     np.testing.assert_allclose([each.given for each in price], expected)
     answers = rule.predict(table)
     assert price[0].certified == pytest.approx(np.mean((answers != y)[here]))
-    assert re.search(rf"^Overall error [.\d]+ \({re.escape(name)}: {price[0].given:.2f}", text, flags=re.M)
+    assert re.search(rf"^Overall error [.\d]+ \({re.escape(name)}: {price[0].given:.3f}", text, flags=re.M)
 
 
 def test_a_model_defers_nobody_by_itself(fitted):

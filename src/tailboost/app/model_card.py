@@ -291,6 +291,7 @@ def _stated(certificate: Certificate | None, rows_are: str) -> tuple[str, Sectio
     notes = [f"Estimates are {from_rows}."]
     if certificate.forced_by is not None:
         notes.append(str(certificate.forced_by))
+    notes += certificate.remarks
     notes.append(
         "It assumes that these rows are independent draws that nothing was trained or selected on."
     )

@@ -48,7 +48,13 @@ from tailboost.guarantees.procedure import (
     losses_of,
 )
 from tailboost.guarantees.ranks import Ranks
-from tailboost.guarantees.rate_bounds import RateFamily, Shortfall, limit_bounds
+from tailboost.guarantees.rate_bounds import (
+    RateFamily,
+    Shortfall,
+    deferral_remarks,
+    limit_bounds,
+    with_deferral,
+)
 from tailboost.guarantees.recheck import percent
 from tailboost.guarantees.score_path import ScorePath
 from tailboost.guarantees.stated import stated_by
@@ -387,7 +393,7 @@ def certified(
     # The certificate holds a copy of the classifier, because the classifier holds the
     # certificate.
     classifier.certificate_ = Certificate(
-        tuple(bounds),
+        tuple(with_deferral(bounds, answered)),
         confidence,
         len(fresh),
         tuple(notes),
@@ -397,7 +403,10 @@ def certified(
         price=tuple(price_of(limits, before, answered)),
         rule=judged(classifier).rule_digest,
         used=attempts[-1].rows,
-        remarks=tuple(told_of_one_answer(bounds, answered, limits)),
+        remarks=(
+            *told_of_one_answer(bounds, answered, limits),
+            *deferral_remarks(bounds, answered),
+        ),
         forced_by=what_forces(
             [family.bounds(level) for family in families], limits, result, fresh, again
         ),
@@ -553,6 +562,7 @@ def refused(
             if each.is_kept and each.is_practical
         }
         bounds = [replace(bound, sufficient_rows=would_do.get(bound.title)) for bound in bounds]
+        bounds = with_deferral(bounds, result.answered)
         table = Certificate(tuple(bounds), confidence, len(result.answered), ()).table()
         words = f"\n\n{table}\n"
         # The table has the rows that would do if the estimate is true.

@@ -33,9 +33,11 @@ from tailboost.guarantees.rate_bounds import (
     CertifiedBound,
     Kind,
     RateFamily,
+    deferral_remarks,
     rate_bounds,
     shared_bounds,
     subgroup_words,
+    with_deferral,
 )
 from tailboost.guarantees.recheck import (
     CERTIFIED_WORDS,
@@ -140,7 +142,8 @@ class Certificate:
         Digest of the decision function that the bounds are about; None for answers alone, and for models of
         other libraries. A classifier with another rule has no ``certificate_``.
     remarks : tuple of str
-        What a reader of the limits should know of the rule, such as groups whose rows have one answer.
+        What a reader of the limits should know of the rule, such as groups whose rows have one answer, and
+        the error of the answered rows.
     forced_by : Forced or None
         The limit with the least room and what it costs, if it is known; its text is one line.
     """
@@ -482,7 +485,7 @@ class Certificate:
             head = f"{quantity} {own}".strip()
             alone = len(family) == 1 and family[0].subgroup in (None, GAP, RATIO)
             if not alone:
-                rows.append([head, *[""] * 5])
+                rows.append([head, *[""] * 6])
             for b in family:
                 compared = b.subgroup in (GAP, RATIO)
                 if alone and compared:
@@ -492,9 +495,12 @@ class Certificate:
                 else:
                     name = f"  {b.name} {b.limit * compared}".rstrip()
                 side = b.bound_text * (not limits_alone)
+                deferred = b.deferred_text
                 verdict = CERTIFIED_WORDS[b.certified] * missed
-                rows.append([name, f"{b.n:,}", b.estimate_text, side, verdict, b.reason])
-        heads = ["", "rows", "estimate", "bound", "result", "reason"]
+                rows.append(
+                    [name, f"{b.n:,}", b.estimate_text, side, deferred, verdict, b.reason]
+                )
+        heads = ["", "rows", "estimate", "bound", "deferred", "result", "reason"]
         if any(b.limit for b in printed):
             heads[0] = "limit"
         else:
@@ -891,12 +897,13 @@ def certificate_of(
                 bounds.append(worst_of(of_kind, fresh.knows(kind)))
         notes = [*_notes_of_errors(bounds, fresh)]
     return Certificate(
-        tuple(bounds),
+        tuple(with_deferral(bounds, fresh)),
         confidence,
         len(fresh),
         tuple(notes),
         rows=fresh.fingerprints,
         rule=judged(fresh.model).rule_digest,
+        remarks=tuple(deferral_remarks(bounds, fresh)),
     )
 
 

@@ -17,7 +17,19 @@ from tailboost.core.limit_lines import LimitLine
 from tailboost.core.rate_words import bound_words, estimate_words, limit_words, stated_words
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule
 from tailboost.guarantees.recheck import CERTIFIED_WORDS, Claim
-from tailboost.rates import ABOVE, BELOW, GAP, RATIO, Expression, Limit, Rate, Sample, parse
+from tailboost.rates import (
+    ABOVE,
+    BELOW,
+    GAP,
+    RATIO,
+    Expression,
+    Limit,
+    Rate,
+    Sample,
+    answered_error,
+    deferred,
+    parse,
+)
 from tailboost.rates.bounds import (
     betting_p_value,
     betting_upper,
@@ -27,7 +39,8 @@ from tailboost.rates.bounds import (
 )
 from tailboost.rates.pair_test import pair_passes
 from tailboost.rates.power import MOST_ROWS, binomial_power, fewest_rows
-from tailboost.rows.subgroups import unit_name
+from tailboost.rates.strata import CELL, CLASS
+from tailboost.rows.subgroups import deferral_lines, unit_name
 
 __all__ = ["CertifiedBound", "Shortfall", "limit_bounds", "rate_bounds"]
 
@@ -98,6 +111,8 @@ class CertifiedBound:
         not meet the target, and for the worst subgroup.
     in_percent : bool
         Whether the limit was stated in percent, and the numbers are printed so.
+    deferred : float or None
+        The share of deferred rows in the subgroup, if the rule defers rows and the rate is not about them.
     """
 
     kind: Kind = "rate"
@@ -116,6 +131,7 @@ class CertifiedBound:
     others: bool = False
     sufficient_rows: int | None = None
     in_percent: bool = False
+    deferred: float | None = None
 
     @property
     def certified(self) -> bool | None:
@@ -158,6 +174,11 @@ class CertifiedBound:
         if self.rate is None:
             return ERRORS[self.kind]
         return self.rate
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the bound is on the rate of one subgroup, or on a comparison of subgroups."""
+        return self.rate is not None or self.kind in ERRORS
 
     @property
     def name(self) -> str:
@@ -244,6 +265,11 @@ class CertifiedBound:
         )
 
     @property
+    def deferred_text(self) -> str:
+        """The share of deferred rows in percent; empty if it is not known."""
+        return "" if self.deferred is None else f"{100 * self.deferred:.0f} %"
+
+    @property
     def bound_text(self) -> str:
         """The certified sides."""
         low, high = (
@@ -267,7 +293,8 @@ class CertifiedBound:
             self.certified,
             self.title,
             self.limit,
-            f"{self.estimate_text}, certified {self.bound_text}",
+            f"{self.estimate_text}, certified {self.bound_text}"
+            + f"; {self.deferred_text} deferred" * bool(self.deferred_text),
             self.estimate,
             *self.sides,
             self.target,
@@ -296,7 +323,11 @@ class CertifiedBound:
         KeyError, TypeError, ValueError
             If the document is no bound.
         """
-        document = {"in_percent": False, **document}  # older documents do not have it
+        document = {
+            "in_percent": False,
+            "deferred": None,
+            **document,
+        }  # older documents do not have it
         values = {each.name: document[each.name] for each in fields(cls)}
         values |= {name: _tuples(values[name]) for name in ("subgroup", "subgroups")}
         if values["rate"] is not None:
@@ -308,6 +339,8 @@ class CertifiedBound:
         ends = (0, 1) if values["rate"] is None else (-np.inf, np.inf)
         for name in ("lower", "upper"):
             check_number(values[name], name, *ends, closed=True)
+        if values["deferred"] is not None:
+            check_number(values["deferred"], "deferred", 0, 1, closed=True)
         return cls(**values)
 
 
@@ -690,6 +723,60 @@ def shared_bounds(families: Sequence[RateFamily], delta: float) -> list[Certifie
     return [
         bound for family in families for bound in family.bounds(delta / max(1, len(divided)))
     ]
+
+
+def with_deferral(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[CertifiedBound]:
+    """Return bounds with the shares of deferred rows of their subgroups, if the rule defers rows."""
+    if not n_deferred(fresh):
+        return list(bounds)
+    shares = {by: deferred_shares(fresh, by) for by in _limits_deferral(bounds)}
+    told = []
+    for bound in bounds:
+        share = None
+        if bound.is_counted and not bound.counted.counts_deferral:
+            share = shares[bound.counted.by].get(bound.subgroup)
+        told.append(replace(bound, deferred=share))
+    return told
+
+
+def deferral_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str]:
+    """Return what deferral hides in bounds on the rates of fresh rows; nothing if no row is deferred."""
+    deferred_rows = n_deferred(fresh)
+    if not deferred_rows:
+        return []
+    (answered,) = fresh.samples(answered_error())
+    in_percent = any(bound.in_percent for bound in bounds)
+    error = estimate_words(answered.mean, len(answered.rows), in_percent=in_percent)
+    by_column = {
+        by: deferred_shares(fresh, by)
+        for by, limited in _limits_deferral(bounds).items()
+        if isinstance(by, str) and by not in (CLASS, CELL) and not limited
+    }
+    return deferral_lines(error, deferred_rows / len(fresh), by_column)
+
+
+def _limits_deferral(bounds: Sequence[CertifiedBound]) -> dict[Any, bool]:
+    """Return for the subgroups of each kind of bounds whether one of the bounds is about deferral."""
+    about: dict[Any, bool] = {}
+    for bound in bounds:
+        if bound.is_counted:
+            by = bound.counted.by
+            about[by] = about.get(by, False) or bound.counted.counts_deferral
+    return about
+
+
+def n_deferred(fresh: FreshRows) -> int:
+    """Return the number of deferred rows."""
+    answered = fresh.answered
+    if not answered.strata.defers:
+        return 0
+    return int((answered.actions == answered.strata.n_classes).sum())
+
+
+def deferred_shares(fresh: FreshRows, by: Any) -> dict[Any, float]:
+    """Return the share of deferred rows of each subgroup with rows."""
+    samples = fresh.samples(deferred(by=by))
+    return {sample.name: float(sample.mean) for sample in samples if len(sample.rows)}
 
 
 def limit_bounds(families: Iterable[RateFamily], delta: float) -> list[CertifiedBound]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,9 @@ MOST_COLUMNS = 2000
 #: Answer to a deferred row in every output, and name of the column of its costs.
 HUMAN_REVIEW = "human review"
 
+# A group whose share of deferred rows is above this multiple of the overall one is named.
+MUCH_DEFERRED = 2.0
+
 # Printed name of a group or class that is the empty text.
 EMPTY_NAME = "(empty)"
 
@@ -40,6 +44,36 @@ def deferral_words(n_deferred: int, n: int) -> str:
         "miss, and stays among the rows of a class or group; the error among answered rows "
         "and precisions exclude it."
     )
+
+
+def deferral_lines(
+    answered_error: str, overall: float, by_column: Mapping[Any, Mapping[Any, float]]
+) -> list[str]:
+    """Return sentences on what deferral hides: the error of the answered rows, and a group that it is about.
+
+    Parameters
+    ----------
+    answered_error : str
+        The error of the answered rows, in words.
+    overall : float
+        The share of deferred rows.
+    by_column : mapping of dict
+        The shares of deferred rows of the groups, by the name of their column.
+    """
+    lines = [
+        "Deferred rows count as neither missed nor wrong: a human decides them. Error of answered rows "
+        f"{answered_error}."
+    ]
+    for column, shares in by_column.items():
+        most, name = max(
+            ((share, unit_name(name)) for name, share in shares.items()), default=(0, "")
+        )
+        if most > MUCH_DEFERRED * overall:
+            lines.append(
+                f"{100 * most:.0f} % of {name} are deferred here, {100 * overall:.0f} % of all: "
+                f"'deferred(by={column}) <= …' limits it."
+            )
+    return lines
 
 
 def answers_or_review(answers: NDArray[Any], deferred: Mask) -> NDArray[Any]:

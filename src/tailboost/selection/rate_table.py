@@ -14,8 +14,9 @@ from tailboost.core.drawing import display
 from tailboost.core.html import html_table, text_table
 from tailboost.core.limit_lines import BROKEN, KEPT, NO_ROWS, LimitLine
 from tailboost.core.rate_words import bound_words, estimate_words, limit_words
-from tailboost.rates import GAP, RATIO, Answered, Limit, Rate, Strata
-from tailboost.rows.subgroups import unit_name
+from tailboost.rates import GAP, RATIO, Answered, Limit, Rate, Strata, answered_error, deferred
+from tailboost.rates.strata import CELL, CLASS
+from tailboost.rows.subgroups import deferral_lines, unit_name
 from tailboost.selection.intervals import FEW, REFIT, CountedRate, LimitsOutlook
 
 # The most printed lines, the furthest above their limits. `to_dict` has all lines.
@@ -65,6 +66,8 @@ class RateLine:
         The rule: `predict`, or the randomised rule in expectation.
     in_percent : bool
         Whether the limit was stated in percent, and the numbers are printed so.
+    deferred : float
+        Share of deferred rows in the subgroup; NaN if no row is deferred, or the rate is about deferral.
     """
 
     rate: str
@@ -80,6 +83,7 @@ class RateLine:
     price: float = float("nan")
     rule: str = "predict"
     in_percent: bool = False
+    deferred: float = float("nan")
 
     @property
     def estimate_text(self) -> str:
@@ -181,6 +185,8 @@ class RateTable:
         Probability of keeping the limits on new rows; None without ``confidence``, or if it is not known.
     selected : bool
         Whether the rule was selected on these rows.
+    deferral : tuple of str
+        What deferral hides: the error of the answered rows, and a group with many deferred rows.
     """
 
     lines: tuple[RateLine, ...]
@@ -189,6 +195,7 @@ class RateTable:
     kind: str = ""
     outlook: LimitsOutlook | None = None
     selected: bool = False
+    deferral: tuple[str, ...] = ()
 
     @classmethod
     def counted(
@@ -213,7 +220,8 @@ class RateTable:
         lines = list[RateLine]()
         lacking = list[str]()
         spread = False
-        for rate, limit in stated:
+        pairs = list(stated)
+        for rate, limit in pairs:
             counted = CountedRate.of(rate, strata, counts, refit, refit_spread)
             why = flattered(rate)
             if why:
@@ -222,7 +230,10 @@ class RateTable:
             lacking += counted.lacking(rate)
             spread |= counted.spread > 0
         notes = [*[SELECTED] * selected, *[REFITTED] * spread, *dict.fromkeys(lacking)]
-        return cls(tuple(lines), words, tuple(notes), kind, selected=selected)
+        told: tuple[str, ...] = ()
+        if strata.defers and not kind:
+            lines, told = with_deferral(lines, [rate for rate, _ in pairs], strata, counts)
+        return cls(tuple(lines), words, tuple(notes), kind, selected=selected, deferral=told)
 
     def priced(self, prices: Floats) -> RateTable:
         """Return the table with a shadow price of each line, see `Program.shadow_prices`."""
@@ -359,6 +370,8 @@ class RateTable:
             columns.append(("95 % interval", attrgetter("interval_text")))
         if any(line.limit for line in self.lines):
             columns += [("limit", attrgetter("limit_text")), (here, kept)]
+        if any(not np.isnan(line.deferred) for line in self.lines):
+            columns.append(("deferred", lambda line: _percent(line.deferred)))
         if any(line.price > 0 for line in self.lines):
             columns.append(("price", lambda line: _text(line.price, ".3g", "")))
         head = [name for name, _ in columns]
@@ -474,6 +487,40 @@ def _named(lines: Iterable[RateLine]) -> str:
     if len(names) > FEW:
         words += f" and {len(names) - FEW} more"
     return words
+
+
+def _percent(share: float) -> str:
+    return "" if np.isnan(share) else f"{100 * share:.0f} %"
+
+
+def with_deferral(
+    lines: Sequence[RateLine], rates: Sequence[Rate], strata: Strata, counts: Floats
+) -> tuple[list[RateLine], tuple[str, ...]]:
+    """Return lines with the shares of deferred rows of their subgroups, and what deferral hides."""
+    shares = {}
+    for by in {None: None, **{rate.by: None for rate in rates}}:
+        terms = deferred(by=by).terms(strata)
+        shares[by] = dict(zip(terms.names, terms.values(counts).tolist(), strict=True))
+    overall = shares[None][None]
+    if not overall > 0:
+        return list(lines), ()
+    by_words = {str(rate): rate.by for rate in rates if not rate.counts_deferral}
+    told = [
+        replace(line, deferred=shares[by_words[line.rate]].get(line.subgroup, float("nan")))
+        if line.rate in by_words
+        else line
+        for line in lines
+    ]
+    limited = {rate.by for rate in rates if rate.counts_deferral}
+    by_column = {
+        by: {name: share for name, share in of_groups.items() if not np.isnan(share)}
+        for by, of_groups in shares.items()
+        if isinstance(by, str) and by not in (CLASS, CELL) and by not in limited
+    }
+    (error,) = answered_error().terms(strata).values(counts).tolist()
+    in_percent = any(line.in_percent for line in lines)
+    words = estimate_words(error, float(strata.size.sum()), in_percent=in_percent)
+    return told, tuple(deferral_lines(words, overall, by_column))
 
 
 def rate_lines(rate: Rate, limit: Limit | None, counted: CountedRate) -> list[RateLine]:

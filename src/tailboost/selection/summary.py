@@ -424,7 +424,8 @@ class Summary(PrintedSummary):
         if self.certificate is None:
             weak = [self.comparison] * self.may_be_weak
             price = [f"Overall error {self.error_words}."] * bool(self.error_words)
-            lines = [*price, self.chances, *weak, *lines]
+            told = [] if self.rates is None else self.rates.deferral
+            lines = [*price, *told, self.chances, *weak, *lines]
         return [line[:1].upper() + line[1:] for line in lines]
 
     def to_dict(self) -> dict[str, Any]:
