@@ -17,6 +17,7 @@ for needed in ("typer", "rich", "jinja2"):
     pytest.importorskip(needed)
 
 from sklearn.base import BaseEstimator
+from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 import tailboost
@@ -290,8 +291,8 @@ class TestRefusedPredict:
         assert printed.stdout.splitlines() == (csv.parent / "p.csv").read_text().splitlines()
 
     def test_object_that_cannot_predict(self, csv, tmp_path):
-        save_model([1, 2], tmp_path / "x.model")
-        assert "holds a list, which cannot predict" in self.predict(tmp_path / "x.model", csv)
+        save_model(StandardScaler().fit([[1.0], [2.0]]), tmp_path / "x.model")
+        assert "holds a StandardScaler, which cannot predict" in self.predict(tmp_path / "x.model", csv)
 
     def test_missing_column(self, model, csv, table):
         table.drop(columns=["age"]).to_csv(csv, index=False)
