@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 import typer
 
 from tailboost.app.cli.shared import read_number
-from tailboost.core.array_types import Table
 from tailboost.core.table_files import check_encoding
 
 
@@ -76,7 +75,7 @@ class CsvFormat(NamedTuple):
     decimal: str | None = None
     encoding: str | None = None
 
-    def text_of(self, table: Table) -> str:
+    def text_of(self, table: Any) -> str:
         """Return a table as a CSV file with these signs."""
         return str(table.to_csv(index=False, sep=self.sep, decimal=self.decimal or "."))
 
