@@ -14,7 +14,7 @@ from tailboost.core.checks import check_indexes, unpack
 from tailboost.core.drawing import display
 from tailboost.core.files import write_output
 from tailboost.core.html import html_table, text_table
-from tailboost.rates import GAP, RATIO, Limit, Objective, Rate, Spread, error, measure
+from tailboost.rates import Limit, Objective, Rate, Spread, error, measure
 from tailboost.rates import deferred as deferred_rate
 from tailboost.rows.judged import group_arguments, judged
 from tailboost.rows.records import Records
@@ -248,15 +248,11 @@ class Curve:
         """
         classifier = self[place].classifier
         stated: list[Rate | Limit] = [self.limited.within(self.level(place)), *self.limits]
-        if self.objective.over_rows:
-            more = []
-        else:
-            more = [self.objective.rate]
-        more += [error(), *[deferred_rate()] * judged(classifier).can_defer]
+        more = [error(), *[deferred_rate()] * judged(classifier).can_defer]
+        if not self.objective.over_rows:
+            more.insert(0, self.objective.rate)
         known = [one.rate for one in stated]
-        stated += [
-            rate for i, rate in enumerate(more) if rate not in known and rate not in more[:i]
-        ]
+        stated += [rate for rate in dict.fromkeys(more) if rate not in known]
         return judged(classifier).measured(*stated)
 
     def of_source(self) -> tuple[float, float]:
@@ -271,9 +267,9 @@ class Curve:
             values = [line.value for line in judged(self._source).measured(of.rate)]
             return float(of.value(np.array(values)))
 
-        return value(self.limited), float("nan") if self.objective.over_rows else value(
-            self.objective
-        )
+        if self.objective.over_rows:
+            return value(self.limited), float("nan")
+        return value(self.limited), value(self.objective)
 
     def explore(self, path: Any, *, measured: Points | None = None) -> None:
         """Write a page on which a slider runs over the points; needs the extra ``app``.
@@ -400,22 +396,6 @@ class Curve:
         """
         return display("TradeOffDisplay").from_curve(self, ax=ax, **kwargs)
 
-    @property
-    def marked(self) -> tuple[tuple[float, float] | None, float | None]:
-        """Both rates of the selected rule, or None if its rates table does not have them; and the limit."""
-        if self.objective.over_rows:
-            return None, self.bound
-        own = []
-        for of in (self.limited, self.objective):
-            lines = [
-                line
-                for line in self._source.rates_.of_rule("predict")
-                if line.rate == str(of.rate)
-            ]
-            values = [line.value for line in lines if line.subgroup not in (GAP, RATIO)]
-            own.append(float(of.value(np.array(values))) if values else np.nan)
-        return None if np.isnan(own).any() else (own[0], own[1]), self.bound
-
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         shown = np.unique(
             np.linspace(0, len(self) - 1, min(len(self), SHOWN)).round().astype(int)
@@ -424,10 +404,7 @@ class Curve:
         return [str(self.limited), str(self.objective)], rows
 
     def _words(self) -> str:
-        if len(self) <= SHOWN:
-            few = ""
-        else:
-            few = f" {SHOWN} of {len(self)} points are shown."
+        few = f" {SHOWN} of {len(self)} points are shown." * (len(self) > SHOWN)
         return f"On {self.measured_on}; fresh rows differ, see predicted(X, y).{few}"
 
     def __str__(self) -> str:
@@ -483,10 +460,8 @@ def front(limited: Stated, reached: Floats, value: Floats) -> list[int]:
     reached, value : ndarray of shape (T,)
         The limited rate and the objective of each rule.
     """
-    if limited.within(limited.most).from_above:
-        sign = 1.0
-    else:
-        sign = -1.0
+    if not limited.within(limited.most).from_above:
+        reached = -reached
     known = np.flatnonzero(~np.isnan(reached) & ~np.isnan(value))
-    order = undominated(value[known].round(12), (sign * reached[known]).round(12))
+    order = undominated(value[known].round(12), reached[known].round(12))
     return known[order].tolist()

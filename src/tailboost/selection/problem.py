@@ -184,10 +184,8 @@ class Problem:
     @property
     def conditions(self) -> tuple[str, ...]:
         """Names of what a rule must keep."""
-        return (
-            *["the limits"] * bool(self.limits),
-            *["the error budget"] * (self.error_budget is not None),
-        )
+        limits = ("the limits",) * bool(self.limits)
+        return limits + ("the error budget",) * (self.error_budget is not None)
 
     @property
     def over_rows(self) -> bool:
@@ -249,10 +247,9 @@ class Problem:
 
     def columns(self, names: tuple[Any, ...]) -> list[int]:
         """Return the numbers of the columns of groups in the rates."""
-        used: set[Any] = set()
-        for rate in self.rates:
-            used |= set(names) if {"group", "cell"} & set(rate.crossed) else set(rate.crossed)
-        return [j for j, name in enumerate(names) if name in used]
+        used = {column for rate in self.rates for column in rate.crossed}
+        every = bool(used & {"group", "cell"})
+        return [j for j, name in enumerate(names) if every or name in used]
 
     def traded(
         self, a: Stated = None, b: Stated = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -88,8 +89,11 @@ class RateLine:
     @property
     def estimate_text(self) -> str:
         """The value, with the digits that its rows support."""
+        beside = None
+        if not np.isnan(self.bound):
+            beside = self.bound
         return estimate_words(
-            self.value, self.known_rows, beside=self._beside, in_percent=self.in_percent
+            self.value, self.known_rows, beside=beside, in_percent=self.in_percent
         )
 
     @property
@@ -97,11 +101,9 @@ class RateLine:
         """The interval, rounded outwards; a dash without one."""
         if np.isnan(self.low):
             return "–"
-        low, high = (
-            bound_words(end, self.known_rows, above=above, in_percent=self.in_percent)
-            for end, above in ((self.low, False), (self.high, True))
-        )
-        return f"{low.removesuffix(' %')} to {high}"
+        words = partial(bound_words, in_percent=self.in_percent)
+        low = words(self.low, self.known_rows, above=False)
+        return f"{low.removesuffix(' %')} to {words(self.high, self.known_rows, above=True)}"
 
     @property
     def limit_text(self) -> str:
@@ -116,28 +118,27 @@ class RateLine:
         return float(np.nan_to_num(self.rows))
 
     @property
-    def _beside(self) -> float | None:
-        if np.isnan(self.bound):
-            return None
-        return self.bound
-
-    @property
     def limit_line(self) -> LimitLine:
         """The limit for drawings and short tables."""
-        verdict = {True: KEPT, False: BROKEN, None: NO_ROWS}[self.met]
         unit = "all rows"
         if self.subgroup is not None:
             unit = unit_name(self.subgroup)
-        value, low, high = (
-            None if end != end else float(end) for end in (self.value, self.low, self.high)
-        )
         words = self.estimate_text
-        if low is not None:
+        if not np.isnan(self.low):
             words += f", 95 % interval {self.interval_text}"
-        name = f"{self.rate}: {unit}"
-        limit = self.limit_text
+        value, low, high = (
+            None if np.isnan(end) else float(end) for end in (self.value, self.low, self.high)
+        )
         return LimitLine(
-            verdict, self.met, name, limit, words, value, low, high, float(self.bound)
+            {True: KEPT, False: BROKEN, None: NO_ROWS}[self.met],
+            self.met,
+            f"{self.rate}: {unit}",
+            self.limit_text,
+            words,
+            value,
+            low,
+            high,
+            float(self.bound),
         )
 
 
@@ -152,11 +153,15 @@ class StatedLimit:
     def found(self) -> str:
         """Whether the rule keeps the limit on these rows, with its rates, in one line."""
         known = [line for line in self.lines if line.met is not None]
-        broken = [line for line in known if not line.met]
         if not known:
             return NO_ROWS
+        broken = [line for line in known if not line.met]
         if broken:
-            names = [f"{_unit(line)} {line.estimate_text}".strip() for line in broken[:FEW]]
+            names = []
+            for line in broken[:FEW]:
+                names.append(line.estimate_text)
+                if line.subgroup not in (None, GAP, RATIO):
+                    names[-1] = f"{unit_name(line.subgroup)} {line.estimate_text}"
             more = f" and {len(broken) - FEW} more" * (len(broken) > FEW)
             return f"BROKEN on these rows: {', '.join(names)}{more}"
         if len(known) == 1:
@@ -293,11 +298,14 @@ class RateTable:
         the interval of this subgroup would lie above its true error too often.
         """
         lines = self.of_rule("predict").lines
-        line = max(lines, key=lambda line: np.nan_to_num(line.value, nan=-1.0), default=None)
-        if line is None or np.isnan(line.value):
+        known = [line for line in lines if not np.isnan(line.value)]
+        if not known:
             return None
-        known = len(lines) <= MOST_COMPARED and not np.isnan(line.low)
-        return line.subgroup, line.value, (line.low, line.high) if known else None
+        worst = max(known, key=attrgetter("value"))
+        ends = None
+        if len(lines) <= MOST_COMPARED and not np.isnan(worst.low):
+            ends = worst.low, worst.high
+        return worst.subgroup, worst.value, ends
 
     def __iter__(self) -> Iterator[RateLine]:
         return iter(self.lines)
@@ -350,9 +358,6 @@ class RateTable:
                 return "all"
             return unit_name(line.subgroup)
 
-        def kept(line: RateLine) -> str:
-            return {True: "yes", False: "NO", None: ""}[line.met]
-
         columns: list[tuple[str, Callable[[RateLine], str]]] = []
         if self.kind:
             columns += [(self.kind, unit), ("rows", lambda line: f"{line.rows:,.0f}")]
@@ -369,16 +374,19 @@ class RateTable:
         if any(not np.isnan(line.low) for line in self.lines):
             columns.append(("95 % interval", attrgetter("interval_text")))
         if any(line.limit for line in self.lines):
-            columns += [("limit", attrgetter("limit_text")), (here, kept)]
+            verdicts = {True: "yes", False: "NO", None: ""}
+            columns += [
+                ("limit", attrgetter("limit_text")),
+                (here, lambda line: verdicts[line.met]),
+            ]
         if any(not np.isnan(line.deferred) for line in self.lines):
             columns.append(("deferred", lambda line: _percent(line.deferred)))
         if any(line.price > 0 for line in self.lines):
-            columns.append(("price", lambda line: _text(line.price, ".3g", "")))
-        head = [name for name, _ in columns]
-        rows = []
-        for line in self._shown:
-            rows.append([cell(line) for _, cell in columns])
-        return head, rows
+            columns.append(
+                ("price", lambda line: "" if np.isnan(line.price) else f"{line.price:.3g}")
+            )
+        rows = [[cell(line) for _, cell in columns] for line in self._shown]
+        return [name for name, _ in columns], rows
 
     @property
     def _shown(self) -> Sequence[RateLine]:
@@ -386,9 +394,8 @@ class RateTable:
         if not self.kind or len(self.lines) <= MOST_LINES:
             return self.lines
         beyond = [np.nan_to_num(x.value, nan=-1.0) - np.nan_to_num(x.bound) for x in self.lines]
-        return [
-            self.lines[i] for i in np.argsort(beyond, kind="stable")[: -MOST_LINES - 1 : -1]
-        ]
+        order = np.argsort(beyond, kind="stable")[::-1]
+        return [self.lines[i] for i in order[:MOST_LINES]]
 
     @property
     def caption(self) -> str:
@@ -447,11 +454,8 @@ class RateTable:
         ValueError
             If the table has no limit.
         """
-        words = "rates"
-        if self.selected:
-            words = "estimates"
-        drawing = display("LimitsDisplay")(self.limit_lines(), name=f"{words} on {self.words}")
-        return drawing.plot(ax=ax, **kwargs)
+        name = f"{'estimates' if self.selected else 'rates'} on {self.words}"
+        return display("LimitsDisplay")(self.limit_lines(), name=name).plot(ax=ax, **kwargs)
 
     def __str__(self) -> str:
         return "\n".join(
@@ -462,19 +466,6 @@ class RateTable:
         return html_table(*self.cells(), caption="; ".join([self.caption, *self.notes]))
 
 
-def _unit(line: RateLine) -> str:
-    """Return the name of a subgroup; nothing for all rows and for comparisons."""
-    if line.subgroup in (None, GAP, RATIO):
-        return ""
-    return unit_name(line.subgroup)
-
-
-def _text(value: float, digits: str, unknown: str) -> str:
-    if np.isnan(value):
-        return unknown
-    return f"{value:{digits}}"
-
-
 def _named(lines: Iterable[RateLine]) -> str:
     """Return the names of lines, of the first few of many."""
     names = [
@@ -483,10 +474,7 @@ def _named(lines: Iterable[RateLine]) -> str:
         else f"{line.limit} ({unit_name(line.subgroup)})"
         for line in lines
     ]
-    words = "; ".join(names[:FEW])
-    if len(names) > FEW:
-        words += f" and {len(names) - FEW} more"
-    return words
+    return "; ".join(names[:FEW]) + f" and {len(names) - FEW} more" * (len(names) > FEW)
 
 
 def _percent(share: float) -> str:
@@ -526,26 +514,20 @@ def with_deferral(
 def rate_lines(rate: Rate, limit: Limit | None, counted: CountedRate) -> list[RateLine]:
     """Return a line for each subgroup of a counted rate, and one for the gap or ratio of a limit."""
     names = list(counted.terms.names)
-    values = counted.values
-    low, high = counted.ends()
-    if limit is None or limit.compares:
-        bounds = np.full(len(values), np.nan)
-    else:
+    bounds = np.full(len(names), np.nan)
+    if limit is not None and not limit.compares:
         bounds = limit.bounds(names)
-    numbers = np.column_stack([values, low, high, counted.rows, bounds]).tolist()
-    if limit is None:
-        return [
-            RateLine(str(rate), name, value, low, high, n, "", bound, None)
-            for name, (value, low, high, n, bound) in zip(names, numbers, strict=True)
-        ]
-    if limit.compares:
+    numbers = np.column_stack([counted.values, *counted.ends(), counted.rows, bounds]).tolist()
+    if limit is not None and limit.compares:
         names.append(limit.form)
         ends = counted.compared(limit)
-        numbers.append([float(limit.value(values)), *ends, float("nan"), float(limit.bound)])
+        numbers.append([limit.value(counted.values), *ends, float("nan"), float(limit.bound)])
     lines = []
     for name, (value, low, high, n, bound) in zip(names, numbers, strict=True):
-        met = limit.keeps(value, bound)
-        of_limit = str(limit), bound, met, limit.sense
-        line = RateLine(str(rate), name, value, low, high, n, *of_limit)
-        lines.append(replace(line, in_percent=limit.in_percent))
+        line = RateLine(str(rate), name, value, low, high, n, "", bound, None)
+        if limit is not None:
+            met = limit.keeps(value, bound)
+            line = replace(line, limit=str(limit), met=met, sense=limit.sense)
+            line = replace(line, in_percent=limit.in_percent)
+        lines.append(line)
     return lines

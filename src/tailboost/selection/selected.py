@@ -172,12 +172,9 @@ class Selected(ABC):
     @cached_property
     def estimates(self) -> RateTable:
         """The same rates without shadow prices."""
-        limits = self.program.limits
-        stated = [
-            (self.program.objective.rate, None),
-            *((limit.rate, limit) for limit in limits),
-        ]
-        return self._counted(stated, "").expecting(self.outlook)
+        stated: list[tuple[Rate, Limit | None]] = [(self.program.objective.rate, None)]
+        stated += [(limit.rate, limit) for limit in self.program.limits]
+        return self._counted(stated, self.counts).expecting(self.outlook)
 
     @cached_property
     def errors(self) -> RateTable:
@@ -188,28 +185,23 @@ class Selected(ABC):
         """Return the errors of the subgroups by confusion counts of a rule with the same candidates."""
         kind = self.problem.subgroup_kind
         rate = error(by=kind)
-        limit = next(
-            (each for each in self.program.limits if each.rate == rate and not each.compares),
-            None,
-        )
-        return self._counted(
-            [(rate, limit)], kind if isinstance(kind, str) else "subgroup", counts=counts
-        )
+        limits = [limit for limit in self.program.limits if limit.rate == rate]
+        limit = next((limit for limit in limits if not limit.compares), None)
+        if not isinstance(kind, str):
+            kind = "subgroup"
+        return self._counted([(rate, limit)], counts, kind)
 
     def rates(self, stated: Iterable[Rate | Limit]) -> RateTable:
         """Return other rates and limits on the selection data."""
-        return self._counted([(one.rate, one.limit) for one in stated], "")
+        return self._counted([(one.rate, one.limit) for one in stated], self.counts)
 
     def _counted(
-        self,
-        stated: Sequence[tuple[Any, Limit | None]],
-        kind: str,
-        counts: Floats | None = None,
+        self, stated: Sequence[tuple[Any, Limit | None]], counts: Floats, kind: str = ""
     ) -> RateTable:
         table = RateTable.counted(
             stated,
             self.program.strata,
-            self.counts if counts is None else counts,
+            counts,
             self.words,
             kind=kind,
             refit=self.refit,
@@ -284,9 +276,9 @@ class Comparison:
         largest standard error counts among the rates that are the largest for either rule.
         """
         data = self.pool.data.in_memory
-        own = self._parts()
-        parts = [one - two for one in own for two in other._parts()]
-        return max(float(np.sqrt((data.by_row(each) ** 2).sum())) for each in parts)
+        others = other._parts()
+        differences = [data.by_row(own - each) for own in self._parts() for each in others]
+        return max(float(np.sqrt((by_row**2).sum())) for by_row in differences)
 
     def _parts(self) -> list[Floats]:
         """Return the part of each entry in the deviation of each largest rate, shape (e,)."""
@@ -316,9 +308,8 @@ class Comparison:
     def within(self, limits: Sequence[Limit]) -> Self:
         """Return the same selection as one made within these limits."""
         program = self.program.within(limits)
-        selection = replace(
-            self.selection, violations=program.violations(self.selection.counts)
-        )
+        violations = program.violations(self.selection.counts)
+        selection = replace(self.selection, violations=violations)
         return replace(self, program=program, selection=selection)
 
 
@@ -371,14 +362,12 @@ class SelectedRule(Selected):
     def _by_line(self, prices: Sequence[Floats]) -> Floats:
         """Return the shadow price of each line of the table; NaN for lines without one."""
         strata = self.program.strata
-        by_line = np.full(len(self.estimates), np.nan)
-        last = len(self.program.objective.rate.terms(strata).names)
+        by_line = [np.full(len(self.program.objective.rate.terms(strata).names), np.nan)]
         for limit, of_limit in zip(self.program.limits, prices, strict=True):
-            last += len(limit.rate.terms(strata).names) + limit.compares
-            by_line[last - len(of_limit) : last] = (
-                of_limit  # the line of a gap or ratio is last
-            )
-        return by_line
+            if limit.compares:  # the line of a gap or ratio follows those of its rates
+                by_line.append(np.full(len(limit.rate.terms(strata).names), np.nan))
+            by_line.append(of_limit)
+        return np.concatenate(by_line)
 
     @cached_property
     def outlook(self) -> LimitsOutlook | None:
@@ -419,12 +408,11 @@ class SelectedRule(Selected):
         program = self.compared.program.within(limits)
         if any(_keeps(program, constant) for constant in program.strata.constants()):
             return True
-        tighter = [
-            limit
-            if limit.compares
-            else tightened(limit, program.strata, counts, self.refit, MOST_ERRORS)
-            for limit in limits
-        ]
+        tighter = []
+        for limit in limits:
+            if not limit.compares:
+                limit = tightened(limit, program.strata, counts, self.refit, MOST_ERRORS)
+            tighter.append(limit)
         return solve(pool.counts, program.within(tighter)).feasible
 
     def _flattered(self, rate: Rate) -> str:
@@ -463,16 +451,13 @@ class SelectedRule(Selected):
 
     def within(self, limits: Sequence[Limit]) -> Self:
         """Return the same rule as one selected within these limits."""
-        program = self.program.within(limits)
-        selection = replace(self.selection, violations=program.violations(self.counts))
-        problem = replace(self.problem, limits=tuple(limits), aims=False, confidence=None)
-        compared = self.compared.within(limits)
+        own = Comparison(self.pool, self.program, self.selection).within(limits)
         return replace(
             self,
-            problem=problem,
-            program=program,
-            selection=selection,
-            compared=compared,
+            problem=replace(self.problem, limits=tuple(limits), aims=False, confidence=None),
+            program=own.program,
+            selection=own.selection,
+            compared=self.compared.within(limits),
             untightened=None,
         )
 
@@ -671,9 +656,9 @@ class SelectedRule(Selected):
             )
             deferred = decide(costs) == K
             wrong = rates.wrong(decide(costs[:K]), y)
-            each = deferred, deferred & wrong, ~deferred, ~deferred & wrong
+            parts = deferred, deferred & wrong, ~deferred, ~deferred & wrong
             sums += weight * np.array(
-                [*(labelled[rows].sum() for rows in each), (labelled[deferred] ** 2).sum()]
+                [*(labelled @ part for part in parts), labelled**2 @ deferred]
             )
         deferred, deferred_wrong, answered, answered_wrong, squares = sums.tolist()
         error_deferred = deferred_wrong / max(deferred, 1e-300)

@@ -160,11 +160,12 @@ class TradeOffDisplay(Display):
         name : str, default=None
             Label of the curve.
         """
-        point, limit = curve.marked
+        own = curve.of_source()
+        point = None if np.isnan(own).any() else own
         about: dict[str, Any] = {
             "limited_name": str(curve.limited),
             "objective": str(curve.objective),
-            "limit": limit,
+            "limit": curve.bound,
         }
         if measured is None:
             name = name or "on the selection data"
