@@ -169,10 +169,8 @@ class ProbabilityRule:
 
     def _costs(self, table: LogProbabilities) -> Floats:
         if self.candidate.is_constant:
-            ones = np.ones((1, 1), dtype=np.float32)
-            return np.repeat(
-                expected_costs(ones, self.candidate.action_costs[:1]), table.n_rows, axis=1
-            )
+            ones = np.ones((1, table.n_rows), dtype=np.float32)
+            return expected_costs(ones, self.candidate.action_costs[:1])
         return expected_costs(
             stratum_probabilities(self.probabilities, table), self.candidate.action_costs
         )
@@ -205,9 +203,8 @@ class PowerDraw:
 
     def predict_table(self, table: LogProbabilities) -> Floats:
         """Return the label distribution, shape (n, K)."""
-        if self.model is None:
-            logs = table.pooled
-        else:
+        logs = table.pooled
+        if self.model is not None:
             logs = table[self.model]
         return np.asarray(softmax(self.power * logs, axis=1))
 
@@ -224,6 +221,5 @@ class PowerDraw:
 
     def words(self, classes: object) -> str:
         """Return a name for people."""
-        return f"{self.table_.words(self.model)} drawn" + (
-            "" if self.power == 1.0 else f" ^{self.power:g}"
-        )
+        power = f" ^{self.power:g}" * (self.power != 1.0)
+        return f"{self.table_.words(self.model)} drawn{power}"

@@ -182,21 +182,19 @@ class SelectionData:
             row = place[self.row[entries]]
         stratum = self.stratum[entries]
         weights = self.weights[entries] * self.by_entry(factor)[entries]
+        thin = replace(self, stratum=stratum, weights=weights, row=row)
         if self.kind is None:
             mass = np.where(present > 0, mass, 0.0)
         else:
             mass = np.maximum(np.bincount(stratum, weights, len(self.strata.mass)), 0.0)
-        return SelectionData(
-            replace(self.strata, mass=mass),
-            stratum,
-            weights,
-            None
-            if self.probabilities is None
-            else np.ascontiguousarray(self.probabilities[:, rows]),
-            None if self.costs is None else self.costs[rows],
-            row,
-            None if self.kind is None else self.kind[rows],
-        )
+            thin = replace(thin, kind=self.kind[rows])
+        if self.probabilities is not None:
+            thin = replace(
+                thin, probabilities=np.ascontiguousarray(self.probabilities[:, rows])
+            )
+        if self.costs is not None:
+            thin = replace(thin, costs=self.costs[rows])
+        return replace(thin, strata=replace(self.strata, mass=mass))
 
     def count(self, actions: Ints) -> Floats:
         """Return the confusion counts of actions, shape (W, A).
@@ -206,16 +204,13 @@ class SelectionData:
         n_strata = len(self.strata.mass)
         A = self.strata.n_actions
         place = self._cell + self.by_entry(actions)
-        counts = (
-            np.bincount(place, self.weights, n_strata * A)
-            .astype(np.float64)
-            .reshape(n_strata, A)
-        )
+        counts: Floats = np.bincount(place, self.weights, n_strata * A).astype(np.float64)
+        counts = counts.reshape(n_strata, A)
         if self.costs is None:
             return counts
         paid = self.by_entry(self.costs[np.arange(len(actions)), actions])
-        paid = np.bincount(place, self.weights * paid, n_strata * A)
-        return np.concatenate([counts, paid.reshape(n_strata, A)])
+        sums = np.bincount(place, self.weights * paid, n_strata * A).reshape(n_strata, A)
+        return np.concatenate([counts, sums])
 
 
 def by_probabilities(
@@ -422,13 +417,10 @@ class Pool:
 
     def copy(self) -> Pool:
         """Return a pool of the same candidates, to which others may be added."""
-        if self._measured is None:
-            measured = None
-        else:
-            measured = self._measured.copy()
-        return Pool(
-            self.data, list(self.candidates), list(self.counts), dict(self._numbers), measured
-        )
+        new = Pool(self.data, list(self.candidates), list(self.counts), dict(self._numbers))
+        if self._measured is not None:
+            new._measured = self._measured.copy()
+        return new
 
     def measured_on(self, data: AnySelectionData) -> Pool:
         """Return the same candidates with their counts for estimates, which are made once.
@@ -445,9 +437,8 @@ class Pool:
     def on(self, data: AnySelectionData, numbers: Sequence[int] | None = None) -> Pool:
         """Return a pool of some candidates, all by default, counted on other rows."""
         new = Pool(data)
-        new.add_all(
-            self.candidates if numbers is None else [self.candidates[i] for i in numbers]
-        )
+        chosen = range(len(self.candidates)) if numbers is None else numbers
+        new.add_all([self.candidates[i] for i in chosen])
         return new
 
     def extend(self, other: Pool) -> None:
@@ -494,11 +485,9 @@ class Pool:
         plain = plain_costs(self.data)
         candidates = []
         for a in range(strata.n_actions):
-            # A rule that defers every row still has labels.
-            if a == strata.n_classes:
+            costs = np.zeros_like(plain)
+            if a == strata.n_classes:  # a rule that defers every row still has labels
                 costs = plain.copy()
-            else:
-                costs = np.zeros_like(plain)
             costs[:, a] = -2.0 * max(float(np.abs(plain).max()), 1.0)
             candidates.append(Candidate.of(costs))
         return self.add_all(candidates)

@@ -426,9 +426,8 @@ class ModelOutputs:
         """
         if np.ptp(rows.weight) <= SAME_WEIGHT * rows.weight.max():
             rows = replace(rows, weight=np.ones(len(rows.y)))
-        if rows.row_hashes is None:
-            number = np.arange(len(rows.y))
-        else:
+        number = np.arange(len(rows.y))
+        if rows.row_hashes is not None:
             number = numbers_of_pairs(hash_rows(np.hstack(logs)), rows.row_hashes)
         return cls(
             models,

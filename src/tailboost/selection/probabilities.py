@@ -154,12 +154,11 @@ class Calibration:
         model = LogisticRegression(solver=solver, max_iter=100, tol=1e-3)
         model.fit(logs, stratum[rows], sample_weight=weight)
         if len(present) == 2:
-            slopes[present[1]], offsets[present] = (
-                model.coef_[0],
-                [0.0, float(model.intercept_[0])],
-            )
+            slopes[present[1]] = model.coef_[0]
+            offsets[present] = 0.0, float(model.intercept_[0])
         else:
-            slopes[present], offsets[present] = model.coef_, model.intercept_
+            slopes[present] = model.coef_
+            offsets[present] = model.intercept_
         return cls(slopes, offsets)
 
     def apply(self, probabilities: Floats) -> Floats:
@@ -382,9 +381,8 @@ class StratumProbabilities:
         known = np.ones(self.combinations.shape[1], dtype=bool)
         if groups is not None:
             known = self._known(groups, stratum, weights)
-        self.unknown = np.unique(self.combinations[:, ~known], axis=0, return_inverse=True)[
-            1
-        ].reshape(-1)
+        _, unknown = np.unique(self.combinations[:, ~known], axis=0, return_inverse=True)
+        self.unknown = unknown.reshape(-1)
         n_unknown = int(self.unknown.max()) + 1
         # Where nothing predicts the groups, a calibration would guess them from the class probabilities, and
         # a rule on one score would have bands.

@@ -399,7 +399,9 @@ def strata_of(
     ValueError
         If groups or costs are missing, or a rate names an unknown label, group or column.
     """
-    numbers, columns, values = None, (), ()  # type: Any, Any, Any
+    numbers: Ints | None = None
+    columns: tuple[Any, ...] = ()
+    values: tuple[Any, ...] = ()
     if problem.needs_groups or told is not None:
         if rows.groups is None or names is None:
             raise ValueError("groups are needed, and none were given")

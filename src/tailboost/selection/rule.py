@@ -240,10 +240,9 @@ class Rule:
             )
             _need(part.power is None or _are_numbers(part.power, ()), "power must be a number")
             if part.action_costs is not None:
+                first = G
                 if part.inferred and isinstance(part.action_costs, list):
                     first = len(part.action_costs)
-                else:
-                    first = G
                 shapes = [(first, K, K), (first, K, K + 1)]
                 fits = any(_are_numbers(part.action_costs, shape) for shape in shapes)
                 _need(fits, f"action_costs must be numbers of shape {shapes[0]} or {shapes[1]}")
@@ -293,13 +292,9 @@ class Rule:
             backslash, or the rule estimates groups from the features.
         """
         self._refuse_inferred()
-        if self.groups is not None and group is None:
-            argument = as_typed("group='COL'", "--group COL")
-            raise ValueError(f"{argument} is needed: the rule reads the row's group")
-        if callable(columns):
-            name = columns
-        else:
-            name = _named(columns, self.classes)
+        name = columns
+        if not callable(name):
+            name = _named(name, self.classes)
         names = {
             (model, label): name(model, label)
             for model in self.models
@@ -313,14 +308,10 @@ class Rule:
         }
         if what == "deferred" and not self.defers:
             raise ValueError("no row is deferred: there is no limit on rates.deferred()")
-        if self.groups is None:
-            expression = self._of_group(0, probability, what)
-        else:
-            cases = [
-                f"WHEN {sql_value(value)} THEN {self._of_group(g, probability, what)}"
-                for g, value in enumerate(self.groups)
-            ]
-            expression = f"CASE {sql_name(table)}.{sql_name(str(group))} {' '.join(cases)} END"
+        answers = [
+            self._of_group(g, probability, what) for g in range(len(self.groups or [None]))
+        ]
+        expression = sql_by_group(self.groups, group, table, answers)
         valid = [
             _are_probabilities([probability[model, k] for k in range(len(self.classes))])
             for model in self.models
@@ -434,14 +425,10 @@ class Rule:
     def __str__(self) -> str:
         lines = [f"Models: {', '.join(self.models) or 'none'}"]
         for part in self.parts:
-            if len(self.parts) == 1:
-                lead = ""
-            else:
-                lead = f"Weight {part.weight:.4g}: "
-            lines += [
-                f"{lead}{line}" if j == 0 else f"  {line}"
-                for j, line in enumerate(self._words(part))
-            ]
+            first, *others = self._words(part)
+            if len(self.parts) > 1:
+                first = f"Weight {part.weight:.4g}: {first}"
+            lines += [first, *(f"  {line}" for line in others)]
         return "\n".join(lines)
 
     def _words(self, part: RulePart) -> list[str]:
@@ -467,16 +454,11 @@ class Rule:
                 f"action costs in {strata} strata of class and group, groups estimated",
             ]
         if self.groups is None:
-            groups = [None]
-        else:
-            groups = self.groups[:SHOWN]
-        for action_costs, group in zip(part.action_costs, groups, strict=False):
-            if group is None:
-                lead = ""
-            else:
-                lead = f"{unit_name(group)}: "
-            lines += [f"{lead}{line}" for line in self._decides(np.asarray(action_costs))]
-        if self.groups is not None and len(self.groups) > SHOWN:
+            return [*lines, *self._decides(np.asarray(part.action_costs[0]))]
+        for action_costs, group in zip(part.action_costs, self.groups[:SHOWN], strict=False):
+            decided = self._decides(np.asarray(action_costs))
+            lines += [f"{unit_name(group)}: {line}" for line in decided]
+        if len(self.groups) > SHOWN:
             lines.append(f"… and {len(self.groups) - SHOWN} more groups")
         return lines
 
@@ -498,11 +480,8 @@ class Rule:
         if action_costs.shape[1] == K == 2:
             threshold = _threshold(action_costs)
             if threshold is None:
-                if (action_costs[:, 1] - action_costs[:, 0]).sum() >= 0:
-                    always = 0
-                else:
-                    always = 1
-                return [f"predicts {self.classes[always]!r} for every row"]
+                always = self.classes[int(action_costs.sum(axis=0).argmin())]
+                return [f"predicts {always!r} for every row"]
             return [
                 f"predicts {self.classes[1]!r} if P({labels[1]}) > {threshold:.{self._digits}g}"
             ]
@@ -660,6 +639,25 @@ def _are_numbers(values: Any, shape: tuple[int, ...] | None = None) -> bool:
         return True
     fits = shape is None or array.shape == shape
     return fits and array.dtype.kind in "iuf" and bool(np.isfinite(array).all())
+
+
+def sql_by_group(
+    groups: Sequence[Any] | None, group: str | None, table: str, answers: Sequence[str]
+) -> str:
+    """Return the answer of each row's group as SQL; the only answer of a group-blind rule.
+
+    ``group`` is the column of groups.
+    """
+    if groups is None:
+        return answers[0]
+    if group is None:
+        argument = as_typed("group='COL'", "--group COL")
+        raise ValueError(f"{argument} is needed: the rule reads the row's group")
+    cases = [
+        f"WHEN {sql_value(value)} THEN {answer}"
+        for value, answer in zip(groups, answers, strict=True)
+    ]
+    return f"CASE {sql_name(table)}.{sql_name(group)} {' '.join(cases)} END"
 
 
 def sql_name(name: str) -> str:

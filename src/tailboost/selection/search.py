@@ -102,9 +102,8 @@ def first_candidates(data: AnySelectionData, program: Program) -> Pool:
     """
     small = data.in_memory.thinned(ROWS)
     pool = Pool(small)
-    if small is data:
-        over = program
-    else:
+    over = program
+    if small is not data:
         over = program.over(small.strata)
     plain = pool.add_all([Candidate.of(plain_costs(small)), Candidate.of(over.plain)])
     if program.objective.worst:
@@ -266,20 +265,17 @@ def filled(pool: Pool, program: Program, candidate: Candidate) -> Candidate:
     data = pool.data.in_memory
     if data is not pool.data:
         program = program.over(data.strata)
-    K, (caps, most) = data.strata.n_classes, program.caps
+    K = data.strata.n_classes
+    caps, most = program.caps
     costs = expected_costs(data.probabilities, candidate.action_costs)
     gain = costs[:K].min(axis=0) - costs[K]
     order = np.argsort(-gain, kind="stable")
     of_row = [data.by_row(data.weights * cap[data.stratum]) for cap in caps]
     spent = np.cumsum(np.array(of_row)[:, order], axis=1)
     inside = (spent <= most[:, None] + ROUNDING).all(axis=0)
-    if inside.all():
-        first_outside = len(order)
-    else:
-        first_outside = int(inside.argmin())
     ordered = gain[order]
+    last = int(np.append(inside, False).argmin()) - 1
     # Rows of equal gain are deferred together or not at all.
-    last = first_outside - 1
     while 0 <= last < len(order) - 1 and ordered[last] == ordered[last + 1]:
         last -= 1
     ends = (ordered[max(last, 0)], ordered[min(last + 1, len(order) - 1)])

@@ -14,13 +14,12 @@ from tailboost.core.array_types import Floats, Groups, Ints
 from tailboost.core.checks import reading
 from tailboost.core.html import html_table
 from tailboost.core.score_kinds import KINDS, ScoreKind, score_kind
-from tailboost.core.spelling import as_typed
 from tailboost.rates import Limit
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.rule import (
     are_different,
     group_numbers,
-    sql_name,
+    sql_by_group,
     sql_number,
     sql_value,
 )
@@ -284,9 +283,6 @@ class ThresholdRule:
         """
         if not isinstance(column, (str, type(None))):
             raise TypeError(f"column must be the name of one column, got {column!r}")
-        if self.groups is not None and group is None:
-            argument = as_typed("group='COL'", "--group COL")
-            raise ValueError(f"{argument} is needed: the action depends on the row's group")
         score = sql_number(table, str(self.column if column is None else column))
         if self.missing is not None:
             score = f"COALESCE({score}, {self.missing!r})"
@@ -311,12 +307,7 @@ class ThresholdRule:
                 return f"CASE {' '.join(above)} ELSE {lowest} END"
             return lowest
 
-        if self.groups is None:
-            answer = cases(self.bands[0])
-        else:
-            pairs = zip(self.groups, self.bands, strict=True)
-            by_group = [f"WHEN {sql_value(name)} THEN {cases(band)}" for name, band in pairs]
-            answer = f"CASE {sql_name(table)}.{sql_name(str(group))} {' '.join(by_group)} END"
+        answer = sql_by_group(self.groups, group, table, list(map(cases, self.bands)))
         return f"CASE WHEN {self._kind.sql(score)} THEN {answer} END"
 
     def to_python(self, name: str = "decide") -> str:
@@ -409,21 +400,22 @@ class ThresholdRule:
         return [f"{self.column} is P({self.classes[1]}) of {self.model}"]
 
     def _repr_html_(self) -> str:
-        by_group = self.groups is not None
-        rows = [
-            [
-                *([unit_name(name)] if by_group else []),
-                " and ".join(ends) or "every row",
-                str(action),
-            ]
-            for name, band in zip(self.groups or [None], self.bands, strict=True)
-            for *ends, action in _ends(band)
-        ]
-        return html_table(
-            [*(["group"] if by_group else []), str(self.column), "answer"],
-            rows,
-            "Decision rule:",
-        )
+        head = ["group", str(self.column), "answer"]
+        rows = []
+        for name, band in zip(self.groups or [""], self.bands, strict=True):
+            lowers = [lower for lower, _ in band]
+            ranges = zip(band, [*lowers[1:], None], strict=True)
+            for (lower, action), upper in reversed(list(ranges)):
+                ends = []
+                if lower is not None:
+                    ends.append(f"at least {lower!r}")
+                if upper is not None:
+                    ends.append(f"below {upper!r}")
+                rows.append([unit_name(name), " and ".join(ends) or "every row", str(action)])
+        if self.groups is None:
+            head = head[1:]
+            rows = [cells[1:] for cells in rows]
+        return html_table(head, rows, "Decision rule:")
 
     def _words(self, band: list[tuple[float | None, Any]]) -> str:
         if len(band) == 1:
@@ -439,16 +431,6 @@ class ThresholdRule:
             )
             above = at_least
         return "; ".join([*words, f"else {band[0][1]}"])
-
-
-def _ends(band: Sequence[tuple[float | None, Any]]) -> list[tuple[str, ...]]:
-    """Return the ends of each range in words, then its action; the range of the highest scores first."""
-    lowers = [lower for lower, _ in band]
-    ranges = []
-    for (lower, action), upper in zip(band, [*lowers[1:], None], strict=True):
-        ends = [(lower, "at least"), (upper, "below")]
-        ranges.append((*(f"{words} {end!r}" for end, words in ends if end is not None), action))
-    return ranges[::-1]
 
 
 def ranges_between(values: Floats, actions: Ints) -> list[tuple[float, int]]:
