@@ -315,8 +315,9 @@ class RemoteSelectionData:
         """Yield a key of each candidate, and its confusion counts; raise if the rows cannot be reached."""
         if candidates and self.count_all is None:
             raise ValueError(
-                "the selection data lie on a cluster, and this copy of the classifier cannot reach them: "
-                "give X, y in memory, or call from_probabilities on the cluster again"
+                "the selection data lie on a cluster, and this copy of the classifier cannot "
+                "reach them: give X, y in memory, or call from_probabilities on the cluster "
+                "again"
             )
         for counts in self.count_all(candidates) if self.count_all and candidates else ():
             yield counts.tobytes(), counts

@@ -17,14 +17,13 @@ from tailboost.boosting.pool import Pool as JudgedPool
 from tailboost.core.array_types import Floats, Stated, Table
 from tailboost.core.long_work import steps
 from tailboost.core.rate_words import value_words
-from tailboost.rates import InfeasibleLimitsError, Limit, Objective, Strata, error
+from tailboost.rates import ROUNDING, InfeasibleLimitsError, Limit, Objective, Strata, error
 from tailboost.rates.rate import Terms
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rules import refuse
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.answers import OpenedRows
 from tailboost.selection.candidates import POWERS, PowerDraw, ProbabilityRule
-from tailboost.selection.confidence import confident
 from tailboost.selection.curve import limits_between
 from tailboost.selection.data import (
     AnySelectionData,
@@ -34,6 +33,7 @@ from tailboost.selection.data import (
     by_probabilities,
     with_unlabeled,
 )
+from tailboost.selection.intervals import outlook, tightened
 from tailboost.selection.mixture import Counts, Mixture
 from tailboost.selection.outputs import ModelOutputs
 from tailboost.selection.probabilities import (
@@ -56,6 +56,7 @@ from tailboost.selection.program import (
 from tailboost.selection.score_rule import KnownScores, ScoreRule
 from tailboost.selection.search import FEW_STARTS, STARTS, best_by_search, first_candidates
 from tailboost.selection.selected import (
+    MOST_ERRORS,
     ONE_SIDED,
     Comparison,
     Selected,
@@ -64,6 +65,11 @@ from tailboost.selection.selected import (
     with_member,
     without_tiny,
 )
+
+# Selections within tightened limits. A rule with one action for a larger fraction of the rows is not selected
+# to reach a confidence.
+SELECTIONS = 5
+MOST_ALIKE = 0.95
 
 
 @dataclass(eq=False)
@@ -279,33 +285,73 @@ class ProbabilityEngine:
         else:
             pool.extend(candidates)
         program = within_budget(pool, program, problem.error_budget)
-        randomized = problem.randomized
-        budgeted = problem.error_budget is not None
-
-        def within(program: Program, starts: int = FEW_STARTS) -> Best:
-            return best_by_search(
-                pool, program, randomized=randomized, budgeted=budgeted, starts=starts
-            )
-
-        best = within(program, STARTS)
+        best = self._search(pool, program, problem, STARTS)
         if not (best.solution.feasible or problem.aims):
             raise InfeasibleLimitsError(self._contradiction(pool, best.solution))
         rule = self.rule(problem, program, pool, best)
         if not problem.confidence or not problem.limits or rule.no_outlook:
             return rule
+        return self._surer(rule, problem.confidence)
 
-        def counts_of(selection: Best) -> Floats:
-            if self.measured is self.data:
-                return selection.counts
-            return selection.counts_in(pool.measured_on(self.measured))
-
-        tightened = confident(
-            problem, program, best, self.refit, within, self.measured.strata, counts_of
+    def _search(self, pool: Pool, program: Program, problem: Problem, starts: int) -> Best:
+        return best_by_search(
+            pool,
+            program,
+            randomized=problem.randomized,
+            budgeted=problem.error_budget is not None,
+            starts=starts,
         )
-        if tightened is best:
+
+    def _surer(self, rule: SelectedRule, confidence: float) -> SelectedRule:
+        """Return the rule of least objective with limits kept on new rows with a stated probability.
+
+        All limits are tightened by the same number of standard errors, which is bisected. If no selection
+        reaches the probability, the most probable one is returned. A rule with one action for nearly all rows
+        is left out unless the stated limits lead to such a rule. The probability is that of the rows on which
+        rates are estimated.
+        """
+        pool = rule.compared.pool
+        program = rule.compared.program
+        strata = self.measured.strata
+        limits = rule.problem.limits
+        others = program.limits[len(limits) :]
+
+        def probability(rule: SelectedRule) -> float:
+            expected = outlook(limits, strata, rule.counts, self.refit, confidence)
+            if expected is None:
+                return 1.0
+            return expected.probability
+
+        def largest_share(selection: Best) -> float:
+            return float(selection.counts[: len(program.strata.mass)].sum(axis=0).max())
+
+        tried = [(probability(rule), rule)]
+        if tried[0][0] >= confidence:
             return rule
-        surer = self.rule(problem, program, pool, tightened)
-        return replace(surer, untightened=rule)
+        most_alike = max(MOST_ALIKE, largest_share(rule.compared.selection))
+        low = 0.0
+        high = MOST_ERRORS
+        for _ in range(SELECTIONS):
+            by = (low + high) / 2
+            counts = tried[-1][1].counts
+            tighter = [tightened(limit, strata, counts, self.refit, by) for limit in limits]
+            within = program.within((*tighter, *others))
+            best = self._search(pool, within, rule.problem, FEW_STARTS)
+            likely = 1.0
+            if largest_share(best) <= most_alike + ROUNDING:
+                best = replace(best, violations=program.violations(best.counts))
+                surer = self.rule(rule.problem, program, pool, best)
+                likely = probability(surer)
+                tried.append((likely, surer))
+            if likely >= confidence:
+                high = by
+            else:
+                low = by
+        reached = [surer for likely, surer in tried if likely >= confidence]
+        most = max(tried, key=lambda pair: pair[0])[1]
+        if reached:
+            most = min(reached, key=lambda surer: surer.compared.selection.value)
+        return replace(most, untightened=rule)
 
     def first_candidates(self, program: Program) -> Pool:
         """Return the candidates of an objective, to which others may be added."""
@@ -348,7 +394,6 @@ class ProbabilityEngine:
     def with_draws(self, rule: SelectedRule) -> float | None:
         """Return the objective with ``randomized=True``, if it is lower within the limits beyond noise."""
         own = rule.compared
-        budgeted = rule.problem.error_budget is not None
         if rule.problem.randomized or not rule.problem.limits or not own.selection.keeps:
             return None
         pool = own.pool
@@ -357,7 +402,8 @@ class ProbabilityEngine:
         mixture = Comparison(pool, program, best_in_pool(pool, program, randomized=True))
         if mixture.pays_beside(own, ONE_SIDED):
             pool = self.first_candidates(program)
-            best = best_by_search(pool, program, randomized=True, budgeted=budgeted)
+            drawing = replace(rule.problem, randomized=True)
+            best = self._search(pool, program, drawing, STARTS)
             mixture = Comparison(pool, program, best)
         if not (mixture.selection.keeps and mixture.pays_beside(own, ONE_SIDED)):
             return None
@@ -527,8 +573,8 @@ def column_told(strata: Strata, names: GroupNames | None, told: int | None) -> i
     absent = np.setdiff1d(np.arange(len(values)), strata.combinations[:, column])
     if len(absent):
         raise ValueError(
-            f"by_group: the selection data have no row of group(s) {values[absent].tolist()} to "
-            "select on"
+            f"by_group: the selection data have no row of group(s) {values[absent].tolist()} "
+            "to select on"
         )
     if len(values) < 2:
         return None

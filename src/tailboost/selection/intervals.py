@@ -273,8 +273,8 @@ class LimitsOutlook:
         if self.probability < self.confidence:
             return ""
         return (
-            f"on new rows all limits hold together with a probability of at least {self.confidence:g}, by an "
-            "estimate from the confusion counts of this rule"
+            "on new rows all limits hold together with a probability of at least "
+            f"{self.confidence:g}, by an estimate from the confusion counts of this rule"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -353,6 +353,26 @@ def _excesses(
     return [np.concatenate(of_limit) for of_limit in distances]
 
 
+def tightened(limit: Limit, strata: Strata, counts: Floats, refit: bool, by: float) -> Limit:
+    """Return a limit, tightened by a number of standard errors of its rates.
+
+    The standard errors are as in `outlook`: 1.25 binomial variances and, for single rates, a refit.
+    """
+    counted = CountedRate.of(limit.rate, strata, counts, refit)
+    least, most = counted.range
+    n = np.maximum(counted.binomial_rows, 1e-9)
+    width = most - least
+    p = (n * (np.nan_to_num(counted.values, nan=least) - least) / width + 1.0) / (n + 2.0)
+    variance = width**2 * OVERDISPERSION * p * (1.0 - p) / n
+    variance = np.where(
+        np.isnan(counted.values) | decided_rates(counted.terms, strata, counts), 0.0, variance
+    )
+    if limit.compares:
+        return limit.with_margins(by * limit.deviations(variance))
+    errors = by * np.sqrt(variance + (width * counted.spread) ** 2)
+    return limit.tightened(dict(zip(counted.terms.names, errors.tolist(), strict=True)))
+
+
 # -- limits below their noise ---------------------------------------------------------------------------
 
 # Rates of little noise. A gap or ratio is reported as below its noise only if it is so for these rates.
@@ -395,8 +415,8 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
             shown = 1.0 - undetected
         if sizes[i] > 0 and undetected > room > 0:
             return (
-                f"{limit}: {units[i]} has {how_many(round(sizes[i]), 'row')}; even an estimate of "
-                f"{best} there shows only {sign} {shown:.2g} (95 %)"
+                f"{limit}: {units[i]} has {how_many(round(sizes[i]), 'row')}; even an estimate "
+                f"of {best} there shows only {sign} {shown:.2g} (95 %)"
             )
     return None
 

@@ -183,7 +183,8 @@ def check_named(probabilities: Table) -> None:
     """Raise unless probabilities are given by name."""
     if not has_named_columns(probabilities):
         raise TypeError(
-            f"probabilities must be a dict of arrays by name, got {type(probabilities).__name__}"
+            "probabilities must be a dict of arrays by name, got "
+            f"{type(probabilities).__name__}"
         )
     if not probabilities:
         raise ValueError("probabilities must hold those of at least one model, got {}")
@@ -243,8 +244,8 @@ def checked(probabilities: Table, name: str, n_rows: int, n_classes: int, of: st
         n_columns = shape[-1]
     if n_columns != n_classes:
         raise ValueError(
-            f"{name} has {n_columns} column{'s' * (n_columns != 1)}, but there are {n_classes} classes: one "
-            "column for each, in the order of `classes`"
+            f"{name} has {n_columns} column{'s' * (n_columns != 1)}, but there are {n_classes} "
+            "classes: one column for each, in the order of `classes`"
         )
     return check_probabilities(probabilities, n_rows, name, of, tolerance=SUM_TOLERANCE)
 

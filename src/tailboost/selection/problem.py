@@ -334,8 +334,8 @@ def stated(
     within = checked_limits(limits) if limits else ()
     if confidence and not within and max_error is None:
         raise ValueError(
-            f"confidence={confidence:g} has no meaning without limits: it is the probability with which "
-            "they hold on new rows"
+            f"confidence={confidence:g} has no meaning without limits: it is the probability "
+            "with which they hold on new rows"
         )
     if objective == "cvar":
         _refuse_beside_cvar(within, max_error, alpha, randomized)
@@ -352,8 +352,8 @@ def stated(
     if max_error is not None:
         if not aim.worst:
             raise ValueError(
-                "max_error limits the subgroups of an objective that is the largest rate of a family; "
-                "state it as a limit: rates.error(by='class') <= ..."
+                "max_error limits the subgroups of an objective that is the largest rate of a "
+                "family; state it as a limit: rates.error(by='class') <= ..."
             )
         aims = not within
         within = (aim.rate <= max_error, *within)
@@ -368,7 +368,8 @@ def _refuse_beside_cvar(
     """Raise ValueError for arguments that a CVaR excludes, or without its tail mass."""
     if limits:
         raise ValueError(
-            "objective='cvar' takes no limits on rates; with limits, the objective must be a rate"
+            "objective='cvar' takes no limits on rates; with limits, the objective must be a "
+            "rate"
         )
     if alpha is None:
         raise ValueError("objective='cvar' needs alpha, the tail mass in (0, 1]")
@@ -376,8 +377,8 @@ def _refuse_beside_cvar(
         raise ValueError("max_error has no meaning with objective='cvar'")
     if randomized is False:
         raise ValueError(
-            "randomized=False selects one candidate, and its CVaR is the smaller of 1 and mean loss "
-            "/ alpha: objective='cvar' needs a mixture"
+            "randomized=False selects one candidate, and its CVaR is the smaller of 1 and "
+            "mean loss / alpha: objective='cvar' needs a mixture"
         )
 
 
@@ -410,8 +411,8 @@ def strata_of(
         values = tuple(names.values[j] for j in used)
     if problem.needs_costs and costs is None:
         raise ValueError(
-            "cost() without a matrix is a mean of costs of the rows: give costs= to fit, and costs_val= "
-            "with X_val"
+            "cost() without a matrix is a mean of costs of the rows: give costs= to fit, and "
+            "costs_val= with X_val"
         )
     strata, stratum = Strata.of(
         rows.y,
@@ -468,7 +469,7 @@ def combination_of_unlabeled(
     if absent.size:
         values = [of[i] for of, i in zip(strata.values, absent[0].tolist(), strict=True)]
         raise ValueError(
-            f"groups_unlabeled: {len(absent):,} rows have groups, such as {values}, that no row with a label "
-            "has together"
+            f"groups_unlabeled: {len(absent):,} rows have groups, such as {values}, that no "
+            "row with a label has together"
         )
     return combination

@@ -25,12 +25,12 @@ MOST_LINES = 30
 RULES = {"predict": "predict", "randomised": "randomised rule"}
 # Notes of a table.
 SELECTED = (
-    "the rule was selected on these rows: each estimate is its rate there, each interval is for its rate on "
-    "new rows of the same distribution; tailboost.certify gives a guarantee"
+    "the rule was selected on these rows: each estimate is its rate there, each interval is "
+    "for its rate on new rows of the same distribution; tailboost.certify gives a guarantee"
 )
 REFITTED = (
-    "intervals of subgroups allow for a refit: cross-fitted models (of the class or of the group) were "
-    "counted, and models refitted on all rows answer"
+    "intervals of subgroups allow for a refit: cross-fitted models (of the class or of the "
+    "group) were counted, and models refitted on all rows answer"
 )
 # The most subgroups of which the worst has an interval: each end misses in 2.5 %, so two of them in 5 %.
 MOST_COMPARED = 2

@@ -40,10 +40,11 @@ WEIGHT_TOLERANCE = 1e-9
 # The most printed weights and groups.
 SHOWN = 12
 INFERRED = (
-    "this rule estimates groups from the features by models of its own, so only predict of the classifier "
-    "can apply it. A threshold on one score reads no group and has SQL: tb.tune(tb.Scores(column, label), "
-    "table[[column]], …), in the shell `tailboost tune` without --by-group. by_group=True (--set "
-    "by_group=true) gives a rule that reads the groups"
+    "this rule estimates groups from the features by models of its own, so only predict of "
+    "the classifier can apply it. A threshold on one score reads no group and has SQL: "
+    "tb.tune(tb.Scores(column, label), table[[column]], …), in the shell `tailboost tune` "
+    "without --by-group. by_group=True (--set by_group=true) gives a rule that reads the "
+    "groups"
 )
 
 
@@ -591,7 +592,8 @@ def _named(
     def name(model: str, label: object) -> str:
         if model not in columns or len(columns[model]) != len(classes):
             raise ValueError(
-                f"columns: model {model!r} needs {len(classes)} names, one for each of {list(classes)}"
+                f"columns: model {model!r} needs {len(classes)} names, one for each of "
+                f"{list(classes)}"
             )
         return columns[model][classes.index(label)]
 
@@ -605,8 +607,9 @@ def _refuse_shared(names: Mapping[tuple[str, Any], str]) -> None:
         other = by_column.setdefault(column, (model, label))
         if other != (model, label):
             raise ValueError(
-                f"columns: {column!r} is named for {other[1]!r} of model {other[0]!r} and for {label!r} of "
-                f"model {model!r}; each needs a column of its own, as by the pattern {{model}}_{{label}}"
+                f"columns: {column!r} is named for {other[1]!r} of model {other[0]!r} and for "
+                f"{label!r} of model {model!r}; each needs a column of its own, as by the "
+                f"pattern {{model}}_{{label}}"
             )
 
 
@@ -696,8 +699,8 @@ def _quoted(text: str, mark: str) -> str:
     """
     if "\\" in text or "\0" in text:
         raise ValueError(
-            f"SQL: {text!r} contains a backslash or NUL, which databases read differently; use the rule as "
-            "JSON or another name"
+            f"SQL: {text!r} contains a backslash or NUL, which databases read differently; use "
+            "the rule as JSON or another name"
         )
     return mark + text.replace(mark, mark * 2) + mark
 

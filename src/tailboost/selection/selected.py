@@ -37,7 +37,6 @@ from tailboost.rates import (
     error,
 )
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
-from tailboost.selection.confidence import MOST_ERRORS, tightened
 from tailboost.selection.data import (
     ROWS,
     Pool,
@@ -52,6 +51,7 @@ from tailboost.selection.intervals import (
     below_noise,
     effective_rows,
     outlook,
+    tightened,
 )
 from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import Problem
@@ -76,6 +76,8 @@ MOST_EQUAL = 0.95
 # Standard errors by which a more complex kind of rule must be better than a simpler one: the rule of one
 # standard error (Breiman et al., "Classification and Regression Trees", 1984, section 3.4.3).
 PAYS = 1.0
+# The most standard errors by which limits are tightened.
+MOST_ERRORS = 3.0
 # 95 % quantile of the standard normal distribution.
 ONE_SIDED = 1.6448536269514722
 # Rates within this difference of the largest one are the largest too.
@@ -88,15 +90,15 @@ DEAR_DETERMINISM = 0.05
 # A warning names rates over fewer rows.
 FEW_ROWS = 10
 UNLABELED = (
-    "rates that need labels are estimated on the labelled rows, other rates on all rows; the selection "
-    "counted the rows without labels by their probabilities"
+    "rates that need labels are estimated on the labelled rows, other rates on all rows; the "
+    "selection counted the rows without labels by their probabilities"
 )
 # Why there is no probability that limits hold on new rows. Measured with one score and confidence=.9: of the
 # rules that reached .9, a precision limit was kept by 11 of 26, a limit on a mean cost by 9 of 20, and
 # a miss and a false alarm limit at the edge of what the score allows by none of 6.
 SEARCHED = (
-    "on such rates the selection finds where these rows are favourable (known: limits on miss, false alarm, "
-    "selection and deferral rates, their gaps and ratios)"
+    "on such rates the selection finds where these rows are favourable (known: limits on "
+    "miss, false alarm, selection and deferral rates, their gaps and ratios)"
 )
 NO_ROOM = "the limits leave little room, and a rule within them is found where these rows are favourable"
 # Measured with one score and two groups, 40 draws: a limit on a gap held on new rows in 22 %. The computed
@@ -567,20 +569,21 @@ class SelectedRule(Selected):
             )
             if strata.has_unlabeled and self.compared.selection.violations[number] <= SOLVED:
                 warn_user(
-                    f"limit violated on the labelled rows: {limit}, but this rule has {reached} there. The "
-                    "selection counts rows without labels by their probabilities; by these counts the limit "
-                    "holds",
+                    f"limit violated on the labelled rows: {limit}, but this rule has "
+                    f"{reached} there. The selection counts rows without labels by their "
+                    "probabilities; by these counts the limit holds",
                     BoundNotMetWarning,
                 )
                 continue
             mixture = ""
             if not self.problem.randomized and selection.mixture_violations[number] <= ROUNDING:
                 mixture = (
-                    f"; with {_draws()} a mixture of rules satisfies it, with {self.objective} of "
-                    f"{selection.bound:.4g} (this rule: {selection.value:.4g})"
+                    f"; with {_draws()} a mixture of rules satisfies it, with {self.objective} "
+                    f"of {selection.bound:.4g} (this rule: {selection.value:.4g})"
                 )
             warn_user(
-                f"limit violated on {words}: {limit}, but the best rule found reaches {reached}{mixture}",
+                f"limit violated on {words}: {limit}, but the best rule found reaches "
+                f"{reached}{mixture}",
                 BoundNotMetWarning,
             )
 
@@ -589,16 +592,17 @@ class SelectedRule(Selected):
         likely = self.outlook
         if likely is None:
             warn_user(
-                f"confidence={confidence:g} has no effect: it is not known how probably limits hold on new "
-                f"rows, because {self.no_outlook}. tailboost.calibrate certifies limits",
+                f"confidence={confidence:g} has no effect: it is not known how probably limits "
+                f"hold on new rows, because {self.no_outlook}. tailboost.calibrate certifies "
+                "limits",
                 ConfidenceNotReachedWarning,
             )
         elif likely.probability < confidence:
             name, rows = likely.fewest or (self.words, np.nan)
             warn_user(
-                f"no rule found satisfies all limits on new rows with probability {confidence:g}, by an "
-                f"estimate from these rows. Fewest rows: {name}, {rows:,.0f}. Widen the limits, bring more "
-                "rows, or lower confidence=",
+                "no rule found satisfies all limits on new rows with probability "
+                f"{confidence:g}, by an estimate from these rows. Fewest rows: {name}, "
+                f"{rows:,.0f}. Widen the limits, bring more rows, or lower confidence=",
                 ConfidenceNotReachedWarning,
             )
 
@@ -636,9 +640,10 @@ class SelectedRule(Selected):
         share = (value - before) / (guess - before)
         if share > DEAR_CONFIDENCE:
             warn_user(
-                f"confidence={confidence:g} costs {share:.0%} of the improvement over a random guess "
-                f"({guess:.4g}): {self.objective} is {value:.4g} on {self.words}, without it {before:.4g}. "
-                f"Lower confidence=, widen the limits, bring more rows, or try {_draws()}"
+                f"confidence={confidence:g} costs {share:.0%} of the improvement over a random "
+                f"guess ({guess:.4g}): {self.objective} is {value:.4g} on {self.words}, "
+                f"without it {before:.4g}. Lower confidence=, widen the limits, bring more "
+                f"rows, or try {_draws()}"
             )
 
     def _warn_of_deferral(self) -> None:
@@ -667,8 +672,9 @@ class SelectedRule(Selected):
         noise = np.sqrt(variance) / max(deferred, 1e-300)
         if deferred not in (0.0, 1.0) and error_deferred - error_answered <= ONE_SIDED * noise:
             warn_user(
-                f"deferral is not better than chance: on {self.words} the labels of deferred rows would have "
-                f"an error of {error_deferred:.4f}, those of the other rows have {error_answered:.4f}"
+                f"deferral is not better than chance: on {self.words} the labels of deferred "
+                f"rows would have an error of {error_deferred:.4f}, those of the other rows "
+                f"have {error_answered:.4f}"
             )
 
     def _warn_of_rates(self) -> None:
@@ -700,8 +706,8 @@ class SelectedRule(Selected):
             noisy |= line.subgroup == RATIO and line.value - line.low > 1.0 - line.bound
             if noisy and line.limit not in warned:
                 warn_user(
-                    f"{line.limit}: below the noise of its rates, {line.low:.4f} to {line.high:.4f} on "
-                    f"{self.words}; it may not hold on fresh rows",
+                    f"{line.limit}: below the noise of its rates, {line.low:.4f} to "
+                    f"{line.high:.4f} on {self.words}; it may not hold on fresh rows",
                     LimitBelowNoiseWarning,
                 )
 
@@ -847,8 +853,9 @@ def useless(pool: Pool, program: Program, selection: Best) -> str | None:
     if not useful.any():
         return f"{forced}. No candidate is useful: the models may be too weak"
     return (
-        f"{forced}. The nearest limit with a useful rule: {_reached(program, limit, pool.counts[best])}, "
-        f"with {program.objective} of {values[best]:.4g}"
+        f"{forced}. The nearest limit with a useful rule: "
+        f"{_reached(program, limit, pool.counts[best])}, with {program.objective} of "
+        f"{values[best]:.4g}"
     )
 
 

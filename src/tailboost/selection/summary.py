@@ -119,9 +119,9 @@ class Budget:
                     f"; a budget larger by .01 would lower the objective by at most {gain:.4g}"
                 )
         return (
-            f"overall error ≤ {self.least_mean + self.error_budget:.6g}, the smallest one of a candidate "
-            f"({self.least_mean:.6g}) + error_budget ({self.error_budget:g}); it is {self.mean:.6g} on these "
-            f"rows{worth}"
+            f"overall error ≤ {self.least_mean + self.error_budget:.6g}, the smallest one of a "
+            f"candidate ({self.least_mean:.6g}) + error_budget ({self.error_budget:g}); it is "
+            f"{self.mean:.6g} on these rows{worth}"
         )
 
 
@@ -325,20 +325,20 @@ class Summary(PrintedSummary):
         best = self.constants_value
         if not self.kept:
             return (
-                f"On {self.measured_on}: the rule breaks {broken}, so it is not compared with answers that "
-                "ignore the features."
+                f"On {self.measured_on}: the rule breaks {broken}, so it is not compared with "
+                "answers that ignore the features."
             )
         if best is None:
             return (
-                f"On {self.measured_on}: no answers that ignore the features {self._fairness}; this rule "
-                "does."
+                f"On {self.measured_on}: no answers that ignore the features {self._fairness}; "
+                "this rule does."
             )
         fair = f" and {self._fairness}" * bool(self._fairness)
         ignoring = f"answers that ignore the features{fair} ({best:.3f})"
         if self.beats_random_guess:
             return (
-                f"On {self.measured_on}: better than the best {ignoring}, by a 95 % interval for new rows "
-                "(an estimate, no certificate)."
+                f"On {self.measured_on}: better than the best {ignoring}, by a 95 % interval "
+                "for new rows (an estimate, no certificate)."
             )
         if best - VALUE_TOLERANCE <= self.achieved:
             reasons = [f"{broken} too tight"] * bool(broken)
@@ -404,8 +404,8 @@ class Summary(PrintedSummary):
         if self.likely is None:
             return f"{certifies} certifies the limits on fresh rows."
         return (
-            f"On new rows all limits hold together with {_probability(self.likely)} (estimate): certify "
-            f"them with {certifies}."
+            f"On new rows all limits hold together with {_probability(self.likely)} "
+            f"(estimate): certify them with {certifies}."
         )
 
     @property
@@ -465,8 +465,8 @@ class Summary(PrintedSummary):
         achieved = f"objective: {self.objective} = {self.achieved:.6g} on {self.measured_on}"
         if self.dropped:
             achieved += (
-                f" without the {self.dropped:.3g} of their weight with the highest cumulative loss "
-                f"(outlier_fraction); {self.achieved_on_all:.6g} on all of them"
+                f" without the {self.dropped:.3g} of their weight with the highest cumulative "
+                f"loss (outlier_fraction); {self.achieved_on_all:.6g} on all of them"
             )
         if self.largest_error is not None:
             achieved += f"; the largest error of a subgroup is {self.largest_error:.6g}"

@@ -210,7 +210,8 @@ class ThresholdRule:
         with reading("rule"):
             if document["format"] != FORMAT:
                 raise ValueError(
-                    f"the rule has the format {document['format']!r}, not {FORMAT}; select again"
+                    f"the rule has the format {document['format']!r}, not {FORMAT}; select "
+                    "again"
                 )
             bands = [[(lower, action) for lower, action in band] for band in document["bands"]]
             column, kind, missing = (document[name] for name in ("column", "kind", "missing"))
