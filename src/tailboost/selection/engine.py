@@ -522,14 +522,9 @@ class ProbabilityEngine:
         program = Program.of_rates(self.data.strata, problem.counted, ())
         models = self.outputs.models
         table = self.outputs.table
-        members: list[Any] = [
-            *map(self.member, self.first_candidates(program).candidates),
-            *(
-                PowerDraw(models, model, power)
-                for model in (None, *range(len(models.names)))
-                for power in POWERS
-            ),
-        ]
+        members: list[Any] = list(map(self.member, self.first_candidates(program).candidates))
+        for model in (None, *range(len(models.names))):
+            members += [PowerDraw(models, model, power) for power in POWERS]
         K = self.probabilities.n_classes
         rounds = [Judged.of(member, member.predict_table(table), K) for member in members]
         pool = JudgedPool(self.outputs.rows, K, tuple(rounds))

@@ -293,35 +293,48 @@ class Rule:
             backslash, or the rule estimates groups from the features.
         """
         self._refuse_inferred()
-        name = columns
-        if not callable(name):
-            name = _named(name, self.classes)
-        names = {
-            (model, label): name(model, label)
-            for model in self.models
-            for label in self.classes
-        }
-        _refuse_shared(names)
-        probability = {
-            (model, k): sql_number(table, names[model, label])
-            for model in self.models
-            for k, label in enumerate(self.classes)
-        }
+        probability = {}
+        users: dict[str, tuple[str, Any]] = {}  # of each column
+        for model in self.models:
+            names = self._columns_of(model, columns)
+            for label, column in zip(self.classes, names, strict=True):
+                first = users.setdefault(column, (model, label))
+                if first != (model, label):
+                    raise ValueError(
+                        f"columns: {column!r} is named for {first[1]!r} of model {first[0]!r} "
+                        f"and for {label!r} of model {model!r}; each needs a column of its "
+                        "own, as by the pattern {model}_{label}"
+                    )
+            probability[model] = [sql_number(table, column) for column in names]
         if what == "deferred" and not self.defers:
             raise ValueError("no row is deferred: there is no limit on rates.deferred()")
         answers = [
             self._of_group(g, probability, what) for g in range(len(self.groups or [None]))
         ]
         expression = sql_by_group(self.groups, group, table, answers)
-        valid = [
-            _are_probabilities([probability[model, k] for k in range(len(self.classes))])
-            for model in self.models
-        ]
+        valid = list(map(_are_probabilities, probability.values()))
         if valid:
             return f"CASE WHEN {' AND '.join(valid)} THEN {expression} END"
         return expression
 
-    def _of_group(self, g: int, probability: Mapping[tuple[str, int], str], what: str) -> str:
+    def _columns_of(
+        self,
+        model: str,
+        columns: Mapping[str, Sequence[str]] | Callable[[str, Any], str] | None,
+    ) -> list[str]:
+        """Return the names of the columns of a model's probabilities."""
+        if columns is None:
+            return [f"{model}_{label}" for label in self.classes]
+        if callable(columns):
+            return [columns(model, label) for label in self.classes]
+        K = len(self.classes)
+        if model not in columns or len(columns[model]) != K:
+            raise ValueError(
+                f"columns: model {model!r} needs {K} names, one for each of {self.classes}"
+            )
+        return list(columns[model])
+
+    def _of_group(self, g: int, probability: Mapping[str, Sequence[str]], what: str) -> str:
         """Return the expression for one group."""
         if what == "deferred":
             return f"CASE WHEN {self._defers(g, probability)} THEN 1 ELSE 0 END"
@@ -332,7 +345,7 @@ class Rule:
         return self._answered(g, probability, self.classes)
 
     def _answered(
-        self, g: int, probability: Mapping[tuple[str, int], str], classes: Sequence[Any]
+        self, g: int, probability: Mapping[str, Sequence[str]], classes: Sequence[Any]
     ) -> str:
         """Return the expression for the label of a group, in words ``classes``."""
         K = len(classes)
@@ -357,7 +370,7 @@ class Rule:
                     terms[k].append(f"CASE WHEN ({answer}) = {k} THEN {weight} ELSE 0 END")
         return _least([f"-({' + '.join(each)})" for each in terms], labels)
 
-    def _defers(self, g: int, probability: Mapping[tuple[str, int], str]) -> str:
+    def _defers(self, g: int, probability: Mapping[str, Sequence[str]]) -> str:
         """Return the condition under which a row of a group is deferred: half of the weight defers it."""
         K = len(self.classes)
         conditions = []
@@ -378,15 +391,15 @@ class Rule:
         least = repr(self.least_probability)
         return f"CASE WHEN {column} > {least} THEN {column} ELSE {least} END"
 
-    def _log(self, part: RulePart, k: int, probability: Mapping[tuple[str, int], str]) -> str:
+    def _log(self, part: RulePart, k: int, probability: Mapping[str, Sequence[str]]) -> str:
         terms = [
-            f"{w!r} * ln({self._clipped(probability[model, k])})"
+            f"{w!r} * ln({self._clipped(probability[model][k])})"
             for model, w in part.weights.items()
         ]
         return " + ".join([*terms, repr(part.offsets[k])])
 
     def _costs(
-        self, part: RulePart, g: int, probability: Mapping[tuple[str, int], str]
+        self, part: RulePart, g: int, probability: Mapping[str, Sequence[str]]
     ) -> list[str]:
         """Return the expected cost of each action as an expression without terms of cost 0."""
         assert part.action_costs is not None
@@ -398,7 +411,7 @@ class Rule:
         for k in range(len(action_costs)):
             if plain:
                 scale = float(np.exp(part.offsets[k]))
-                column = f"({self._clipped(probability[next(iter(part.weights)), k])})"
+                column = f"({self._clipped(probability[next(iter(part.weights))][k])})"
                 mass.append(column if scale == 1.0 else f"{scale!r} * {column}")
             else:
                 mass.append(f"exp({self._log(part, k, probability)})")
@@ -466,13 +479,16 @@ class Rule:
     @property
     def _digits(self) -> int:
         """Significant digits to distinguish thresholds: a draw may divide rows with one score."""
-        costs = [np.asarray(each) for part in self.parts for each in part.action_costs or ()]
-        exact = {
-            t for each in costs if each.shape == (2, 2) and (t := _threshold(each)) is not None
-        }
-        return next(
-            (n for n in range(4, 17) if len({f"{t:.{n}g}" for t in exact}) == len(exact)), 17
-        )
+        exact = set()
+        for part in self.parts:
+            for costs in map(np.asarray, part.action_costs or ()):
+                if costs.shape == (2, 2):
+                    exact.add(_threshold(costs))
+        exact.discard(None)
+        for digits in range(4, 17):
+            if len({f"{threshold:.{digits}g}" for threshold in exact}) == len(exact):
+                return digits
+        return 17
 
     def _decides(self, action_costs: Floats) -> list[str]:
         """Return the action costs of one group in words."""
@@ -499,12 +515,11 @@ class Rule:
             ratio = ", ".join(f"{label} {w:.4g}" for label, w in pairs)
             return [f"predicts the class with the largest weight · P; weights: {ratio}"]
         names = [*labels, HUMAN_REVIEW][: action_costs.shape[1]]
-        charged = [
-            f"  in class {label}: "
-            + ", ".join(f"{name} {c:.4g}" for name, c in zip(names, row, strict=True))
-            for label, row in zip(labels[:SHOWN], action_costs.tolist(), strict=False)
-        ]
-        return ["takes the action with the least expected cost under P; costs", *charged]
+        lines = ["takes the action with the least expected cost under P; costs"]
+        for label, row in zip(labels[:SHOWN], action_costs.tolist(), strict=False):
+            each = [f"{name} {cost:.4g}" for name, cost in zip(names, row, strict=True)]
+            lines.append(f"  in class {label}: {', '.join(each)}")
+        return lines
 
 
 def _threshold(action_costs: Floats) -> float | None:
@@ -581,36 +596,6 @@ def tie_break(place: int) -> float:
 
 
 # -- SQL ---------------------------------------------------------------------------------------------------
-
-
-def _named(
-    columns: Mapping[str, Sequence[str]] | None, classes: Sequence[Any]
-) -> Callable[[str, Any], str]:
-    if columns is None:
-        return lambda model, label: f"{model}_{label}"
-
-    def name(model: str, label: object) -> str:
-        if model not in columns or len(columns[model]) != len(classes):
-            raise ValueError(
-                f"columns: model {model!r} needs {len(classes)} names, one for each of "
-                f"{list(classes)}"
-            )
-        return columns[model][classes.index(label)]
-
-    return name
-
-
-def _refuse_shared(names: Mapping[tuple[str, Any], str]) -> None:
-    """Raise if one column is named for two probabilities."""
-    by_column: dict[str, tuple[str, Any]] = {}
-    for (model, label), column in names.items():
-        other = by_column.setdefault(column, (model, label))
-        if other != (model, label):
-            raise ValueError(
-                f"columns: {column!r} is named for {other[1]!r} of model {other[0]!r} and for "
-                f"{label!r} of model {model!r}; each needs a column of its own, as by the "
-                f"pattern {{model}}_{{label}}"
-            )
 
 
 def _are_probabilities(columns: Sequence[str]) -> str:

@@ -248,10 +248,11 @@ def _refine(pool: Pool, program: Program, number: int, towards: Sequence[int]) -
     pool.add(filled(pool, program, pool.candidates[number]))
     if program.violations(pool.counts[number]).max(initial=0.0) > SLIGHT:
         places = np.geomspace(1e-3, 1.0, STEPS).tolist()
-        ends = dict.fromkeys([*towards, *pool.constants()])
-        pool.add_all(
-            [new for i in ends if i != number for new in _between(pool, number, i, places)]
-        )
+        between = list[Candidate]()
+        for end in dict.fromkeys([*towards, *pool.constants()]):
+            if end != number:
+                between += _between(pool, number, end, places)
+        pool.add_all(between)
 
 
 def filled(pool: Pool, program: Program, candidate: Candidate) -> Candidate:

@@ -214,10 +214,14 @@ class ThresholdRule:
                     "again"
                 )
             bands = [[(lower, action) for lower, action in band] for band in document["bands"]]
-            column, kind, missing = (document[name] for name in ("column", "kind", "missing"))
-            model = document.get("model")
             rule = cls(
-                column, document["classes"], document["groups"], bands, kind, missing, model
+                document["column"],
+                document["classes"],
+                document["groups"],
+                bands,
+                document["kind"],
+                document["missing"],
+                document.get("model"),
             )
             rule._check()
         return rule
