@@ -20,7 +20,6 @@ from tailboost.core.rate_words import value_words
 from tailboost.rates import ROUNDING, InfeasibleLimitsError, Limit, Objective, Strata, error
 from tailboost.rates.rate import Terms
 from tailboost.rows.group_names import GroupNames
-from tailboost.rows.rules import refuse
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.answers import OpenedRows
 from tailboost.selection.candidates import POWERS, PowerDraw, ProbabilityRule
@@ -234,27 +233,15 @@ class ProbabilityEngine:
             return self.data
         return self.labelled_alone
 
-    def refuse_unkept(self, problem: Problem) -> None:
-        """Raise ValueError if a problem needs costs, which are not kept."""
-        if problem.needs_costs:
-            refuse("rate of costs", "kept rows")
-
     def covers(self, problem: Problem) -> bool:
         """Whether the strata suffice for a problem."""
         strata = self.data.strata
-        titles: tuple[Any, ...] = ()
-        if self.names is not None:
-            titles = self.names.titles
-        wanted = {titles[j] for j in problem.columns(titles)}
-        if titles == (None,):
-            wanted = {None}
-        has_groups = not problem.needs_groups or (
-            bool(strata.columns) and wanted <= set(strata.columns)
-        )
-        has_costs = (not problem.needs_costs) or self.data.costs is not None
-        all_columns = any(rate.by in ("group", "cell") for rate in problem.rates)
-        same_columns = not all_columns or set(titles) == set(strata.columns)
-        return has_groups and has_costs and same_columns and problem.defers == strata.defers
+        has_groups = not problem.needs_groups
+        if self.names is not None and strata.columns:
+            wanted = problem.columns(self.names.titles)
+            has_groups = {self.names.titles[j] for j in wanted} <= set(strata.columns)
+        has_costs = not problem.needs_costs or self.data.costs is not None
+        return has_groups and has_costs and problem.defers == strata.defers
 
     # -- selection -------------------------------------------------------------------------------------
 

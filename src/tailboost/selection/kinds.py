@@ -13,6 +13,7 @@ from tailboost.core.checks import take
 from tailboost.rates import InfeasibleLimitsError
 from tailboost.rows.fingerprints import hash_rows, stratified_places
 from tailboost.rows.group_names import GroupNames
+from tailboost.rows.rules import refuse
 from tailboost.selection.curve import ends_of_curve
 from tailboost.selection.data import Pool, SelectionData, Singles, spread
 from tailboost.selection.engine import ProbabilityEngine
@@ -226,7 +227,8 @@ class Kinds:
         widest = self.widest
         if widest.covers(problem):
             return self
-        widest.refuse_unkept(problem)
+        if problem.needs_costs:
+            refuse("rate of costs", "kept rows")
         return Kinds.of(
             problem,
             widest.outputs,

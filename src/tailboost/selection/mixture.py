@@ -472,17 +472,9 @@ class Mixture:
     def kept_by(self, mixture: Floats) -> bool:
         """Return whether a mixture keeps the limits and the error budget."""
         if not self.problem.over_rows:
-            return self._keeps(self.mixed(mixture))
+            return self._budgeted.keeps(self.mixed(mixture))
         most = self._most()
         return most is None or float(self.pool.mean_losses @ mixture) <= most + SOLVED
-
-    def _keeps(self, counts: Floats) -> bool:
-        # A strict limit may be missed by less than a solver's precision.
-        if any(limit.strict for limit in self.problem.limits):
-            allowed = SLIGHT
-        else:
-            allowed = SOLVED
-        return bool((self._budgeted.violations(counts) <= allowed).all())
 
     @property
     def random_guess(self) -> float | None:
@@ -493,10 +485,7 @@ class Mixture:
             if most is None or guess <= most:
                 return guess
             return None
-        counts: Floats = np.mean(self.counts.strata.constants(), axis=0)
-        if self._keeps(counts):
-            return self.program.value(counts)
-        return None
+        return self._budgeted.random_guess
 
     @property
     def constants(self) -> float | None:

@@ -26,8 +26,9 @@ MOST_SLACK_PRICE = 1e6
 DEAR = 1e-3
 # Sum of violations that counts as none.
 SLACK = 1e-7
-# Violation of a limit that counts as rounding.
+# Violation of a limit that counts as rounding; of a mixture, within the precision of the solver.
 SLIGHT = 1e-9
+SOLVED = 1e-6
 # Relative gap at which column generation ends, and the most rounds.
 TOLERANCE = 1e-4
 ROUNDS = 100
@@ -220,6 +221,21 @@ class Program:
             reached = quotient(flat @ top.T, flat @ bottom.T, np.nan)
             by_limit[..., number] = limit.excess(names, reached) / scale
         return by_limit
+
+    def keeps(self, counts: Floats) -> bool:
+        """Whether confusion counts of a mixture keep the limits, up to the precision of the solver."""
+        allowed = SOLVED
+        if any(limit.strict for limit in self.limits):
+            allowed = SLIGHT  # a strict limit may be missed by less
+        return bool((self.violations(counts) <= allowed).all())
+
+    @property
+    def random_guess(self) -> float | None:
+        """The objective of the even mixture of all labels; None if it breaks the limits."""
+        counts: Floats = np.mean(self.strata.constants()[: self.strata.n_classes], axis=0)
+        if self.keeps(counts):
+            return self.value(counts)
+        return None
 
     @cached_property
     def _flat_terms(self) -> list[tuple[list[Any], Floats, Floats, float]]:
@@ -456,8 +472,6 @@ CHARGE = 2.0
 CHARGE_PER_PRICE = 2.0
 # Largest cost, however large the shadow prices are.
 MOST_CHARGE = 1e4
-# Largest violation of a limit by a mixture. Smaller violations are within the precision of the solver.
-SOLVED = 1e-6
 # Errors are compared after rounding to this number of decimals.
 DECIMALS = 12
 

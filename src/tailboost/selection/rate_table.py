@@ -275,9 +275,7 @@ class RateTable:
 
     def column(self, name: str, rule: str = "predict") -> Floats | None:
         """Return one number of all lines of a rule, shape (m,); None if all are NaN."""
-        values = np.array(
-            [getattr(line, name) for line in self.of_rule(rule).lines], dtype=np.float64
-        )
+        values = np.array([float(getattr(line, name)) for line in self.of_rule(rule)])
         if np.isnan(values).all():
             return None
         return values

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -408,7 +408,7 @@ class SelectedRule(Selected):
         limits = self.problem.limits
         counts = self.compared.selection.counts
         program = self.compared.program.within(limits)
-        if any(_keeps(program, constant) for constant in program.strata.constants()):
+        if any(program.keeps(constant) for constant in program.strata.constants()):
             return True
         tighter = []
         for limit in limits:
@@ -484,7 +484,7 @@ class SelectedRule(Selected):
             gap=self.gap,
             objective=str(self.objective),
             measured_on=self.words,
-            random_guess_value=None,
+            random_guess_value=program.random_guess,
             reference=f"the most accurate rule{' within the limits' * bool(self.problem.limits)}",
             constants_value=best_guess(program),
             single=single,
@@ -498,10 +498,7 @@ class SelectedRule(Selected):
             overall=self._overall_errors,
             likely=self._likely,
         )
-        random_guess: Floats = np.mean(strata.constants()[: strata.n_classes], axis=0)
-        if _keeps(program, random_guess):
-            summary = replace(summary, random_guess_value=program.value(random_guess))
-        kept = [counts for counts in self.pool.counts if _keeps(program, counts)]
+        kept = [counts for counts in self.pool.counts if program.keeps(counts)]
         if kept:
             accurate = kept[int(overall_errors(program, np.array(kept)).argmin())]
             summary = replace(summary, reference_value=program.value(accurate))
@@ -826,24 +823,18 @@ def useless(pool: Pool, program: Program, selection: Best) -> str | None:
     """
     if not program.limits or not selection.keeps:
         return None
-    guesses: dict[float, float | None] = {}  # by the share of deferred rows
 
-    def guess(counts: Floats) -> float | None:
-        share = _deferred(program, counts)
-        if share not in guesses:
-            guesses[share] = best_guess(deferring_no_more(program, counts))
-        return guesses[share]
+    @cache
+    def guess(share: float) -> float | None:
+        """Return the value of the best random guess that defers no more than a share of the rows."""
+        return best_guess(_deferring_at_most(program, share))
 
     why = _why(program, selection.counts, selection.value, guess)
     if why is None:
         return None
     values = program.evaluate(pool.all_counts)[0] * program.scale
-    useful: Mask = np.array(
-        [
-            _why(program, counts, v, guess) is None
-            for counts, v in zip(pool.counts, values, strict=True)
-        ]
-    )
+    reasons = [_why(program, *each, guess) for each in zip(pool.counts, values, strict=True)]
+    useful = np.array([reason is None for reason in reasons])
     violations = np.where(useful[:, None], program.violations(pool.all_counts), np.inf)
     violations = np.where(violations > SLIGHT, violations, 0.0)
     # The useful candidate with the fewest violated limits; of equal ones the smallest largest violation.
@@ -860,24 +851,22 @@ def useless(pool: Pool, program: Program, selection: Best) -> str | None:
 
 
 def _why(
-    program: Program, counts: Floats, value: float, guess: Callable[[Floats], float | None]
+    program: Program, counts: Floats, value: float, guess: Callable[[float], float | None]
 ) -> str | None:
     """Return the reason why a rule with these confusion counts is useless; None for a useful rule.
 
-    ``guess`` returns the value of the best random guess that defers no more rows; None without one.
+    ``guess`` returns the value of the best random guess that defers no more than a share of the rows.
     """
     strata = program.strata
     by_action = counts[: len(strata.mass)].sum(axis=0)
     most = int(by_action.argmax())
-    of_class = np.bincount(strata.y, strata.mass, strata.n_actions + 1)[: strata.n_classes]
-    if most < strata.n_classes:
-        right = of_class[most] / of_class.sum()
-    else:
-        right = 0.0
-    if by_action[most] > max(MOST_EQUAL, (1.0 + right) / 2.0):
-        action: Any = strata.classes[most] if most < strata.n_classes else HUMAN_REVIEW
+    K = strata.n_classes
+    of_class = np.bincount(strata.y, strata.mass, K + 1)[:K]
+    right = np.append(of_class / of_class.sum(), 0.0)  # a deferral is no right answer
+    if by_action[most] > max(MOST_EQUAL, (1.0 + right[most]) / 2.0):
+        action: Any = [*strata.classes, HUMAN_REVIEW][most]
         return f"it answers {unit_name(action)} for {by_action[most]:.1%} of the rows"
-    least = guess(counts)
+    least = guess(_deferred(program, counts))
     if least is not None and value >= least - ROUNDING:
         return f"its {program.objective}, {value:.4g}, is no better than that of a random guess ({least:.4g})"
     return None
@@ -885,9 +874,13 @@ def _why(
 
 def deferring_no_more(program: Program, counts: Floats) -> Program:
     """Return a program whose rules also defer no more rows than a rule with these confusion counts."""
+    return _deferring_at_most(program, _deferred(program, counts))
+
+
+def _deferring_at_most(program: Program, share: float) -> Program:
     if not program.strata.defers:
         return program
-    return program.within((*program.limits, deferred() <= _deferred(program, counts)))
+    return program.within((*program.limits, deferred() <= share))
 
 
 def _deferred(program: Program, counts: Floats) -> float:
@@ -895,10 +888,6 @@ def _deferred(program: Program, counts: Floats) -> float:
     if not program.strata.defers:
         return 0.0
     return min(1.0, max(0.0, float(deferred().terms(program.strata).values(counts)[0])))
-
-
-def _keeps(program: Program, counts: Floats) -> bool:
-    return bool((program.violations(counts) <= SOLVED).all())
 
 
 def _reached(program: Program, limit: Limit, counts: Floats) -> str:
