@@ -54,7 +54,7 @@ def test_the_probability_is_stated_if_it_is_asked_for():
     mix, plain = selected(0, 400, MISS, confidence=0.9), selected(0, 400, MISS)
     _, P, y = drawn(0, 400)
     rows = Answered.of(y, mix.predict({"m": P}), labels=[0, 1])
-    assert mix.limits_probability_ == outlook(MISS, rows.strata, rows.counts, refit=False).probability
+    assert mix.limits_probability_ == outlook(MISS, rows.strata, rows.counts).probability
     assert 0.9 <= mix.limits_probability_ < 1
     assert "with a probability of at least 0.9" in str(mix.rates_)
     assert plain.limits_probability_ is None  # a rule of least error stops at its limit

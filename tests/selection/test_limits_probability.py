@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal, norm
 import tailboost as tb
 from tailboost import rates
 from tailboost.rates import Answered
-from tailboost.selection.intervals import outlook
+from tailboost.selection.intervals import REFIT, outlook
 
 # Standard errors of the simulated probability.
 CLOSE = 3 * np.sqrt(0.25 / 2000)
@@ -23,7 +23,7 @@ def answered(errors, sizes):
 
 def probability(limits, errors, sizes, *, refit=False, confidence=0.9):
     rows = answered(errors, sizes)
-    return outlook(limits, rows.strata, rows.counts, refit, confidence)
+    return outlook(limits, rows.strata, rows.counts, REFIT * refit, confidence)
 
 
 def deviation(k, n):
@@ -95,9 +95,9 @@ def test_a_rule_that_decides_its_rates_is_certain():
     found = probability([rates.gap(rates.selected(1, by="g")) <= 0.0], [400, 250], [400, 250])
     assert found.probability == 1.0
     rows = answered([80], [400])
-    assert outlook([], rows.strata, rows.counts, refit=False) is None
+    assert outlook([], rows.strata, rows.counts) is None
     costs = Answered.of([0, 1, 0, 1], [0, 1, 1, 1], costs=np.eye(4)[:, :2])
-    assert outlook([rates.cost() <= 1.0], costs.strata, costs.counts, refit=False) is None
+    assert outlook([rates.cost() <= 1.0], costs.strata, costs.counts) is None
 
 
 def test_stated_probabilities_are_kept_by_truths_that_are_as_likely():

@@ -8,7 +8,7 @@ from scipy.stats import binomtest
 
 from tailboost import rates
 from tailboost.rates import Answered, Objective
-from tailboost.selection.intervals import fold_spread
+from tailboost.selection.intervals import REFIT, fold_spread
 from tailboost.selection.program import Program
 from tailboost.selection.rate_table import RateTable
 
@@ -24,7 +24,7 @@ def selected_table(y, answers, groups, objective, limits, refit):
     answered = Answered.of(y, answers, groups=groups)
     program = Program.of_rates(answered.strata, Objective.of(objective), limits)
     each = [(program.objective.rate, None), *((limit.rate, limit) for limit in limits)]
-    return RateTable.counted(each, answered.strata, answered.counts, "rows", refit=refit)
+    return RateTable.counted(each, answered.strata, answered.counts, "rows", spread=REFIT * refit)
 
 
 @pytest.fixture(scope="module")

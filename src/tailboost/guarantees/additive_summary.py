@@ -11,6 +11,7 @@ import numpy as np
 from tailboost.boosting.additive import AdditiveSelection
 from tailboost.rates import Limit, Rate, error
 from tailboost.rates.bounds import clopper_pearson_interval
+from tailboost.selection.intervals import REFIT
 from tailboost.selection.mixture import Counts
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.summary import Bound, PrintedSummary
@@ -187,7 +188,7 @@ def rates_of(
         words,
         kind=kind,
         selected=selected,
-        refit=selection.rows.refit,
+        spread=REFIT * selection.rows.refit,
     )
     if fitted:
         return rates.on_fitted_rows()

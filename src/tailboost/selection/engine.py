@@ -304,7 +304,7 @@ class ProbabilityEngine:
         others = program.limits[len(limits) :]
 
         def probability(rule: SelectedRule) -> float:
-            expected = outlook(limits, strata, rule.counts, self.refit, confidence)
+            expected = outlook(limits, strata, rule.counts, rule.refit_spread, confidence)
             if expected is None:
                 return 1.0
             return expected.probability
@@ -321,7 +321,9 @@ class ProbabilityEngine:
         for _ in range(SELECTIONS):
             by = (low + high) / 2
             counts = tried[-1][1].counts
-            tighter = [tightened(limit, strata, counts, self.refit, by) for limit in limits]
+            tighter = [
+                tightened(limit, strata, counts, rule.refit_spread, by) for limit in limits
+            ]
             within = program.within((*tighter, *others))
             best = self._search(pool, within, rule.problem, FEW_STARTS)
             likely = 1.0

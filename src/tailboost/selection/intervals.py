@@ -47,7 +47,7 @@ def _row_weight(strata: Strata) -> Floats:
     return quotient(strata.mass, strata.size)
 
 
-def refit_spread(rate: Rate, strata: Strata, spread: float = REFIT) -> float:
+def refit_spread(rate: Rate, strata: Strata, spread: float) -> float:
     """Return the standard deviation of a rate under a refit, ``spread`` as a share of its range.
 
     With no more than the usual spread, the overall error and the overall cost do not vary.
@@ -120,13 +120,11 @@ class CountedRate:
     reasons: dict[str, Mask]  # why subgroups have no interval, shape (m,) each
 
     @classmethod
-    def of(
-        cls, rate: Rate, strata: Strata, counts: Floats, refit: bool, spread: float = REFIT
-    ) -> CountedRate:
+    def of(cls, rate: Rate, strata: Strata, counts: Floats, spread: float = 0.0) -> CountedRate:
         """Return the rates of a rule from its confusion counts, shape (W, A).
 
-        ``refit`` tells whether refits answer instead of the counted models. ``spread`` is the standard
-        deviation of a rate under a refit, as a share of its range; NaN if it is not known.
+        ``spread`` is the standard deviation of a rate under a refit, as a share of its range: 0 if the
+        counted models answer, NaN if it is not known.
         """
         terms = rate.terms(strata)
         least, most = rate.range(strata)
@@ -141,10 +139,8 @@ class CountedRate:
                 # One more row has the largest possible variance: costs may vary more on new rows.
                 variance = (rows * variance + largest) / (rows + 1.0)
             binomial_rows = rows * quotient(largest, variance, 1.0)
-        of_refit = 0.0
-        if refit:
-            of_refit = refit_spread(rate, strata, spread) / max(most - least, 1e-300)
-        unknown = refit and bool(np.isnan(spread))
+        of_refit = refit_spread(rate, strata, spread) / max(most - least, 1e-300)
+        unknown = bool(np.isnan(spread))
         decided = decided_rates(terms, strata, counts)
         reasons = {
             "its costs on new rows have no known range": np.full(len(values), rate.needs_costs),
@@ -289,22 +285,21 @@ def outlook(
     limits: Sequence[Limit],
     strata: Strata,
     counts: Floats,
-    refit: bool,
+    spread: float = 0.0,
     confidence: float = 0.9,
-    spread: float = REFIT,
 ) -> LimitsOutlook | None:
     """Return the probability of keeping all limits on new rows of the same distribution, by simulation.
 
     Each draw adds normal noise of 1.25 Poisson variances to the confusion counts of each stratum and action.
     So limits on the same rows are satisfied or violated together. If refitted models answer, each rate of a
     subgroup also has the noise of a refit. A shift common to all subgroups does not change gaps and ratios.
-    ``refit`` and ``spread`` are those of `CountedRate.of`. The result is None without limits, for costs of
+    ``spread`` is that of `CountedRate.of`. The result is None without limits, for costs of
     rows, and under a refit of unknown spread.
     """
-    unknown = any(limit.rate.needs_costs for limit in limits) or (refit and np.isnan(spread))
+    unknown = any(limit.rate.needs_costs for limit in limits) or np.isnan(spread)
     if not limits or unknown:
         return None
-    excess = _excesses(limits, strata, counts, spread if refit else 0.0)
+    excess = _excesses(limits, strata, counts, spread)
     holds = (np.array(excess) <= ROUNDING).all(axis=0)
     sizes: list[tuple[float, str]] = []
     for limit in limits:
@@ -353,12 +348,12 @@ def _excesses(
     return [np.concatenate(of_limit) for of_limit in distances]
 
 
-def tightened(limit: Limit, strata: Strata, counts: Floats, refit: bool, by: float) -> Limit:
+def tightened(limit: Limit, strata: Strata, counts: Floats, spread: float, by: float) -> Limit:
     """Return a limit, tightened by a number of standard errors of its rates.
 
     The standard errors are as in `outlook`: 1.25 binomial variances and, for single rates, a refit.
     """
-    counted = CountedRate.of(limit.rate, strata, counts, refit)
+    counted = CountedRate.of(limit.rate, strata, counts, spread)
     least, most = counted.range
     n = np.maximum(counted.binomial_rows, 1e-9)
     width = most - least

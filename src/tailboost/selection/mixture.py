@@ -504,7 +504,5 @@ class Mixture:
             )
         rate = self.problem.objective.rate
         counts = self.mixed(mixture)
-        counted = CountedRate.of(
-            rate, self.counts.strata, counts, rows.refit, self.refit_spread
-        )
+        counted = CountedRate.of(rate, self.counts.strata, counts, self.refit_spread)
         return float(np.nan_to_num(counted.ends()[1], nan=1.0).max())

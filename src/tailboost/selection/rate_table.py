@@ -18,7 +18,7 @@ from tailboost.core.rate_words import bound_words, estimate_words, limit_words
 from tailboost.rates import GAP, RATIO, Answered, Limit, Rate, Strata, answered_error, deferred
 from tailboost.rates.strata import CELL, CLASS
 from tailboost.rows.subgroups import deferral_lines, unit_name
-from tailboost.selection.intervals import FEW, REFIT, CountedRate, LimitsOutlook
+from tailboost.selection.intervals import FEW, CountedRate, LimitsOutlook
 
 # The most printed lines, the furthest above their limits. `to_dict` has all lines.
 MOST_LINES = 30
@@ -212,29 +212,28 @@ class RateTable:
         *,
         kind: str = "",
         selected: bool = True,
-        refit: bool = False,
-        refit_spread: float = REFIT,
+        spread: float = 0.0,
         flattered: Callable[[Rate], str] = lambda rate: "",
     ) -> RateTable:
         """Return the table of a rule from its confusion counts, shape (W, A).
 
         The rates come with their limits. ``words``, ``kind`` and ``selected`` are those of the class,
-        ``refit`` and ``refit_spread`` those of `CountedRate.of`. ``flattered`` tells why a rate has no
+        ``spread`` that of `CountedRate.of`. ``flattered`` tells why a rate has no
         interval: the rule was selected where these rows favour it. An empty text is no reason.
         """
         lines = list[RateLine]()
         lacking = list[str]()
-        spread = False
+        refitted = False
         pairs = list(stated)
         for rate, limit in pairs:
-            counted = CountedRate.of(rate, strata, counts, refit, refit_spread)
+            counted = CountedRate.of(rate, strata, counts, spread)
             why = flattered(rate)
             if why:
                 counted = replace(counted, reasons={why: np.ones(len(counted.values), bool)})
             lines += rate_lines(rate, limit, counted)
             lacking += counted.lacking(rate)
-            spread |= counted.spread > 0
-        notes = [*[SELECTED] * selected, *[REFITTED] * spread, *dict.fromkeys(lacking)]
+            refitted |= counted.spread > 0
+        notes = [*[SELECTED] * selected, *[REFITTED] * refitted, *dict.fromkeys(lacking)]
         told: tuple[str, ...] = ()
         if strata.defers and not kind:
             lines, told = with_deferral(lines, [rate for rate, _ in pairs], strata, counts)

@@ -197,6 +197,13 @@ class Selected(ABC):
         """Return other rates and limits on the selection data."""
         return self._counted([(one.rate, one.limit) for one in stated], self.counts)
 
+    @property
+    def refit_spread(self) -> float:
+        """The spread of rates under a refit; 0 if the counted models answer."""
+        if self.refit:
+            return self.spread
+        return 0.0
+
     def _counted(
         self, stated: Sequence[tuple[Any, Limit | None]], counts: Floats, kind: str = ""
     ) -> RateTable:
@@ -206,8 +213,7 @@ class Selected(ABC):
             counts,
             self.words,
             kind=kind,
-            refit=self.refit,
-            refit_spread=self.spread,
+            spread=self.refit_spread,
             flattered=self._flattered,
         )
         if self.fitted:
@@ -378,9 +384,7 @@ class SelectedRule(Selected):
         limits = self.problem.limits
         if not confidence or self.fitted or self.no_outlook:
             return None
-        return outlook(
-            limits, self.program.strata, self.counts, self.refit, confidence, self.spread
-        )
+        return outlook(limits, self.program.strata, self.counts, self.refit_spread, confidence)
 
     @cached_property
     def no_outlook(self) -> str:
@@ -391,7 +395,7 @@ class SelectedRule(Selected):
             return SEARCHED
         if any(p.estimates_groups and not p.by_features for p in self._probabilities):
             return GUESSED
-        if self.refit and np.isnan(self.spread):
+        if np.isnan(self.refit_spread):
             return UNKNOWN_SPREAD
         if self.has_room:
             return ""
@@ -413,7 +417,9 @@ class SelectedRule(Selected):
         tighter = []
         for limit in limits:
             if not limit.compares:
-                limit = tightened(limit, program.strata, counts, self.refit, MOST_ERRORS)
+                limit = tightened(
+                    limit, program.strata, counts, REFIT * self.refit, MOST_ERRORS
+                )
             tighter.append(limit)
         return solve(pool.counts, program.within(tighter)).feasible
 
@@ -530,7 +536,7 @@ class SelectedRule(Selected):
             return None
         strata = self.program.strata
         limits = self.problem.limits
-        simulated = outlook(limits, strata, self.counts, self.refit, spread=self.spread)
+        simulated = outlook(limits, strata, self.counts, self.refit_spread)
         if simulated is None:
             return None
         return simulated.probability
