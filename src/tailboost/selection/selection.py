@@ -13,7 +13,7 @@ from tailboost.core.array_types import Floats
 from tailboost.rates import InfeasibleLimitsError, Limit
 from tailboost.selection.answers import OpenedRows
 from tailboost.selection.curve import front
-from tailboost.selection.data import Candidate, ThresholdFamily, plain_state
+from tailboost.selection.data import Candidate, SelectionData, ThresholdFamily, plain_state
 from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.kinds import Kinds
 from tailboost.selection.log_odds import LogOdds
@@ -148,11 +148,8 @@ class Selection:
         by_group : bool
             Whether each group has a threshold of its own; the rule must then be group-aware.
         """
-        labelled = self.engine.labelled
-        data = labelled.in_memory
-        if self.problem.over_rows or data is not labelled or data.costs is not None:
-            return None
-        if self.problem.error_budget is not None:
+        data = self._scored_data
+        if data is None:
             return None
         if by_group:
             if self.engine.probabilities.group_aware:
@@ -167,15 +164,23 @@ class Selection:
     @property
     def log_odds(self) -> LogOdds | None:
         """The score of two labels on the selection data; None without one, or for rules of another form."""
-        labelled = self.engine.labelled
-        data = labelled.in_memory
-        if self.problem.over_rows or data is not labelled or data.row is not None:
-            return None
-        if data.costs is not None or self.problem.error_budget is not None:
+        data = self._scored_data
+        if data is None or data.row is not None:
             return None
         if data.strata.n_classes != 2 or data.strata.has_unlabeled:
             return None
         return LogOdds.of(data, self.engine.probabilities.told)
+
+    @property
+    def _scored_data(self) -> SelectionData | None:
+        """The selection data by whose scores thresholds divide rows; None for rules of another form."""
+        labelled = self.engine.labelled
+        data = labelled.in_memory
+        if self.problem.over_rows or self.problem.error_budget is not None:
+            return None
+        if data is not labelled or data.costs is not None:
+            return None
+        return data
 
     def by(
         self,
