@@ -36,7 +36,7 @@ def watched(progress, pool, answers):
 def steering_of(rows, limits=()):
     counts = Counts(rows, np.arange(K))
     objective = rates.Objective.of(rates.largest(rates.error(by="class")))
-    return counts, Steering.of(Problem(objective, limits, randomized=True), counts.strata)
+    return Steering.of(Problem(objective, limits, randomized=True), counts)
 
 
 def class_errors(rows, answers):
@@ -60,11 +60,11 @@ def test_the_least_largest_error(randomized, allowed):
     for seed in range(4):
         rows, answers = drawn(seed)
         limits = () if allowed is None else (rates.error(by="class") <= allowed,)
-        counts, steering = steering_of(rows, limits)
+        steering = steering_of(rows, limits)
         pool = Pool(rows, K).with_constants()
         less = np.zeros(K) if allowed is None else np.array(list(allowed.values()))
         constants = [class_errors(rows, np.full(N, k)) for k in range(K)]
-        for t, (_, newest) in enumerate(watched(LargestError(counts, steering, randomized), pool, answers)):
+        for t, (_, newest) in enumerate(watched(LargestError(steering, randomized), pool, answers)):
             rounds = [class_errors(rows, each) for each in answers[: t + 1]]
             errors = np.array([*rounds, *constants]) - less
             truth = minimax(errors) if randomized else errors.max(axis=1).min()
@@ -77,9 +77,9 @@ def test_the_largest_error_of_the_majority(fitted):
     for seed in range(4):
         rows, answers = drawn(seed)
         rows = Rows(rows.y, rows.weight, None, "rows", fitted=fitted)
-        counts, steering = steering_of(rows)
+        steering = steering_of(rows)
         least = np.inf
-        progress = LargestErrorOfVote(counts, steering)
+        progress = LargestErrorOfVote(steering)
         for t, (pool, newest) in enumerate(watched(progress, Pool(rows, K), answers)):
             order = [m for m in pool.by_mean_loss if m <= t]
             majority = np.empty(N, dtype=int)

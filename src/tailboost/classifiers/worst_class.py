@@ -770,8 +770,8 @@ def unboosted(pool: Pool, learner: Any, training: TrainingSet, entropy: int) -> 
 def progress_of(mixture: Mixture, *, votes: bool = False) -> LargestError | LargestErrorOfVote:
     """Return the objective after each round: the largest error of the vote, or the least one of a rule."""
     if votes:
-        return LargestErrorOfVote(mixture.counts, mixture.steered)
-    return LargestError(mixture.counts, mixture.steered, mixture.problem.randomized)
+        return LargestErrorOfVote(mixture.steered)
+    return LargestError(mixture.steered, mixture.problem.randomized)
 
 
 def with_least_allowed(

@@ -116,6 +116,8 @@ class Steering:
 
     Attributes
     ----------
+    counts : Counts
+        The strata of the selection data.
     linear : ndarray of shape (m, S, K)
         Errors of the subgroups with rows and a limit, as functions of confusion counts.
     allowed : ndarray of shape (m,)
@@ -124,13 +126,15 @@ class Steering:
         The limit of all subgroups; 0 if limits differ.
     """
 
+    counts: Counts
     linear: Floats
     allowed: Floats
     common: float
 
     @classmethod
-    def of(cls, problem: Problem, strata: Strata) -> Steering:
+    def of(cls, problem: Problem, counts: Counts) -> Steering:
         """Return the errors that a problem limits or minimises."""
+        strata = counts.strata
         terms = problem.steering.terms(strata)
         limit = problem.limit_by_subgroup
         allowed = np.zeros(len(terms.names))
@@ -141,7 +145,7 @@ class Steering:
                 common = float(np.nanmin(allowed))
                 allowed = allowed - common
         used = terms.defined & ~np.isnan(allowed)
-        return cls(terms.linear[used][:, : len(strata.mass)], allowed[used], common)
+        return cls(counts, terms.linear[used][:, : len(strata.mass)], allowed[used], common)
 
     def beyond(self, counts: Floats) -> Floats:
         """Return the error of each subgroup less its limit, by confusion counts (…, S, K): shape (…, m).
@@ -187,16 +191,18 @@ class Majority:
         """Return a majority without voters."""
         return cls(np.zeros((len(pool.rows.y), pool.n_classes)))
 
-    def voting(self, pool: Pool, counts: Counts, steering: Steering) -> Majority:
+    def voting(self, pool: Pool, steering: Steering) -> Majority:
         """Return the majority with the newest model of a pool; ties go to its first voter by mean loss."""
         rows = np.arange(len(pool.rows.y))
         votes = self.votes.copy()
         votes[rows, pool.answer(pool.n_rounds - 1)] += 1.0
         order = pool.by_mean_loss[pool.by_mean_loss < pool.n_rounds]
         P = settle_ties(votes / pool.n_rounds, order, lambda m, some: pool.answer(m)[some])
-        counted = counts.of(P.argmax(axis=1))
+        counted = steering.counts.of(P.argmax(axis=1))
         beyond = round(float(steering.beyond(counted).max()), DECIMALS)
-        overall = round(float(OVERALL_ERROR.terms(counts.strata).values(counted)[0]), DECIMALS)
+        overall = round(
+            float(OVERALL_ERROR.terms(steering.counts.strata).values(counted)[0]), DECIMALS
+        )
         return Majority(votes, (*self.results, (beyond, overall)))
 
 
@@ -340,7 +346,7 @@ class Mixture:
     @cached_property
     def steered(self) -> Steering:
         """The limited errors of the subgroups; without limits, the objective."""
-        return Steering.of(self.problem, self.counts.strata)
+        return Steering.of(self.problem, self.counts)
 
     @cached_property
     def all_counts(self) -> list[Floats]:

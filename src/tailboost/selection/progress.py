@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tailboost.boosting.game import Candidate, Stop, StopKind, Watched
 from tailboost.boosting.pool import ERROR_DECIMALS, Pool
 from tailboost.core.array_types import Floats, Mask
-from tailboost.selection.mixture import Counts, Majority, Steering, least_largest, least_tail
+from tailboost.selection.mixture import Majority, Steering, least_largest, least_tail
 from tailboost.selection.problem import Problem
 
 # A difference of more standard errors is taken for significant.
@@ -75,15 +75,12 @@ class LargestError:
 
     Attributes
     ----------
-    counts : Counts
-        Of the selection data.
     steering : Steering
         The errors.
     randomized : bool
         Whether the rule may be a mixture.
     """
 
-    counts: Counts
     steering: Steering
     randomized: bool
 
@@ -102,7 +99,7 @@ class LargestError:
         return Watched(solution.value, solution.gap, errors)
 
     def _errors(self, pool: Pool, number: int) -> Floats:
-        counted = self.counts.of(pool.answer(number))
+        counted = self.steering.counts.of(pool.answer(number))
         return self.steering.beyond(counted).round(ERROR_DECIMALS)
 
 
@@ -113,7 +110,6 @@ class LargestErrorOfVote:
     If the selection data are out of fold, the number of voters is selected: the least one so far counts.
     """
 
-    counts: Counts
     steering: Steering
 
     def start(self, pool: Pool) -> Majority:
@@ -122,7 +118,7 @@ class LargestErrorOfVote:
 
     def after(self, memory: Majority, pool: Pool, state: Any) -> Watched:
         """Return the largest error."""
-        majority = memory.voting(pool, self.counts, self.steering)
+        majority = memory.voting(pool, self.steering)
         results = majority.results
         if pool.rows.fitted:
             return Watched(results[-1][0], 0.0, majority)
