@@ -83,12 +83,6 @@ class MeasuredRows:
         for point in self.points:
             point.records_ = point.records_.joined(record)
 
-    def recorded_in(self, point: Any) -> Any:
-        """Return a point that knows the recorded rows."""
-        for record in self.records:
-            point.records_ = point.records_.joined(record)
-        return point
-
 
 @dataclass(frozen=True, eq=False)
 class Curve:
@@ -186,7 +180,10 @@ class Curve:
         known = self._within_level(level)
         point = self._at(level, None if known is None else known.classifier)
         # A copy: the point of the curve records later rows, the returned one does not.
-        return self._measured_rows.recorded_in(copy.copy(point))
+        point = copy.copy(point)
+        for record in self._measured_rows.records:
+            point.records_ = point.records_.joined(record)
+        return point
 
     def _within_level(self, level: float) -> CurvePoint | None:
         """Return the point with the least objective within a limit; None if there is none."""

@@ -61,7 +61,6 @@ from tailboost.selection.selected import (
     Selected,
     SelectedRule,
     SelectedTail,
-    with_member,
     without_tiny,
 )
 
@@ -489,9 +488,8 @@ class ProbabilityEngine:
             return rule
         known = [rows.known_scores(models, self.probabilities) for rows in fresh]
         known_scores = KnownScores.joined([self.known_scores, *known])
-        return with_member(
-            rule, ScoreRule.of(member, models.score, *self.answer_names, known_scores)
-        )
+        decided = ScoreRule.of(member, models.score, *self.answer_names, known_scores)
+        return replace(rule, ensemble=replace(rule.ensemble, base_models=[decided]))
 
     def named(
         self, problem: Problem, candidates: Sequence[Candidate], weights: Floats

@@ -333,61 +333,64 @@ def line(
     n = costs.shape[1]
     n_strata = len(data.strata.mass)
     A = data.strata.n_actions
-    if len(costs) == 1:
-        to = 1
+    if len(costs) == 1:  # the difference of two actions
+        action = 1
+        cost = costs[0]
         other = np.zeros(n, dtype=np.intp)
         against = np.zeros(n)
     else:
+        cost = costs[action]
         others = costs.copy()
         others[action] = np.inf
-        to = action
         other = others.argmin(axis=0)
         against = others[other, np.arange(n)]
     moves = direction != 0
-    at = np.where(moves, (against - costs[action]) / np.where(moves, direction, 1.0), np.inf)
-    takes = np.where(moves, direction > 0, costs[action] < against)  # at the least δ
-    ends = np.unique(at[moves])
+    at = np.where(moves, (against - cost) / np.where(moves, direction, 1.0), np.inf)
+    takes = np.where(moves, direction > 0, cost < against)  # at the least δ
+    places = _places_between(np.unique(at[moves]), most)
+    if not len(places):
+        return places, np.zeros((0, n_strata, A))
+    # The first threshold at which a row has changed.
+    changed = np.searchsorted(places, at, side="right")
+    changed[~moves] = len(places)
+    weights = [(data.weights, data.weights)]
+    if data.costs is not None:
+        paid = data.costs[:, action], data.costs[np.arange(n), other]
+        if_taken, if_not = (data.weights * data.by_entry(each) for each in paid)
+        weights.append((if_taken, if_not))
+    other, takes, changed = (data.by_entry(each) for each in (other, takes, changed))
+    size = n_strata * A
+    cell = data.stratum * A
+    sign = np.where(takes, -1.0, 1.0)
+    counts = []
+    for if_taken, if_not in weights:
+        first = np.bincount(
+            cell + np.where(takes, action, other), np.where(takes, if_taken, if_not), size
+        )
+        start = changed * size + cell
+        n_cells = (len(places) + 1) * size
+        changes = np.bincount(start + action, sign * if_taken, n_cells)
+        changes -= np.bincount(start + other, sign * if_not, n_cells)
+        sums: Floats = first + changes.reshape(-1, size)[:-1].cumsum(axis=0)
+        counts.append(sums.reshape(-1, n_strata, A))
+    return places, np.concatenate(counts, axis=1)
+
+
+def _places_between(ends: Floats, most: int) -> Floats:
+    """Return thresholds between ascending numbers, and beyond the first and the last.
+
+    Of more than ``most`` numbers, about half of those taken are nearest to 0.
+    """
+    if not len(ends):
+        return np.zeros(0)
     if len(ends) > most:
         here = np.searchsorted(ends, 0.0)
         last = len(ends) - 1
         steps = np.geomspace(1, len(ends), most // 4).astype(np.intp)
-        ranks = np.concatenate(
-            [here + steps - 1, here - steps, np.linspace(0, last, most // 2).astype(np.intp)]
-        )
+        spread = np.linspace(0, last, most // 2).astype(np.intp)
+        ranks = np.concatenate([here + steps - 1, here - steps, spread])
         ends = ends[np.unique(ranks.clip(0, last))]
-    if not len(ends):
-        return np.zeros(0), np.zeros((0, n_strata, A))
-    places = np.concatenate([ends[:1] - 1.0, (ends[1:] + ends[:-1]) / 2.0, ends[-1:] + 1.0])
-    place = np.searchsorted(
-        places, at, side="right"
-    )  # the first threshold at which a row has changed
-    place[~moves] = len(places)
-    size = n_strata * A
-    cell = data.stratum * A
-    if data.costs is None:
-        paid = None
-    else:
-        paid = (data.costs[:, to], data.costs[np.arange(n), other])
-    other, takes, place = (data.by_entry(each) for each in (other, takes, place))
-
-    def summed(if_taken: Floats, if_not: Floats) -> Floats:
-        first = np.bincount(
-            cell + np.where(takes, to, other), np.where(takes, if_taken, if_not), size
-        )
-        sign = np.where(takes, -1.0, 1.0)
-        changes = np.bincount(
-            place * size + cell + to, sign * if_taken, (len(places) + 1) * size
-        )
-        changes -= np.bincount(
-            place * size + cell + other, sign * if_not, (len(places) + 1) * size
-        )
-        sums: Floats = first + changes.reshape(-1, size)[:-1].cumsum(axis=0)
-        return sums.reshape(-1, n_strata, A)
-
-    counts = [summed(data.weights, data.weights)]
-    if paid is not None:
-        counts.append(summed(*(data.weights * data.by_entry(each) for each in paid)))
-    return places, np.concatenate(counts, axis=1)
+    return np.concatenate([ends[:1] - 1.0, (ends[1:] + ends[:-1]) / 2.0, ends[-1:] + 1.0])
 
 
 def sweep(pool: Pool, program: Program, number: int) -> None:

@@ -785,11 +785,6 @@ def _draws() -> str:
     return as_typed("randomized=True", "--set randomized=true of fit (tune has no such option)")
 
 
-def with_member(rule: Selected, member: Any) -> Selected:
-    """Return a selected rule of one candidate, which another form of it answers."""
-    return replace(rule, ensemble=replace(rule.ensemble, base_models=[member]))
-
-
 def without_tiny(ensemble: MixtureEnsemble) -> MixtureEnsemble:
     """Return a mixture after removal of tiny weights, which are rounding errors of the solver."""
     weights = np.where(ensemble.weights > NO_SHARE, ensemble.weights, 0.0)
