@@ -794,8 +794,8 @@ def test_by_group_refuses():
     ):
         with pytest.raises(ValueError, match="groups are needed"):
             ask()
-    with pytest.raises(ValueError, match=r"the columns \['other'\], but the groups in fit had no columns"):
-        fitted.predict(X[TEST], groups={"other": GROUPS[TEST]})
+    with pytest.raises(ValueError, match=r"the columns \['g', 'h'\], but the groups in fit had no columns"):
+        fitted.predict(X[TEST], groups={"g": GROUPS[TEST], "h": GROUPS[TEST]})
     unaware = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN])
     policy = tb.RandomizedDecision(unaware, b"a secret for the tests", "tests")
     with pytest.raises(ValueError, match="groups are not used by the rule"):
