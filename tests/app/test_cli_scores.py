@@ -494,6 +494,8 @@ def test_a_rule_of_a_file_is_certified_and_monitored_as_by_the_commands(files, r
     assert monitor.verdict in shown
     stated = tb.Monitor.against(loaded, limits=list(loaded.limits)).add(loaded, rows, rows["label"], **given)
     assert stated.largest_evidence == monitor.largest_evidence
+    card = tb.ModelCard.of(loaded, rows[["p_toxic"]], rows["label"], **given)
+    assert "miss rate of 'toxic' by lang" in card.to_markdown()
     with pytest.raises(ValueError, match="give the classifier of tune"):
         tb.calibrate(loaded, rows, rows["label"], **given)
     with pytest.raises(ValueError, match="give the classifier whose rule_ it is"):

@@ -19,6 +19,7 @@ from tailboost.core.versions import versions as installed_versions
 from tailboost.guarantees.certificates import Certificate, certify
 from tailboost.guarantees.monitor import Monitor
 from tailboost.guarantees.recheck import CERTIFIED_WORDS, Recheck, formatted, percent
+from tailboost.guarantees.stated import as_model
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rows.judged import judged, last_step, refuse_other_rule
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
@@ -138,8 +139,8 @@ class ModelCard:
 
         Parameters
         ----------
-        model : fitted classifier
-            A classifier of tailboost, or a pipeline around it.
+        model : fitted classifier or rule
+            A classifier of tailboost, a pipeline around it, or a rule of `tailboost.load_rule`.
         X, y : array-like of shape (n, d), (n,)
             Fresh rows, not used in training or selection, and their labels.
         groups, clusters, max_error, confidence, equal_rows
@@ -165,6 +166,7 @@ class ModelCard:
             another rule.
         """
         notes = dict(notes or {})
+        model = as_model(model)
         final = last_step(model)
         if monitor is not None:
             refuse_other_rule(monitor.certificate, model, "the certificate of the monitor")
