@@ -918,3 +918,14 @@ def test_whole_numbers_and_booleans_keep_their_type():
         assert typed_labels(column, is_text=is_text).tolist() == [3, 1, 3]
     for column, is_text in ((pd.Series([True, False]), False), (pd.Series(["True", "False"]), True)):
         assert typed_labels(column, is_text=is_text).tolist() == [True, False]
+
+
+def test_a_deferred_row_has_no_distribution(tmp_path):
+    table(800, 3).to_csv(tmp_path / "s.csv", index=False)
+    given = "--score", "p_toxic", "--target", "label", "--limit", "deferred <= 20%"
+    done("tune", tmp_path / "s.csv", *given, "--objective", "error", "--out", tmp_path / "m.model")
+    done("predict", tmp_path / "m.model", tmp_path / "s.csv", "--out", tmp_path / "p.csv")
+    answers = pd.read_csv(tmp_path / "p.csv")
+    assert answers["deferred"].any()
+    for name in (name for name in answers if name.startswith("distribution_")):
+        assert answers[name].isna().equals(answers["deferred"])

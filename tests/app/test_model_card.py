@@ -260,3 +260,11 @@ def test_command(tmp_path):
     assert "600 rows of train.csv" in out[1].read_text()
     assert "# Model card" in call("card", model, tmp_path / "new.csv").stdout
     assert call("card", model, tmp_path / "new.csv", "--out", tmp_path / "a.txt").exit_code == 2
+
+
+def test_a_card_of_selecting_rows_warns():
+    X, y = make_classification(400, random_state=0)
+    rule = tb.tune(GaussianNB().fit(X[:200], y[:200]), X[200:], y[200:], limits=["miss(1) <= .5"])
+    with pytest.warns(UserWarning, match="the card certifies nothing: X: the decision rule was selected on"):
+        card = tb.ModelCard.of(rule, X[200:], y[200:])
+    assert "Nothing is certified" in card.to_markdown()

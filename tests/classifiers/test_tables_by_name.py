@@ -223,3 +223,11 @@ def test_a_name_that_means_nothing_or_two_things_is_an_error(classes, columns, s
         frame.columns = pd.Index(columns, dtype=object)
     with pytest.raises(ValueError, match=says):
         in_class_order(frame, "t", np.array(classes))
+
+
+def test_an_array_of_text_asks_for_the_data_frame_of_the_fit():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"work": rng.choice(["state", "private"], 300), "age": rng.normal(size=300)})
+    rule = tb.RobustMixtureClassifier().fit(table, (table["age"] > 0).astype(int))
+    with pytest.raises(ValueError, match="give a data frame with the columns of fit, 'work', 'age'"):
+        rule.predict(table.to_numpy())

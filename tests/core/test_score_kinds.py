@@ -295,3 +295,12 @@ def test_names_are_data_in_html_and_markdown():
     for page in (*cells, card.to_html(), card.to_markdown().partition("```text")[0]):
         assert "onerror" in page
         assert "<img" not in page
+
+
+def test_whole_numbers_are_no_probabilities_but_numbers():
+    deciles = pd.DataFrame({"s": np.arange(40) % 10 + 1})
+    y = (deciles["s"] > 5).astype(int)
+    with pytest.raises(ValueError, match=r"\(row 1, 2, .*\); state kind='number' for whole numbers"):
+        tb.tune(tb.Scores("s", 1), deciles, y)
+    with pytest.raises(ValueError, match="divide percent by 100"):
+        tb.tune(tb.Scores("s", 1), deciles + 0.5, y)

@@ -648,3 +648,22 @@ def test_an_alarm_names_the_stated_limit_beside_a_tighter_bound(error, says):
     monitor = monitor.add(*rows(4000, 0, (error, error))[:2])
     assert len(monitor.alarms) == 1
     assert f"The stated limit is ≤ 30 %, and the estimate on all rows {says}" in str(monitor)
+
+
+def test_how_equal_rows_are_treated_is_stated_once():
+    table = np.random.default_rng(0).integers(0, 3, (800, 1)).astype(float)
+    y = (np.random.default_rng(1).random(800) < table[:, 0] / 3).astype(int)
+    model = LogisticRegression().fit(table[:200], y[:200])
+    rule = tb.tune(model, table[:400], y[:400], limits=["miss(1) <= .9"])
+    for monitor in (
+        tb.Monitor.against(rule, equal_rows="natural"),
+        tb.Monitor.against(rule, limits=["error <= .9"], equal_rows="natural"),
+        tb.Monitor.against(rule, max_error=0.9, equal_rows="natural"),
+    ):
+        stored = tb.Monitor.from_dict(json.loads(json.dumps(monitor.to_dict())))
+        for each in (monitor, stored):
+            assert each.add(rule, table[400:], y[400:]).batches[0].labelled == 400
+    with pytest.raises(tb.LeakageError):
+        tb.Monitor.against(rule).add(table[400:], y[400:])
+    with pytest.raises(ValueError, match="equal_rows"):
+        tb.Monitor.against(rule, equal_rows="none")

@@ -157,6 +157,9 @@ def test_what_is_printed_is_the_table_and_two_sentences(worst_class):
     assert [standing, headline] == [said.comparison, said.headline]
     worst = max(said.errors.of_rule("predict"), key=lambda line: line.value)
     # The largest of three estimates has no interval: it is above its own one too often.
-    assert said.headline == f"Worst class: {worst.subgroup}, error {100 * worst.value:.0f} %."
+    assert said.headline == (
+        f"Worst class: {worst.subgroup}, error {100 * worst.value:.0f} % (the largest of 3 estimates on the "
+        "rows that selected the rule)."
+    )
     assert "symbols: " in said.details
     assert not set("λη") & set(str(said))

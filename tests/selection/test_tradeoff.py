@@ -327,3 +327,22 @@ def test_a_single_member_by_brute_force(budget):
 def test_a_single_member_cannot_vote():
     with pytest.raises(ValueError, match="randomized=False needs combine='mixture'"):
         tb.WorstClassBoostClassifier(randomized=False, combine="vote").fit(X, Y)
+
+
+@pytest.mark.parametrize("by", [None, "site"])
+def test_the_first_limit_is_traded_also_one_on_recall(by):
+    rng = np.random.default_rng(0)
+    p = rng.random(600)
+    y = (rng.random(600) < p).astype(int)
+    groups = {"site": rng.choice(["n", "s"], 600)}
+    limits = [rates.recall(1, by=by) >= 0.7, rates.deferred() <= 0.2]
+    rule = tb.tune(tb.Scores(0, 1), p[:, None], y, groups=groups, limits=limits)
+    curve = rule.tradeoff()
+    assert str(curve.limited).endswith("1 − recall of 1" + " by site" * (by is not None))
+    assert (curve.bound, curve.limits) == (0.3, (limits[1],))
+    point = curve.at(0.1)
+    found = (point.predict(p[:, None]) == 1) | point.defers(p[:, None])
+    units = [y == 1] if by is None else [(y == 1) & (groups["site"] == site) for site in "ns"]
+    assert min(found[unit].mean() for unit in units) >= 0.9
+    passed = tb.tune(tb.Scores(0, 1), p[:, None], y, limits=[rates.precision(1) >= 0.7, limits[1]]).tradeoff()
+    assert passed.limited.rate == rates.deferred()

@@ -16,6 +16,7 @@ from tailboost.core.array_types import Column, Groups, Model, Stated, Table
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.limit_lines import LimitLine, filled_columns
 from tailboost.core.versions import versions as installed_versions
+from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import Certificate, certify
 from tailboost.guarantees.monitor import Monitor
 from tailboost.guarantees.recheck import CERTIFIED_WORDS, Recheck, formatted, percent
@@ -179,6 +180,7 @@ class ModelCard:
             )
         except LeakageError as failure:
             leakage = str(failure)
+            warn_user(f"the card certifies nothing: {failure}")
         calibrated = judged(final).certificate
         if certificate is not None and (
             calibrated is not None or getattr(final, "limits", None)

@@ -38,7 +38,7 @@ from tailboost.core.checks import (
     unpack,
 )
 from tailboost.core.exceptions import ResubstitutionWarning
-from tailboost.core.spelling import did_you_mean
+from tailboost.core.spelling import did_you_mean, listed
 from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
 from tailboost.rates.strata import plain
@@ -189,16 +189,24 @@ def checked_table(classifier: Model, learner: Model, X: Table, y: Column = None)
             return X
         return read_columns(X, fitted)
     tags = input_tags(learner)
-    checked = validate_data(
-        classifier,
-        summed(X),
-        reset=reset,
-        accept_sparse=["csr", "csc"] if tags.sparse else False,
-        ensure_all_finite="allow-nan" if tags.allow_nan else True,
-        dtype=None if tags.categorical or tags.string else "numeric",
-        allow_nd=tags.three_d_array,
-        **given,
-    )
+    try:
+        checked = validate_data(
+            classifier,
+            summed(X),
+            reset=reset,
+            accept_sparse=["csr", "csc"] if tags.sparse else False,
+            ensure_all_finite="allow-nan" if tags.allow_nan else True,
+            dtype=None if tags.categorical or tags.string else "numeric",
+            allow_nd=tags.three_d_array,
+            **given,
+        )
+    except ValueError as failure:
+        names = getattr(classifier, "feature_names_in_", None)
+        if reset or names is None:
+            raise
+        raise ValueError(
+            f"{failure}: X is an array; give a data frame with the columns of fit, {listed(names.tolist())}"
+        ) from failure
     if reset:
         return (*checked, None)
     return checked

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tailboost.core.array_types import Ints
-from tailboost.rates import Objective, error
+from tailboost.rates import AT_LEAST, Objective, error
 from tailboost.selection.curve import Curve, CurvePoint
 from tailboost.selection.problem import Problem
 
@@ -35,8 +36,12 @@ def bound_of(problem: Problem, limited: Any) -> float | None:
     """Return the bound of a problem's own limit on the limited rate of a curve; None without one."""
     traded = limited.within(limited.most).form, limited.rate
     for limit in problem.limits:
-        if (limit.form, limit.rate) == traded and isinstance(limit.bound, (int, float)):
+        if not isinstance(limit.bound, (int, float)):
+            continue
+        if (limit.form, limit.rate) == traded:
             return float(limit.bound)
+        if (limit.form, replace(limit.rate, complement=True)) == (AT_LEAST, limited.rate):
+            return round(1.0 - float(limit.bound), 12)
     return None
 
 

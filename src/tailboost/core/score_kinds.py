@@ -100,6 +100,9 @@ class ScoreKind:
             advice = remedy
             if self.name == "probability" and values.min() >= 0 and 1 < values.max() <= 100:
                 advice = f"divide percent by 100; {remedy}"
+                if remedy == self.remedy and (values == np.rint(values)).all():
+                    number = as_typed("kind='number'", "--kind number")
+                    advice = f"state {number} for whole numbers, such as grades"
             raise ValueError(
                 f"{owner}: values from {values.min():.4g} to {values.max():.4g} are no "
                 f"{self.plural} between {self.lower:g} and {self.upper:g} (row "

@@ -56,7 +56,7 @@ from tailboost.guarantees.recheck import (
 from tailboost.guarantees.stated import as_model, stated_by
 from tailboost.rates import Limit, Strata, checked_limits
 from tailboost.rates.strata import CELL, CLASS, EVERYTHING, GROUP, names_in
-from tailboost.rows.fingerprints import CHANCE, EqualRows, digest
+from tailboost.rows.fingerprints import CHANCE, EqualRows, check_equal_rows, digest
 from tailboost.rows.group_names import by_column
 from tailboost.rows.judged import (
     judged,
@@ -135,6 +135,8 @@ class Monitor:
         Fingerprints of the ids and scores of each batch, to recognise repeated rows.
     model : fitted classifier or None
         The monitored rule, which `add` takes by default. No file of the state has it.
+    equal_rows : {"copies", "natural"}
+        How `add` treats equal rows by default.
 
     Examples
     --------
@@ -158,11 +160,17 @@ class Monitor:
     waiting: dict[str, RowWords] = field(default_factory=dict)
     given: list[GivenRows] = field(default_factory=list)
     model: Model | None = field(default=None, repr=False, compare=False)
+    equal_rows: EqualRows = "copies"
 
     # -- start ---------------------------------------------------------------------------------------
 
     @classmethod
-    def of(cls, certificate: Certificate, model: Model | None = None) -> Self:
+    def of(
+        cls,
+        certificate: Certificate,
+        model: Model | None = None,
+        equal_rows: EqualRows = "copies",
+    ) -> Self:
         """Return a monitor of certified bounds.
 
         Parameters
@@ -171,6 +179,8 @@ class Monitor:
             From `tailboost.certify`, or the ``certificate_`` of a calibrated classifier.
         model : fitted classifier, optional
             The rule that the certificate is about, for `add`.
+        equal_rows : {"copies", "natural"}, default="copies"
+            How each `add` treats equal rows, see there.
 
         Raises
         ------
@@ -183,7 +193,8 @@ class Monitor:
                 "rows, a class or "
                 "a group, or on a rate"
             )
-        return cls(certificate, model=as_model(model))
+        check_equal_rows(equal_rows)
+        return cls(certificate, model=as_model(model), equal_rows=equal_rows)
 
     @classmethod
     def against(
@@ -194,6 +205,7 @@ class Monitor:
         limits: Stated = (),
         subgroups: Any = None,
         confidence: float = 0.95,
+        equal_rows: EqualRows = "copies",
     ) -> Self:
         """Return a monitor of targets or limits of a rule, which it keeps.
 
@@ -213,6 +225,8 @@ class Monitor:
             All groups, if different from the groups of the fit.
         confidence : float in (0, 1), default=0.95
             One minus the probability of any false alarm.
+        equal_rows : {"copies", "natural"}, default="copies"
+            How each `add` treats equal rows, see there.
 
         Raises
         ------
@@ -224,7 +238,7 @@ class Monitor:
         if max_error is None and not limits:
             certificate = judged(model).certificate
             if certificate is not None:
-                return cls.of(certificate, model)
+                return cls.of(certificate, model, equal_rows)
             own = stated_by(model)
             max_error = own.max_error
             limits = own.limits
@@ -245,9 +259,8 @@ class Monitor:
                 _refuse_groups(checked)
             columns = _columns_of(groups, checked)
             rates = [_bounds_of_limit(limit, classes, columns) for limit in checked]
-            return cls.of(
-                Certificate(tuple(chain.from_iterable(rates)), confidence, 0, ()), model
-            )
+            stated = Certificate(tuple(chain.from_iterable(rates)), confidence, 0, ())
+            return cls.of(stated, model, equal_rows)
         cells = [(k, name) for name in groups for k in classes]
         names: dict[Kind, list[Any]] = {"class": classes, "group": groups, "cell": cells}
         limit = errors_within(max_error, names)
@@ -265,7 +278,7 @@ class Monitor:
                 kind, None, upper=limit.rest, method="target", target=limit.rest
             )
             bounds.append(replace(others, subgroups=tuple(names[kind]), others=True))
-        return cls.of(Certificate(tuple(bounds), confidence, 0, ()), model)
+        return cls.of(Certificate(tuple(bounds), confidence, 0, ()), model, equal_rows)
 
     # -- batches -------------------------------------------------------------------------------------
 
@@ -279,7 +292,7 @@ class Monitor:
         name: str | None = None,
         costs: Table = None,
         cost_range: tuple[float, float] | None = None,
-        equal_rows: EqualRows = "copies",
+        equal_rows: EqualRows | None = None,
         clusters: Column = None,
         id: Any = None,
     ) -> Monitor:
@@ -302,7 +315,8 @@ class Monitor:
             tested once, in whatever order the rows come. Give all rows of the batch again, with the labels
             used; rows with ids, or unlike all others, may be left out.
         costs, cost_range, equal_rows, clusters : optional
-            As in `Certificate.recheck`. If equal rows are different rows, as for a rule that reads scores
+            As in `Certificate.recheck`; ``equal_rows`` by default as stated to `against`. If equal rows are
+            different rows, as for a rule that reads scores
             alone, a batch is refused if it has more rows equal to rows of an earlier batch, one to one, than
             fresh batches would have. Rows of a cluster are tested in the first look with a label of it.
         id : array-like of shape (n,), optional
@@ -355,6 +369,7 @@ class Monitor:
             ids = row_ids(id, n)
         used = labels > 0
         late = None
+        equal_rows = equal_rows or self.equal_rows
         given = self.given
         if again or not used.all():
             content = row_hashes(model, X).whole
@@ -584,6 +599,8 @@ class Monitor:
             "waiting": {name: rows.to_dict() for name, rows in self.waiting.items()},
             "given": [rows.to_dict() for rows in self.given],
         }
+        if self.equal_rows != "copies":
+            state["equal_rows"] = self.equal_rows
         return state | {"digest": state_digest(state)}
 
     @classmethod
@@ -609,7 +626,7 @@ class Monitor:
                     "the state was changed after it was written: its checksum differs"
                 )
             certificate = Certificate.from_dict(state["certificate"])
-            monitor = cls.of(certificate)
+            monitor = cls.of(certificate, equal_rows=state.get("equal_rows", "copies"))
             batches = [_batch(each) for each in state["batches"]]
             if any(len(batch.evidence) != len(certificate.tested) for batch in batches):
                 raise ValueError("the state has batches with evidence on other bounds")

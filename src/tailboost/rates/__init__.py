@@ -36,6 +36,7 @@ from tailboost.rates.make import (
 from tailboost.rates.make import Objective as Objective
 from tailboost.rates.make import checked_limits as checked_limits
 from tailboost.rates.rate import ABOVE as ABOVE
+from tailboost.rates.rate import AT_LEAST as AT_LEAST
 from tailboost.rates.rate import AT_MOST as AT_MOST
 from tailboost.rates.rate import BELOW as BELOW
 from tailboost.rates.rate import GAP as GAP

@@ -10,6 +10,7 @@ import numpy as np
 
 from tailboost.core.array_types import Column, Floats, Ints, Stated
 from tailboost.rates import (
+    AT_LEAST,
     AT_MOST,
     Largest,
     Limit,
@@ -260,9 +261,10 @@ class Problem:
         ----------
         a, b : rate, largest, gap or ratio, optional
             The limited and the minimised rate; in any order if one is a gap or a ratio. If only ``a`` is
-            given, the overall error is minimised. By default the rate of the first limit with a bound to
-            tighten is limited, without one the overall error, and the objective is minimised. A rate is not
-            traded against itself, but against the largest error of a class.
+            given, the overall error is minimised. By default the rate of the first limit is limited,
+            without one the overall error, and the objective is minimised. A recall is limited as one minus
+            the recall; precision and the like are passed over. A rate is not traded against itself, but
+            against the largest error of a class.
         """
         if getattr(b, "compares", False):
             a, b = b, a
@@ -278,6 +280,8 @@ class Problem:
             limited = Objective.of(a)
         objective = Objective.of(minimised if b is None else b)
         traded = {(limited.within(limited.most).form, limited.rate)}
+        if limited.rate.complement:
+            traded.add((AT_LEAST, replace(limited.rate, complement=False)))
         if objective.worst:
             traded.add((objective.within(objective.most).form, objective.rate))
         others = [limit for limit in self.limits if (limit.form, limit.rate) not in traded]
@@ -295,8 +299,14 @@ class Problem:
             limited: Any = limit.rate
             if limit.rate.by is not None:
                 limited = Largest(limit.rate)
-            if limit.form == AT_MOST and limit.rate.can_be_lowered and limited != minimised:
+            if not limit.rate.can_be_lowered:
+                continue
+            if limit.form == AT_MOST and limited != minimised:
                 return limited, minimised
+            if limit.form == AT_LEAST and limit.rate.is_gain:
+                return Objective(
+                    replace(limit.rate, complement=True), limit.rate.by is not None
+                ), minimised
         return error(), minimised
 
 

@@ -376,6 +376,9 @@ class Summary(PrintedSummary):
         text = f"Worst {self.errors.kind}: {unit_name(name)}, error {100 * error:.0f} %"
         if ends is not None:
             text += f" (95 %: {100 * ends[0]:.0f}–{100 * ends[1]:.0f} %)"
+        else:
+            n = len(self.errors.of_rule("predict"))
+            text += f" (the largest of {n} estimates on the rows that selected the rule)"
         if other is not None:
             text += f"; {self.reference}: {100 * other:.0f} %"
         return f"{text}."

@@ -42,11 +42,11 @@ def predict(
 
     The output has the row number (from 0), the prediction, and a probability per class, with the signs of
     --sep and --decimal.
-    A mixture also has its label distribution: how often its randomised rule predicts each label. The
-    prediction of a deferred row is "human review", and the column "deferred" marks it. Columns are read as
-    at the fit. A warning counts new columns, new categories, and values of another type. New columns are
-    ignored, and values of another type become missing. With a rule file of `tailboost tune`, the margin is
-    the distance of the score to the nearest threshold.
+    A mixture also has its label distribution: how often its randomised rule predicts each label, empty for a
+    deferred row. The prediction of a deferred row is "human review", and the column "deferred" marks it.
+    Columns are read as at the fit. A warning counts new columns, new categories, and values of another type.
+    New columns are ignored, and values of another type become missing. With a rule file of `tailboost tune`,
+    the margin is the distance of the score to the nearest threshold.
     """
     if out is not None:
         shared.check_output("--out", out, model, data)
@@ -95,6 +95,8 @@ def _predictions(classifier: Model, features: Table, groups: dict[str, Any]) -> 
         by_label = {"probability": classifier.predict_proba(features)}
         if hasattr(classifier, "reweight"):
             by_label["distribution"] = classifier.predict_distribution(features, **groups)
+            if "deferred" in columns:  # nobody answers there
+                by_label["distribution"][columns["deferred"]] = np.nan
         for name, values in by_label.items():
             for label, column in zip(classifier.classes_, values.T, strict=True):
                 columns[f"{name}_{label}"] = np.round(column, 9)

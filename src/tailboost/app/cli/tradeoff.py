@@ -42,7 +42,8 @@ Limited = Annotated[
     options.option(
         "RATE",
         "Rate that is limited along the curve: 'gap(selected(yes, by=sex))', 'largest(error(by=cell))'. "
-        "Default: the rate of the fit's first limit, or the overall error.",
+        "Default: the rate of the fit's first limit (of a recall one minus it; never a precision), or the "
+        "overall error.",
     ),
 ]
 Objective = Annotated[
