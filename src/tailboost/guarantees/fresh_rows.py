@@ -261,34 +261,24 @@ class FreshRows:
         ValueError
             If a cluster is in several subgroups of a comparison.
         """
+        other = []
         if claim.others:
             samples = self._apart(samples)
-        by_name = {sample.name: sample for sample in samples}
-        if claim.others:
             other = [sample for sample in samples if sample.name not in claim.subgroups]
-        else:
-            other = []
+        by_name = {sample.name: sample for sample in samples}
         compared = () if claim.others and claim.form == "mean" else claim.subgroups
         if not (other if claim.others else by_name.keys() & set(compared)):
             return None
-        named = [
-            by_name[name] if name in by_name else samples[0].without_rows(name)
-            for name in compared
-        ]
-        if self.clusters is not None and len(apart := [*other, *named]) > 1:
-            clusters = np.concatenate([self.clusters[sample.rows] for sample in apart])
-            if len(np.unique(clusters)) < len(clusters):
-                raise ValueError(
-                    "clusters: some clusters have rows in several of the subgroups that a gap "
-                    "or ratio "
-                    "compares, or in several groups that no bound names, so that the rows of "
-                    "these subgroups "
-                    "are not independent. Give one row of each cluster"
-                )
-        if other:
-            pooled = [other[0].with_rows_of(other)]
-        else:
-            pooled = []
+        named = [by_name.get(name, samples[0].without_rows(name)) for name in compared]
+        if self.clusters is not None and not self.are_apart([*other, *named]):
+            raise ValueError(
+                "clusters: some clusters have rows in several of the subgroups that a gap "
+                "or ratio "
+                "compares, or in several groups that no bound names, so that the rows of "
+                "these subgroups "
+                "are not independent. Give one row of each cluster"
+            )
+        pooled = [other[0].with_rows_of(other)] if other else []
         return [sample.ordered(self.draws) for sample in (*pooled, *named)]
 
     def _apart(self, samples: Sequence[Sample]) -> Sequence[Sample]:
@@ -320,9 +310,8 @@ class FreshRows:
     @property
     def notes(self) -> list[str]:
         """Assumptions about the rows, and their overlap with the rows of the fit."""
-        if self.clusters is None:
-            assumed = ASSUMED
-        else:
+        assumed = ASSUMED
+        if self.clusters is not None:
             assumed = BY_CLUSTERS.format(len(np.unique(self.clusters)))
         strata = self.answered.strata
         if strata.defers:

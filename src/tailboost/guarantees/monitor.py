@@ -352,10 +352,7 @@ class Monitor:
         if not n:
             raise ValueError("X has no rows")
         earlier_names = {batch.name for batch in self.batches}
-        if name is None:
-            called = str(len(earlier_names) + 1)
-        else:
-            called = str(name)
+        called = str(len(earlier_names) + 1 if name is None else name)
         again = called in earlier_names
         if again and called not in self.waiting:
             raise ValueError(
@@ -363,10 +360,7 @@ class Monitor:
             )
         classes = np.asarray(model.classes_)
         labels = label_numbers(y, classes, n)
-        if id is None:
-            ids = None
-        else:
-            ids = row_ids(id, n)
+        ids = None if id is None else row_ids(id, n)
         used = labels > 0
         late = None
         equal_rows = equal_rows or self.equal_rows
@@ -394,9 +388,8 @@ class Monitor:
                 called, take(as_pandas(X), tested), classes[labels[used] - 1], model, about
             )
         waiting = {key: rows for key, rows in self.waiting.items() if key != called}
-        n_waiting = 0
-        if late is not None and late.n_waiting:
-            n_waiting = late.n_waiting
+        n_waiting = late.n_waiting if late is not None else 0
+        if late is not None and n_waiting:
             waiting[called] = late
         batch = self._batch(called, n, used, n_waiting, recheck)
         batches = [*self.batches, batch]

@@ -38,7 +38,7 @@ from tailboost.rates.bounds import (
     each_most_reached,
 )
 from tailboost.rates.pair_test import pair_passes
-from tailboost.rates.power import MOST_ROWS, binomial_power, fewest_rows
+from tailboost.rates.power import MOST_ROWS, binomial_power, fewest_rows, last_true
 from tailboost.rates.strata import CELL, CLASS
 from tailboost.rows.subgroups import deferral_lines, unit_name
 
@@ -201,17 +201,10 @@ class CertifiedBound:
         return f"{self.kind} {subgroup_words(self.subgroup)}"
 
     @property
-    def short(self) -> str:
-        """Short name: the subgroup, and the rate or the rule."""
-        if self.rate is not None:
-            return f"{self.name}: {self.rate.words}"
-        return f"{self.name}{', randomised' if self.rule == 'randomised' else ''}"
-
-    @property
     def title(self) -> str:
         """Name of the bounded quantity."""
         if self.rate is None:
-            return f"error of {self.short}"
+            return f"error of {self.name}{', randomised' * (self.rule == 'randomised')}"
         return f"{self.rate}: {self.name}"
 
     @property
@@ -524,13 +517,8 @@ class RateFamily:
         """
         *each, last = bounds
         limit = self.limit
-        if (
-            limit is None
-            or not limit.compares
-            or not self.exact
-            or not self.apart
-            or len(each) < 2
-        ):
+        tests = self.exact and self.apart and len(each) > 1
+        if limit is None or not limit.compares or not tests:
             return list(bounds)
         scale = self.samples[0].high - self.samples[0].low
         counts = [
@@ -580,9 +568,7 @@ class RateFamily:
         scaled = (
             bound.n * ((sign * (end - bound.estimate) + ndtri(POWER) * deviation) / room) ** 2
         )
-        if scaled > MOST_ROWS:
-            return MOST_ROWS
-        return math.ceil(scaled)
+        return math.ceil(min(scaled, MOST_ROWS))
 
     def _deviations(self, limit: Limit) -> Floats:
         """Return the standard deviation of the difference of the rates of each pair of subgroups."""
@@ -590,17 +576,15 @@ class RateFamily:
 
     def _rows_to_compare(self, limit: Limit, bound: CertifiedBound, level: float) -> int:
         """Return the rows of the smallest subgroup that certify a gap or ratio if all rows are repeated."""
-        sizes = np.array([len(sample.rows) for sample in self.samples], dtype=np.float64)
-        base, top, means = np.array(
-            [(each.low, each.high, each.mean) for each in self.samples]
+        sizes, base, top, means = np.array(
+            [(len(each.rows), each.low, each.high, each.mean) for each in self.samples]
         ).T
         width = top - base
         shares = (means - base) / width
         deviations = self._deviations(limit)
         pairs = ~np.eye(len(sizes), dtype=bool)
-        below = ndtri(
-            1.0 - (1.0 - POWER) / max(1, pairs.sum())
-        )  # each pair may fail (union bound)
+        # Each pair may fail (union bound).
+        below = ndtri(1.0 - (1.0 - POWER) / max(1, pairs.sum()))
 
         def certified(times: float) -> bool:
             low, high = clopper_pearson_ends(shares, times * sizes, level)
@@ -609,17 +593,8 @@ class RateFamily:
 
         if bound.n == 0:
             return MOST_ROWS
-        enough = 1.0
-        most = MOST_ROWS / bound.n
-        while not certified(enough):
-            enough *= 2.0
-            if enough > most:
-                return MOST_ROWS
-        short = enough / 2.0 if enough > 1.0 else 0.0
-        while (enough - short) * bound.n > 0.5:
-            middle = (short + enough) / 2.0
-            short, enough = (short, middle) if certified(middle) else (middle, enough)
-        return math.ceil(enough * bound.n)
+        too_few = last_true(lambda n: not certified(max(n, 1) / bound.n), MOST_ROWS, bound.n)
+        return min(MOST_ROWS, too_few + 1)
 
     def ends(
         self, sample: Sample, level: float, sides: Sequence[str] = ()
