@@ -474,7 +474,8 @@ def refuse_repeated(batch: GivenRows, ids: Hashes | None, earlier: Sequence[Give
     for other in earlier:
         if ids is None or other.ids is None:
             continue
-        if len(rows := np.flatnonzero(np.isin(ids, other.ids))):
+        rows = np.flatnonzero(np.isin(ids, other.ids))
+        if len(rows):
             raise LeakageError(
                 f"id: {len(rows):,} of the {len(ids):,} rows were in batch {other.name!r}, "
                 f"the first of them row {rows[0]}. An id must identify a row; for rows of the "

@@ -51,7 +51,7 @@ from tailboost.guarantees.recheck import (
 from tailboost.guarantees.stated import as_model, stated_by
 from tailboost.rates import GAP, RATIO, Expression, Limit, as_expression, checked_limits, parse
 from tailboost.rates.strata import CELL, CLASS, GROUP, names_in
-from tailboost.rows.fingerprints import EqualRows, Fingerprint, UsedRows
+from tailboost.rows.fingerprints import EqualRows, Fingerprint, UsedRows, too_many
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step, refuse_other_rule
 from tailboost.rows.ledger import Attempt
@@ -276,7 +276,9 @@ class Certificate:
                 "an earlier "
                 "batch, which agree more than chance explains. Give new rows"
             )
-        if before.had(counts):
+        repeated, n_compared = counts[-1]
+        total = before.repeated[0] + repeated, before.repeated[1] + n_compared
+        if any(too_many(*each) for each in (*counts, total)):
             raise LeakageError(
                 "X: more than one row in twenty, of this batch or of all batches together, "
                 "equals a row of "

@@ -12,7 +12,7 @@ import numpy as np
 
 from tailboost.core.array_types import Floats
 from tailboost.guarantees.fresh_rows import FreshRows
-from tailboost.rates import Limit, Objective, Rate, Strata
+from tailboost.rates import Limit, Objective, Strata
 from tailboost.rows.judged import judged
 from tailboost.selection.data import ScoredRows, SelectionData, ThresholdFamily
 
@@ -163,16 +163,6 @@ class Reweighted:
 
     def family(self, *, by_group: bool) -> None:
         """Return None: the rule has no thresholds."""
-
-
-def tables_by_answer(rate: Rate, strata: Strata) -> list[tuple[Any, Floats, Floats]]:
-    """Return the name of each subgroup, and its numerator and denominator by stratum and answer, (S, 2) each.
-
-    The list is empty if there are not two answers, or if costs count.
-    """
-    if rate.needs_costs or strata.n_classes != 2 or strata.n_actions != 2:
-        return []
-    return list(zip(*rate.by_subgroup(strata), strict=True))
 
 
 def losses_of(objective: Objective, strata: Strata) -> Floats | None:

@@ -29,7 +29,6 @@ from tailboost.guarantees.procedure import (
     losses_of,
     scored_fresh,
     scored_selection,
-    tables_by_answer,
 )
 from tailboost.rates import GAP, Limit, Rate, Strata
 from tailboost.rates.bounds import most_reached, probability_within
@@ -91,14 +90,15 @@ class Share:
 
 def counted_answer(rate: Rate, strata: Strata) -> int | None:
     """Return the answer of which the rate is a share, 0 or 1; None if it is no such share."""
-    found = set()
-    for _, counted, among in tables_by_answer(rate, strata):
-        if not ((among == 0.0) | (among == 1.0)).all() or (among[:, 0] != among[:, 1]).any():
-            return None
-        found |= set(map(tuple, counted[among[:, 0] == 1.0].tolist()))
-    if found == {(1.0, 0.0)}:
+    if rate.needs_costs or strata.n_classes != 2 or strata.n_actions != 2:
+        return None
+    _, counted, among = rate.by_subgroup(strata)
+    if not {*np.unique(among)} <= {0.0, 1.0} or (among[..., 0] != among[..., 1]).any():
+        return None
+    both = set(map(tuple, counted[among[..., 0] == 1.0].tolist()))
+    if both == {(1.0, 0.0)}:
         return 0
-    if found == {(0.0, 1.0)}:
+    if both == {(0.0, 1.0)}:
         return 1
     return None
 
@@ -255,9 +255,11 @@ def balanced(
         (low,), (high,) = windows(shares, rows, 1, ranks)
         possible, _ = cuts(rows.scores)
         keeps = (possible > low) & (possible < high)
-        if keeps.any() and (loss := float(rows.loss(0, possible[keeps]).min())) < least:
-            best = family
-            least = loss
+        if keeps.any():
+            loss = float(rows.loss(0, possible[keeps]).min())
+            if loss < least:
+                best = family
+                least = loss
         gains = family.gains.copy()
         for share, k in zip(shares, ranks, strict=True):
             (lowest,), (highest,) = windows([share], rows, 1, [k])

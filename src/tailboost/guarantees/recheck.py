@@ -18,7 +18,7 @@ from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED
 from tailboost.core.warn import warn_user
 from tailboost.rates import Answered, Sample
 from tailboost.rates.bounds import LARGEST, Evidence
-from tailboost.rows.fingerprints import Fingerprint, UsedRows, too_many
+from tailboost.rows.fingerprints import Fingerprint, UsedRows
 from tailboost.rows.subgroups import unit_name
 
 __all__ = ["Bets", "Claim", "Recheck", "RecheckedBound"]
@@ -350,12 +350,6 @@ class Recheck:
     def begun(cls, tested: Sequence[Any], confidence: float) -> Recheck:
         """Return the state before any rows."""
         return cls(list(tested), (Bets(),) * len(tested), confidence)
-
-    def had(self, counts: Sequence[tuple[int, int]]) -> bool:
-        """Return whether too many rows are repeated, in a batch (by its counts) or in all batches."""
-        repeated, n = counts[-1]
-        total = self.repeated[0] + repeated, self.repeated[1] + n
-        return any(too_many(*each) for each in (*counts, total))
 
     def add(
         self,
