@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from html import escape
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -49,7 +51,17 @@ from tailboost.guarantees.recheck import (
     rows_unnamed,
 )
 from tailboost.guarantees.stated import as_model, stated_by
-from tailboost.rates import GAP, RATIO, Expression, Limit, as_expression, checked_limits, parse
+from tailboost.rates import (
+    GAP,
+    RATIO,
+    Expression,
+    Limit,
+    Rate,
+    Sample,
+    as_expression,
+    checked_limits,
+    parse,
+)
 from tailboost.rates.strata import CELL, CLASS, GROUP, names_in
 from tailboost.rows.fingerprints import EqualRows, Fingerprint, UsedRows, too_many
 from tailboost.rows.given import Given
@@ -267,15 +279,16 @@ class Certificate:
         counts = fresh.known_among(
             before.rows if self.rows is None else (self.rows, *before.rows)
         )
-        used = (fresh.used,) if fresh.rows is not None and fresh.equal_rows == "natural" else ()
-        known = [rows for rows in (self.used, *before.used) if rows is not None]
-        shared = max((new.shared_with(old) for new in used for old in known), default=0)
-        if shared:
-            raise LeakageError(
-                f"X: {shared:,} of these {len(fresh):,} rows are rows of the certificate or of "
-                "an earlier "
-                "batch, which agree more than chance explains. Give new rows"
-            )
+        used: tuple[UsedRows, ...] = ()
+        if fresh.rows is not None and fresh.equal_rows == "natural":
+            used = (fresh.used,)
+            known = [rows for rows in (self.used, *before.used) if rows is not None]
+            shared = max((fresh.used.shared_with(rows) for rows in known), default=0)
+            if shared:
+                raise LeakageError(
+                    f"X: {shared:,} of these {len(fresh):,} rows are rows of the certificate or "
+                    "of an earlier batch, which agree more than chance explains. Give new rows"
+                )
         repeated, n_compared = counts[-1]
         total = before.repeated[0] + repeated, before.repeated[1] + n_compared
         if any(too_many(*each) for each in (*counts, total)):
@@ -286,11 +299,12 @@ class Certificate:
                 "set "
                 f"{equal_by_nature()}"
             )
-        of_key = {
-            key: by_rule[key[1]].samples(key[0])
-            for key in {(b.counted, b.rule) for b in self.tested}
-        }
-        samples = [fresh.compared(b.claim, of_key[b.counted, b.rule]) for b in self.tested]
+
+        @cache
+        def samples_of(rate: Rate, rule: Rule) -> list[Sample]:
+            return by_rule[rule].samples(rate)
+
+        samples = [fresh.compared(b.claim, samples_of(b.counted, b.rule)) for b in self.tested]
         rows = () if fresh.fingerprints is None else (fresh.fingerprints,)
         after = before.add(samples, rows, counts[-1], rows_unnamed(self.tested, fresh.answered))
         return replace(after, used=(*before.used, *used))
@@ -824,7 +838,7 @@ def errors_within(max_error: Stated, names: Mapping[Kind, Sequence[Any]]) -> Lim
     if not max_error:
         raise ValueError("max_error={} names no subgroup: leave it out, or name subgroups")
     given = f"max_error={max_error!r}"
-    every = [name for kind in kinds for name in names[kind]]
+    every = list(chain.from_iterable(names[kind] for kind in kinds))
     bounds = {_named(key, every): bound for key, bound in max_error.items()}
     keys = [key for key in bounds if key is not None]
     stray = [key for key in keys if key not in every]
@@ -981,7 +995,7 @@ def _notes_of_errors(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Iter
 def unlisted(fresh: FreshRows, families: Sequence[Any]) -> Iterator[str]:
     """Yield notes on families (given by their ``by``) with incomplete lists of subgroups."""
     unknown = [names_in(by) for by in families if not fresh.knows(by)]
-    names = {name for by in unknown for name in by}
+    names = set(chain.from_iterable(unknown))
     of_groups = bool(names - {None, CLASS})
     for kind, plural, concerned in (
         (CLASS, "labels", names & {CLASS, CELL}),

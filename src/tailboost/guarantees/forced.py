@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -180,8 +181,8 @@ def what_forces(
         if selection is not None:
             (sample,) = fresh.by(selection).samples(ERRORS["mean"])
             freed = float(sample.mean)
-    others_bounds = [of_limit for number, of_limit in enumerate(bounds) if number != place]
-    rooms = [room for of_limit in others_bounds for room in _rooms(of_limit)]
+    others_bounds = [*bounds[:place], *bounds[place + 1 :]]
+    rooms = list(chain.from_iterable(map(_rooms, others_bounds)))
     name = forcing.name
     if forcing.subgroup is None or limits[place].compares:
         name = _rate_and_subgroup(forcing)

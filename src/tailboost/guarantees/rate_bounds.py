@@ -689,7 +689,7 @@ def rate_bounds(
 def shared_bounds(families: Sequence[RateFamily], delta: float) -> list[CertifiedBound]:
     """Return the bounds of families; δ is divided evenly among bounds on means of subgroups with rows."""
     divided = {
-        (family.rate, family.rule, i, side)
+        (family.rate, i, side)
         for family in families
         for i, sample in enumerate(family.samples)
         for side in family.sides
