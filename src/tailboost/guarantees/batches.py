@@ -386,12 +386,11 @@ class GivenRows:
     """Rows of a batch, to recognise them in later batches."""
 
     name: str
-    ids: Hashes | None = (
-        None  # shape (n,), sorted: all of them, because ids identify rows exactly
-    )
-    contents: RowCounts | None = None  # only if equal rows are different rows
-    # The same of what single models read, see `RowHashes`.
-    read: Mapping[str, RowCounts] = field(default_factory=dict)
+    # Shape (n,), sorted: all of them, because ids identify rows exactly.
+    ids: Hashes | None = None
+    # How often each content occurs: of whole rows under the empty name, and as each model reads them, see
+    # `RowHashes`. Only if equal rows are different rows.
+    counts: Mapping[str, RowCounts] = field(default_factory=dict)
 
     @classmethod
     def of(cls, name: str, ids: Hashes | None, rows: RowHashes | None) -> Self:
@@ -399,64 +398,41 @@ class GivenRows:
         kept = None if ids is None else np.sort(ids)
         if rows is None:
             return cls(name, kept)
-        read = {model: RowCounts.of(hashes) for model, hashes in rows.read.items()}
-        return cls(name, kept, RowCounts.of(rows.whole), read)
-
-    @property
-    def counts(self) -> dict[str, RowCounts]:
-        """Counts of the contents: of whole rows under the empty name, and as each model reads them."""
-        if self.contents is None:
-            return {}
-        return {"": self.contents, **self.read}
+        hashes = {"": rows.whole, **rows.read}
+        return cls(name, kept, {model: RowCounts.of(each) for model, each in hashes.items()})
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
-        if self.ids is None:
-            ids = None
-        else:
+        ids = None
+        if self.ids is not None:
             ids = {"rows": len(self.ids), "words": _packed(self.ids)}
-        if self.contents is None:
-            contents = None
-        else:
-            contents = _counts_to_dict(self.contents)
-        read = {model: _counts_to_dict(counts) for model, counts in self.read.items()}
-        return {"name": self.name, "ids": ids, "contents": contents, "read": read}
+        read = {
+            model: {
+                "different": len(counts.contents),
+                "limit": counts.limit,
+                "kept": _packed(counts.contents),
+                "counts": _packed(counts.counts),
+            }
+            for model, counts in self.counts.items()
+        }
+        return {"name": self.name, "ids": ids, "contents": read.pop("", None), "read": read}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Return the rows written by `to_dict`."""
         ids = state["ids"]
-        own = state["contents"]
-        if ids is None:
-            words = None
-        else:
-            words = _unpacked(ids["words"], int(ids["rows"]))
-        if own is None:
-            contents = None
-        else:
-            contents = _counts_from_dict(own)
-        read = {
-            str(model): _counts_from_dict(counts)
-            for model, counts in state.get("read", {}).items()
-        }
-        return cls(str(state["name"]), words, contents, read)
-
-
-def _counts_to_dict(counts: RowCounts) -> dict[str, Any]:
-    return {
-        "different": len(counts.contents),
-        "limit": counts.limit,
-        "kept": _packed(counts.contents),
-        "counts": _packed(counts.counts),
-    }
-
-
-def _counts_from_dict(state: Mapping[str, Any]) -> RowCounts:
-    kept, counts = (
-        _unpacked(state[name], int(state["different"])) for name in ("kept", "counts")
-    )
-    number = counts.astype(np.intp)
-    return RowCounts(kept.astype(np.uint32), number, int(state["limit"]), int(number.sum()))
+        if ids is not None:
+            ids = _unpacked(ids["words"], int(ids["rows"]))
+        written = dict(state.get("read", {}))
+        if state["contents"] is not None:
+            written = {"": state["contents"], **written}
+        counts = {}
+        for model, each in written.items():
+            n = int(each["different"])
+            number = _unpacked(each["counts"], n).astype(np.intp)
+            kept = _unpacked(each["kept"], n).astype(np.uint32)
+            counts[str(model)] = RowCounts(kept, number, int(each["limit"]), int(number.sum()))
+        return cls(str(state["name"]), ids, counts)
 
 
 def refuse_repeated(batch: GivenRows, ids: Hashes | None, earlier: Sequence[GivenRows]) -> None:
@@ -503,7 +479,7 @@ def refuse_repeated(batch: GivenRows, ids: Hashes | None, earlier: Sequence[Give
 
 def copies_pass(batch: GivenRows, n_compared: int) -> bool:
     """Return whether a copy of a batch without ids would not be refused among so many comparisons."""
-    own = batch.contents
+    own = batch.counts.get("")
     return (
         own is not None
         and chance_of_agreement(own, own, tolerant=True) * n_compared > LABELS_LEVEL

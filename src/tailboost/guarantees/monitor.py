@@ -533,14 +533,12 @@ class Monitor:
 
     def _notes_on_equal_rows(self) -> list[str]:
         """Return what was compared instead of rows, for batches without ids in which rows equal others."""
-        no_ids = [rows for rows in self.given if rows.contents is not None and rows.ids is None]
+        no_ids = [rows for rows in self.given if rows.counts and rows.ids is None]
         passing = [rows.name for rows in no_ids if copies_pass(rows, len(self.given) + 1)]
         few = [
             rows.name
             for rows in no_ids
-            if rows.contents is not None
-            and rows.contents.repeated > CHANCE
-            and rows.name not in passing
+            if rows.counts[""].repeated > CHANCE and rows.name not in passing
         ]
         notes = []
         if few:
