@@ -173,10 +173,13 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
             raise ValueError(
                 "from_probabilities requires y to be passed, but the target y is None"
             )
-        values = _folded([(y, groups) for _, groups, y, _ in blocks], _values, _joint_values)
-        if values is None:
+        seen = _folded([block[1:] for block in blocks], _seen, _joint)
+        if seen is None:
             raise ValueError("y holds no rows")
-        labels, names = values
+        labels, names, (largest, total, n) = seen
+        scale = None
+        if largest > 0 and not count_rows(largest, total / n):
+            scale = largest, total / n
         models = models_behind(mix, probabilities, labels if classes is None else classes)
         if names is not None:
             set_groups(mix, names)
@@ -184,13 +187,6 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
             [(P, y) for P, _, y, _ in blocks], partial(_used, models), UsedRows.together
         )
         records = replace(Records.of_given(), tables=(used,))
-        scale = None
-        if sample_weight is not None:
-            sums = _folded([(weight,) for *_, weight in blocks], _weights, _joint_weights)
-            if sums is not None:
-                largest, total, n = sums.tolist()
-                if not count_rows(largest, total / n):
-                    scale = largest, total / n
         mix._choose(_RemoteReader(mix, models, problem, scale), blocks, records)
         mix.selection_.warn(forewarned=False)
         return mix
@@ -334,27 +330,37 @@ def _join(join: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
     return None
 
 
-def _values(y: Column, groups: Groups) -> tuple[Labels, GroupNames | None] | None:
+# Labels, groups if there are any, and three numbers of the weights: the largest, the sum divided by it, and
+# how many are positive.
+Seen = tuple[Labels, GroupNames | None, Floats]
+
+
+def _seen(groups: Groups, y: Column, weight: Column) -> Seen | None:
+    """Return what a partition holds; None without rows."""
     refuse_missing(y, "y")
     n = n_rows_of(y)
     if not n:
         return None
-    if groups is None:
-        names = None
-    else:
+    names = None
+    if groups is not None:
         names = GroupNames.of(groups, "groups", n, np.ones(n, dtype=bool))
-    return np.unique(label_vector(y)), names
+    weights = np.zeros(3)
+    if weight is not None and np.any(np.asarray(weight)):
+        relative = relative_weights(weight, n)
+        weights = np.array([np.max(np.asarray(weight)), relative.sum(), (relative > 0).sum()])
+    return np.unique(label_vector(y)), names, weights
 
 
-def _joint_values(
-    parts: list[tuple[Labels, GroupNames | None]],
-) -> tuple[Labels, GroupNames | None]:
-    labels, names = zip(*parts, strict=True)
+def _joint(parts: list[Seen]) -> Seen:
+    """Return the same of several partitions."""
+    labels, names, weights = zip(*parts, strict=True)
     columns = zip(*(part.values for part in names if part is not None), strict=True)
     values = tuple(np.unique(np.concatenate(column)) for column in columns)
-    return np.unique(np.concatenate(labels)), GroupNames(
-        values, names[0].columns
-    ) if values else None
+    largest, total, n = np.transpose(weights)
+    most = largest.max()
+    joint = np.array([most, total @ (largest / (most or 1.0)), n.sum()])
+    every = GroupNames(values, names[0].columns) if values else None
+    return np.unique(np.concatenate(labels)), every, joint
 
 
 def _used(models: Models, P: Mapping[str, Any], y: Column) -> UsedRows | None:
@@ -363,20 +369,6 @@ def _used(models: Models, P: Mapping[str, Any], y: Column) -> UsedRows | None:
         return None
     given = stacked(P, models.names, models.fitted[0].classes_, n_rows_of(y))
     return UsedRows.of_table(models.row_hashes(given, P), label_vector(y), "selection data")
-
-
-def _weights(weight: Column) -> Floats | None:
-    """Return the largest weight, and the sum and the number of the positive ones, divided by it."""
-    if not np.any(np.asarray(weight)):
-        return None
-    relative = relative_weights(weight, n_rows_of(weight))
-    return np.array([np.max(np.asarray(weight)), relative.sum(), (relative > 0).sum()])
-
-
-def _joint_weights(parts: list[Floats]) -> Floats:
-    """Return the same of the weights of several partitions."""
-    largest, total, n = np.transpose(parts)
-    return np.array([largest.max(), total @ (largest / largest.max()), n.sum()])
 
 
 @dataclass(frozen=True)
