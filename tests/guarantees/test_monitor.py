@@ -225,10 +225,11 @@ def test_a_forged_state_is_refused_when_it_is_read():
 
 def test_targets_without_a_certificate():
     monitor = tb.Monitor.against(Ruler(), {0: 0.25, None: 1.0})
-    assert [(b.kind, b.subgroup, b.upper) for b in monitor.certificate.bounds] == [("class", 0, 0.25)]
+    bounds = [(str(b.rate), b.subgroup, b.upper) for b in monitor.certificate.bounds]
+    assert bounds == [("error by class", 0, 0.25)]
     groups = tb.Monitor.against(Ruler(), 0.3, subgroups=["a", "b"])
     assert [b.subgroup for b in groups.certificate.bounds] == ["a", "b", None]
-    assert groups.certificate.bounds[-1].title == "error of other groups"
+    assert groups.certificate.bounds[-1].title == "error by group: other groups"
 
     class Grouped(Ruler):
         groups_ = np.array(["a", "b"])  # as `GroupDROBoostClassifier` has them

@@ -249,35 +249,20 @@ class Monitor:
         if max_error is not None and limits:
             raise ValueError("max_error and limits: give one of them, not both")
         classes = np.asarray(model.classes_).tolist()
-        if subgroups is None:
-            groups = groups_of_fit(model)
-        else:
-            groups = list(subgroups)
-        if limits:
-            checked = checked_limits(limits)
-            if not groups:
-                _refuse_groups(checked)
-            columns = _columns_of(groups, checked)
-            rates = [_bounds_of_limit(limit, classes, columns) for limit in checked]
-            stated = Certificate(tuple(chain.from_iterable(rates)), confidence, 0, ())
-            return cls.of(stated, model, equal_rows)
-        cells = [(k, name) for name in groups for k in classes]
-        names: dict[Kind, list[Any]] = {"class": classes, "group": groups, "cell": cells}
-        limit = errors_within(max_error, names)
-        if limit is None:
-            raise ValueError(f"max_error={max_error!r} sets no target below 1")
-        kind = limit.rate.by
-        pairs = zip(names[kind], limit.bounds(names[kind]).tolist(), strict=True)
-        bounds = [
-            CertifiedBound(kind, name, upper=target, method="target", target=target)
-            for name, target in pairs
-            if target == target
-        ]
-        if kind != "class" and limit.rest == limit.rest:  # a target of every group
-            others = CertifiedBound(
-                kind, None, upper=limit.rest, method="target", target=limit.rest
+        groups = groups_of_fit(model) if subgroups is None else list(subgroups)
+        checked = checked_limits(limits)
+        strata = _strata_of(classes, groups, checked)
+        if max_error is not None:
+            kinds: tuple[Kind, ...] = ("class", "group", "cell") if groups else ("class",)
+            limit = errors_within(
+                max_error, {kind: strata.subgroups(kind)[0] for kind in kinds}
             )
-            bounds.append(replace(others, subgroups=tuple(names[kind]), others=True))
+            if limit is None:
+                raise ValueError(f"max_error={max_error!r} sets no target below 1")
+            checked = (limit,)
+        if not groups:
+            _refuse_groups(checked)
+        bounds = chain.from_iterable(_bounds_of_limit(limit, strata) for limit in checked)
         return cls.of(Certificate(tuple(bounds), confidence, 0, ()), model, equal_rows)
 
     # -- batches -------------------------------------------------------------------------------------
@@ -665,30 +650,25 @@ def _refuse_groups(limits: Sequence[Limit]) -> None:
             )
 
 
-def _columns_of(groups: Sequence[Any], limits: Sequence[Limit]) -> dict[Any, list[Any]]:
-    """Return the groups of each column; a single column has the name by which the limits call it."""
+def _strata_of(
+    classes: Sequence[Any], groups: Sequence[Any], limits: Sequence[Limit]
+) -> Strata:
+    """Return the strata of all classes and groups; a single column has the name by which limits call it."""
     columns = by_column(groups)
     every = {EVERYTHING, CLASS, GROUP, CELL}
-    named = {name for limit in limits for name in names_in(limit.rate.by)} - every
+    named = set(chain.from_iterable(names_in(limit.rate.by) for limit in limits)) - every
     if list(columns) == [None] and len(named) == 1:
-        return {named.pop(): columns[None]}
-    return columns
+        columns = {named.pop(): columns[None]}
+    sizes = (len(classes), *map(len, columns.values()))
+    y, *numbers = np.indices(sizes).reshape(len(sizes), -1)
+    of_columns = np.column_stack(numbers) if numbers else None
+    names = tuple(columns), tuple(columns.values())
+    strata, _ = Strata.of(y, of_columns, np.ones(len(y)), classes, *names)
+    return strata
 
 
-def _bounds_of_limit(
-    limit: Limit, classes: list[Any], columns: dict[Any, list[Any]]
-) -> list[CertifiedBound]:
+def _bounds_of_limit(limit: Limit, strata: Strata) -> list[CertifiedBound]:
     """Return the bound of a limit for each limited subgroup, or for the compared subgroups."""
-    crossed = (
-        np.indices((len(classes), *map(len, columns.values()))).reshape(1 + len(columns), -1).T
-    )
-    named = classes, tuple(columns), tuple(columns.values())
-    weights = np.ones(len(crossed))
-    if columns:
-        of_columns = crossed[:, 1:]
-    else:
-        of_columns = None
-    strata, _ = Strata.of(crossed[:, 0], of_columns, weights, *named)
     names, _ = strata.subgroups(limit.rate.by)
     if not limit.rate.needs_costs:
         low, _ = limit.rate.range(strata)  # raises if a class of the rate is not there
