@@ -599,12 +599,7 @@ def fresh_rows(
         name: named_as(getattr(given, name), titles) for name in ("groups", "groups_unlabeled")
     }
     given = replace(given, **named)
-    for rate in rates:
-        told = {"rate": rate}
-        if rate.needs_groups:
-            refuse("certificate", "rate of groups", told=told, groups=given.any_groups)
-        if rate.needs_costs:
-            given.refuse("certificate", "rate of costs", told=told)
+    _refuse_missing_data(given, rates)
     is_model = hasattr(model, "predict")
     listed = given.listed[0]
     if is_model:
@@ -677,7 +672,7 @@ def fresh_rows(
                     raise ValueError(f"{rate!r}: this {type(final).__name__} defers no row")
         if opens:
             view = judged(model)
-            tables = [(view.opened(X, groups), groups) for X, groups in tables]
+            tables = [(view.opened(X, of_part), of_part) for X, of_part in tables]
     else:
         marked = given.deferred
     answered = Answered.of(
@@ -692,14 +687,10 @@ def fresh_rows(
     )
     if n_unlabeled:
         answered = answered.without_labels(n_unlabeled)
-    strata = replace(answered.strata, known=combinations)
-    if answered.costs is not None:
-        strata = replace(strata, cost_range=_checked_range(answered.costs, given.cost_range))
-    if errors and len(columns[0]) == 1 and None not in columns[0]:
-        (column,), (names,) = strata.columns, strata.values
-        strata = replace(strata, values=(tuple((column, name) for name in names),))
+    answered = replace(answered, strata=replace(answered.strata, known=combinations))
+    pairs = errors and None not in columns[0]
     fresh = FreshRows(
-        replace(answered, strata=strata),
+        _for_bounds(answered, given.cost_range, pairs=pairs),
         model,
         rule,
         tuple(tables),
@@ -714,6 +705,16 @@ def fresh_rows(
         return fresh
     repeated = met.counts if len(met.counts) else None
     return replace(fresh, rows=met.rows, cases=met.cases, repeated=repeated).answered_by(model)
+
+
+def _refuse_missing_data(given: Given, rates: Sequence[Rate]) -> None:
+    """Raise if rates need groups or costs that are not given."""
+    for rate in rates:
+        told = {"rate": rate}
+        if rate.needs_groups:
+            refuse("certificate", "rate of groups", told=told, groups=given.any_groups)
+        if rate.needs_costs:
+            given.refuse("certificate", "rate of costs", told=told)
 
 
 def _classes_of(model: Model, given: Given) -> Labels:
@@ -807,10 +808,16 @@ def _unlabeled(
     return X, columns, Met.of(final, rows, table)
 
 
-def _checked_range(costs: Floats, cost_range: Any) -> tuple[float, float]:
-    """Return the range of possible costs; raise if a given cost is outside."""
-    low, high = (float(end) for end in cost_range)
-    if not low <= costs.min() <= costs.max() <= high:
-        ends = f"{costs.min():g} to {costs.max():g}"
-        raise ValueError(f"cost_range={cost_range!r}: the given costs range from {ends}")
-    return low, high
+def _for_bounds(answered: Answered, cost_range: Any, *, pairs: bool) -> Answered:
+    """Return rows with the range of their costs; with ``pairs``, groups of one column are (column, value)."""
+    strata = answered.strata
+    if answered.costs is not None:
+        low, high = (float(end) for end in cost_range)
+        if not low <= answered.costs.min() <= answered.costs.max() <= high:
+            ends = f"{answered.costs.min():g} to {answered.costs.max():g}"
+            raise ValueError(f"cost_range={cost_range!r}: the given costs range from {ends}")
+        strata = replace(strata, cost_range=(low, high))
+    if pairs and len(strata.columns) == 1:
+        (column,), (names,) = strata.columns, strata.values
+        strata = replace(strata, values=(tuple((column, name) for name in names),))
+    return replace(answered, strata=strata)
