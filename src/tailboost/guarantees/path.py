@@ -42,7 +42,6 @@ LEAST_POWER = 0.9
 Part = tuple[int, Any]  # a bound: the number of its limit, and the subgroup
 
 
-@dataclass(frozen=True, eq=False)
 class Path(Procedure):
     """Tests of the rules from tight limits to the stated ones; applies to all limits."""
 

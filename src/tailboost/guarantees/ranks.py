@@ -434,7 +434,6 @@ def at_ranks(
 # -- the procedure -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
 class Ranks(Procedure):
     """Thresholds at ranks of the fresh scores, for limits on shares of one of two answers."""
 

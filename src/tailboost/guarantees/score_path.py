@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +21,6 @@ from tailboost.selection.log_odds import LogOdds
 WORTHWHILE = -2.0
 
 
-@dataclass(frozen=True, eq=False)
 class ScorePath(Procedure):
     """Tests of rules on one score, in the order of the predicted probability that all limits pass."""
 

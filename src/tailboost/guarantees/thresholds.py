@@ -236,7 +236,6 @@ class ThresholdTests:
         return int(passed.argmin())
 
 
-@dataclass(frozen=True, eq=False)
 class ThresholdSequences(Procedure):
     """A sequence of thresholds for each group, or one for all rows."""
 
