@@ -281,9 +281,12 @@ def test_groups_that_are_inferred_and_what_is_no_rule():
         P, y, groups=groups, limits=limits, infer_groups=True
     ).rule_
     assert "groups estimated" in str(inferring)
+    assert "estimates the group from the other columns; infer_groups=False forbids it." in str(inferring)
     json.dumps(inferring.to_dict())
     for ask in (inferring.to_sql, lambda: inferring.predict(P)):
-        with pytest.raises(ValueError, match=r"estimates groups.* `tailboost tune` without --by-group"):
+        with pytest.raises(
+            ValueError, match=r"infer_groups=False .*estimates none.* `tailboost tune` without --by-group"
+        ):
             ask()
     scores = next(iter(P.values()))  # the advice: a threshold on one score has SQL
     blind = tb.tune(tb.Scores(0, max(y.tolist())), scores[:, [1]], y, groups=groups, limits=limits).rule_

@@ -51,8 +51,8 @@ from tailboost.guarantees.ranks import Ranks
 from tailboost.guarantees.rate_bounds import (
     RateFamily,
     Shortfall,
-    deferral_remarks,
     limit_bounds,
+    rule_remarks,
     with_deferral,
 )
 from tailboost.guarantees.recheck import percent
@@ -405,7 +405,7 @@ def certified(
         used=attempts[-1].rows,
         remarks=(
             *told_of_one_answer(bounds, answered, limits),
-            *deferral_remarks(bounds, answered),
+            *rule_remarks(bounds, answered),
         ),
         forced_by=what_forces(
             [family.bounds(level) for family in families], limits, result, fresh, again

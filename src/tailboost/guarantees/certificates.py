@@ -35,8 +35,8 @@ from tailboost.guarantees.rate_bounds import (
     CertifiedBound,
     Kind,
     RateFamily,
-    deferral_remarks,
     rate_bounds,
+    rule_remarks,
     shared_bounds,
     subgroup_words,
     with_deferral,
@@ -919,7 +919,7 @@ def certificate_of(
         tuple(notes),
         rows=fresh.fingerprints,
         rule=judged(fresh.model).rule_digest,
-        remarks=tuple(deferral_remarks(bounds, fresh)),
+        remarks=tuple(rule_remarks(bounds, fresh)),
     )
 
 

@@ -40,7 +40,8 @@ from tailboost.rates.bounds import (
 from tailboost.rates.pair_test import pair_passes
 from tailboost.rates.power import MOST_ROWS, binomial_power, fewest_rows, last_true
 from tailboost.rates.strata import CELL, CLASS
-from tailboost.rows.subgroups import deferral_lines, unit_name
+from tailboost.rows.judged import group_uses
+from tailboost.rows.subgroups import deferral_lines, estimates_words, unit_name
 
 __all__ = ["CertifiedBound", "Shortfall", "limit_bounds", "rate_bounds"]
 
@@ -698,6 +699,13 @@ def shared_bounds(families: Sequence[RateFamily], delta: float) -> list[Certifie
     return [
         bound for family in families for bound in family.bounds(delta / max(1, len(divided)))
     ]
+
+
+def rule_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str]:
+    """Return what the bounds on a rule do not show: groups that it estimates, and what deferral hides."""
+    names = [use.column for use in group_uses(fresh.model) if use.inferred]
+    estimated = ", ".join("the group" if name is None else str(name) for name in names)
+    return [*[estimates_words(estimated)] * bool(names), *deferral_remarks(bounds, fresh)]
 
 
 def with_deferral(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[CertifiedBound]:

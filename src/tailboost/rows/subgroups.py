@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tailboost.core.array_types import Column, Ints, Mask, Table
 from tailboost.core.checks import is_missing
+from tailboost.core.spelling import as_typed
 from tailboost.rows.schema import text
 
 # Rows of a first check, which rules out most columns.
@@ -120,6 +121,12 @@ class GroupUse:
                 else "the rule does not read it; other features may be correlated with it"
             )
         return f"group{'' if self.column is None else f' {self.column}'}: {'; '.join(parts)}"
+
+
+def estimates_words(groups: str) -> str:
+    """Return that a rule estimates the groups of a column, and what forbids it."""
+    forbids = as_typed("infer_groups=False", "--set infer_groups=false")
+    return f"The rule estimates {groups} from the other columns; {forbids} forbids it."
 
 
 def revealing_features(X: Table, groups: Ints) -> list[tuple[Any, ...] | None]:

@@ -24,7 +24,7 @@ from tailboost.core.spelling import as_typed
 from tailboost.rates import Limit
 from tailboost.rows.fingerprints import digest
 from tailboost.rows.rules import refuse
-from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
+from tailboost.rows.subgroups import HUMAN_REVIEW, estimates_words, unit_name
 from tailboost.selection.candidates import RulePart
 from tailboost.selection.outputs import (
     LEAST_PROBABILITY,
@@ -40,11 +40,11 @@ WEIGHT_TOLERANCE = 1e-9
 # The most printed weights and groups.
 SHOWN = 12
 INFERRED = (
-    "this rule estimates groups from the features by models of its own, so only predict of "
-    "the classifier can apply it. A threshold on one score reads no group and has SQL: "
-    "tb.tune(tb.Scores(column, label), table[[column]], …), in the shell `tailboost tune` "
-    "without --by-group. by_group=True (--set by_group=true) gives a rule that reads the "
-    "groups"
+    "this rule estimates groups from the features by models of its own, so only predict of the classifier "
+    "can apply it. infer_groups=False (--set infer_groups=false) gives a rule that estimates none. A "
+    "threshold on one score reads no group and has SQL: tb.tune(tb.Scores(column, label), "
+    "table[[column]], …), in the shell `tailboost tune` without --by-group. by_group=True (--set "
+    "by_group=true) gives a rule that reads the groups"
 )
 
 
@@ -443,6 +443,8 @@ class Rule:
             if len(self.parts) > 1:
                 first = f"Weight {part.weight:.4g}: {first}"
             lines += [first, *(f"  {line}" for line in others)]
+        if any(part.inferred for part in self.parts):
+            lines.append(estimates_words("the group"))
         return "\n".join(lines)
 
     def _words(self, part: RulePart) -> list[str]:
