@@ -2,6 +2,7 @@
 
     python benchmarks/prediction.py parts [--out FILE]
     python benchmarks/prediction.py paired [--data DIR] [--only TITLE ...] [--out FILE]
+    python benchmarks/prediction.py classes [--only TITLE ...] [--out FILE]
 
 ``parts``: a made table of 20,000 rows and 20 columns. Processor seconds of one thread for 10⁵ rows, by model
 and in all, beside XGBoost with 300 trees; milliseconds of a row alone; size of the model file.
@@ -15,6 +16,11 @@ DIR has the real tables of `experiments/_tables.py`; without it they are left ou
     one      one boosted model of all rows, with the same number of trees
     fast     boosted trees at a rate of .2, at most 150 in a fold
     60       60 trees in the forest, instead of 120 or more
+
+``classes``: made tables of more than two classes. Boosted trees of all rows, whose number the folds give (the
+default), beside the mean of the folds' models with up to 300 trees at a rate of .1, and XGBoost with 300:
+processor seconds of a fit and of 10⁵ predictions, milliseconds of a row, size of the model file, log loss and
+error on test rows. The constants were chosen on "ten".
 """
 
 from __future__ import annotations
@@ -24,6 +30,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,6 +42,7 @@ from capacity import Rows, faint, made, real, xgboost
 from sklearn import datasets
 
 import tailboost as tb
+from tailboost.classifiers import default_models
 from tailboost.classifiers.default_models import TableKind, default_estimators
 from tailboost.learners import HistBoostClassifier, hist
 from tailboost.learners.hist import BoostSession
@@ -98,6 +106,24 @@ TABLES: dict[str, Callable[[], Rows]] = {
     "made, 60 columns": wide,
     "bank": partial(real, only=["bank"]),
     "higgs": partial(real, only=["higgs"]),
+}
+
+
+def several(n_classes: int, n: int, seed: int) -> Rows:
+    """Return a made table of several classes."""
+    X, y = datasets.make_classification(
+        n + TEST_ROWS, 20, n_informative=12, n_redundant=4, n_classes=n_classes, n_clusters_per_class=2,
+        flip_y=0.05, class_sep=1.5, random_state=seed,
+    )  # fmt: skip
+    X = X.astype(np.float32)
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+CLASSES: dict[str, Callable[[], Rows]] = {
+    "ten": lambda: several(10, 10_000, 5),
+    "four": lambda: several(4, 8_000, 22),
+    "seven": lambda: several(7, 12_000, 21),
+    "twenty": lambda: several(20, 8_000, 9),
 }
 
 
@@ -183,13 +209,50 @@ def paired(rows: Rows) -> dict[str, Any]:
     return found
 
 
+def of_classes(rows: Rows) -> dict[str, Any]:
+    """Return seconds, sizes and losses of the default, of the mean of the folds' models, and of XGBoost."""
+    X, y, X_test, y_test = rows
+    found: dict[str, Any] = {}
+    peer = xgboost(n_estimators=300, learning_rate=0.1)
+    folds = (
+        patch.object(BoostSession, "refits", False),
+        patch.object(default_models, "RATE_OF_CLASSES", 0.1),
+    )
+    for name, model in (("all rows", default()), ("folds", default()), ("XGBoost", peer)):
+        with ExitStack() as stack:
+            for each in folds if name == "folds" else ():
+                stack.enter_context(each)
+            fit = seconds(lambda m=model: m.fit(X, y), 1)
+        P = model.predict_proba(X_test)
+        found[name] = {
+            "fit": fit,
+            "seconds": seconds(lambda m=model: m.predict_proba(X_test), 2) * MANY / len(y_test),
+            "milliseconds of a row": 1000 * seconds(lambda m=model: m.predict_proba(X_test[:1]), 60),
+            "log loss": float(-np.log(P[np.arange(len(y_test)), y_test]).mean()),
+            "error": float((P.argmax(axis=1) != y_test).mean()),
+        }
+        if name != "XGBoost":
+            with tempfile.TemporaryDirectory() as folder:
+                tb.save_model(model, path := Path(folder) / "m.model")
+                found[name]["MB"] = path.stat().st_size / 1e6
+    return found
+
+
 def main() -> None:
-    args = options(__doc__, ["parts", "paired"]).parse_args()
+    args = options(__doc__, ["parts", "paired", "classes"]).parse_args()
     warnings.simplefilter("ignore")
     record = opened(args.out, "prediction")
     if args.part == "parts":
         record["parts"] = rounded(parts())
         print(json.dumps(record["parts"], indent=1))
+    elif args.part == "classes":
+        for title, make in CLASSES.items():
+            if args.only and title not in args.only:
+                continue
+            of = record.setdefault("classes", {})[title] = rounded(of_classes(make()))
+            for name, row in of.items():
+                print(f"{title:20} {name:8}", *(f"{k} {v}" for k, v in row.items()), flush=True)
+            write(record, args.out)
     else:
         for title, make in TABLES.items():
             if (args.only and title not in args.only) or (isinstance(make, partial) and not args.data):

@@ -518,7 +518,21 @@ def test_growing_trees_stop_where_the_scaled_loss_of_all_held_out_rows_is_least(
             model.predict_proba(X), fixed.fit(weight, 0, part != j).predict_proba(X), atol=1e-5
         )
     whole = session.fit(weight, 0)
-    np.testing.assert_allclose(whole.predict_proba(X), fixed.fit(weight, 0).predict_proba(X), atol=1e-5)
+    n_trees = round(_hist.MORE_TREES * chosen) if K > 2 else chosen
+    of_all = clone(session.template).set_params(n_estimators=n_trees).open_session(X, y, K, weight)
+    np.testing.assert_allclose(whole.predict_proba(X), of_all.fit(weight, 0).predict_proba(X), atol=1e-5)
+
+
+def test_one_model_of_all_rows_replaces_the_folds_of_more_than_two_classes():
+    """In a cross-fit with growing trees; where the time is over, the mean of the folds' models answers."""
+    for K, of_all in ((2, False), (3, True)):
+        session, X, y, weight, _ = grown(K)
+        assert session.refits is of_all
+        clf = tb.RobustMixtureClassifier([("trees", session.template)], cv=3, random_state=0).fit(X, y)
+        assert hasattr(clf.named_estimators_["trees"], "booster_") is of_all
+    fixed = clone(session.template).set_params(n_estimators=5).open_session(X, y, 3, weight)
+    fixed.leave_out(np.arange(len(X)) % 3)
+    assert not fixed.refits
 
 
 @pytest.mark.slow

@@ -29,6 +29,9 @@ BOOSTED: tuple[tuple[float, dict[str, Any]], ...] = (
         {"n_estimators": "auto", "max_depth": 8, "learning_rate": 0.1, "min_child_weight": 5.0},
     ),
 )
+# The rate where trees grow by the held-out rows of several folds, with more than two classes. A fold has
+# fewer trees there, see `learners/hist.py`.
+RATE_OF_CLASSES = 0.15
 # Landmarks of the kernel machine on tables of at most FIVE_FOLDS_UP_TO distinct rows. With it the log loss of
 # the average was lower by .0019 ± .0015 on 28 tables without a part in its selection, and a fit took .19 more
 # of the time (`benchmarks/averages.py`).
@@ -59,12 +62,15 @@ class TableKind:
         Whether the table is a sparse matrix.
     numbers : tuple of int
         Numbers of distinct numbers other than 0 of the columns of a sparse matrix.
+    n_classes : int
+        Number of classes.
     """
 
     n_rows: int = 1_000
     n_columns: int = 20
     sparse: bool = False
     numbers: tuple[int, ...] = ()
+    n_classes: int = 2
 
     @property
     def is_text(self) -> bool:
@@ -92,7 +98,9 @@ class TableKind:
             numbers = distinct_numbers(problem.X)
         else:
             numbers = ()
-        return cls(problem.n_distinct(), prod(problem.X.shape[1:]), sparse, numbers)
+        return cls(
+            problem.n_distinct(), prod(problem.X.shape[1:]), sparse, numbers, problem.n_classes
+        )
 
 
 def distinct_numbers(X: Any) -> tuple[int, ...]:
@@ -127,6 +135,8 @@ def default_estimators(kind: TableKind | None = None) -> Named:
     if kind is None:
         kind = TableKind()
     size = next(size for most, size in BOOSTED if kind.n_rows <= most)
+    if kind.n_classes > 2 and FIVE_FOLDS_UP_TO < kind.n_rows <= CROSS_FIT_UP_TO:
+        size = {**size, "learning_rate": RATE_OF_CLASSES}
     boosted = ("boosted", HistBoostClassifier(**size))
     if kind.is_text:
         linear: Named = [

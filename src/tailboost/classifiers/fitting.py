@@ -476,7 +476,12 @@ def _fits_on_table(
             models.append(session.fit(weight, seed, rows))
             done(detail=name)
     final = None
-    if None not in models and parts.is_partition and isinstance(session, AveragingLearner):
+    if (
+        None not in models
+        and parts.is_partition
+        and isinstance(session, AveragingLearner)
+        and (not session.refits or clock.late(len(models)))
+    ):
         final = session.mean(models, weight, parts.fitted)
     if final is not None:
         final = final.table_  # a classifier with the mean probabilities
