@@ -45,7 +45,9 @@ def test_every_number_is_measured(mix):
         assert b.verdict.startswith(verdict)
         assert n == f"{b.n:,}"
         assert float(error) == pytest.approx(b.estimate, abs=0.005)  # so few rows support two digits
-        assert interval == f"{float(low):.4f} – {float(high):.4f}"
+        digits = len(error.partition(".")[2])  # rounded outwards, with the digits of the estimate
+        ends = np.floor(low * 10**digits) / 10**digits, np.ceil(high * 10**digits) / 10**digits
+        assert interval == f"{ends[0]:.{digits}f} – {ends[1]:.{digits}f}"
         assert b.upper <= float(upper.removeprefix("≤ ")) <= b.upper + 0.01
     assert set(shown) == {b.name for b in cert.bounds if b.kind != "worst"}
     text = card.to_markdown()

@@ -15,6 +15,7 @@ from tailboost.app.report.html import page
 from tailboost.core.array_types import Column, Groups, Model, Stated, Table
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.limit_lines import LimitLine, filled_columns
+from tailboost.core.rate_words import bound_words
 from tailboost.core.versions import versions as installed_versions
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import Certificate, certify
@@ -431,8 +432,12 @@ def _errors(
             continue
         interval = "–"
         if b.estimate is not None and b.rule == "predict":
-            low, high = clopper_pearson_interval(b.estimate, b.n, 0.95)
-            interval = f"{float(low):.4f} – {float(high):.4f}"
+            ends = clopper_pearson_interval(b.estimate, b.n, 0.95)
+            low, high = (
+                bound_words(float(end), b.n, above=above)
+                for end, above in zip(ends, (False, True), strict=True)
+            )
+            interval = f"{low} – {high}"
         verdict = CERTIFIED_WORDS[b.certified]
         if alone:
             about = [verdict, b.name, b.rule, b.limit, f"{b.n:,}", b.estimate_text]
