@@ -612,6 +612,27 @@ def test_calibrate_takes_a_table_of_scores_alone(files):
     assert not (files / "c.json").exists()
 
 
+def test_further_rows_do_not_withdraw_the_certificate_of_a_rule(files, tmp_path):
+    """Few rows certify less; only rows that contradict the certificate speak against it."""
+    out = tmp_path / "stands.json"
+    score = ["--score", "p_toxic", "--target", "label", "--limit", "miss(toxic) <= .3"]
+    table(4000, 11).to_csv(tmp_path / "alone.csv", index=False)
+    done("calibrate", tmp_path / "alone.csv", *score, "--model", out)
+    few = table(20, 12)
+    few.to_csv(tmp_path / "few.csv", index=False)
+    said = done("certify", out, tmp_path / "few.csv")
+    assert said.startswith("The certificate of stands.json stands; these rows do not contradict it.")
+    assert "0 of 1 limits are certified" in said
+    assert "looks for a certified rule" not in said
+    other = table(2000, 13)
+    other["p_toxic"] /= 10.0
+    other.to_csv(tmp_path / "other.csv", index=False)
+    said = done("certify", out, tmp_path / "other.csv")
+    assert said.startswith("These rows contradict the certificate of stands.json: all rows.")
+    assert "looks for a certified rule" in said
+    json.loads(done("certify", out, tmp_path / "few.csv", "--json"))
+
+
 @pytest.mark.slow
 def test_calibrate_takes_a_model_file_without_a_rule(files):
     """A forest has no selected rule; its file still records the attempt."""

@@ -24,7 +24,7 @@ from tailboost.guarantees.recheck import CERTIFIED_WORDS, Recheck, formatted, pe
 from tailboost.guarantees.stated import as_model
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rows.judged import judged, last_step, refuse_other_rule
-from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
+from tailboost.rows.subgroups import HUMAN_REVIEW
 
 __all__ = ["ModelCard", "Section"]
 
@@ -323,17 +323,13 @@ def _further(further: Recheck | None, rows_are: str) -> tuple[str, Section]:
     if further is None:
         return "", Section(FURTHER)
     rows = []
-    broken = []
     for one in further.bounds:
         about = [one.bound.title, one.bound.limit, f"{one.n:,}", formatted(one.estimate)]
         rows.append([*about, "contradicts" if one.contradicted else "agrees"])
-        if one.contradicted:
-            broken.append(unit_name(one.bound.name))
     agreement = f"Further rows ({rows_are}) do not contradict the certificate."
-    if broken:
-        agreement = (
-            f"Further rows ({rows_are}) contradict the certificate: {', '.join(broken)}."
-        )
+    if further.contradicted:
+        broken = ", ".join(further.broken)
+        agreement = f"Further rows ({rows_are}) contradict the certificate: {broken}."
     lines = [
         f"Estimates on {rows_are}, and whether they contradict the certificate. If all its bounds are true, "
         f"the probability of any contradiction is at most {percent(round(1.0 - further.confidence, 12))}."

@@ -391,6 +391,11 @@ class Recheck:
         """Whether any bound is contradicted."""
         return any(r.contradicted for r in self.bounds)
 
+    @property
+    def broken(self) -> list[str]:
+        """The names of the contradicted bounds."""
+        return [unit_name(r.bound.name) for r in self.bounds if r.contradicted]
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""
         bounds = [vars(each) | {"bound": each.bound.to_dict()} for each in self.bounds]

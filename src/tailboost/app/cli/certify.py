@@ -27,12 +27,16 @@ from tailboost.classifiers.calibrating import OneBatch
 from tailboost.core.array_types import Stated
 from tailboost.core.long_work import doing
 from tailboost.guarantees.calibration import calibrate_selected
+from tailboost.guarantees.recheck import Recheck
 from tailboost.guarantees.stated import stated_by
 from tailboost.rows.fingerprints import EqualRows
 from tailboost.rows.given import Given
-from tailboost.rows.judged import judged
+from tailboost.rows.judged import judged, last_step
 
 CALIBRATING = "Selecting and certifying a rule"
+CALIBRATE = (
+    "Not certified. `tailboost calibrate` looks for a certified rule on other fresh rows."
+)
 NOT_CERTIFIED = 4  # exit code of `certify --require`
 
 # Options of `certify`.
@@ -142,7 +146,7 @@ def certify(
             certificate = labelled.rules.certify(
                 **rows_and_labels, limits=asked or None, confidence=confidence
             )
-        _print_certificate(certificate, as_json, require, details)
+        _print_certificate(certificate, as_json, require, details, CALIBRATE)
         return
     stored = score_rules.read_model(model)
     classifier = stored.classifier
@@ -171,7 +175,35 @@ def certify(
             clusters=rows.clusters,
             training_rows=stored.features_of(training_rows, csv),
         )
-    _print_certificate(certificate, as_json, require, details)
+        earlier = judged(last_step(classifier)).certificate
+        stands = False
+        if earlier is not None and not as_json:
+            about: dict[str, Any] = {
+                "groups": rows.groups,
+                "clusters": rows.clusters,
+                "equal_rows": equal_rows,
+                "costs": table.by_row,
+                "cost_range": _two_numbers("--cost-range", cost_range),
+            }
+            try:
+                further = earlier.recheck(rows.features, rows.y, model=classifier, **about)
+            except ValueError as failure:
+                words = (
+                    f"No test of these rows against the certificate of {model.name}: {failure}."
+                )
+            else:
+                stands = not further.contradicted
+                words = f"{_agreement(further, model.name)} By these rows alone:"
+            shared.tell(f"{words}\n")
+    _print_certificate(certificate, as_json, require, details, "" if stands else CALIBRATE)
+
+
+def _agreement(further: Recheck, name: str) -> str:
+    """Return whether further rows contradict the certificate of a rule."""
+    if further.contradicted:
+        broken = ", ".join(further.broken)
+        return f"These rows contradict the certificate of {name}: {broken}."
+    return f"The certificate of {name} stands; these rows do not contradict it."
 
 
 def tell_certificate(certificate: Any, details: bool) -> None:
@@ -181,16 +213,19 @@ def tell_certificate(certificate: Any, details: bool) -> None:
         shared.tell(f"\n{certificate.assumptions}")
 
 
-def _print_certificate(certificate: Any, as_json: bool, require: bool, details: bool) -> None:
-    """Print a certificate; end with an exit code if a required limit is not certified."""
+def _print_certificate(
+    certificate: Any, as_json: bool, require: bool, details: bool, advice: str
+) -> None:
+    """Print a certificate; end with an exit code if a required limit is not certified.
+
+    ``advice`` follows where a limit is not certified.
+    """
     if as_json:
         shared.tell_json(certificate.to_dict())
     else:
         tell_certificate(certificate, details)
-        if certificate.certified is False:
-            shared.say(
-                "Not certified. `tailboost calibrate` looks for a certified rule on other fresh rows."
-            )
+        if certificate.certified is False and advice:
+            shared.say(advice)
     if not require:
         return
     if certificate.certified is None:
