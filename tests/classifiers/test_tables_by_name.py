@@ -225,6 +225,16 @@ def test_a_name_that_means_nothing_or_two_things_is_an_error(classes, columns, s
         in_class_order(frame, "t", np.array(classes))
 
 
+def test_a_single_column_is_a_series_or_an_array_not_a_data_frame():
+    share, classes = P["yes"], np.array(["no", "yes"])
+    assert in_class_order(share, "P", classes) is share
+    assert in_class_order(share.to_numpy(), "P", classes).shape == (N,)
+    with pytest.raises(ValueError, match="P has no column for the class 'no'"):
+        in_class_order(share.to_frame(), "P", classes)
+    with pytest.raises(ValueError, match="the column is named 'no', the first class"):
+        in_class_order(P["no"], "P", classes)
+
+
 def test_an_array_of_text_asks_for_the_data_frame_of_the_fit():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"work": rng.choice(["state", "private"], 300), "age": rng.normal(size=300)})

@@ -924,44 +924,70 @@ def check_labelled_rows(
 
 
 def in_class_order(table: Table, name: str, classes: Labels) -> Any:
-    """Return a table (n, K) with one column for each class, in the order of the classes.
+    """Return a table with a column for each of the K classes, shape (n, K), in the order of the classes.
 
-    Columns of a data frame are matched by name to the labels. If the labels are numbers, a name may also be
-    the number as text. An array, and a data frame with the default names 0, 1, …, must be in the order of the
-    classes. A single column has the probability of the second of two classes. Messages use ``name``. Raise
-    ValueError if a column's name is unknown, missing, repeated or ambiguous.
+    A data frame has all K columns, matched to the labels by name. If the labels are numbers, a name may also
+    be the number as text. Columns with the default names 0, 1, … are in the order of the classes.
+
+    Arrays are returned unchanged. So is a single column, of shape (n,), such as a Series. Of two classes it
+    has the values of the second. Messages call the table ``name``.
+
+    Raises
+    ------
+    ValueError
+        If a column of a data frame is no class, if a class has no column or several, if default names are
+        the labels in another order, or if a Series has the name of the first of two classes.
     """
     table = as_pandas(table)
     labels = classes.tolist()
-    numeric = all(isinstance(label, (bool, int, float)) for label in labels)
-    wanted = [_spelling(label, numeric) for label in labels]
     if not hasattr(table, "columns"):
-        only = getattr(table, "name", None)
-        if only is not None and len(labels) == 2 and _spelling(only, numeric) == wanted[0]:
-            raise ValueError(
-                f"{name}: the column is named {only!r}, the first class; a single column must "
-                f"have the probabilities of the second class, {labels[1]!r}"
-            )
+        _refuse_first_class(table, name, labels)
         return table
     columns = [c.item() if isinstance(c, np.generic) else c for c in table.columns]
-    spellings = [_spelling(column, numeric) for column in columns]
-    names = table.columns
-    default = hasattr(names, "step") and (names.start, names.step) == (
-        0,
-        1,
-    )  # as pandas makes them
-    if (
-        default
-        and spellings != wanted
-        and sorted(spellings, key=str) == sorted(wanted, key=str)
-    ):
+    if _has_default_names(table):
+        _refuse_other_order(columns, name, labels)
+        return np.asarray(table)
+    _refuse_columns(columns, name, labels)
+    spellings = _spellings(columns, labels)
+    return np.asarray(table)[
+        :, [spellings.index(label) for label in _spellings(labels, labels)]
+    ]
+
+
+def _has_default_names(frame: Table) -> bool:
+    """Return whether columns have the names 0, 1, … that pandas gives, a RangeIndex from 0."""
+    names = frame.columns
+    return hasattr(names, "step") and (names.start, names.step) == (0, 1)
+
+
+def _refuse_first_class(column: Any, name: str, labels: list[Any]) -> None:
+    """Raise if a single column is named after the first of two classes."""
+    column_name = getattr(column, "name", None)
+    if column_name is None or len(labels) != 2:
+        return
+    if _spellings([column_name], labels) == _spellings(labels[:1], labels):
+        raise ValueError(
+            f"{name}: the column is named {column_name!r}, the first class; a single column "
+            f"must have the probabilities of the second class, {labels[1]!r}"
+        )
+
+
+def _refuse_other_order(columns: list[Any], name: str, labels: list[Any]) -> None:
+    """Raise if the default names of columns are the labels in another order."""
+    spellings = _spellings(columns, labels)
+    wanted = _spellings(labels, labels)
+    if spellings != wanted and sorted(spellings, key=str) == sorted(wanted, key=str):
         raise ValueError(
             f"{name}: its columns have the default names {columns}, and the classes are "
             f"{labels}: name the columns by the labels as text, or give an array with columns "
             "in the order of the classes"
         )
-    if default:
-        return np.asarray(table)
+
+
+def _refuse_columns(columns: list[Any], name: str, labels: list[Any]) -> None:
+    """Raise if a column is no class, or a class has no column or several."""
+    spellings = _spellings(columns, labels)
+    wanted = _spellings(labels, labels)
     for column, spelling in zip(columns, spellings, strict=True):
         if spelling not in wanted:
             near = did_you_mean(str(column), map(str, labels))
@@ -975,26 +1001,26 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
             raise ValueError(
                 f"{name} has more than one column for the class {column!r}: {same}"
             )
-    missing = [
-        label
-        for label, spelling in zip(labels, wanted, strict=True)
-        if spelling not in spellings
-    ]
-    if missing:
-        raise ValueError(
-            f"{name} has no column for the class {missing[0]!r}; its columns are {columns[:20]}"
-        )
-    return np.asarray(table)[:, [spellings.index(spelling) for spelling in wanted]]
+    for label, spelling in zip(labels, wanted, strict=True):
+        if spelling not in spellings:
+            raise ValueError(
+                f"{name} has no column for the class {label!r}; its columns are {columns[:20]}"
+            )
 
 
-def _spelling(value: Any, numeric: bool) -> Any:
-    """Return a name or label in a form in which 1, 1.0 and "1" are equal if labels are numbers."""
-    if not numeric:
-        return str(value)
+def _spellings(names: list[Any], labels: list[Any]) -> list[Any]:
+    """Return names in a form in which 1, 1.0 and "1" are equal if the labels are numbers."""
+    if all(isinstance(label, (bool, int, float)) for label in labels):
+        return [_as_number(name) for name in names]
+    return [str(name) for name in names]
+
+
+def _as_number(name: Any) -> Any:
+    """Return a name as a number if it is one, also as text; otherwise unchanged."""
     try:
-        return float({"True": 1, "False": 0}.get(value, value))
+        return float({"True": 1, "False": 0}.get(name, name))
     except (TypeError, ValueError):
-        return value
+        return name
 
 
 def check_costs(
