@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask
 import dask.array as da
@@ -53,12 +52,30 @@ class ClusterTable:
     label_counts: dict[Any, int]
 
 
+class BlockSummary(NamedTuple):
+    """What a scan finds in a block of rows: what the schema of the table and its encoder need.
+
+    Attributes
+    ----------
+    schema : tuple of ColumnSchema
+        The feature columns, then the target column.
+    label_counts : dict
+        Number of rows with each label.
+    gaps : set of str
+        Names of the columns with missing values.
+    """
+
+    schema: tuple[ColumnSchema, ...]
+    label_counts: dict[Any, int]
+    gaps: set[str]
+
+
 def read_parquet(
     path: Any,
     target: str,
     *,
-    group: Sequence[str] = (),
-    drop: Sequence[str] = (),
+    group: str | Sequence[str] = (),
+    drop: str | Sequence[str] = (),
     weight: str | None = None,
 ) -> ClusterTable:
     """Return Parquet files as a table for a fit on a cluster, without loading them.
@@ -72,9 +89,9 @@ def read_parquet(
         group must fit the memory of a worker several times.
     target : str
         The column of the labels.
-    group : sequence of str
+    group : str or sequence of str
         Columns of groups; they stay features.
-    drop : sequence of str
+    drop : str or sequence of str
         Columns to leave out of the features.
     weight : str, optional
         The column of the weights; it is no feature.
@@ -86,116 +103,157 @@ def read_parquet(
     Raises
     ------
     ValueError
-        If a column is missing, has several kinds, or holds text with more than 50 distinct values.
+        If a file is a CSV file. If a column is missing, or the target has another role too. If no feature
+        columns are left, or the files have no rows. If the target has missing values. If a column has several
+        kinds, or values of a type that no feature can have, such as dates. If it holds text with more than 50
+        distinct values.
+    OSError
+        If a file cannot be read.
     """
-    if not isinstance(path, list) and is_csv(Path(path)):
-        raise ValueError(
-            f"{str(path)!r} is a CSV file: only Parquet files can be read on a cluster"
-        )
+    for each in path if isinstance(path, list) else [path]:
+        if is_csv(Path(each)):
+            raise ValueError(
+                f"{str(each)!r} is a CSV file: only Parquet files can be read on a cluster"
+            )
+    group_columns, dropped_columns = (
+        [names] if isinstance(names, str) else list(names) for names in (group, drop)
+    )
     frame = dd.read_parquet(
         path if isinstance(path, list) else str(path), split_row_groups=True
-    )
-    frame = frame.rename(columns=str)
+    ).rename(columns=str)
     names = list(frame.columns)
-    roles = {
-        "target": [target],
-        "group": group,
-        "drop": drop,
-        "weight": [] if weight is None else [weight],
-    }
-    for role, needed in roles.items():
-        absent = [name for name in needed if name not in names]
-        if absent:
-            raise ValueError(
-                f"{role} column {absent[0]!r} is not there; the columns are {', '.join(names)}"
-            )
-    features = [name for name in names if name not in {target, weight, *drop}]
+    _check_roles(names, target, group_columns, dropped_columns, weight)
+    features = [name for name in names if name not in {target, weight, *dropped_columns}]
     if not features:
         raise ValueError(f"there are no feature columns besides the target {target!r}")
-    described = dask.delayed(_describe, pure=False)
-    parts = dask.compute(
-        *(described(block, target) for block in frame_blocks(frame[[*features, target]]))
-    )
-    filled = [part for part in parts if part[1]]
-    if not filled:
+
+    blocks = _scanned(frame[[*features, target]], target)
+    if not blocks:
         raise ValueError(f"{str(path)!r} has no rows")
-    schemas, label_counts, gaps_of = zip(*filled, strict=True)
-    columns = tuple(reduce(_same, same_column) for same_column in zip(*schemas, strict=True))
-    counts: dict[Any, int] = dict(sum(map(Counter, label_counts), Counter()))
-    gaps = set[str]().union(*gaps_of)
-    labels = ColumnSchema(
-        target, columns[-1].kind, columns[-1].dtype, tuple(map(str, sorted(counts)))
+    label_counts = dict(sum((Counter(block.label_counts) for block in blocks), Counter()))
+    *feature_columns, target_column = _merged([block.schema for block in blocks])
+    labels = replace(target_column, categories=tuple(map(str, sorted(label_counts))))
+    gaps = set[str]().union(*(block.gaps for block in blocks))
+    encoder = TableEncoder(schema=TableSchema(tuple(feature_columns), labels)).fit(
+        _example(feature_columns, gaps)
     )
-    encoder = TableEncoder(schema=TableSchema(columns[:-1], labels)).fit(
-        _example(columns[:-1], gaps)
+    return ClusterTable(
+        data=_encoded(frame[features], encoder),
+        target=frame[target],
+        groups=frame[group_columns] if group_columns else None,
+        weight=None if weight is None else frame[weight],
+        encoder=encoder,
+        label_counts=label_counts,
     )
-    width = len(encoder.get_feature_names_out())
+
+
+def _check_roles(
+    names: list[str],
+    target: str,
+    group_columns: list[str],
+    dropped_columns: list[str],
+    weight: str | None,
+) -> None:
+    """Raise if a column of a role is not there, or the target has another role too."""
+    roles = [
+        ("target", target),
+        *(("group", name) for name in group_columns),
+        *(("drop", name) for name in dropped_columns),
+    ]
+    if weight is not None:
+        roles.append(("weight", weight))
+    for role, name in roles:
+        if name not in names:
+            raise ValueError(
+                f"{role} column {name!r} is not there; the columns are {', '.join(names)}"
+            )
+        if role != "target" and name == target:
+            raise ValueError(
+                f"column {name!r} is the target; it cannot be the {role} column too: give it "
+                "one of these roles"
+            )
+
+
+def _scanned(frame: Any, target: str) -> list[BlockSummary]:
+    """Return the summaries of the blocks that have rows; this reads the files."""
+    summary = dask.delayed(_summary, pure=False)
+    summaries = dask.compute(*(summary(block, target) for block in frame_blocks(frame)))
+    return [summary for summary in summaries if summary.label_counts]
+
+
+def _summary(block: Table, target: str) -> BlockSummary:
+    """Return the summary of a block; raise ValueError if a label is missing."""
+    gaps = {name for name in block.columns if block[name].isna().any()}
+    if target in gaps:
+        raise ValueError(f"the target column {target!r} has missing values: drop these rows")
+    counts = block[target].value_counts()
+    return BlockSummary(
+        schema=tuple(ColumnSchema.of(block[name]) for name in block.columns),
+        label_counts={
+            label: int(n) for label, n in zip(counts.index.tolist(), counts, strict=True) if n
+        },
+        gaps=gaps,
+    )
+
+
+def _merged(schemas: list[tuple[ColumnSchema, ...]]) -> list[ColumnSchema]:
+    """Return the schema of all blocks; raise ValueError if a column has several kinds."""
+    merged = list(schemas[0])
+    for schema in schemas[1:]:
+        for place, (before, column) in enumerate(zip(merged, schema, strict=True)):
+            if before.kind != column.kind:
+                raise ValueError(
+                    f"column {column.name!r} holds {before.kind} in some files and "
+                    f"{column.kind} in others"
+                )
+            values = {*before.categories, *column.categories}
+            merged[place] = replace(before, categories=tuple(sorted(values)))
+    return merged
+
+
+def _encoded(frame: Any, encoder: TableEncoder) -> Any:
+    """Return feature columns as a Dask array of numbers, shape (n, d), not yet computed."""
     encode = dask.delayed(_encode, pure=False)
     shared = dask.delayed(encoder)
-    blocks = [
-        da.from_delayed(encode(shared, block), shape=(np.nan, width), dtype=np.float64)
-        for block in frame_blocks(frame[features])
-    ]
-    return ClusterTable(
-        whole(blocks),
-        frame[target],
-        frame[list(group)] if group else None,
-        None if weight is None else frame[weight],
-        encoder,
-        counts,
+    width = len(encoder.get_feature_names_out())
+    return whole(
+        [
+            da.from_delayed(encode(shared, block), shape=(np.nan, width), dtype=np.float64)
+            for block in frame_blocks(frame)
+        ]
     )
 
 
-Described = tuple[tuple[ColumnSchema, ...], dict[Any, int], set[str]]
+def _example(columns: Sequence[ColumnSchema], gaps: set[str]) -> Any:
+    """Return a small table with every value of every text column, to fit an encoder.
 
-
-def _describe(frame: Table, target: str) -> Described:
-    """Return the schema of a partition, the number of rows of each label, and the columns with gaps."""
-    columns = tuple(ColumnSchema.of(frame[name]) for name in frame.columns)
-    labels = frame[target].value_counts(dropna=False)
-    if frame[target].isna().any():
-        raise ValueError(f"the target column {target!r} has missing values: drop these rows")
-    gaps = {name for name in frame.columns if frame[name].isna().any()}
-    return (
-        columns,
-        {k: int(n) for k, n in zip(labels.index.tolist(), labels, strict=True) if n},
-        gaps,
-    )
-
-
-def _same(one: ColumnSchema, other: ColumnSchema) -> ColumnSchema:
-    if one.kind != other.kind:
-        raise ValueError(
-            f"column {one.name!r} holds {one.kind} in some files and {other.kind} in others"
-        )
-    values = tuple(sorted({*one.categories, *other.categories}))
-    return ColumnSchema(one.name, one.kind, one.dtype, values)
-
-
-def _example(columns: tuple[ColumnSchema, ...], gaps: set[str]) -> Any:
-    """Return a small table with every value of every text column, to fit an encoder."""
+    Raise ValueError if a text column has too many values.
+    """
     large = [c.name for c in columns if len(c.categories) > MOST_CATEGORIES]
     if large:
         raise ValueError(
             f"column(s) {', '.join(map(repr, large))} of text have more than {MOST_CATEGORIES} "
             "different values: drop them, or turn them into numbers"
         )
-    values: dict[str, list[Any]] = {
-        c.name: [*c.categories, *([None] if c.name in gaps or not c.categories else [])]
-        if c.kind == "text"
-        else [0.0]
-        for c in columns
-    }
-    height = max(map(len, values.values()))
+    examples: dict[str, list[Any]] = {}
+    for column in columns:
+        if column.kind != "text":
+            examples[column.name] = [0.0]
+            continue
+        examples[column.name] = list(column.categories)
+        if column.name in gaps or not column.categories:
+            examples[column.name].append(None)
+    height = max(map(len, examples.values()))
     return pd.DataFrame(
         {
-            name: [column[i % len(column)] for i in range(height)]
-            for name, column in values.items()
+            name: [values[i % len(values)] for i in range(height)]
+            for name, values in examples.items()
         }
     )
 
 
-def _encode(encoder: TableEncoder, frame: Table) -> Floats:
-    if not len(frame):
+def _encode(encoder: TableEncoder, block: Table) -> Floats:
+    """Return a block as numbers; the encoder refuses a table without rows."""
+    if not len(block):
         return np.empty((0, len(encoder.get_feature_names_out())))
-    return encoder.transform(frame)
+    return encoder.transform(block)
