@@ -84,6 +84,19 @@ def test_rates_are_those_of_the_answers(case):
         assert shown["error", "all rows"][0] == pytest.approx(wrong.mean(), abs=1e-5)
 
 
+def test_the_price_of_a_point_is_its_error_above_the_least(case):
+    points = document(tb.plotting.curve_page(case.curve))["points"]
+    least = min(point["error"] for point in points)
+    assert [point["price"] for point in points] == [point["error"] - least for point in points]
+    assert max(point["price"] for point in points) > min(point["price"] for point in points) == 0.0
+
+
+def test_the_table_has_the_overall_error_only_if_no_axis_has_it(case):
+    heading = '<th scope="col">overall error</th>'
+    assert heading not in tb.plotting.curve_page(case.curve)
+    assert heading in tb.plotting.curve_page(case.clf.tradeoff(tb.rates.miss("yes"), tb.rates.miss("no")))
+
+
 def test_the_level_of_a_point_is_the_shortest_that_gives_it(case):
     for place, point in enumerate(case.curve):
         level = case.curve.level(place)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tailboost.rates import Largest, error
+from tailboost.rates import Largest, Objective, error
 from tailboost.rows.judged import judged
 from tailboost.rows.subgroups import unit_name
 
@@ -56,18 +56,16 @@ def curve_page(curve: Curve, measured: Points | None = None, *, model: str = "MO
     >>> tb.plotting.curve_page(clf.tradeoff())[:15]
     '<!doctype html>'
     """
-    from tailboost.app.report.html import (
-        inline_script,
-        json_block,
-        page,
-    )  # needs jinja2, drawings do not
+    # This module needs jinja2, which drawings do not need.
+    from tailboost.app.report.html import inline_script, json_block, page
 
     tables = [curve.rates(place) for place in range(len(curve))]
-    points = [_point(curve, place, table, model) for place, table in enumerate(tables)]
-    best = min(point["error"] for point in points)
-    for point in points:
-        point["price"] = point["error"] - best
+    least_error = min(map(_overall_error, tables))
+    points = [_point(curve, i, table, least_error, model) for i, table in enumerate(tables)]
     start = _start(curve)
+    measured_pairs = None
+    if measured is not None:
+        measured_pairs = [[*map(_number, pair)] for pair in zip(*measured, strict=True)]
     names = {line.subgroup: unit_name(line.subgroup) for line in tables[0]} | {None: "all rows"}
     document = {
         "limited": str(curve.limited),
@@ -78,12 +76,10 @@ def curve_page(curve: Curve, measured: Points | None = None, *, model: str = "MO
         "copied": COPIED,
         "lines": [{"rate": line.rate, "subgroup": names[line.subgroup]} for line in tables[0]],
         "points": points,
-        "measured": None
-        if measured is None
-        else [[*map(_number, pair)] for pair in zip(*measured, strict=True)],
+        "measured": measured_pairs,
     }
-    of_tables = dict.fromkeys(note for table in tables for note in table.notes)
-    notes = [f"{note[:1].upper()}{note[1:]}." for note in of_tables]
+    table_notes = dict.fromkeys(note for table in tables for note in table.notes)
+    notes = [f"{note[:1].upper()}{note[1:]}." for note in table_notes]
     if any(judged(point.classifier).draws for point in curve):
         notes.append("Rates are those of the label distribution, from which answers are drawn.")
     return page(
@@ -91,15 +87,24 @@ def curve_page(curve: Curve, measured: Points | None = None, *, model: str = "MO
         curve=curve,
         points=points,
         start=points[start],
-        by_error=str(error()) in (str(curve.limited), str(curve.objective)),
+        by_error=Objective.of(error()) in (curve.limited, curve.objective),
         notes=notes,
         data=json_block(document),
         **inline_script("curve.js"),
     )
 
 
-def _point(curve: Curve, place: int, table: RateTable, model: str) -> dict[str, Any]:
-    """Return the words of the page about a point."""
+def _overall_error(table: RateTable) -> float:
+    """Return the error of all rows in the rates of a point."""
+    return next(
+        line.value for line in table if line.rate == str(error()) and line.subgroup is None
+    )
+
+
+def _point(
+    curve: Curve, place: int, table: RateTable, least_error: float, model: str
+) -> dict[str, Any]:
+    """Return the numbers and texts of a point; its price is its error above the least of all points."""
     level = curve.level(place)
     limits = [curve.limited.within(level), *curve.limits]
     written = ", ".join(f"tb.rates.{limit!r}" for limit in limits)
@@ -112,13 +117,12 @@ def _point(curve: Curve, place: int, table: RateTable, model: str) -> dict[str, 
         options.append(f"objective=tb.rates.{minimised}")
         flags += ["--objective", minimised]
     command += ["--pick", repr(level), "--model", "point.model"]
-    overall, *_ = [
-        line.value for line in table if line.rate == str(error()) and line.subgroup is None
-    ]
+    overall_error = _overall_error(table)
     return {
         "limited": curve[place].limited,
         "value": curve[place].value,
-        "error": overall,
+        "error": overall_error,
+        "price": overall_error - least_error,
         "texts": [
             f"curve.at({level!r})",
             _command(command),
