@@ -8,7 +8,7 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.guarantees.thresholds import ThresholdPath, ThresholdTests, limited_rates
 from tailboost.rates.strata import Strata
-from tailboost.selection.data import BEYOND, ScoredRows
+from tailboost.selection.data import BEYOND, ScoredRows, sums_of_answers
 
 PRECISION = [rates.precision(1, by="g") >= 0.7]
 
@@ -50,6 +50,16 @@ def test_errors_are_those_of_the_answers(limit, count):
         for t, found, of in zip(thresholds, errors, n, strict=True):
             wrong, among = count((s > t).astype(int), y)
             assert (found, of) == ((wrong & (g == group)).sum(), (among & (g == group)).sum())
+
+
+def test_a_score_at_the_threshold_gets_the_first_answer():
+    scores, values = np.array([3.0, 1.0, 2.0, 2.0]), np.array([[1, 10], [2, 20], [4, 40], [8, 80]])
+    thresholds = np.array([2.0, -BEYOND, 1.5, BEYOND, 1.0])
+    expected = [10 + 2 + 4 + 8, 150, 10 + 2 + 40 + 80, 15, 10 + 2 + 40 + 80]
+    assert sums_of_answers(scores, values, thresholds).tolist() == expected
+    assert sums_of_answers(scores[:0], values[:0], thresholds).tolist() == [0.0] * 5
+    rows = ScoredRows(scores, np.array([0, 1, 0, 0]), values)
+    assert rows.loss(0, thresholds).tolist() == [22, 130, 130, 13, 130]
 
 
 def test_limits_that_ranks_or_comparisons_serve_are_left_out():

@@ -37,7 +37,7 @@ from tailboost.guarantees.procedure import (
 )
 from tailboost.rates import Limit, Strata
 from tailboost.rates.bounds import each_most_reached
-from tailboost.selection.data import BEYOND, ScoredRows, ThresholdFamily, cuts
+from tailboost.selection.data import BEYOND, ScoredRows, ThresholdFamily, cuts, sums_of_answers
 
 # Least predicted power of the first threshold, relative to the greatest. The farthest from the
 # least error is the first: in 432 cases of benchmarks/power.py it captures .02 to .09 more than the
@@ -65,14 +65,11 @@ class LimitedRate:
 
     def errors(self, scores: Floats, thresholds: Floats) -> tuple[Floats, Floats]:
         """Return numbers of errors and of rows in the denominator at each threshold, shape (m,) each."""
-        order = np.argsort(scores[self.rows], kind="stable")
-        below = np.searchsorted(scores[self.rows][order], thresholds, side="right")
-
-        def summed(table: Floats) -> Floats:
-            first, second = np.vstack([np.zeros(2), table[order].cumsum(axis=0)]).T
-            return np.asarray(first[below] + second[-1] - second[below])
-
-        return summed(self.wrong), summed(self.among)
+        of_rows = scores[self.rows]
+        return (
+            sums_of_answers(of_rows, self.wrong, thresholds),
+            sums_of_answers(of_rows, self.among, thresholds),
+        )
 
 
 def limited_rates(limit: Limit, strata: Strata, stratum: Ints) -> list[LimitedRate]:

@@ -611,6 +611,32 @@ def cuts(scores: Floats) -> tuple[Floats, Ints]:
     return np.r_[-BEYOND, middles, BEYOND], np.r_[len(s), above, 0]
 
 
+def sums_of_answers(scores: Floats, values: Floats, thresholds: Floats) -> Floats:
+    """Return the sum over the rows of the value of each row's answer, at each threshold.
+
+    Rows with scores at or below a threshold get the first answer, those above it the second.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n,)
+        In any order.
+    values : ndarray of shape (n, 2)
+        Value of the first and of the second answer in each row, such as its loss.
+    thresholds : ndarray of shape (m,)
+        In any order.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+    """
+    order = np.argsort(scores, kind="stable")
+    n_at_or_below = np.searchsorted(scores[order], thresholds, side="right")
+    cumulated_first, cumulated_second = np.vstack([np.zeros(2), values[order].cumsum(axis=0)]).T
+    of_first = cumulated_first[n_at_or_below]
+    sums: Floats = of_first + cumulated_second[-1] - cumulated_second[n_at_or_below]
+    return sums
+
+
 @dataclass(frozen=True, eq=False)
 class ScoredRows:
     """Rows with a score, the number of its threshold, and the loss of both answers."""
@@ -625,13 +651,6 @@ class ScoredRows:
         return mask
 
     def loss(self, place: int, thresholds: Floats) -> Floats:
-        """Return the summed loss of the rows of one threshold, at each of some thresholds."""
+        """Return the summed loss of the rows of one threshold, at each of some thresholds, shape (m,)."""
         rows = self.part(place)
-        order = np.argsort(self.scores[rows], kind="stable")
-        scores = self.scores[rows][order]
-        losses = self.losses[rows][order]
-        below = np.searchsorted(scores, thresholds, side="right")
-        first = np.r_[0.0, losses[:, 0].cumsum()]
-        second = np.r_[0.0, losses[:, 1].cumsum()]
-        total: Floats = first[below] + second[-1] - second[below]
-        return total
+        return sums_of_answers(self.scores[rows], self.losses[rows], thresholds)
