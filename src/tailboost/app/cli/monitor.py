@@ -223,7 +223,7 @@ def _against(
         return Monitor.against(
             classifier,
             stated.targets_by_label(targets, labels, columns),
-            limits=stated.in_table_terms(limits, labels, columns) or None,
+            limits=stated.in_table_terms(limits, labels, columns),
             subgroups=subgroups,
             confidence=confidence,
         )
