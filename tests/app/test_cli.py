@@ -8,6 +8,7 @@ import subprocess
 import sys
 from functools import partial
 from io import StringIO
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -500,6 +501,13 @@ class TestFilesAreKept:
         monkeypatch.delitem(sys.modules, "experiments", raising=False)
         line = refused("reproduce", "trials")
         assert "not part of the installed package: in a checkout" in line
+        listed = call("list")
+        assert listed.exit_code == 0
+        assert "load_credit_default" in listed.stdout
+        assert "reproduce" not in listed.stdout
+
+    def test_another_package_called_experiments_is_not_ours(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "experiments", ModuleType("experiments"))
         listed = call("list")
         assert listed.exit_code == 0
         assert "load_credit_default" in listed.stdout

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any
 
 import numpy as np
@@ -23,13 +24,21 @@ from tailboost.app.registry import METHODS, Method, get_method
 FILES = {"train.csv": 0.5, "tune.csv": 0.25, "test.csv": 0.25}
 
 
-def experiments_of_checkout() -> Any:
-    """Return the package ``experiments`` of the checkout of this package; None outside a checkout."""
+def experiments_of_checkout() -> ModuleType | None:
+    """Return the package ``experiments`` of the checkout of this package; None outside a checkout.
+
+    The first call imports it, and puts the folder of the checkout first in ``sys.path``. None too if
+    another package of this name is imported already.
+    """
+    imported = sys.modules.get("experiments")
+    if (
+        imported is not None
+    ):  # by `python -m experiments`, by an earlier call, or another package
+        return imported if hasattr(imported, "_experiment") else None
     checkout = Path(tailboost.__file__).parents[2]
-    if "experiments" not in sys.modules:  # `python -m experiments` has imported it
-        if not (checkout / "experiments" / "_experiment.py").is_file():
-            return None
-        sys.path.insert(0, str(checkout))
+    if not (checkout / "experiments" / "_experiment.py").is_file():
+        return None
+    sys.path.insert(0, str(checkout))
     return import_module("experiments")
 
 
