@@ -10,13 +10,18 @@ from typing import Any, Self
 import numpy as np
 
 from tailboost.core.rate_words import value_words
+from tailboost.core.spelling import as_typed
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows
 from tailboost.guarantees.procedure import Certified, Refused
 from tailboost.guarantees.rate_bounds import CertifiedBound
 from tailboost.rates import Limit
+from tailboost.rates.strata import CELL, CLASS, GROUP
+from tailboost.rows.judged import judged, last_step
 
 # A limit that the rule uses up by a smaller part is named for its room.
 MUCH_USED = 0.75
+# A limit of a group that raises the error by this factor has ways out named.
+MUCH_PAID = 1.25
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,9 @@ class Forced:
         Limits on other rates with much room.
     in_percent : bool
         Whether the limit was stated in percent.
+    by_group : str, bool or None
+        Value of the parameter ``by_group`` with which the rule reads the limited groups: a column, or True.
+        None if the rule reads them or cannot, or if the limit is on no group.
     """
 
     limit: str
@@ -79,6 +87,7 @@ class Forced:
     without: float | None = None
     others: tuple[Room, ...] = ()
     in_percent: bool = False
+    by_group: str | bool | None = None
 
     def __str__(self) -> str:
         words = f"{self.name} has the least room, with {self.n:,} rows"
@@ -94,7 +103,24 @@ class Forced:
                 words += f"; {without} no lower"
         if self.others:
             words += f". Room is left: {'; '.join(map(str, self.others))}"
-        return f"{words}."
+        return f"{words}.{self._ways_out}"
+
+    @property
+    def _ways_out(self) -> str:
+        """What may lower the error, if the limit of a group that the rule does not read raises it much."""
+        if self.by_group is None or self.error is None or self.without is None:
+            return ""
+        if self.error < MUCH_PAID * self.without or self.error <= self.without:
+            return ""
+        column = "COLUMN" if self.by_group is True else self.by_group
+        option = as_typed(
+            f"by_group={self.by_group!r}",
+            f"--by-group {column}; of fit: --set by_group={column}",
+        )
+        return (
+            " Two ways may lower the error: thresholds by group, if the rule may read the group "
+            f"({option}), or more rows of {self.name}."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""
@@ -195,7 +221,21 @@ def what_forces(
         freed,
         tuple(rooms),
         any(limit.in_percent for limit in limits),
+        None if limits[place].compares else _unread(limits[place], fresh.model),
     )
+
+
+def _unread(limit: Limit, model: Any) -> str | bool | None:
+    """Return ``by_group`` with which a classifier would read limited groups; None if it does or cannot."""
+    judge = judged(last_step(model))
+    column = limit.rate.by
+    if column == GROUP and len(judge.group_titles) == 1:
+        column = judge.group_titles[0] or True
+    if column in (None, CLASS, CELL, GROUP) or isinstance(column, tuple):
+        return None
+    if getattr(judge.classifier, "by_group", None) is not False:
+        return None
+    return column if column is True else str(column)
 
 
 def _rate_and_subgroup(bound: CertifiedBound) -> str:
