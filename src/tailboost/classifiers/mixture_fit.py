@@ -264,7 +264,7 @@ def _check_strata(
     if training.validation is not None:
         X_val, rows = training.validation
         labelled.append(X_val)
-    strata, stratum, _ = strata_of(problem, rows, mix.classes_, names, costs, told=told)
+    strata, stratum, _ = strata_of(problem, rows, mix.classes_, names, costs, rule_column=told)
     Program.of_rates(strata, problem.counted, problem.limits)
     features = None
     more = None

@@ -214,7 +214,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         if not complete and not stated.over_rows:
             lines = reader.lines(seen.keys, seen.totals, words)
             strata, stratum, _ = strata_of(
-                stated, lines, self.classes_, names, told=column_read(self)
+                stated, lines, self.classes_, names, rule_column=column_read(self)
             )
             strata = replace(strata, size=lines.sizes(stratum, len(strata.mass)))
             averaged = replace(reader, models=sample.models)

@@ -151,7 +151,9 @@ class ProbabilityEngine:
         rows = outputs.rows
         if costs is not None and problem.defers:
             costs = np.column_stack([costs, np.zeros(len(costs))])
-        strata, stratum, numbers = strata_of(problem, rows, classes, names, costs, told=told)
+        strata, stratum, numbers = strata_of(
+            problem, rows, classes, names, costs, rule_column=told
+        )
         table = replace(outputs.table, X=X)
         strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
         infer_groups = infer_groups and told is None

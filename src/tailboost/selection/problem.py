@@ -399,11 +399,12 @@ def strata_of(
     names: GroupNames | None,
     costs: Floats | None = None,
     *,
-    told: int | None = None,
+    rule_column: int | None = None,
 ) -> tuple[Strata, Ints, Ints | None]:
     """Return the strata of rows for a problem, the stratum of each row, and the groups by column.
 
-    Groups make strata if a rate is about them, or if rules read them: those of column ``told``.
+    Groups make strata if a rate is about them, or if rules read them: those of column number
+    ``rule_column``.
 
     Raises
     ------
@@ -413,10 +414,10 @@ def strata_of(
     numbers: Ints | None = None
     columns: tuple[Any, ...] = ()
     values: tuple[Any, ...] = ()
-    if problem.needs_groups or told is not None:
+    if problem.needs_groups or rule_column is not None:
         if rows.groups is None or names is None:
             raise ValueError("groups are needed, and none were given")
-        numbers, used = numbers_by_column(problem, rows.groups, names, told)
+        numbers, used = numbers_by_column(problem, rows.groups, names, rule_column)
         columns = tuple(names.titles[j] for j in used)
         values = tuple(names.values[j] for j in used)
     if problem.needs_costs and costs is None:
@@ -438,20 +439,40 @@ def strata_of(
 
 
 def numbers_by_column(
-    problem: Problem, groups: Ints, names: GroupNames, told: int | None = None
+    problem: Problem, groups: Ints, names: GroupNames, rule_column: int | None = None
 ) -> tuple[Ints, list[int]]:
-    """Return the number of the value of each row in the columns in use, (n, c), and these columns.
+    """Return the value codes of the group columns in use, and the indices of these columns.
 
-    In use are the columns of a problem, and the one that rules read.
+    In use are the columns of the rates of a problem, and the column that rules read.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    groups : ndarray of int
+        Numbers of the groups of n rows, by `GroupNames.numbers_of`.
+    names : GroupNames
+        The names of the groups.
+    rule_column : int, optional
+        Index of the column that rules read; None if they read none.
+
+    Returns
+    -------
+    codes : ndarray of int, shape (n, c)
+        The place of each row's value among the values of each of the c columns in use.
+    columns : list of int
+        Their indices, ascending.
     """
-    used = [0]
-    if names.columns:
-        used = problem.columns(names.titles)
-    if told is not None:
-        used = sorted({*used, told})
-    if not used:  # a rate names an unknown column; its terms raise the error
-        used = list(range(len(names.titles)))
-    return names.by_column(groups)[:, used], used
+    codes = names.by_column(groups)
+    if names.columns is None:  # one column without a name, of which all rates of groups are
+        return codes, [0]
+    columns = set(problem.columns(names.titles))
+    if rule_column is not None:
+        columns.add(rule_column)
+    if not columns:  # a rate names an unknown column; its terms raise the error
+        columns = set(range(len(names.titles)))
+    in_use = sorted(columns)
+    return codes[:, in_use], in_use
 
 
 def combination_of_unlabeled(
@@ -460,7 +481,7 @@ def combination_of_unlabeled(
     groups: Ints | None,
     names: GroupNames | None,
     n_rows: int,
-    told: int | None = None,
+    rule_column: int | None = None,
 ) -> Ints:
     """Return the number of the combination of groups of each row without a label, shape (m,).
 
@@ -473,7 +494,7 @@ def combination_of_unlabeled(
         return np.zeros(n_rows, dtype=np.intp)
     assert groups is not None
     assert names is not None
-    numbers = numbers_by_column(problem, groups, names, told)[0]
+    numbers = numbers_by_column(problem, groups, names, rule_column)[0]
     combination = strata.find(numbers)
     absent = numbers[combination < 0]
     if absent.size:
