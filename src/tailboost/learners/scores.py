@@ -417,11 +417,20 @@ def needs_adapter(model: Model) -> bool:
 
 
 def as_fitted(model: Model) -> Any:
-    """Return a fitted model in any form as a frozen classifier, or as one that learns its labels."""
-    if needs_adapter(model) or isinstance(model, FrozenEstimator):
+    """Return a fitted model in a form that `tailboost.RobustMixtureClassifier` takes without fitting it.
+
+    `Scores`, `GivenModel`, functions and objects without ``fit`` are returned unchanged, because
+    `as_classifier` converts them when it knows the labels. A `FrozenEstimator` is returned unchanged too.
+
+    Nothing is refused here. A class, or a model without ``predict_proba``, is frozen like others, and
+    `tailboost.classifiers.fitting.check_estimators` refuses it before any fit.
+    """
+    if needs_adapter(model):  # converted later, with the labels
         return model
-    foreign = not hasattr(model, "__sklearn_tags__") and not isinstance(model, type)
-    if foreign and hasattr(model, "predict_proba"):
+    if isinstance(model, FrozenEstimator):  # frozen already
+        return model
+    is_of_sklearn = isinstance(model, type) or hasattr(model, "__sklearn_tags__")
+    if not is_of_sklearn and hasattr(model, "predict_proba"):  # fitted outside scikit-learn
         return GivenModel(model)
     return FrozenEstimator(model)
 
