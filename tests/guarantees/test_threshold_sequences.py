@@ -74,7 +74,8 @@ def test_the_order_reads_the_selection_data_alone():
     one, two = procedure(PRECISION, chosen, fresh), procedure(PRECISION, chosen, other)
     for k in range(2):
         paths = [
-            ThresholdPath.of(k, p.selection, [p.selected[k]], [p.limited[k]], 1.5, 0.025) for p in (one, two)
+            ThresholdPath.of(k, p.selection, [p.selection_rates[k]], [p.fresh_rates[k]], 1.5, 0.025)
+            for p in (one, two)
         ]
         np.testing.assert_array_equal(paths[0].thresholds, paths[1].thresholds)
         assert paths[0].constant == BEYOND  # nobody gets 1: a precision says nothing

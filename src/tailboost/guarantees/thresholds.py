@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -110,9 +111,9 @@ class ThresholdPath:
     def of(
         cls,
         place: int,
-        rows: ScoredRows,
-        limited: Sequence[LimitedRate],
-        asked: Sequence[LimitedRate],
+        selection: ScoredRows,
+        selection_rates: Sequence[LimitedRate],
+        fresh_rates: Sequence[LimitedRate],
         ratio: float,
         level: float,
     ) -> ThresholdPath:
@@ -122,42 +123,81 @@ class ThresholdPath:
         ----------
         place : int
             Number of the group's threshold.
-        rows : ScoredRows
+        selection : ScoredRows
             The selection data with expected losses.
-        limited : sequence of LimitedRate
+        selection_rates : sequence of LimitedRate
             The limited rates of the group on the selection data.
-        asked : sequence of LimitedRate
+        fresh_rates : sequence of LimitedRate
             The same on the fresh rows. Only their number and definitions are read.
         ratio : float
             Fresh rows by selection rows.
         level : float
-            Of each test.
+            The level at which each threshold is tested.
         """
-        thresholds, _ = cuts(rows.scores[rows.part(place)])
-        losses = rows.loss(place, thresholds)
-        powers = np.full(len(thresholds), float(len(limited) == len(asked)))
-        for each in limited:
-            powers *= power_of_counts(
-                *each.errors(rows.scores, thresholds), each.most, ratio, level
-            )
-        least = int(losses.argmin())
-        likely = np.flatnonzero(powers >= LIKELY * powers.max())
-        first = int(likely[np.abs(likely - least).argmax()])
-        if first <= least:
-            order = np.arange(first, least + 1)
-        else:
-            order = np.arange(first, least - 1, -1)
-        ends = ((losses[-1], BEYOND, 0), (losses[0], -BEYOND, 1))
-        safe = [
-            (loss, end)
-            for loss, end, answer in ends
-            if all(each.kept[answer] for each in asked)
-        ]
-        if safe:
-            constant = min(safe)[1]
-        else:
-            constant = None
-        return cls(place, thresholds[order], losses[order], float(powers[first]), constant)
+        thresholds, _ = cuts(selection.scores[selection.part(place)])
+        losses = selection.loss(place, thresholds)
+        powers = np.ones(len(thresholds))
+        if len(selection_rates) != len(fresh_rates):
+            # The selection data have no rows of a limited subgroup, and so promise no certificate.
+            powers = np.zeros(len(thresholds))
+        for rate in selection_rates:
+            errors, n = rate.errors(selection.scores, thresholds)
+            powers *= power_of_counts(errors, n, rate.most, ratio, level)
+        order = _order(powers, losses)
+        return cls(
+            place=place,
+            thresholds=thresholds[order],
+            losses=losses[order],
+            power=float(powers[order[0]]),
+            constant=_safe_constant(losses, fresh_rates),
+        )
+
+
+def _order(powers: Floats, losses: Floats) -> Ints:
+    """Return the indices of the thresholds of a path, from a likely certificate to the least loss.
+
+    Likely are thresholds with nearly the largest power, see `LIKELY`. The path begins at the one farthest
+    from the least loss.
+
+    Parameters
+    ----------
+    powers, losses : ndarray of shape (m,)
+        Predicted power and expected loss at ascending thresholds.
+    """
+    best_index = int(losses.argmin())
+    likely = np.flatnonzero(powers >= LIKELY * powers.max())
+    start = int(likely[np.abs(likely - best_index).argmax()])
+    if start <= best_index:
+        return np.arange(start, best_index + 1)
+    return np.arange(start, best_index - 1, -1)
+
+
+class ConstantAnswer(NamedTuple):
+    """One answer to all rows of a group, by a threshold beyond all scores."""
+
+    loss: float
+    threshold: float
+    answer: int
+
+
+def _safe_constant(losses: Floats, fresh_rates: Sequence[LimitedRate]) -> float | None:
+    """Return the threshold of the constant answer with limits kept by construction; None without one.
+
+    Of two such answers it has the smaller loss. ``losses`` are those at ascending thresholds, from
+    −`BEYOND` to `BEYOND`.
+    """
+    constants = (
+        ConstantAnswer(loss=losses[-1], threshold=BEYOND, answer=0),
+        ConstantAnswer(loss=losses[0], threshold=-BEYOND, answer=1),
+    )
+    safe = [
+        constant
+        for constant in constants
+        if all(rate.kept[constant.answer] for rate in fresh_rates)
+    ]
+    if not safe:
+        return None
+    return min(safe).threshold
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,16 +208,16 @@ class ThresholdTests:
     ----------
     n_thresholds : int
         m.
-    limited, rows : list of LimitedRate, ScoredRows
+    fresh_rates, fresh : list of LimitedRate, ScoredRows
         Of the fresh rows.
-    selected, selection : list of LimitedRate, ScoredRows
+    selection_rates, selection : list of LimitedRate, ScoredRows
         Of the selection data, with expected losses.
     """
 
     n_thresholds: int
-    limited: list[LimitedRate]
-    rows: ScoredRows
-    selected: list[LimitedRate]
+    fresh_rates: list[LimitedRate]
+    fresh: ScoredRows
+    selection_rates: list[LimitedRate]
     selection: ScoredRows
 
     def thresholds(self, level: float) -> tuple[Floats | None, Floats]:
@@ -187,12 +227,12 @@ class ThresholdTests:
         untested answer.
         """
         m = self.n_thresholds
-        asked = _by_place(self.limited, self.rows, m)
-        paths = self.paths(asked, level / m)
+        fresh_rates = _by_place(self.fresh_rates, self.fresh, m)
+        paths = self.paths(fresh_rates, level / m)
         tested = [
             path for path in paths if path.constant is None or path.power >= HOPELESS_POWER
         ]
-        parts = max(1, sum(bool(asked[path.place]) for path in tested))
+        parts = max(1, sum(bool(fresh_rates[path.place]) for path in tested))
         certified = np.full(m, BEYOND)
         for path in paths:
             if path.constant is not None:
@@ -202,32 +242,34 @@ class ThresholdTests:
         any_passed = False
         for path in tested:
             first[path.place] = path.thresholds[0]
-            n_passed = self.n_passed(path, asked[path.place], level / parts)
+            n_passed = self.n_passed(path, fresh_rates[path.place], level / parts)
             if n_passed:
-                losses = path.losses + self.rows.loss(path.place, path.thresholds)
+                losses = path.losses + self.fresh.loss(path.place, path.thresholds)
                 certified[path.place] = path.thresholds[int(losses[:n_passed].argmin())]
             complete &= n_passed > 0 or path.constant is not None
-            any_passed |= n_passed > 0 and bool(asked[path.place])
+            any_passed |= n_passed > 0 and bool(fresh_rates[path.place])
         return certified if complete and any_passed else None, first
 
-    def paths(self, asked: list[list[LimitedRate]], level: float) -> list[ThresholdPath]:
-        """Return the path of each threshold for tests at a level; ``asked`` has its fresh rates."""
+    def paths(self, fresh_rates: list[list[LimitedRate]], level: float) -> list[ThresholdPath]:
+        """Return the path of each threshold for tests at a level; ``fresh_rates`` are by threshold."""
         m = self.n_thresholds
-        ratio = np.count_nonzero(self.rows.place < m) / len(self.selection.scores)
-        selected = _by_place(self.selected, self.selection, m)
+        ratio = np.count_nonzero(self.fresh.place < m) / len(self.selection.scores)
+        selection_rates = _by_place(self.selection_rates, self.selection, m)
         return [
-            ThresholdPath.of(k, self.selection, selected[k], asked[k], ratio, level)
+            ThresholdPath.of(
+                k, self.selection, selection_rates[k], fresh_rates[k], ratio, level
+            )
             for k in range(m)
         ]
 
     def n_passed(
-        self, path: ThresholdPath, limited: Sequence[LimitedRate], level: float
+        self, path: ThresholdPath, fresh_rates: Sequence[LimitedRate], level: float
     ) -> int:
         """Return the number of thresholds before the first failure."""
         passed = np.ones(len(path.thresholds), dtype=bool)
-        for each in limited:
-            errors, n = each.errors(self.rows.scores, path.thresholds)
-            passed &= errors <= each_most_reached(n.astype(np.intp), each.most, level)
+        for rate in fresh_rates:
+            errors, n = rate.errors(self.fresh.scores, path.thresholds)
+            passed &= errors <= each_most_reached(n.astype(np.intp), rate.most, level)
         if passed.all():
             return len(passed)
         return int(passed.argmin())
@@ -253,8 +295,8 @@ class ThresholdSequences(Procedure):
                 return f"{limit!r} compares groups, or counts rows in part"
         # Without fresh rows nothing tells the threshold of a subgroup, or whether an answer
         # keeps its limits.
-        rows = self.tests.rows
-        if any(len(np.unique(rows.place[each.rows])) != 1 for each in self.tests.limited):
+        places = self.tests.fresh.place
+        if any(len(np.unique(places[rate.rows])) != 1 for rate in self.tests.fresh_rates):
             return "a limit has no rows, or rows with several thresholds"
         return None
 
@@ -272,15 +314,21 @@ class ThresholdSequences(Procedure):
     def tests(self) -> ThresholdTests:
         """The limited rates of fresh rows and selection data, with scores."""
         assert self.family is not None
-        rows = scored_fresh(self.selection, self.family, self.fresh, between_selected=True)
+        fresh = scored_fresh(self.selection, self.family, self.fresh, between_selected=True)
         selection, data = scored_selection(self.selection, self.family, expected=True)
-        fresh = self.fresh.answered
-        limited = []
-        selected = []
+        answered = self.fresh.answered
+        fresh_rates = []
+        selection_rates = []
         for limit in self.limits:
-            limited += limited_rates(limit, fresh.strata, fresh.stratum)
-            selected += limited_rates(limit, data.strata, data.stratum)
-        return ThresholdTests(self.family.n_thresholds, limited, rows, selected, selection)
+            fresh_rates += limited_rates(limit, answered.strata, answered.stratum)
+            selection_rates += limited_rates(limit, data.strata, data.stratum)
+        return ThresholdTests(
+            n_thresholds=self.family.n_thresholds,
+            fresh_rates=fresh_rates,
+            fresh=fresh,
+            selection_rates=selection_rates,
+            selection=selection,
+        )
 
     def run(self) -> Certified | Refused:
         """Return the rule of the passed thresholds of least loss; a refusal is about those tested first."""
