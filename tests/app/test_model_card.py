@@ -270,3 +270,18 @@ def test_a_card_of_selecting_rows_warns():
     with pytest.warns(UserWarning, match="the card certifies nothing: X: the decision rule was selected on"):
         card = tb.ModelCard.of(rule, X[200:], y[200:])
     assert "Nothing is certified" in card.to_markdown()
+
+
+def test_the_card_of_a_rule_names_the_given_model_and_the_groups_that_lack():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 3))
+    y = (X[:, 0] + rng.normal(size=4000) > 0).astype(int)
+    ages = np.where(X[:, 1] > 0, "old", "young")
+    model = GaussianNB().fit(X[:500], y[:500])
+    part, later = slice(500, 3000), slice(3000, 4000)
+    limit = "miss(1, by=age) <= 45%"
+    rule = tb.calibrate(model, X[part], y[part], groups={"age": ages[part]}, limits=[limit])
+    card = tb.ModelCard.of(rule, X[later], y[later]).to_markdown()
+    assert "Classifier: decision rule on GaussianNB." in card
+    assert "The stated limits on these rows: the groups of the rows (age) were not given." in card
+    assert "groups=" not in card

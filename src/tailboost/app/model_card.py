@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
+from sklearn.frozen import FrozenEstimator
 
 from tailboost.app.report.charts import limits_chart, monitor_chart
 from tailboost.app.report.html import page
@@ -23,6 +24,7 @@ from tailboost.guarantees.monitor import Monitor
 from tailboost.guarantees.recheck import CERTIFIED_WORDS, Recheck, formatted, percent
 from tailboost.guarantees.stated import as_model
 from tailboost.rates.bounds import clopper_pearson_interval
+from tailboost.rates.strata import CELL, GROUP, names_in
 from tailboost.rows.judged import judged, last_step, refuse_other_rule
 from tailboost.rows.subgroups import HUMAN_REVIEW
 
@@ -193,7 +195,7 @@ class ModelCard:
                     about = {"groups": groups, "clusters": clusters, "equal_rows": equal_rows}
                     further = calibrated.recheck(X, y, model=model, **about)
             except ValueError as failure:
-                rates_failure = str(failure)
+                rates_failure = _without_groups(final, groups) or str(failure)
         stated = next(
             (one for one in (calibrated, rates, certificate) if _limits_of(one)), None
         )
@@ -383,8 +385,21 @@ def _summary(certificate: Certificate | None, rows_are: str) -> str:
     )
 
 
+def _kind(final: Model) -> str:
+    """Return the class of a classifier, or the given models that its decision rule is on."""
+    models = getattr(final, "estimators_", None)
+    if (
+        not hasattr(final, "rule_")
+        or not models
+        or not all(isinstance(model, FrozenEstimator) for model in models)
+    ):
+        return type(final).__name__
+    names = [type(last_step(model.estimator)).__name__ for model in models]
+    return f"decision rule on {' and '.join(dict.fromkeys(names))}"
+
+
 def _training(final: Model, notes: Mapping[str, Any]) -> Section:
-    lines = [f"Classifier: {notes.get('classifier', type(final).__name__)}."]
+    lines = [f"Classifier: {notes.get('classifier', _kind(final))}."]
     if "rows" in notes:
         counts = [f"{n:,} of class {label}" for label, n in notes.get("classes", {}).items()]
         data = f"{notes['rows']:,} rows of {notes.get('data', 'a table')}"
@@ -520,6 +535,19 @@ def _limitations(certificate: Certificate | None, final: Model) -> Section:
     return Section("Limitations", lines)
 
 
+def _without_groups(final: Model, groups: Groups) -> str:
+    """Return which groups the limits of a classifier are on, if none are given; otherwise nothing."""
+    limits = judged(final).stated_limits
+    by = [
+        name for limit in limits if limit.rate.needs_groups for name in names_in(limit.rate.by)
+    ]
+    if groups is not None or not by:
+        return ""
+    columns = [str(name) for name in dict.fromkeys(by) if name not in (GROUP, CELL)]
+    named = f" ({', '.join(columns)})" if columns else ""
+    return f"the groups of the rows{named} were not given"
+
+
 def _not_tested(
     certificate: Certificate | None,
     purpose: str,
@@ -528,7 +556,7 @@ def _not_tested(
     monitor: Monitor | None,
 ) -> Section:
     lines = [] if certificate else ["Errors on new rows."]
-    lines += [f"Rates in the limits of the fit: {rates_failure}."] if rates_failure else []
+    lines += [f"The stated limits on these rows: {rates_failure}."] if rates_failure else []
     if groups is None:
         lines.append("Errors by group: no column of groups was given.")
     if certificate is not None and not any(b.kind == "shift" for b in certificate.bounds):
