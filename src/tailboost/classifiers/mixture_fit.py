@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -45,7 +45,7 @@ from tailboost.rows.rows import Rows
 from tailboost.rows.training_set import N_FOLDS, TrainingSet
 from tailboost.selection.data import with_unlabeled
 from tailboost.selection.kinds import Kinds
-from tailboost.selection.outputs import Models, averaging
+from tailboost.selection.outputs import ModelOutputs, Models, averaging
 from tailboost.selection.problem import Problem, combination_of_unlabeled, strata_of
 from tailboost.selection.program import Program
 from tailboost.selection.selected import warn_of_limits
@@ -55,70 +55,41 @@ Named = list[tuple[str, Any]]
 """Classifiers with their names."""
 
 
+@dataclass(frozen=True, eq=False)
+class FitRows:
+    """The checked rows of a fit."""
+
+    training: TrainingSet  # with the validation set, if one was given
+    weighted: bool  # whether the fits of the estimators get weights
+    # Costs of answers in the validation set if one was given, otherwise in the training set.
+    costs: Floats | None
+    X_unlabeled: Any  # features of the rows without labels; None without such rows
+    unlabeled_rows: Rows | None
+    # Of the argument `training_rows`: the rows on which frozen estimators were fitted.
+    training_fingerprint: Fingerprint | None
+
+
 def learn(mix: Model, given: Given, validation: Given) -> None:
     """Set all attributes of a fit, in a classifier without any.
 
     If all models are fitted, as in `tune`, and X_val is absent, the given rows select the rule.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If parameters, estimators or rows cannot be used, before any model is fitted.
+    InfeasibleLimitsError
+        If no rule keeps the limits; see `first_selection`.
     """
-    given.check_indexes()
-    validation.check_indexes("_val")
     clock = Clock(np.inf if mix.max_time is None else time.time() + mix.max_time)
-    problem = problem_of(mix)
-    check_groups(mix, problem, given.groups)
-    _refuse_arguments(given, validation, problem, mix.cv)
-    weighted = given.sample_weight is not None or mix.class_weight is not None
-    training, estimators = _read_rows(mix, given, weighted)
-    frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
-    named = None
-    if given.training_rows is not None:
-        named = fingerprint_of(
-            given.training_rows, lambda rows: hash_rounded_rows(checked_table(mix, mix, rows))
-        )
-    costs = check_costs(given.costs, training.n_given, mix.classes_, training.used)
-    if validation.any_given:
-        costs = _read_validation(mix, training, validation, frozen=frozen)
-    X_unlabeled, more = _check_strata(mix, problem, training, costs, given)
-    seed = int(check_random_state(mix.random_state).randint(2**31 - 1))
-    factors = class_factors(mix.class_weight, mix.classes_, training.y, training.weight)
-    outputs, mix.validation_ = fit_models(
-        estimators,
-        training,
-        mix.classes_,
-        cv=N_FOLDS if mix.cv is None else mix.cv,
-        factors=factors[training.y],
-        weighted=weighted,
-        seed=seed,
-        n_jobs=mix.n_jobs,
-        clock=clock,
+    problem = _checked_problem(mix, given, validation)
+    estimators, fit_rows = _read(mix, problem, given, validation)
+    outputs = _fit(mix, estimators, fit_rows, clock)
+    X_selecting, costs_selecting = _selecting(fit_rows, outputs.rows)
+    records = _records(mix, estimators, fit_rows, outputs, X_selecting)
+    kinds = kinds_of(
+        mix, problem, averaging(outputs), X_selecting, costs_selecting, fit_rows.X_unlabeled
     )
-    mix.probe_rows_ = probe_rows(training.X, seed)  # a loaded model file is checked on them
-    # Learners for prepared tables contain no models of earlier fits.
-    others = [
-        model
-        for _, model in estimators
-        if isinstance(model, FrozenEstimator) or not isinstance(model, TableLearner)
-    ]
-    scores_alone = frozen and only_scores(others)
-    held_out = training.X if training.validation is None else training.validation[0]
-    rows = noting_fitted(outputs.rows, held_out, others, X_unlabeled, named)
-    if scores_alone:  # rows with equal scores are different rows
-        rows = replace(rows, row_hashes=None)
-    outputs = replace(outputs, rows=rows)
-    features, costs = _selecting(training, rows, costs)
-    if more is not None:
-        outputs = outputs.with_unlabeled(X_unlabeled, more)
-    trained_on = _trained_on(training, named, frozen=frozen)
-    complete = named is not None or not (others and holds_unknown(others))
-    records = records_of_fit(mix, trained_on, complete=complete)
-    read = outputs.models.row_hashes(features)
-    records = records.reading(read, mix.classes_[rows.y], features=False)
-    if not scores_alone:
-        selected = _selected_on(training, X_unlabeled, frozen=frozen)
-        records = replace(records, selected=selected)
-    elif more is not None:
-        read = outputs.models.row_hashes(X_unlabeled)
-        records = records.reading(read, (), features=False)
-    kinds = kinds_of(mix, problem, averaging(outputs), features, costs, X_unlabeled)
     first_selection(mix, kinds, problem, records)
 
 
@@ -173,9 +144,13 @@ def check_pairs(estimators: Any) -> None:
 # -- rows and estimators ---------------------------------------------------------------------------------
 
 
-def _refuse_arguments(given: Given, validation: Given, problem: Problem, cv: Any) -> None:
-    """Raise if arguments of a fit exclude each other."""
-    refuse_validation(given, validation, cv)
+def _checked_problem(mix: Model, given: Given, validation: Given) -> Problem:
+    """Return the problem of a classifier; raise if arguments of a fit exclude each other."""
+    given.check_indexes()
+    validation.check_indexes("_val")
+    problem = problem_of(mix)
+    check_groups(mix, problem, given.groups)
+    refuse_validation(given, validation, mix.cv)
     facts = ["selection"]
     if problem.over_rows:
         facts.append("CVaR")
@@ -186,10 +161,51 @@ def _refuse_arguments(given: Given, validation: Given, problem: Problem, cv: Any
         if n_rows_of(given.X_unlabeled) == 0:
             facts.append("X_unlabeled without rows")
     given.refuse(*facts)
+    return problem
 
 
-def _read_rows(mix: Model, given: Given, weighted: bool) -> tuple[TrainingSet, Named]:
-    """Return the checked rows, and the estimators by name."""
+def _read(
+    mix: Model, problem: Problem, given: Given, validation: Given
+) -> tuple[Named, FitRows]:
+    """Return the usable estimators and the checked rows; give the classifier its classes and groups.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If estimators or rows cannot be used, or lack groups, labels or costs of the problem.
+    """
+    weighted = given.sample_weight is not None or mix.class_weight is not None
+    training, estimators = _read_training(mix, given, weighted)
+    training_fingerprint = None
+    if given.training_rows is not None:
+        training_fingerprint = fingerprint_of(
+            given.training_rows, lambda rows: hash_rounded_rows(checked_table(mix, mix, rows))
+        )
+    costs = check_costs(given.costs, training.n_given, mix.classes_, training.used)
+    if validation.any_given:
+        training.validation, costs = _read_validation(
+            mix, training, validation, frozen=_all_frozen(estimators)
+        )
+    X_unlabeled = unlabeled_rows = None
+    if given.X_unlabeled is not None:
+        labeled_tables = [training.X]
+        if training.validation is not None:
+            labeled_tables.append(training.validation[0])
+        X_unlabeled, unlabeled_rows = read_unlabeled(mix, given, labeled_tables)
+    fit_rows = FitRows(
+        training=training,
+        weighted=weighted,
+        costs=costs,
+        X_unlabeled=X_unlabeled,
+        unlabeled_rows=unlabeled_rows,
+        training_fingerprint=training_fingerprint,
+    )
+    _check_strata(mix, problem, fit_rows)
+    return estimators, fit_rows
+
+
+def _read_training(mix: Model, given: Given, weighted: bool) -> tuple[TrainingSet, Named]:
+    """Return the checked training rows, and the estimators by name."""
     defaults = mix.estimators is None or isinstance(mix.estimators, str)
     estimators: Named = []
     if not defaults:
@@ -238,83 +254,166 @@ def _usable(mix: Model, X: Table, y: Column, weighted: bool) -> Named:
 
 def _read_validation(
     mix: Model, training: TrainingSet, validation: Given, *, frozen: bool
-) -> Floats | None:
-    """Add the given selection data to the rows; return their costs."""
+) -> tuple[tuple[Any, Rows], Floats | None]:
+    """Return the validation set, as features and rows, and its costs."""
     X_val = checked_table(mix, mix, validation.X)
     X_val, rows = selection_data(mix, X_val, validation, "_val", "the {:,} rows of X_val")
     if not frozen:
         rows = noting_seen(training.fingerprints, X_val, rows)
-    training.validation = X_val, rows
-    return check_costs(
+    costs = check_costs(
         validation.costs, n_rows_of(validation.X), mix.classes_, rows.used, "costs_val"
     )
+    return (X_val, rows), costs
 
 
-def _check_strata(
-    mix: Model, problem: Problem, training: TrainingSet, costs: Floats | None, given: Given
-) -> tuple[Any, Rows | None]:
-    """Raise before a fit if groups, labels or costs are missing; return the rows without labels."""
-    names = None
-    told = None
+def _check_strata(mix: Model, problem: Problem, fit_rows: FitRows) -> None:
+    """Raise if groups, labels or costs of the problem are missing; warn of limits below their noise.
+
+    Raises
+    ------
+    ValueError
+        If the selection data lack a subgroup or the costs of a rate, or rows without labels are of groups
+        that no row with a label has.
+    """
+    training = fit_rows.training
+    unlabeled_rows = fit_rows.unlabeled_rows
+    names = rule_column = None
     if training.groups is not None:
         names = mix._group_names
-        told = column_read(mix)
-    rows = training.rows
-    labelled = [training.X]
+        rule_column = column_read(mix)
+    selecting = training.rows
     if training.validation is not None:
-        X_val, rows = training.validation
-        labelled.append(X_val)
-    strata, stratum, _ = strata_of(problem, rows, mix.classes_, names, costs, rule_column=told)
+        selecting = training.validation[1]
+    strata, stratum, _ = strata_of(
+        problem, selecting, mix.classes_, names, fit_rows.costs, rule_column=rule_column
+    )
     Program.of_rates(strata, problem.counted, problem.limits)
-    features = None
-    more = None
-    if given.X_unlabeled is not None:
-        features, more = read_unlabeled(mix, given, labelled)
-        combination = combination_of_unlabeled(
-            problem, strata, more.groups, names, len(more), told
-        )
-        strata = with_unlabeled(strata, stratum, rows, more, combination)[0]
-    warn_of_limits(problem.limits, strata)
-    return features, more
+    if unlabeled_rows is None:
+        warn_of_limits(problem.limits, strata)
+        return
+    combination = combination_of_unlabeled(
+        problem, strata, unlabeled_rows.groups, names, len(unlabeled_rows), rule_column
+    )
+    of_all_rows, _, _ = with_unlabeled(strata, stratum, selecting, unlabeled_rows, combination)
+    warn_of_limits(problem.limits, of_all_rows)
+
+
+# -- models ----------------------------------------------------------------------------------------------
+
+
+def _all_frozen(estimators: Named) -> bool:
+    """Whether no estimator is fitted here."""
+    return all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
+
+
+def _are_scores(estimators: Named) -> bool:
+    """Whether all models are scores, so that rows with equal features are different rows."""
+    return _all_frozen(estimators) and only_scores([estimator for _, estimator in estimators])
+
+
+def _models_with_a_past(estimators: Named) -> list[Any]:
+    """Return the estimators that may contain models of earlier fits: all but learners of tables."""
+    return [
+        model
+        for _, model in estimators
+        if isinstance(model, FrozenEstimator) or not isinstance(model, TableLearner)
+    ]
+
+
+def _fit(mix: Model, estimators: Named, fit_rows: FitRows, clock: Clock) -> ModelOutputs:
+    """Fit the models; return their outputs on the selection data and on the rows without labels.
+
+    The classifier gets ``validation_`` and ``probe_rows_``.
+    """
+    training = fit_rows.training
+    seed = int(check_random_state(mix.random_state).randint(2**31 - 1))
+    factors = class_factors(mix.class_weight, mix.classes_, training.y, training.weight)
+    outputs, mix.validation_ = fit_models(
+        estimators,
+        training,
+        mix.classes_,
+        cv=N_FOLDS if mix.cv is None else mix.cv,
+        factors=factors[training.y],
+        weighted=fit_rows.weighted,
+        seed=seed,
+        n_jobs=mix.n_jobs,
+        clock=clock,
+    )
+    mix.probe_rows_ = probe_rows(training.X, seed)  # a loaded model file is checked on them
+    rows = noting_fitted(
+        outputs.rows,
+        training.X if training.validation is None else training.validation[0],
+        _models_with_a_past(estimators),
+        fit_rows.X_unlabeled,
+        fit_rows.training_fingerprint,
+    )
+    if _are_scores(estimators):
+        rows = replace(rows, row_hashes=None)
+    outputs = replace(outputs, rows=rows)
+    if fit_rows.unlabeled_rows is None:
+        return outputs
+    return outputs.with_unlabeled(fit_rows.X_unlabeled, fit_rows.unlabeled_rows)
 
 
 # -- the selection data ----------------------------------------------------------------------------------
 
 
-def _selecting(
-    training: TrainingSet, rows: Rows, costs: Floats | None
-) -> tuple[Any, Floats | None]:
-    """Return the features of the selecting rows, and their costs."""
+def _selecting(fit_rows: FitRows, rows: Rows) -> tuple[Any, Floats | None]:
+    """Return the features of the selection data, and their costs."""
+    training = fit_rows.training
     if training.validation is not None:
-        return training.validation[0], costs
+        return training.validation[0], fit_rows.costs
     places = np.arange(len(training.y))
     if rows.used is not None:
         places = np.searchsorted(training.used, rows.used)
-    if costs is not None:
-        costs = costs[places]
+    costs = None
+    if fit_rows.costs is not None:
+        costs = fit_rows.costs[places]
     return take(training.X, places), costs
 
 
-def _trained_on(
-    training: TrainingSet, named: Fingerprint | None, *, frozen: bool
-) -> Fingerprint:
+def _records(
+    mix: Model, estimators: Named, fit_rows: FitRows, outputs: ModelOutputs, X_selecting: Any
+) -> Records:
+    """Return the records of all rows that the models and the selection read.
+
+    Rows of scores are recorded as whole tables only, because equal scores are different rows.
+    """
+    fingerprint = fit_rows.training_fingerprint
+    past_known = not holds_unknown(_models_with_a_past(estimators))
+    records = records_of_fit(
+        mix,
+        _trained_on(fit_rows, frozen=_all_frozen(estimators)),
+        complete=fingerprint is not None or past_known,
+    )
+    hashes = outputs.models.row_hashes(X_selecting)
+    records = records.reading(hashes, mix.classes_[outputs.rows.y], features=False)
+    if not _are_scores(estimators):
+        return replace(records, selected=_selected_on(fit_rows, frozen=_all_frozen(estimators)))
+    if fit_rows.unlabeled_rows is None:
+        return records
+    hashes_unlabeled = outputs.models.row_hashes(fit_rows.X_unlabeled)
+    return records.reading(hashes_unlabeled, (), features=False)
+
+
+def _trained_on(fit_rows: FitRows, *, frozen: bool) -> Fingerprint:
     """Return the fingerprints of all rows that models were trained on, as far as they are known."""
-    if frozen:  # these models are not fitted here
-        return NO_ROWS if named is None else named
-    if named is None:
-        return training.fingerprints
-    return Fingerprint.union([named, training.fingerprints])
+    of_frozen = fit_rows.training_fingerprint
+    if frozen:
+        return NO_ROWS if of_frozen is None else of_frozen
+    if of_frozen is None:
+        return fit_rows.training.fingerprints
+    return Fingerprint.union([of_frozen, fit_rows.training.fingerprints])
 
 
-def _selected_on(
-    training: TrainingSet, X_unlabeled: Table, *, frozen: bool
-) -> tuple[Fingerprint, ...]:
+def _selected_on(fit_rows: FitRows, *, frozen: bool) -> tuple[Fingerprint, ...]:
     """Return the fingerprints of the selection data that are no training rows."""
+    training = fit_rows.training
     selected = list[Fingerprint]()
     if training.validation is not None:
         selected.append(Fingerprint.of_rows(training.validation[0]))
     elif frozen:
         selected.append(training.fingerprints)
-    if X_unlabeled is not None:
-        selected.append(Fingerprint.of_rows(X_unlabeled))
+    if fit_rows.X_unlabeled is not None:
+        selected.append(Fingerprint.of_rows(fit_rows.X_unlabeled))
     return tuple(selected)
