@@ -32,6 +32,10 @@ DRAWS = 2_000
 BLOCK = 2_000_000
 # The most subgroups named in a sentence.
 FEW = 4
+# Why rates have no interval.
+NO_RANGE = "its costs on new rows have no known range"
+UNKNOWN_REFIT = "refitted models answer, and one held-out part does not show how they differ"
+DECIDED = "the rule gives an answer to all rows or to none, which decides the rate"
 
 
 def effective_rows(terms: RateTerms, strata: Strata, counts: Floats) -> Floats:
@@ -113,43 +117,44 @@ class CountedRate:
     terms: RateTerms
     values: Floats  # shape (m,): the rates; NaN without rows
     rows: Floats  # shape (m,): effective rows behind each rate
-    # Shape (m,): rows of a binomial rate with the same variance; differs from `rows` for costs alone.
-    binomial_rows: Floats
+    binomial_rows: Floats  # shape (m,): see `_binomial_rows`
     range: tuple[float, float]  # of the values
     spread: float  # standard deviation under a refit, as a share of the range
     reasons: dict[str, Mask]  # why subgroups have no interval, shape (m,) each
 
     @classmethod
-    def of(cls, rate: Rate, strata: Strata, counts: Floats, spread: float = 0.0) -> CountedRate:
-        """Return the rates of a rule from its confusion counts, shape (W, A).
+    def of(
+        cls, rate: Rate, strata: Strata, counts: Floats, refit_share: float = 0.0
+    ) -> CountedRate:
+        """Return the rates of a rule for each of m subgroups.
 
-        ``spread`` is the standard deviation of a rate under a refit, as a share of its range: 0 if the
-        counted models answer, NaN if it is not known.
+        Parameters
+        ----------
+        rate : Rate
+            The rate.
+        strata : Strata
+            The strata of the selection data; S is their number.
+        counts : ndarray of shape (W, A)
+            The confusion counts of the rule by stratum and action. A is the number of actions. W is S, or
+            2 S if the rows have costs, which then follow the counts.
+        refit_share : float, default=0.0
+            Standard deviation of a rate under a refit, as a share of its range: 0 if the counted models
+            answer, NaN if it is not known.
         """
         terms = rate.terms(strata)
-        least, most = rate.range(strata)
         values = terms.values(counts)
         rows = effective_rows(terms, strata, counts)
-        binomial_rows = rows
-        if rate.matrix is not None or rate.is_weighted:
-            known = np.nan_to_num(values, nan=least)
-            largest = (known - least) * (most - known)
-            variance = _variances(terms, len(strata.mass), counts, known)
-            if rate.matrix is not None:
-                # One more row has the largest possible variance: costs may vary more on new rows.
-                variance = (rows * variance + largest) / (rows + 1.0)
-            binomial_rows = rows * quotient(largest, variance, 1.0)
-        of_refit = refit_spread(rate, strata, spread) / max(most - least, 1e-300)
-        unknown = bool(np.isnan(spread))
-        decided = decided_rates(terms, strata, counts)
-        reasons = {
-            "its costs on new rows have no known range": np.full(len(values), rate.needs_costs),
-            "refitted models answer, and one held-out part does not show how they differ":
-                np.full(len(values), unknown),
-            f"fewer than {LEAST_ROWS} rows": rows < LEAST_ROWS,
-            "the rule gives an answer to all rows or to none, which decides the rate": decided,
-        }  # fmt: skip
-        return cls(terms, values, rows, binomial_rows, (least, most), of_refit, reasons)
+        smallest, largest = rate.range(strata)
+        width = max(largest - smallest, 1e-300)
+        return cls(
+            terms=terms,
+            values=values,
+            rows=rows,
+            binomial_rows=_binomial_rows(rate, strata, counts, values, rows),
+            range=(smallest, largest),
+            spread=refit_spread(rate, strata, refit_share) / width,
+            reasons=_withheld(rate, strata, counts, rows, refit_share),
+        )
 
     @property
     def known(self) -> Mask:
@@ -212,6 +217,47 @@ class CountedRate:
                 of += f" and {len(names) - FEW} more"
             sentences.append(f"no interval for {rate}{of}: {reason}")
         return sentences
+
+
+def _binomial_rows(
+    rate: Rate, strata: Strata, counts: Floats, values: Floats, rows: Floats
+) -> Floats:
+    """Return the number of rows with which a binomial rate has the variance of each rate, shape (m,).
+
+    Each row of a binomial rate has one end of the range as its value. No rate with the same mean has a
+    larger variance of a row, v_max. So n rows of variance v are worth n v_max / v binomial rows.
+
+    Parameters
+    ----------
+    rate, strata, counts
+        As in `CountedRate.of`.
+    values, rows : ndarray of shape (m,)
+        The rates and the effective rows behind them.
+    """
+    if rate.matrix is None and not rate.is_weighted:
+        # Each row is an error or none. Costs of rows have no known range, and so no interval.
+        return rows
+    smallest, largest = rate.range(strata)
+    filled = np.nan_to_num(values, nan=smallest)
+    most_variance = (filled - smallest) * (largest - filled)
+    variance = _variances(rate.terms(strata), len(strata.mass), counts, filled)
+    if rate.matrix is not None:
+        # One more row has the largest possible variance: costs may vary more on new rows.
+        variance = (rows * variance + most_variance) / (rows + 1.0)
+    return rows * quotient(most_variance, variance, 1.0)
+
+
+def _withheld(
+    rate: Rate, strata: Strata, counts: Floats, rows: Floats, refit_share: float
+) -> dict[str, Mask]:
+    """Return the reasons for which subgroups have no interval, with a mask of these, shape (m,) each."""
+    m = len(rows)
+    return {
+        NO_RANGE: np.full(m, rate.needs_costs),
+        UNKNOWN_REFIT: np.full(m, bool(np.isnan(refit_share))),
+        f"fewer than {LEAST_ROWS} rows": rows < LEAST_ROWS,
+        DECIDED: decided_rates(rate.terms(strata), strata, counts),
+    }
 
 
 def _variances(terms: RateTerms, n_strata: int, counted: Floats, values: Floats) -> Floats:
@@ -293,7 +339,7 @@ def outlook(
     Each draw adds normal noise of 1.25 Poisson variances to the confusion counts of each stratum and action.
     So limits on the same rows are satisfied or violated together. If refitted models answer, each rate of a
     subgroup also has the noise of a refit. A shift common to all subgroups does not change gaps and ratios.
-    ``spread`` is that of `CountedRate.of`. The result is None without limits, for costs of
+    ``spread`` is the ``refit_share`` of `CountedRate.of`. The result is None without limits, for costs of
     rows, and under a refit of unknown spread.
     """
     unknown = any(limit.rate.needs_costs for limit in limits) or np.isnan(spread)

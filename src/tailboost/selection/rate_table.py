@@ -218,7 +218,7 @@ class RateTable:
         """Return the table of a rule from its confusion counts, shape (W, A).
 
         The rates come with their limits. ``words``, ``kind`` and ``selected`` are those of the class,
-        ``spread`` that of `CountedRate.of`. ``flattered`` tells why a rate has no
+        ``spread`` the ``refit_share`` of `CountedRate.of`. ``flattered`` tells why a rate has no
         interval: the rule was selected where these rows favour it. An empty text is no reason.
         """
         lines = list[RateLine]()
