@@ -13,7 +13,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost import RobustMixtureClassifier, load_model, save_model
+from tailboost import RobustMixtureClassifier, load_model, save_model, tune
 from tailboost.classifiers import fitting, mixture_fit
 from tailboost.classifiers.default_models import default_estimators
 from tailboost.classifiers.fitting import LOG_STEP, Clock, fit_models
@@ -281,3 +281,18 @@ def test_persons_that_cannot_be(given, message):
     given = {k: {"X_val": X, "y_val": y}.get(k, v) for k, v in given.items()}
     with pytest.raises(ValueError, match=message):
         RobustMixtureClassifier().fit(X, y, **given)
+
+
+def test_a_fitted_model_of_another_library_without_probabilities_is_refused_by_name():
+    class Foreign:
+        classes_ = np.array([0, 1])
+
+        def fit(self, X, y):
+            return self
+
+        def predict(self, X):
+            return np.zeros(len(X), dtype=int)
+
+    X, y = noisy(6, n=120, K=2)
+    with pytest.raises(ValueError, match=r"'Foreign' has no predict_proba; CalibratedClassifierCV"):
+        tune(Foreign(), X, y)

@@ -535,7 +535,7 @@ def check_estimators(estimators: Estimators, weighted: bool) -> None:
             named = repr(name)
         else:
             named = f"{name!r} ({kind})"
-        if is_regressor(model):
+        if hasattr(model, "__sklearn_tags__") and is_regressor(model):
             raise TypeError(
                 f"estimators: {named} is a regressor; a classifier with predict_proba is needed"
             )
