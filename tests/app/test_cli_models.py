@@ -19,6 +19,7 @@ for needed in ("typer", "rich", "jinja2"):
     pytest.importorskip(needed)
 
 from scipy.stats import beta
+from sklearn.linear_model import LogisticRegression
 from typer.testing import CliRunner
 
 import tailboost as tb
@@ -1137,3 +1138,35 @@ class TestDeferral:
         assert ((written["prediction"] == "human review") == passed).all()
         assert written["deferred"].tolist() == passed.tolist()
         assert f"{passed.sum():,} deferred" in result.stdout
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_rule_saved_in_python_is_read_with_target_groups_and_further_columns(tmp_path, named):
+    """The model has three features; the file of the shell has the label, a group and an id, too."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(3000, 3)), columns=["a", "b", "c"])
+    X = table.copy() if named else table.to_numpy()
+    table["sex"] = rng.choice(["m", "f"], 3000)
+    table["y"] = (table["a"] + rng.normal(size=3000) > 0).astype(int)
+    model = LogisticRegression().fit(X[:1000], table["y"][:1000])
+    parts = (X[1000:2000], table["y"][1000:2000])
+    groups = table[["sex"]][1000:2000]
+    rule = tb.calibrate(model, *parts, groups=groups, limits=["miss(1, by=sex) <= 50%"])
+    tb.save_model(rule, tmp_path / "rule.model")
+    if named:
+        table["id"] = np.arange(3000)
+    table[2000:].to_csv(tmp_path / "new.csv", index=False)
+    files = [str(tmp_path / "rule.model"), str(tmp_path / "new.csv")]
+    for command in ("certify", "monitor", "card", "evaluate"):
+        arguments = [command, *files, "--target", "y", "--group", "sex"]
+        if command == "card":
+            arguments += ["--out", str(tmp_path / "card.html")]
+        result = CliRunner().invoke(cli.app, arguments)
+        assert result.exit_code == 0, result.output
+    if named:
+        answers = tmp_path / "answers.csv"
+        result = CliRunner().invoke(cli.app, ["predict", *files, "--out", str(answers)])
+        assert result.exit_code == 0, result.output
+        expected = rule.predict(table[["a", "b", "c"]][2000:])
+        assert expected.tolist() == pd.read_csv(answers)["prediction"].tolist()

@@ -222,11 +222,11 @@ class StoredModel:
         if not len(table):
             raise BadInput(f"{str(data)!r} has no rows to {reading.purpose}")
         features = self.features_in(table, reading)
-        if judged(self.classifier).reads_scores:
-            # Such a table may hold other scores and labels. Their names are absent after an array.
-            scores = list(getattr(self.classifier, "feature_names_in_", features))
-            if {*scores} <= {*features}:
-                features = features[scores]
+        if self.encoder is None:
+            # Such a table may hold other columns too. The names are absent after an array.
+            names = list(getattr(self.model, "feature_names_in_", features))
+            if {*names} <= {*features}:
+                features = features[names]
         with bad_input(f"{data}: "):
             if isinstance(self.model, Pipeline) and len(self.model.steps) > 1:
                 features = self.model[:-1].transform(features)
@@ -254,12 +254,12 @@ class StoredModel:
         self, data: Path, csv: CsvFormat, target: str | None, reading: Reading
     ) -> NewRows:
         """Read a new file with its labels."""
-        rows = self.read_rows(data, csv, reading)
         name = target or self.target
         if name is None:
             raise BadInput(
                 "--target: the model file does not name the target column; give its name"
             )
+        rows = self.read_rows(data, csv, replace(reading, unused=[*reading.unused, name]))
         return replace(
             rows, y=known_labels(rows.column(name, "--target"), self.classifier.classes_, name)
         )
