@@ -1158,7 +1158,7 @@ def test_a_rule_saved_in_python_is_read_with_target_groups_and_further_columns(t
         table["id"] = np.arange(3000)
     table[2000:].to_csv(tmp_path / "new.csv", index=False)
     files = [str(tmp_path / "rule.model"), str(tmp_path / "new.csv")]
-    for command in ("certify", "monitor", "card", "evaluate"):
+    for command in ("certify", "card", "evaluate", "monitor"):
         arguments = [command, *files, "--target", "y", "--group", "sex"]
         if command == "card":
             arguments += ["--out", str(tmp_path / "card.html")]

@@ -11,6 +11,7 @@ from scipy.stats import beta, binom, norm
 
 import tailboost as tb
 from tailboost import rates
+from tailboost.guarantees import path as path_module
 from tailboost.guarantees.path import TighterRules, largest_rate, predicted_power
 
 
@@ -126,3 +127,14 @@ def test_of_two_limits_on_one_rate_the_stricter_makes_the_path(texts):
     for ours, theirs in zip(*answers, strict=True):
         value = {line.subgroup: line.value for line in theirs if line.limit}
         assert all(line.value == value[line.subgroup] for line in ours if line.limit)
+
+
+def test_the_rule_before_the_first_failure_is_taken(monkeypatch):
+    """A later rule that passes is not certified: the tests stop at the first failure."""
+    verdicts = iter([True, True, False, True])
+    monkeypatch.setattr(path_module, "limit_bounds", lambda *_: [SimpleNamespace(certified=next(verdicts))])
+    selections = [SimpleNamespace(problem=SimpleNamespace(limits=[k])) for k in range(4)]
+    stated = SimpleNamespace(problem=SimpleNamespace(limits=[]))
+    path = path_module.Path(stated, SimpleNamespace(by=lambda selection: selection), 0.05)
+    path.__dict__["rules"] = [SimpleNamespace(selection=each) for each in selections]
+    assert path.run().selection is selections[1]

@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binom
 
 import tailboost as tb
 from tailboost import rates
@@ -393,3 +394,37 @@ def test_groups_that_share_clusters_have_no_ranks_of_a_gap():
     }  # fmt: skip
     assert "Does not apply: ranks: some clusters are in several groups" in found["across"].assumptions
     assert "Does not apply" not in found["inside"].assumptions
+
+
+@pytest.mark.parametrize("by_group", [False, True])
+def test_a_threshold_at_a_rank_passes_the_exact_test_of_its_rows(by_group):
+    """At the edge: the limit on misses is so tight that the threshold is the last one of its rank."""
+    most, certified, edges = 0.2, 0, 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+
+        def drawn(n, rng=rng):
+            y = (rng.random(n) < 0.4).astype(int)
+            score = 1 / (1 + np.exp(-(rng.normal(size=n) + 1.2 * y - 0.6)))
+            return score[:, None], y, {"g": rng.choice(["a", "b"], n)}
+
+        X, y, groups = drawn(400)
+        told = {"groups": groups, "by_group": True} if by_group else {}
+        limit = rates.miss(1, by="g" if by_group else None) <= most
+        tuned = tb.tune(tb.Scores(0, 1), X, y, limits=[limit], objective="error", **told)
+        X, y, groups = drawn(800)
+        told = {"groups": groups} if by_group else {}
+        try:
+            rule = tb.calibrate(tuned, X, y, attempts=1, **told)
+        except tb.NotCertifiedError:
+            continue
+        assert {bound.method for bound in rule.certificate_.bounds} <= {"ranks", "one answer"}
+        missed = (rule.predict(X, **told) == 0) & (y == 1)
+        for group in ("a", "b") if by_group else (None,):
+            inside = np.ones(len(y), bool) if group is None else groups["g"] == group
+            k, n = (missed & inside).sum(), ((y == 1) & inside).sum()
+            certified += 1
+            assert binom.cdf(k, n, most) <= 0.05
+            edges += binom.cdf(k + 1, n, most) > (0.02 if by_group else 0.05)
+    assert certified >= 10
+    assert edges >= certified // 3

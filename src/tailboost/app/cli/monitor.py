@@ -120,7 +120,8 @@ def monitor(
             if any(rate.needs_groups for rate in bounds):
                 needed = stored.group_columns
         columns = list(dict.fromkeys([*columns, *needed, *(group or [])]))
-        reading = Reading("monitor", columns, cluster, () if row_id is None else (row_id,))
+        unused = [name for name in (row_id, target or stored.target) if name is not None]
+        reading = Reading("monitor", columns, cluster, unused)
         with shared.warnings_as_lines():
             rows = stored.read_rows(data, csv, reading)
             y = _labels(stored, rows, target)
