@@ -231,3 +231,20 @@ def test_at_the_boundary_at_most_the_level_is_certified(name, n):
         counts, never = cells.answered(bands)[0], cells.never(bands)[0]  # of the first rule: a pass is false
         false += all(family.passes(counts, never, LEVEL) for family in families)
     assert binom.sf(false - 1, 1000, LEVEL) > 0.001
+
+
+def test_rows_are_deferred_beside_a_limit_on_a_gap():
+    """Without review the same limits cost more: the rule takes what the limit on deferral allows."""
+    rng = np.random.default_rng(2)
+    p = rng.beta(1, 3, 8000).round(4)
+    y = (rng.random(8000) < p).astype(int)
+    X = p[:, None]
+    groups = {"g": rng.choice(["a", "b"], 8000)}
+    limits = ["miss(1) <= 30%", "gap(selected(1, by=g)) <= 10%"]
+    errors = {}
+    for more in ([], ["deferred <= 10%"]):
+        rule = tb.calibrate(tb.Scores(0, 1), X, y, groups=groups, limits=limits + more)
+        wrong = (rule.predict(X, deferred=-1) != y) & ~rule.defers(X)
+        errors[len(more)] = wrong.mean()
+        assert bool(rule.defers(X).any()) is bool(more)
+    assert errors[1] < errors[0] - 0.02
