@@ -205,3 +205,9 @@ def test_a_group_blind_rule_on_scores_alone_is_thresholds(kind, limits):
     assert isinstance(rule, ThresholdRule)
     mark = {"deferred": "human review"} if judged(clf).can_defer else {}
     assert rule.predict(table[score.columns][A]).tolist() == clf.predict(table[A], **mark).tolist()
+
+
+def test_labels_of_another_length_are_refused():
+    scores = np.linspace(0.0, 1.0, 100)[:, None]
+    with pytest.raises(ValueError, match="y has 99 rows, X has 100"):
+        tb.tune(tb.Scores(0, 1), scores, np.arange(99) % 2)

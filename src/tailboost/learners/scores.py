@@ -15,7 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Column, Floats, Model, Table
-from tailboost.core.checks import as_pandas, label_vector, n_rows_of
+from tailboost.core.checks import as_pandas, check_length, label_vector, n_rows_of
 from tailboost.core.score_kinds import score_kind
 from tailboost.core.spelling import as_typed
 from tailboost.core.warn import warn_user
@@ -172,6 +172,7 @@ class Scores(ClassifierMixin, BaseEstimator):
                 )
             self.classes_ = np.asarray(self.label)
         values = self.values(X)
+        check_length(y, "y", len(values))
         if len(columns) == 1:
             self._learn_ranks(values[:, 0], np.asarray(y == labels[self.positive_]))
         return self
