@@ -120,7 +120,7 @@ def monitor(
             if any(rate.needs_groups for rate in bounds):
                 needed = stored.group_columns
         columns = list(dict.fromkeys([*columns, *needed, *(group or [])]))
-        unused = [name for name in (row_id, target or stored.target) if name is not None]
+        unused = [name for name in (row_id, target) if name is not None]
         reading = Reading("monitor", columns, cluster, unused)
         with shared.warnings_as_lines():
             rows = stored.read_rows(data, csv, reading)
