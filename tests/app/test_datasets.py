@@ -252,6 +252,7 @@ def test_date_columns_are_refused_by_name(tmp_path, dtype):
         ("x,x,y\n1,2,a\n3,4,b\n", "more than one column named 'x'"),
         ("x,,y\n1,2,a\n3,4,b\n", r"without a name \(column 2\).*index=False"),
         ("x,y\n1,a\n2,b,3\n", "line 3 has 3 values, the header has 2"),
+        ('a,b\n""\n', "line 2 has 1 values, the header has 2"),
         ("x;y\n1;a\n2;'b, c'\n", "line 3 has 2 values, the header has 1; if ';' separates them, state sep="),
         (
             "CRP, mg;age;y\n12;5;a\n",

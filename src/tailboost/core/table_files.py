@@ -213,7 +213,7 @@ def _other_separator(sep: str, header: list[str], row: list[str]) -> str:
     """Return the advice to state another separator, if it divides the header and a row alike."""
     for other in ";\t|":
         names, values = (
-            len(next(csv.reader(sep.join(each).splitlines(), delimiter=other)))
+            len(next(csv.reader(sep.join(each).splitlines(), delimiter=other), []))
             for each in (header, row)
         )
         if names > 1 and (names == values or len(header) == 1):
