@@ -32,7 +32,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 import tailboost as tb
 from experiments._tables import frame
 from tailboost.exceptions import NotCertifiedError
-from tailboost.guarantees.equal_power import EqualPower
+from tailboost.guarantees.joint_power import JointPowerPath
 
 FITTED, FRESH, SIZES = 4_000, 10_000, (2_500, 8_000)
 DEFERRED = -1
@@ -68,7 +68,7 @@ TABLES: dict[str, tuple[Callable[[Path], Table], list[dict[str, float]]]] = {
 }
 
 
-def smallest(path: EqualPower, bands: Any) -> Any:
+def smallest(path: JointPowerPath, bands: Any) -> Any:
     """Return the smallest probit of all limits for each rule, shape (K,)."""
     each = [path.probits(family, bands) for family in path.families]
     return np.hstack(each).min(axis=1)
@@ -120,7 +120,9 @@ def case(table: Table, most: dict[str, float], seed: int, size: int) -> dict[str
     found: dict[str, Any] = {"hindsight": hindsight(scores[fresh], y[fresh], groups[fresh], most)}
     for name in ("all tests", "smallest"):
         began = time.process_time()
-        with patch.object(EqualPower, "of_all", smallest if name == "smallest" else EqualPower.of_all):
+        with patch.object(
+            JointPowerPath, "of_all", smallest if name == "smallest" else JointPowerPath.of_all
+        ):
             try:
                 rule = tb.calibrate(
                     tb.Scores("p", 1), pd.DataFrame({"p": scores[batch]}), y[batch],

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.array_types import Floats
-from tailboost.guarantees.equal_power import Bands, Cells, EqualPower
+from tailboost.guarantees.joint_power import Bands, Cells, JointPowerPath
 from tailboost.guarantees.limited_rates import LimitedFamily
 from tailboost.guarantees.procedure import Certified, Procedure, Refused, losses_of
 from tailboost.rates import Limit, Strata
@@ -64,7 +64,7 @@ class ScorePath(Procedure):
         strata = self.odds.data.strata
         losses = losses_of(self.selection.problem.objective, strata)
         assert losses is not None
-        return EqualPower(
+        return JointPowerPath(
             Cells(self.odds.weights, self.odds.places),
             families_of(self.limits, strata),
             np.pad(losses, ((0, 0), (0, 3 - strata.n_actions))),

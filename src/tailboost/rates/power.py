@@ -74,15 +74,16 @@ def pair_power(
     passes = partial(pair_passes, level=level, factor=factor, gap=gap)
     first, last = (int(x) for x in binom.ppf([LEFT_OUT / 2, 1 - LEFT_OUT / 2], n2, r2))
     seconds = np.unique(np.linspace(first, last, NODES).round().astype(int))
+
     # For each second count, the first counts passing in both orders are between two ends.
-    tops = [
-        last_true(lambda x1, x2=x2: passes((x1, x2), (n1, n2)), n1)  # type: ignore[misc]
-        for x2 in seconds.tolist()
-    ]
-    bottoms = [
-        n1 - last_true(lambda x, x2=x2: passes((x2, n1 - x), (n2, n1)), n1)  # type: ignore[misc]
-        for x2 in seconds.tolist()
-    ]
+    def most(second: int) -> int:
+        return last_true(lambda count: passes((count, second), (n1, n2)), n1)
+
+    def least(second: int) -> int:
+        return n1 - last_true(lambda count: passes((second, n1 - count), (n2, n1)), n1)
+
+    tops = [most(second) for second in seconds.tolist()]
+    bottoms = [least(second) for second in seconds.tolist()]
     counts = np.arange(first, last + 1)
     high = np.floor(np.interp(counts, seconds, tops))
     low = np.ceil(np.interp(counts, seconds, bottoms))

@@ -118,7 +118,7 @@ class Cells:
 
 
 @dataclass(frozen=True, eq=False)
-class EqualPower:
+class JointPowerPath:
     """The path for limited families on the selection data.
 
     Attributes

@@ -1,4 +1,4 @@
-"""The path of equal predicted power: brute force, predictions beside simulations, exact tests, validity."""
+"""The path of joint power: brute force, predictions beside simulations, exact tests, validity."""
 
 import warnings
 
@@ -9,7 +9,7 @@ from scipy.stats import binom, binomtest, norm
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.equal_power import STEPS, Bands, Cells, EqualPower, LimitedFamily
+from tailboost.guarantees.joint_power import STEPS, Bands, Cells, JointPowerPath, LimitedFamily
 
 LEVEL = 0.05
 CLASSES = np.repeat([0, 1], 2)  # of the strata of two groups
@@ -69,7 +69,7 @@ def test_the_path_is_that_of_brute_force(seed):
     families = [LimitedFamily.of(limit, strata()) for limit in limits]
     chances = ((np.arange(V) + 0.5) / V)[None]
     losses = MISSES + ALARMS
-    bands, probits = EqualPower(
+    bands, probits = JointPowerPath(
         Cells(weights, np.zeros(4, dtype=int)), families, losses, chances, ratio, LEVEL, False
     ).path()
     by_t = {}
@@ -101,7 +101,7 @@ def test_predicted_probabilities_are_those_of_fresh_rows():
     for count in np.unique(errors):
         weights = np.array([[0, 0], [0, 0], [count, n - count], [0, 0]], dtype=float)
         cells = Cells(weights, np.zeros(4, int))
-        path = EqualPower(cells, [family], MISSES, np.empty((1, 2)), ratio, LEVEL, False)
+        path = JointPowerPath(cells, [family], MISSES, np.empty((1, 2)), ratio, LEVEL, False)
         by_count[count] = norm.cdf(path.probits(family, at_one))[0, 0]
     said = np.array([by_count[count] for count in errors])
     for low, high in ((0.02, 0.2), (0.2, 0.5), (0.5, 0.8), (0.8, 0.98)):
@@ -225,7 +225,7 @@ def test_at_the_boundary_at_most_the_level_is_certified(name, n):
         selecting, fresh = (
             drawn(k, V, [seed, j, n], uninformative=True) for j, k in enumerate((int(0.3 * n), n))
         )
-        path = EqualPower(Cells(selecting, place), families, losses, chances, 1 / 0.3, LEVEL, defers)
+        path = JointPowerPath(Cells(selecting, place), families, losses, chances, 1 / 0.3, LEVEL, defers)
         bands, _ = path.path()
         cells = Cells(fresh, place)
         counts, never = cells.answered(bands)[0], cells.never(bands)[0]  # of the first rule: a pass is false
