@@ -870,7 +870,50 @@ def parse(text: str) -> Rate | Largest | Spread | Limit:
         raise ValueError(
             f"the text of a rate has at most {LONGEST:,} characters, got {len(text):,}"
         )
-    return _Parser(text.rstrip()).parse()
+    try:
+        return _Parser(text.rstrip()).parse()
+    except ValueError as failure:
+        form = _with_brackets(text)
+        if form is None:
+            raise
+        raise ValueError(f"{cut_to(text, SHOWN)!r}: write {form}") from failure
+
+
+# A limit as people say it: "recall 1 by=site >= 90%", "sensitivity >= 80 % at each site".
+_SPOKEN = re.compile(
+    r"""\s* (?P<rate>[A-Za-z_]+) \s*
+    \(? \s* (?: (?:of\s+)? (?P<label>(?!by\b)['"]?\w+['"]?) (?=[\s,)]) )? \s* [,)]* \s*
+    (?: by \s*=?\s* ['"]? (?P<by>\w+) ['"]? )? [\s)]*
+    (?P<sign><=|>=|=<|=>|[<>≤≥]) \s* (?P<bound>[\d.]+ (?:\s*%)?) \s*
+    (?: (?:by|at|in|for|per) (?:\s+(?:each|every))? \s*=?\s* (?P<by_last>\w+) )? \s*""",
+    re.VERBOSE,
+)
+
+
+def _with_brackets(text: str) -> str | None:
+    """Return a limit that people wrote without brackets, or without its label, as texts must have it.
+
+    None if it is written in another way. Without a label it gets the label 1, and a word about it.
+    """
+    spoken = _SPOKEN.fullmatch(text)
+    if spoken is None or spoken["rate"].lower() not in functions():
+        return None
+    name = spoken["rate"].lower()
+    column = spoken["by"] or spoken["by_last"]
+    lacks_label = not spoken["label"] and "label" in signature(functions()[name]).parameters
+    arguments = ["1"] if lacks_label else []
+    if spoken["label"]:
+        arguments.append(spoken["label"])
+    if column:
+        arguments.append(f"by={column}")
+    in_brackets = f"({', '.join(arguments)})" if arguments else ""
+    sign = "<=" if spoken["sign"] in ("<=", "=<", "<", "≤") else ">="
+    form = f"{name}{in_brackets} {sign} {spoken['bound'].replace(' ', '')}"
+    try:
+        _Parser(form).parse()
+    except ValueError:
+        return None
+    return f"{form}, with your label in place of 1" if lacks_label else form
 
 
 class _Parser:
