@@ -230,6 +230,10 @@ found["worst"] = worst_case_weights(losses, "tv", radius=0.2, base=base).value
 robust = tb.DROBoostClassifier(n_estimators=2, uncertainty="tv", radius=0.05, random_state=0)
 robust.fit(s[:300, None], y[:300])
 found["weights"] = robust.worst_case_weights_.tolist()
+try:
+    robust.set_params(radius="auto").fit(s[:300, None], y[:300])
+except ValueError as refusal:
+    found["no radius"] = str(refusal)
 """,
     "A form of the rule.": """
 plain = tb.tune(tb.Scores("s", 1), pd.DataFrame({"s": s[:600]}), y[:600], limits=["miss(1) <= 20%"]).rule_
@@ -403,6 +407,7 @@ def test_a_ball_has_its_largest_loss_and_a_classifier(extended):
     w = np.array(extended["weights"])
     assert w.sum() == pytest.approx(1.0)
     assert np.abs(w - 1 / len(w)).sum() / 2 == pytest.approx(0.05)
+    assert "for 'tv' give a number" in extended["no radius"]
 
 
 def test_a_form_of_the_rule_answers_as_predict_does(extended):

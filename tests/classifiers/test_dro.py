@@ -521,6 +521,7 @@ def test_margins_are_those_of_the_rule():
         (dict(smoothing=-0.1), "'smoothing' parameter"),
         (dict(smoothing=np.nan), "'smoothing' parameter"),
         (dict(smoothing=0.1, uncertainty="chi2"), "smoothing=0.1 is for uncertainty 'kl' and 'cvar'"),
+        (dict(uncertainty="cvar"), "is for uncertainty 'kl' and 'chi2'; for 'cvar' give a number"),
     ],
 )
 def test_bad_input_is_named(noisy, params, message):

@@ -7,6 +7,7 @@ from reference import measure
 from scipy.optimize import brentq
 
 from tailboost.solvers import cvar, worst_case_weights
+from tailboost.solvers.worst_case import BALLS as BALLS_BY_NAME
 
 BALLS = ("kl", "chi2", "cvar")
 
@@ -70,6 +71,17 @@ def test_against_cvxpy(uncertainty):
         problem.solve(solver="CLARABEL")
         value = worst_case_weights(losses, uncertainty, radius=radius, base=base).value
         assert value == pytest.approx(problem.value, abs=1e-5 * (1 + np.abs(losses).max()))
+
+
+@pytest.mark.parametrize("uncertainty", BALLS)
+def test_near_the_base_measure_a_ball_that_is_near_kl_has_its_gain(uncertainty):
+    """The gain over the mean is √(2 r variance) for KL, up to higher orders of the radius r."""
+    losses, base, radius = np.random.default_rng(0).normal(size=50), np.arange(1.0, 51.0), 1e-6
+    p = measure(base, 50)
+    variance = p @ (losses - p @ losses) ** 2
+    gain = worst_case_weights(losses, uncertainty, radius=radius, base=base).value - p @ losses
+    near = abs(gain / np.sqrt(2 * radius * variance) - 1) < 0.01
+    assert near == BALLS_BY_NAME[uncertainty].near_kl
 
 
 @pytest.mark.parametrize("radius", [1e-6, 0.01, 0.3, 1.0, 2.5])

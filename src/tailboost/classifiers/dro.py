@@ -21,7 +21,7 @@ from tailboost.guarantees.additive_summary import ON_TRAINING, Cost, margin_boun
 from tailboost.guarantees.robustness import dro_radius
 from tailboost.rows.training_set import TrainingSet
 from tailboost.solvers import worst_case_weights
-from tailboost.solvers.worst_case import BALLS, Uncertainty, check_smooths
+from tailboost.solvers.worst_case import BALLS, Uncertainty, check_has_radius, check_smooths
 
 
 @with_parameters
@@ -55,7 +55,7 @@ class DROBoostClassifier(AdditiveClassifier):
         Radius δ of the ball. "auto" is ``χ²_{d; confidence} / (2n)`` for n distinct rows, the quantile of the
         likelihood-ratio statistic: with about this confidence, the true optimum of d parameters is optimal
         for a reweighting in the ball. It does not mean that the ball contains the true distribution (see
-        `tailboost.robustness.dro_radius`).
+        `tailboost.robustness.dro_radius`). It is for "kl" and "chi2"; "cvar" needs a number.
     confidence : float in (0, 1), default=0.95
         Confidence for ``radius="auto"``.
     effective_dim : int ≥ 1 or "auto", default="auto"
@@ -143,6 +143,8 @@ class DROBoostClassifier(AdditiveClassifier):
     def _play(self, fit: BoostingFit) -> Cautions:
         if self.smoothing:
             check_smooths(self.uncertainty, self.smoothing)
+        if self.radius == "auto":
+            check_has_radius(self.uncertainty)
         training = fit.read(regressors_allowed=True)
         learner = open_steps(fit, training)
         self._set_radius(training, learner, round_seed(fit.entropy, 0))

@@ -249,12 +249,16 @@ class Ball:
         Whether θ is an inverse temperature, otherwise a threshold.
     smooths : bool
         Whether the worst case can be smoothed.
+    near_kl : bool
+        Whether the distance is that of the KL ball near the base measure, up to higher orders. Only then
+        ``radius="auto"`` is a radius of this ball.
     """
 
     solve: Callable[[Floats, Floats, float], _Best]
     reach: Callable[[float, float], float]
     tilts: bool = False
     smooths: bool = True
+    near_kl: bool = False
 
     def parameter(self, theta: float, top: float, scale: float) -> float:
         """Return θ on the scale of the losses."""
@@ -277,12 +281,14 @@ BALLS: dict[str, Ball] = {
         _kl,
         lambda mass, share: rel_entr(share, mass) + rel_entr(1.0 - share, 1.0 - mass),
         tilts=True,
+        near_kl=True,
     ),
     "cvar": Ball(_tail, lambda mass, share: np.log(share / mass)),
     "chi2": Ball(
         _chi2,
         lambda mass, share: 0.5 * (share - mass) ** 2 / (mass * (1.0 - mass)),
         smooths=False,
+        near_kl=True,
     ),
 }
 
@@ -293,6 +299,16 @@ def check_smooths(uncertainty: Uncertainty, smoothing: float) -> None:
         smooth = " and ".join(repr(name) for name, ball in BALLS.items() if ball.smooths)
         raise ValueError(
             f"smoothing={smoothing:g} is for uncertainty {smooth}, got {uncertainty!r}"
+        )
+
+
+def check_has_radius(uncertainty: Uncertainty) -> None:
+    """Raise if ``radius="auto"``, a quantile of the likelihood ratio, is no radius of a ball."""
+    if not BALLS[uncertainty].near_kl:
+        others = " and ".join(repr(name) for name, ball in BALLS.items() if ball.near_kl)
+        raise ValueError(
+            f"radius='auto' is for uncertainty {others}; for {uncertainty!r} give a number, "
+            "such as radius=0.1"
         )
 
 
