@@ -172,6 +172,23 @@ def test_several_limits_are_certified_by_the_exact_tests_of_fresh_rows(by_group)
     assert np.mean((answers != labels) & ~deferred) < safe / 2
 
 
+def test_the_rule_before_the_first_failure_is_taken(monkeypatch):
+    """The second rule fails its second limit, and the tests end: those behind it would pass."""
+    tested = []
+
+    def passes(family, counts, never, level):
+        tested.append(counts)
+        return len(tested) != 4
+
+    X, y, _ = table(1500, 4)
+    with monkeypatch.context() as patched:
+        patched.setattr(LimitedFamily, "passes", passes)
+        rule = calibrated(X, y, None, ["miss(1) <= 30%", "deferred() <= 60%"])
+    assert len(tested) == 4
+    deferred = rule.certificate_.bounds[1].estimate
+    assert deferred == tested[0][:, 2].sum() / tested[0].sum() != tested[2][:, 2].sum() / tested[2].sum()
+
+
 def test_groups_that_share_rows_are_not_compared_by_tests_of_independent_counts():
     """Each row is in a group of each column, so the counts of the compared groups depend on each other."""
     X, y, groups = table(1500, 3)

@@ -106,6 +106,17 @@ def test_several_limits_together_need_more_rows_than_each():
     assert passing(n, 0.15, 0.2, LEVEL / 2) >= 0.8 > passing(n - 1, 0.15, 0.2, LEVEL / 2)
 
 
+def test_both_answers_in_three_groups_divide_the_level_by_six():
+    limits = ["miss(1, by=g) <= .25", "false_alarm(1, by=g) <= .3"]
+    expected = [dict.fromkeys("abc", 0.2), dict.fromkeys("abc", 0.22)]
+    for alone, rate, bound in zip(
+        tb.rows_needed(limits, expected).limits, (0.2, 0.22), (0.25, 0.3), strict=True
+    ):
+        n = alone.rows["a"]
+        assert alone.procedure == "ranks"
+        assert passing(n, rate, bound, LEVEL / 6) ** 3 >= 0.8 > passing(n - 1, rate, bound, LEVEL / 6) ** 3
+
+
 @pytest.mark.parametrize("bound", ["precision(1, by=g) >= .7", "error(by=g) <= .3"])
 def test_thresholds_of_groups_divide_the_level_and_one_rule_does_not(bound):
     expected = {"a": 0.75, "b": 0.8} if "precision" in bound else {"a": 0.25, "b": 0.2}

@@ -1,5 +1,7 @@
 """A sequence of thresholds for each group: counts, validity, and groups that have one answer."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -79,6 +81,19 @@ def test_the_order_reads_the_selection_data_alone():
         ]
         np.testing.assert_array_equal(paths[0].thresholds, paths[1].thresholds)
         assert paths[0].constant == BEYOND  # nobody gets 1: a precision says nothing
+
+
+def test_a_threshold_behind_a_failure_is_not_certified():
+    """Of 40 rows with a limit of .3 at most 6 errors pass at .05 (binomial): the second threshold has 7."""
+    errors = np.array([6.0, 7.0, 0.0, 0.0])
+    assert (binom.cdf(errors, 40, 0.3) <= 0.05).tolist() == [True, False, True, True]
+    rate = SimpleNamespace(errors=lambda *_: (errors, np.full(4, 40.0)), most=0.3)
+    path = ThresholdPath(0, np.arange(4.0), np.array([4.0, 3.0, 2.0, 1.0]), 1.0, None)
+    tests = procedure(PRECISION, *[draw(100, np.random.default_rng(seed)) for seed in (0, 1)])
+    assert tests.n_passed(path, [rate], 0.05) == 1
+    assert tests.n_passed(path, [rate, rate], 0.2) == 4
+    errors[0] = 7.0
+    assert tests.n_passed(path, [rate], 0.05) == 0
 
 
 def test_passed_thresholds_have_binomial_tests():
