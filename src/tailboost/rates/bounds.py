@@ -37,7 +37,7 @@ from scipy.optimize import brentq
 from scipy.special import bdtr, betainc, betaincinv
 from scipy.stats import beta, ksone, t
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import base_measure, check_number
 from tailboost.rates.pair_test import last_inside
 from tailboost.solvers import cvar, worst_case_weights
@@ -117,17 +117,19 @@ def clustered_size(losses: ArrayLike, clusters: ArrayLike) -> float:
     (400.0, 397)
     """
     values = _losses(np.asarray(losses, dtype=np.float64))
-    n, (_, number) = len(values), np.unique(np.asarray(clusters), return_inverse=True)
-    sizes = np.bincount(number)
+    n = len(values)
+    _, cluster = np.unique(np.asarray(clusters), return_inverse=True)
+    sizes = np.bincount(cluster)
     k = len(sizes)
     if k < 2 or k == n:
         return float(k)
     mean = values.mean()
-    between = k / (k - 1.0) * float((np.bincount(number, values - mean) ** 2).sum()) / n**2
-    if between * n**2 < 1e-9:  # zero but for rounding
+    squares = float((np.bincount(cluster, values - mean) ** 2).sum())
+    variance_of_mean = k / (k - 1.0) * squares / n**2
+    if variance_of_mean * n**2 < 1e-9:  # zero but for rounding
         return n**2 / float((sizes**2).sum())
-    few = float(t.ppf(0.975, n - 1) / t.ppf(0.975, k - 1)) ** 2
-    return min(float(n), few * float(mean * (1.0 - mean)) / between)
+    few_clusters = float(t.ppf(0.975, n - 1) / t.ppf(0.975, k - 1)) ** 2
+    return min(float(n), few_clusters * float(mean * (1.0 - mean)) / variance_of_mean)
 
 
 def clopper_pearson_upper(errors: int, n: int, delta: float = 0.05) -> float:
@@ -217,16 +219,21 @@ def clopper_pearson_interval(
 
 
 def clopper_pearson_ends(error: Floats, rows: Floats, level: float) -> tuple[Floats, Floats]:
-    """Return the bounds on error rates from either side, each of which fails with at most this level."""
+    """Return lower and upper bounds on error rates, each of which fails with at most this level.
+
+    Parameters
+    ----------
+    error, rows : ndarray of one shape
+        Observed error rates and numbers of rows, possibly fractional.
+    level : float in (0, 0.5)
+        Largest probability that one bound is false.
+    """
     wrong = error * rows
     right = (1.0 - error) * rows
-    low = np.where(
-        wrong > 0, beta.ppf(level, np.where(wrong > 0, wrong, 1.0), right + 1.0), 0.0
-    )
-    high = np.where(
-        right > 0, beta.ppf(1.0 - level, wrong + 1.0, np.where(right > 0, right, 1.0)), 1.0
-    )
-    return low, high
+    # A Beta variable needs positive parameters: where there is no error, the lower bound is 0.
+    low = beta.ppf(level, np.where(wrong > 0, wrong, 1.0), right + 1.0)
+    high = beta.ppf(1.0 - level, wrong + 1.0, np.where(right > 0, right, 1.0))
+    return np.where(wrong > 0, low, 0.0), np.where(right > 0, high, 1.0)
 
 
 # -- means of losses in [0, 1] -----------------------------------------------------------------------------
@@ -246,12 +253,11 @@ class _BettingGame:
     log_level: float  # L
 
     @classmethod
-    def of(cls, losses: ArrayLike, delta: float) -> Self:
+    def from_losses(cls, losses: ArrayLike, delta: float) -> Self:
         values, counts = np.unique(_losses(losses), return_counts=True)
         if len(values) > MOST_LOSSES:
-            values, place = np.unique(
-                np.ceil(values * MOST_LOSSES) / MOST_LOSSES, return_inverse=True
-            )
+            rounded_up = np.ceil(values * MOST_LOSSES) / MOST_LOSSES
+            values, place = np.unique(rounded_up, return_inverse=True)
             counts = np.bincount(place, weights=counts)
         return cls(values, counts.astype(np.float64), -math.log(_check_delta(delta)))
 
@@ -262,10 +268,8 @@ class _BettingGame:
     @property
     def last(self) -> int:
         """Number of the last piece, which ends at m = 1."""
-        return (
-            max(0, math.ceil(math.log2(max(1.0, self.n / (2.0 * self.log_level)))))
-            + MORE_STAKES
-        )
+        halvings = math.ceil(math.log2(max(1.0, self.n / (2.0 * self.log_level))))
+        return halvings + MORE_STAKES
 
     def edge(self, piece: int) -> float:
         """Return the right end of a piece."""
@@ -317,26 +321,25 @@ def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
     >>> round(betting_upper(np.tile([0.0, 0.1, 0.2, 0.3], 50)), 3)
     0.175
     """
-    game = _BettingGame.of(losses, delta)
+    game = _BettingGame.from_losses(losses, delta)
     if game.n == 0 or float(game.values @ game.counts) >= game.n:
         return 1.0
-    # From the top: if the left end of a piece is rejected, the whole piece is.
+    # Pieces from the top. Wealth rises with m: if the left end is rejected, the whole piece is.
     for piece in range(game.last, -1, -1):
-        if piece:
+        left = 0.0
+        if piece > 0:
             left = game.edge(piece - 1)
-        else:
-            left = 0.0
         right = game.edge(piece)
-        inside = min(right, np.nextafter(1.0, 0.0))
+        below_one = min(right, np.nextafter(1.0, 0.0))
 
         def excess(m: float, piece: int = piece) -> float:
             return game.log_wealth(m, piece) - game.log_level
 
         if excess(left) >= 0.0:
             continue
-        if excess(inside) < 0.0:
+        if excess(below_one) < 0.0:
             return right
-        return min(right, float(brentq(excess, left, inside, xtol=1e-12)) + 1e-12)
+        return min(right, float(brentq(excess, left, below_one, xtol=1e-12)) + 1e-12)
     raise AssertionError("no bet gains at a mean of 0")
 
 
@@ -357,7 +360,7 @@ def betting_p_value(losses: ArrayLike, target: float, delta: float = 0.05) -> fl
     float
         In (0, 1].
     """
-    game = _BettingGame.of(losses, delta)
+    game = _BettingGame.from_losses(losses, delta)
     if game.n == 0 or target >= 1.0:
         return 1.0
     piece = next(j for j in range(game.last + 1) if target < game.edge(j))
@@ -410,10 +413,9 @@ def tail_band(losses: ArrayLike, delta: float = 0.05) -> tuple[Floats, Floats]:
     if n == 0:
         return np.ones(1), np.ones(1)
     epsilon = min(1.0, _epsilon(n, delta))
-    below = np.clip(
-        np.arange(n + 1) / n - epsilon, 0.0, 1.0
-    )  # lower bound on the distribution function
-    return np.append(values, 1.0), np.append(np.diff(below), epsilon)
+    # Lower bound on the distribution function, before each loss and after the last.
+    distribution = np.clip(np.arange(n + 1) / n - epsilon, 0.0, 1.0)
+    return np.append(values, 1.0), np.append(np.diff(distribution), epsilon)
 
 
 @lru_cache
@@ -448,10 +450,9 @@ def shift_of_mean(mean: float, radius: float) -> float:
     """
     if mean <= 0.0 or mean >= 1.0:
         return float(mean)
-    return min(
-        1.0,
-        worst_case_weights([0.0, 1.0], "kl", radius=radius, base=[1.0 - mean, mean]).dual_value,
-    )
+    # Of all losses with this mean, a zero-one loss can rise most.
+    worst = worst_case_weights([0.0, 1.0], "kl", radius=radius, base=[1.0 - mean, mean])
+    return min(1.0, worst.dual_value)
 
 
 def band_cvar(band: tuple[Floats, Floats], alpha: float) -> float:
@@ -505,22 +506,22 @@ class Evidence:
         if not len(values):
             return self
         j = self.batches + 1
-        grown = np.logaddexp(self.log_wealths, -math.log(j * (j + 1)))
+        log_wealths = np.logaddexp(self.log_wealths, -math.log(j * (j + 1)))
         if self.bound > 0.0:
             with np.errstate(divide="ignore"):
-                grown = grown + np.log1p(STAKES[:, None] * (values / self.bound - 1.0)) @ counts
+                log_factors = np.log1p(STAKES[:, None] * (values / self.bound - 1.0))
+                log_wealths = log_wealths + log_factors @ counts
         elif values[-1] > 0.0:  # impossible under a bound of 0
-            grown = np.full(len(STAKES), np.inf)
-        n = int(counts.sum())
-        return type(self)(self.bound, grown, self.n + n, self.total + float(values @ counts), j)
+            log_wealths = np.full(len(STAKES), np.inf)
+        n = self.n + int(counts.sum())
+        total = self.total + float(values @ counts)
+        return type(self)(self.bound, log_wealths, n, total, j)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the evidence as plain types, for JSON; `from_dict` is the inverse."""
-        logs = [
-            None if value == -np.inf else min(value, LARGEST)
-            for value in self.log_wealths.tolist()
-        ]
-        return {**vars(self), "log_wealths": logs}
+        logs = np.minimum(self.log_wealths, LARGEST).tolist()
+        json_logs = [None if log == -np.inf else log for log in logs]
+        return {**vars(self), "log_wealths": json_logs}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
@@ -531,8 +532,9 @@ class Evidence:
         KeyError, TypeError, ValueError
             If the state is damaged.
         """
+        json_logs = state["log_wealths"]
         logs = np.array(
-            [-np.inf if x is None else x for x in state["log_wealths"]], dtype=np.float64
+            [-np.inf if log is None else log for log in json_logs], dtype=np.float64
         )
         if logs.shape != STAKES.shape or np.isnan(logs).any():
             raise ValueError("the state has no list of wealths by stake")
@@ -585,12 +587,15 @@ def most_reached(n: int, bound: float, level: float) -> int:
 
 
 def each_most_reached(n: Ints, bound: float, level: float) -> Ints:
-    """Return `most_reached` of several numbers of scores, shape (k,)."""
+    """Return `most_reached` for each of several numbers of scores ``n``, shape (k,)."""
     if bound >= 1.0:
         return n
-    return last_inside(
-        lambda k: bdtr(k.astype(np.float64), n, bound) <= level, np.full(len(n), -1), n - 1
-    )
+
+    def is_certified(k: Ints) -> Mask:
+        certified: Mask = bdtr(k.astype(np.float64), n, bound) <= level
+        return certified
+
+    return last_inside(is_certified, np.full(len(n), -1), n - 1)
 
 
 def probability_within(
@@ -630,7 +635,8 @@ def probability_within(
     >>> round(probability_within([300, 300], [300, 300], [1000, 1000], gap=0.05), 3)
     0.983
     """
-    low, high, n = (np.asarray(each, dtype=np.float64) for each in (least, most, sizes))
+    low, high, n = np.array([least, most, sizes], dtype=np.float64)
+    n_groups = len(n)
 
     def largest(u: Floats) -> Floats:
         """Return the largest rate that is allowed beside a smallest rate u."""
@@ -641,15 +647,16 @@ def probability_within(
         return _beta_cdf(high[i] + 1.0, n[i] - high[i], x)
 
     if (low == 0).any():  # the smallest L is 0
-        inside = [float(at_most(i, largest(np.zeros(1)))[0]) for i in range(len(low))]
+        allowed = largest(np.zeros(1))
+        inside = [float(at_most(i, allowed)[0]) for i in range(n_groups)]
         return max(0.0, float(np.prod(inside)) - QUADRATURE_ERROR)
     nodes, weights = leggauss(NODES)
     total = 0.0
-    for i in range(len(low)):
+    for i in range(n_groups):  # the group of the smallest L, of which u are quantiles
         u = betaincinv(low[i], n[i] + 1.0 - low[i], (nodes + 1.0) / 2.0)
         room = np.clip((largest(u) - u) / np.maximum(1.0 - u, 1e-300), 0.0, 1.0)
         product = _beta_cdf(high[i] + 1.0 - low[i], n[i] - high[i], room)
-        for j in range(len(low)):
+        for j in range(n_groups):
             if j != i:
                 below = betainc(low[j], n[j] + 1.0 - low[j], u)
                 product = product * np.maximum(at_most(j, largest(u)) - below, 0.0)
@@ -659,5 +666,6 @@ def probability_within(
 
 def _beta_cdf(a: float, b: float, x: Floats) -> Floats:
     """Return P(Beta(a, b) ≤ x); for b = 0 the variable is 1."""
-    values: Floats = betainc(a, b, x) if b > 0 else (x >= 1.0).astype(np.float64)
-    return values
+    if b > 0:
+        return betainc(a, b, x)
+    return (x >= 1.0).astype(np.float64)

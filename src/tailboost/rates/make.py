@@ -137,6 +137,8 @@ class Objective(Expression):
     def of(cls, given: Any) -> Objective:
         """Return the objective of a rate or of the largest rate of a family.
 
+        A rate of which large values are better is replaced by its complement.
+
         Raises
         ------
         TypeError, ValueError
@@ -166,7 +168,9 @@ class Objective(Expression):
             raise ValueError(
                 f"objective={given!r}: large values are better, so the largest is no objective"
             )
-        return cls(replace(rate, complement=True) if rate.is_gain else rate, expression.worst)
+        if rate.is_gain:
+            rate = replace(rate, complement=True)
+        return cls(rate, expression.worst)
 
     @property
     def most(self) -> float:
@@ -214,7 +218,7 @@ def error(by: By = None) -> Rate:
     >>> print(rates.error(by="sex") <= 0.2)
     error by sex: at most 0.2
     """
-    return Rate("error", by=_by(by))
+    return Rate("error", by=_checked_by(by))
 
 
 # The same for all rows.
@@ -222,7 +226,7 @@ OVERALL_ERROR = Rate("error")
 
 
 def _of_label(kind: str, label: Label, by: By) -> Rate:
-    return Rate(kind, checked_label(label), _by(by))
+    return Rate(kind, checked_label(label), _checked_by(by))
 
 
 def miss(label: Label, by: By = None) -> Rate:
@@ -451,19 +455,21 @@ def cost(matrix: Any = None, by: By = None) -> Rate:
     0.375
     """
     if matrix is None:
-        return Rate("cost", by=_by(by))
+        return Rate("cost", by=_checked_by(by))
     labels = None
     if hasattr(matrix, "columns") and hasattr(matrix, "index"):
-        labels = tuple(checked_label(label) for label in matrix.index)
-        columns = [checked_label(label) for label in matrix.columns]
-        review = [each for each in columns if each == HUMAN_REVIEW and each not in labels]
-        columns = [label for label in columns if label not in review]
+        labels = tuple(map(checked_label, matrix.index))
+        columns = list(map(checked_label, matrix.columns))
+        order = list(matrix.index)
+        if HUMAN_REVIEW in columns and HUMAN_REVIEW not in labels:
+            columns.remove(HUMAN_REVIEW)
+            order.append(HUMAN_REVIEW)
         if sorted(map(repr, labels)) != sorted(map(repr, columns)):
             raise ValueError(
                 f"cost: rows and columns must have the same labels; rows: {list(labels)}, "
                 f"columns: {columns}"
             )
-        matrix = matrix.loc[:, [*matrix.index, *review]]
+        matrix = matrix.loc[:, order]
     try:
         values = np.asarray(matrix, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -473,16 +479,17 @@ def cost(matrix: Any = None, by: By = None) -> Rate:
             "cost: costs that differ between rows are no matrix. Write cost(), and pass costs= "
             "of shape (n, K), the cost of each answer for each row"
         )
-    if values.ndim == 2:
-        K = values.shape[0]
-    else:
-        K = 0
-    if K < 2 or values.shape[1] not in (K, K + 1) or not np.isfinite(values).all():
+    is_matrix = values.ndim == 2 and len(values) >= 2
+    if is_matrix:
+        n_classes, n_answers = values.shape
+        is_matrix = n_answers in (n_classes, n_classes + 1)
+    if not is_matrix or not np.isfinite(values).all():
         raise ValueError(
             "cost: the matrix must be K × K, or K × (K + 1), of finite numbers, got shape "
             f"{values.shape}"
         )
-    return Rate("cost", None, _by(by), tuple(map(tuple, values.tolist())), labels)
+    rows = tuple(map(tuple, values.tolist()))
+    return Rate("cost", None, _checked_by(by), rows, labels)
 
 
 def deferred(by: By = None) -> Rate:
@@ -499,7 +506,7 @@ def deferred(by: By = None) -> Rate:
         Rows are deferred only if a limit on this rate allows deferral, or if a matrix of costs has a cost of
         deferral (see `cost`).
     """
-    return Rate("deferred", by=_by(by))
+    return Rate("deferred", by=_checked_by(by))
 
 
 def precision(label: Label, by: By = None) -> Rate:
@@ -579,7 +586,7 @@ def f_score(label: Label, beta: float = 1.0, by: By = None) -> Rate:
     """
     if isinstance(beta, bool) or not isinstance(beta, Real) or not 0 < float(beta) < np.inf:
         raise ValueError(f"beta must be a number above 0, got {beta!r}")
-    return Rate("f_score", checked_label(label), _by(by), beta=float(beta))
+    return Rate("f_score", checked_label(label), _checked_by(by), beta=float(beta))
 
 
 def representation(label: Label, by: By) -> Rate:
@@ -655,23 +662,27 @@ def custom(name: str, counted: Any, among: Any = ((None, None),), by: By = None)
         raise ValueError(
             f"{name!r} is the printed name of another rate: give yours a name of its own"
         )
-    pairs = Pairs(name, _pairs(counted, "counted"), _pairs(among, "among"))
-    return Rate("custom", by=_by(by), pairs=pairs)
+    counted_pairs = _checked_pairs(counted, "counted")
+    pairs = Pairs(name, counted_pairs, _checked_pairs(among, "among"))
+    return Rate("custom", by=_checked_by(by), pairs=pairs)
 
 
-def _pairs(given: Any, name: str) -> tuple[Pair, ...]:
-    """Return pairs of a true label and an answer, checked; None stays None."""
-    if not isinstance(given, (list, tuple, set)):
-        raise TypeError(f"{name} must be a list of pairs (true label, answer), got {given!r}")
-    pairs: dict[str, Pair] = {}
-    for pair in given:
+def _checked_pairs(pairs: Any, name: str) -> tuple[Pair, ...]:
+    """Return the distinct pairs of a true label and an answer, sorted by their text; None stays None.
+
+    ``name`` is the parameter of `custom` that errors name.
+    """
+    if not isinstance(pairs, (list, tuple, set)):
+        raise TypeError(f"{name} must be a list of pairs (true label, answer), got {pairs!r}")
+    pair_of_text: dict[str, Pair] = {}
+    for pair in pairs:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
             raise TypeError(
                 f"{name} must be a list of pairs (true label, answer), got {pair!r} in it"
             )
         label, answer = (None if part is None else checked_label(part) for part in pair)
-        pairs[repr((label, answer))] = (label, answer)
-    return tuple(pairs[text] for text in sorted(pairs))
+        pair_of_text[repr((label, answer))] = (label, answer)
+    return tuple(pair_of_text[text] for text in sorted(pair_of_text))
 
 
 def answered_error(by: By = None) -> Rate:
@@ -692,7 +703,7 @@ def answered_error(by: By = None) -> Rate:
     >>> print(rates.largest(rates.answered_error(by="class")))
     largest error among answered rows by class
     """
-    return Rate("answered_error", by=_by(by))
+    return Rate("answered_error", by=_checked_by(by))
 
 
 def largest(rate: Rate) -> Largest:
@@ -760,16 +771,19 @@ def checked_label(label: Label) -> str | float:
     return python_label
 
 
-def _by(by: By) -> str | int | tuple[str | int, ...] | None:
-    names = plain(tuple(by) if isinstance(by, (tuple, list)) else (by,))
-    if not names or any(
-        name is not None and not isinstance(name, (str, int)) for name in names
-    ):
+def _checked_by(by: By) -> str | int | tuple[str | int, ...] | None:
+    """Return ``by`` with Python's own numbers, and a tuple for a list; raise an error if it is invalid."""
+    crosses_columns = isinstance(by, (tuple, list))
+    names: Any = (by,)
+    if crosses_columns:
+        names = tuple(by)  # type: ignore[arg-type]
+    names = plain(names)
+    if not names or not all(name is None or isinstance(name, (str, int)) for name in names):
         raise TypeError(
             "by must be None, 'class', 'group', 'cell', a column of groups or a tuple, got "
             f"{by!r}"
         )
-    if not isinstance(by, (tuple, list)):
+    if not crosses_columns:
         return names[0]
     if None in names or len(set(names)) < len(names) or {"group", "cell"} & set(names):
         raise ValueError(
@@ -784,6 +798,7 @@ LONGEST = 100_000
 DEEPEST = 20
 # Maximum number of characters of the text in an error message.
 SHOWN = 120
+QUOTES = "'\""
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -795,7 +810,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 # Nodes of plain values: numbers with a sign, text, tuples, lists and dicts.
-_VALUES = (
+_PLAIN_NODES = (
     ast.Constant,
     ast.UnaryOp,
     ast.unaryop,
@@ -806,6 +821,7 @@ _VALUES = (
 )
 
 _PRODUCT = "it is no ratio of sums over rows, so neither a linear program nor a bound of a mean applies"
+# Why a score is no rate, by its name.
 _REFUSED = {
     "mcc": f"for Matthews' correlation, {_PRODUCT}; limit f_score or error(by=class)",
     "kappa": "the expected agreement needs the class shares of new rows; limit error(by=class)",
@@ -813,11 +829,11 @@ _REFUSED = {
     "accuracy": "limit the error: 'error <= 10%' is an accuracy of at least 90 %",
     "auc": "it is no rate of a rule; limit error, or miss and false_alarm of a label",
 }
-_SAME_SELECTION = "limit gap(selected(LABEL, by=COLUMN)), or ratio(selected(LABEL, by=COLUMN))"
-# What states the rates of other libraries, by their names there.
-_WRITTEN = {
-    "demographic_parity": _SAME_SELECTION,
-    "statistical_parity": _SAME_SELECTION,
+_LIMIT_SELECTION = "limit gap(selected(LABEL, by=COLUMN)), or ratio(selected(LABEL, by=COLUMN))"
+# How to state the rates of other libraries, by their names there.
+_OTHER_LIBRARIES = {
+    "demographic_parity": _LIMIT_SELECTION,
+    "statistical_parity": _LIMIT_SELECTION,
     "disparate_impact": "limit ratio(selected(LABEL, by=COLUMN))",
     "equalized_odds": "limit gap(miss(LABEL, by=COLUMN)) and gap(false_alarm(LABEL, by=COLUMN))",
     "equal_opportunity": "limit gap(recall(LABEL, by=COLUMN))",
@@ -829,7 +845,7 @@ _WRITTEN = {
     "and": "state two limits",
 }
 # Names of rates by the words that people use.
-_ALSO_CALLED = {"human review": "deferred", "deferral": "deferred"}
+_SPOKEN_NAMES = {"human review": "deferred", "deferral": "deferred"}
 
 
 def functions() -> dict[str, Callable[..., Any]]:
@@ -919,42 +935,50 @@ def _with_brackets(text: str) -> str | None:
 class _Parser:
     """Translates a text into a Python expression, parses the expression by `ast` and reads the tree.
 
-    In the translation, words are quoted and percentages are numbers.
+    In the translation, words are quoted and percentages are numbers. Errors are stated at a position of the
+    text, not of the translation.
     """
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.code = ""
-        self.in_percent = False
+        self.code = ""  # the translation
+        self.in_percent = False  # whether a number has the sign %
         self.places: list[
             tuple[int, int]
         ] = []  # start of each token in the code and in the text
-        at = 0
-        quoted = False
         self.depth = 0  # brackets that are open
-        while at < len(text):
-            token = _TOKEN.match(text, at)
+        end = 0
+        follows_text = False
+        while end < len(text):
+            token = _TOKEN.match(text, end)
             if token is None or token.lastgroup is None:
-                raise self._unreadable(at + len(text[at:]) - len(text[at:].lstrip()))
+                spaces = len(text[end:]) - len(text[end:].lstrip())
+                raise self._unreadable(end + spaces)
             start = token.start(token.lastgroup)
-            at = token.end()
-            python = self._translated(token.lastgroup, token[token.lastgroup], start, at)
-            if quoted and python[0] in "'\"":  # Python would join both
-                raise self.error(
-                    f"expected a comma or a bracket before this{self._in_quotes(start, 'several words')}",
-                    start,
-                )
-            quoted = python[0] in "'\""
-            if token.lastgroup == "sign":
-                self.depth += (python in "([{") - (python in ")]}")
+            end = token.end()
+            python = self._translated(token.lastgroup, token[token.lastgroup], start, end)
+            is_text = python[0] in QUOTES
+            if is_text and follows_text:  # Python would join both
+                advice = self._advice_to_quote(start, "several words")
+                raise self.error(f"expected a comma or a bracket before this{advice}", start)
+            follows_text = is_text
+            if python in "([{":
+                self.depth += 1
+            elif python in ")]}":
+                self.depth -= 1
             self.places.append((len(self.code), start))
             self.code += f"{python} "
 
     def _translated(self, kind: str, token: str, start: int, end: int) -> str:
-        """Return a token in ASCII Python."""
+        """Return a token from ``start`` to ``end`` of the text in ASCII Python.
+
+        ``kind`` is the name of its group in `_TOKEN`.
+        """
         if kind == "number":
             self.in_percent |= token.endswith("%")
             return _number(token)
+        if kind == "word":
+            return self._translated_word(token, start, end)
         if kind == "text":
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of unknown escapes
@@ -962,71 +986,82 @@ class _Parser:
                     return ascii(ast.literal_eval(token))
                 except (SyntaxError, ValueError):
                     raise self.error("is not understood", start) from None
-        if kind == "word":
-            after = self.text[end:].lstrip()[:1]
-            names_a_rate = after in "(<>"
-            if names_a_rate:
-                token = _ALSO_CALLED.get(" ".join(token.split()), token)
-            if names_a_rate and token.lower() in _REFUSED:
-                raise self.error(f"this is not available: {_REFUSED[token.lower()]}", start)
-            if names_a_rate or not self.depth:  # in brackets it may be a label
-                written = _WRITTEN.get(re.sub("_(difference|ratio)$", "", token.lower()))
-                if written is not None:
-                    raise self.error(written, start)
-            if after == "(":
-                if token not in functions():
-                    if re.search(r"[^<>]= $", self.code):
-                        raise self.error(
-                            f"expected a comma or a bracket after this{self._in_quotes(start, 'brackets')}",
-                            start,
-                        )
-                    near = did_you_mean(token, functions())
-                    raise self.error(
-                        f"no rate has this name; {near}there are {', '.join(functions())}",
-                        start,
-                    )
-                return token
-            if after == "=" and token.isascii() and token.isidentifier():
-                return token
-            if token not in ("None", "True", "False"):
-                return ascii(token)
         return {"≤": "<=", "≥": ">="}.get(token, token)
 
-    def _in_quotes(self, at: int, of: str) -> str:
-        """Return the advice to quote the name around a place of the text; none if it has quotes."""
-        start = 1 + max(self.text.rfind(before, 0, at) for before in "([{,:=")
-        name = re.match(r"(?:[^,:()\[\]{}]|\([^()]*\))*", self.text[start:])
-        if name is None or re.search("['\"]", name[0]):
+    def _translated_word(self, word: str, start: int, end: int) -> str:
+        """Return a word as a name in Python if a function or an argument has it, otherwise as text."""
+        next_sign = self.text[end:].lstrip()[:1]
+        names_a_rate = next_sign in "(<>"  # also at the end of the text
+        if names_a_rate:
+            word = _SPOKEN_NAMES.get(" ".join(word.split()), word)
+            if word.lower() in _REFUSED:
+                raise self.error(f"this is not available: {_REFUSED[word.lower()]}", start)
+        if names_a_rate or not self.depth:  # in brackets it may be a label
+            advice = _OTHER_LIBRARIES.get(re.sub("_(difference|ratio)$", "", word.lower()))
+            if advice is not None:
+                raise self.error(advice, start)
+        if next_sign == "(":
+            if word in functions():
+                return word
+            if re.search(r"[^<>]= $", self.code):
+                advice = self._advice_to_quote(start, "brackets")
+                raise self.error(f"expected a comma or a bracket after this{advice}", start)
+            near = did_you_mean(word, functions())
+            names = ", ".join(functions())
+            raise self.error(f"no rate has this name; {near}there are {names}", start)
+        names_an_argument = next_sign == "=" and word.isascii() and word.isidentifier()
+        if names_an_argument or word in ("None", "True", "False"):
+            return word
+        return ascii(word)
+
+    def _start_of_value(self, at: int) -> int:
+        """Return the position after the last bracket or separator before a position of the text."""
+        return 1 + max(self.text.rfind(sign, 0, at) for sign in "([{,:=")
+
+    def _advice_to_quote(self, at: int, reason: str) -> str:
+        """Return the advice to quote the value around a position of the text, "" if it has quotes.
+
+        ``reason`` says what the value contains, such as "brackets".
+        """
+        start = self._start_of_value(at)
+        value = re.match(r"(?:[^,:()\[\]{}]|\([^()]*\))*", self.text[start:])
+        if value is None or re.search("['\"]", value[0]):
             return ""
-        argument = re.search(r"\w*\s*=?\s*$", self.text[:start])
-        before = argument[0].strip() if argument and "=" in argument[0] else ""
-        return f"; quote a name with {of}: {before}{name[0].strip()!r}"
+        keyword = re.search(r"\w*\s*=\s*$", self.text[:start])
+        argument = ""
+        if keyword:
+            argument = keyword[0].strip()
+        return f"; quote a name with {reason}: {argument}{value[0].strip()!r}"
 
     def _unreadable(self, at: int) -> ValueError:
+        """Return the error about a sign with which no token begins."""
         sign = self.text[at]
-        if self.code.count("(") > self.code.count(")") and sign not in "'\"":
-            start = 1 + max(self.text.rfind(before, 0, at) for before in "([{,:=")
-            label = re.split(r"[,()\[\]{}]", self.text[start:])[0].strip()
+        if sign in QUOTES:
+            return self.error("the quote is not closed", at)
+        if self.code.count("(") > self.code.count(")"):
+            label = re.split(r"[,()\[\]{}]", self.text[self._start_of_value(at) :])[0].strip()
             return self.error(
                 f"quote a label with other signs than letters and digits: {label!r}", at
             )
         if sign in "<>":
             return self.error(f"a limit includes its bound; write {sign}=", at)
-        return self.error(
-            "the quote is not closed" if sign in "'\"" else "is not understood", at
-        )
+        return self.error("is not understood", at)
 
     def error(self, message: str, at: int) -> ValueError:
         """Return an error with the word at a position of the text."""
         word = re.match(r"[\w.\-%]+|.", self.text[at:], re.DOTALL)
-        place = f"{word[0]!r}, character {at + 1}" if word else "the end"
+        place = "the end"
+        if word:
+            place = f"{word[0]!r}, character {at + 1}"
         return ValueError(f"{cut_to(self.text, SHOWN)!r}: at {place}: {message}")
 
     def _place(self, offset: int) -> int:
         """Return the position in the text of the token at an offset of the code."""
         if offset >= len(self.code.rstrip()):
             return len(self.text)
-        return self.places[bisect_right(self.places, (offset, len(self.text))) - 1][1]
+        token = bisect_right(self.places, (offset, len(self.text))) - 1
+        _, position = self.places[token]
+        return position
 
     def at(self, node: ast.expr) -> int:
         """Return the position of a node in the text."""
@@ -1037,34 +1072,38 @@ class _Parser:
         try:
             node = ast.parse(self.code, mode="eval").body
         except SyntaxError as failure:
-            at = self._place((failure.offset or len(self.code) + 1) - 1)
-            message = (
-                failure.msg
-                if "never closed" in failure.msg
-                else "expected a value, a comma or a bracket"
-            )
-            raise self.error(
-                "write <= or >=" if self.text[at : at + 1] == "=" else message, at
-            ) from None
+            at = len(self.text)
+            if failure.offset:
+                at = self._place(failure.offset - 1)
+            message = "expected a value, a comma or a bracket"
+            if self.text[at : at + 1] == "=":
+                message = "write <= or >="
+            elif "never closed" in failure.msg:
+                message = failure.msg
+            raise self.error(message, at) from None
         except (RecursionError, MemoryError):
             raise self.error("is nested too deeply", 0) from None
-        if not isinstance(node, ast.Compare):
-            return self.call(node, 0)
+        if isinstance(node, ast.Compare):
+            return self._limit(node)
+        return self.call(node, 0)
+
+    def _limit(self, node: ast.Compare) -> Limit:
+        """Return the limit of a comparison, such as ``error() <= 0.2``."""
         if len(node.comparators) > 1:
             raise self.error(
                 "a limit has one bound: state two limits", self.at(node.comparators[1])
             )
-        one = self.call(node.left, 0)
+        expression = self.call(node.left, 0)
         bound = self.value(node.comparators[0], 0)
-        if one.worst:
+        if expression.worst:
             raise self.error(
                 "a largest rate is an objective; to limit each rate leave 'largest' out", 0
             )
         try:
             if isinstance(node.ops[0], ast.LtE):
-                limit = one <= bound
+                limit: Limit = expression <= bound
             else:
-                limit = one >= bound
+                limit = expression >= bound
         except (TypeError, ValueError) as failure:
             raise self.error(str(failure), self.at(node.left)) from None
         if limit.from_above and type(bound) is int and bound == 1 and limit.rate.kind != "cost":
@@ -1073,7 +1112,7 @@ class _Parser:
         return replace(limit, in_percent=self.in_percent)
 
     def call(self, node: ast.expr, depth: int) -> Any:
-        """Return the result of a call of one of the functions."""
+        """Return the result of a call of one of the functions, inside of ``depth`` other calls."""
         if depth > DEEPEST:
             raise self.error("is nested too deeply", self.at(node))
         if isinstance(node, ast.Constant):
@@ -1084,60 +1123,59 @@ class _Parser:
         allowed = [*signature(functions()[name]).parameters]
         if name == "cost":
             allowed.append("labels")
-        named: dict[str, Any] = {}
+        keywords: dict[str, Any] = {}
         for keyword in node.keywords:
-            if keyword.arg in named:
+            if keyword.arg in keywords:
                 raise self.error("this name is repeated", self._place(keyword.col_offset))
             if keyword.arg not in allowed:
                 near = did_you_mean(str(keyword.arg), allowed)
                 message = f"{near}{name}(...) has {', '.join(allowed)}"
                 raise self.error(message, self._place(keyword.col_offset))
-            named[str(keyword.arg)] = self.value(keyword.value, depth + 1)
-        given = [self.value(argument, depth + 1) for argument in node.args]
-        labels = named.pop("labels", None)
+            keywords[str(keyword.arg)] = self.value(keyword.value, depth + 1)
+        arguments = [self.value(argument, depth + 1) for argument in node.args]
+        labels = keywords.pop("labels", None)
         try:
-            made = functions()[name](*given, **named)
+            expression = functions()[name](*arguments, **keywords)
             if labels is None:
-                return made
-            return _with_labels(made, labels)
+                return expression
+            return _with_labels(expression, labels)
         except (TypeError, ValueError) as failure:
             raise self.error(str(failure), self.at(node)) from None
 
     def without_brackets(self, node: ast.Constant) -> Any:
         """Return the rate of a name without brackets, if it needs no argument."""
         name = str(node.value)
-        known = functions()
-        if name not in known:
-            near = did_you_mean(name, known)
-            raise self.error(f"{near}expected a rate: one of {', '.join(known)}", self.at(node))
-        required = [
-            parameter
-            for parameter, each in signature(known[name]).parameters.items()
-            if each.default is each.empty
-        ]
-        if required:
-            first = required[0]
-            example = {"rate": "error(by=class)", "label": "1"}.get(first, "...")
-            raise self.error(
-                f"{name} needs a {first} in brackets, as in {name}({example})", self.at(node)
-            )
-        return known[name]()
+        if name not in functions():
+            near = did_you_mean(name, functions())
+            names = ", ".join(functions())
+            raise self.error(f"{near}expected a rate: one of {names}", self.at(node))
+        function = functions()[name]
+        for parameter in signature(function).parameters.values():
+            if parameter.default is parameter.empty:
+                missing = parameter.name
+                example = {"rate": "error(by=class)", "label": "1"}.get(missing, "...")
+                raise self.error(
+                    f"{name} needs a {missing} in brackets, as in {name}({example})",
+                    self.at(node),
+                )
+        return function()
 
     def value(self, node: ast.expr, depth: int) -> Any:
-        """Return a plain value or the result of a call."""
+        """Return a plain value or the result of a call, inside of ``depth`` other calls."""
         if isinstance(node, ast.Call):
             return self.call(node, depth)
-        for part in ast.walk(node):
-            if not isinstance(part, _VALUES):
-                raise self.error(
-                    "expected a value", self.at(part if isinstance(part, ast.expr) else node)
-                )
-            if isinstance(part, ast.Dict):
+        for inner in ast.walk(node):
+            if not isinstance(inner, _PLAIN_NODES):
+                culprit = node
+                if isinstance(inner, ast.expr):
+                    culprit = inner
+                raise self.error("expected a value", self.at(culprit))
+            if isinstance(inner, ast.Dict):
                 keys: set[str] = set()
-                for key in part.keys:
-                    if key is not None and ast.dump(key) in keys:
+                for key in filter(None, inner.keys):  # `**other` has no key
+                    if ast.dump(key) in keys:
                         raise self.error("this name is repeated", self.at(key))
-                    keys.add(ast.dump(key) if key is not None else "")
+                    keys.add(ast.dump(key))
         try:
             return ast.literal_eval(node)
         except (TypeError, ValueError):
@@ -1147,20 +1185,24 @@ class _Parser:
 
 def _number(text: str) -> str:
     """Return the Python literal of a number, possibly in percent; 1e999 for infinity."""
+    if re.fullmatch(r"[-+]?\d{1,300}", text):
+        return repr(int(text))
     if text.endswith("%"):
-        return repr(float(text[:-1]) / 100).replace("inf", "1e999")
-    number = int(text) if re.fullmatch(r"[-+]?\d{1,300}", text) else float(text)
+        number = float(text[:-1]) / 100
+    else:
+        number = float(text)
     return repr(number).replace("inf", "1e999")
 
 
 def _with_labels(rate: Rate, labels: object) -> Rate:
+    """Return a mean cost with labels for the rows and columns of its matrix, checked."""
     if (
         rate.matrix is None
         or not isinstance(labels, (list, tuple))
         or len(labels) != len(rate.matrix)
     ):
         raise ValueError("labels= must name each row of a matrix of costs")
-    return Rate(rate.kind, rate.label, rate.by, rate.matrix, tuple(map(checked_label, labels)))
+    return replace(rate, labels=tuple(map(checked_label, labels)))
 
 
 # -- limits ------------------------------------------------------------------------------------------
@@ -1179,15 +1221,17 @@ def checked_limits(limits: Stated) -> tuple[Limit, ...]:
     if not isinstance(limits, Iterable) or isinstance(limits, Mapping):
         raise TypeError(f"limits must be a list, such as ['miss(1) <= 40%'], got {limits!r}")
     checked = []
-    for given in limits:
-        expression = as_expression(parse(given) if isinstance(given, str) else given)
+    for entry in limits:
+        if isinstance(entry, str):
+            expression = as_expression(parse(entry))
+        else:
+            expression = as_expression(entry)
         if expression is None or expression.limit is None:
-            if isinstance(given, bool):
-                compared = ": compare a rate by <= or >="
-            else:
-                compared = ""
+            advice = ""
+            if isinstance(entry, bool):
+                advice = ": compare a rate by <= or >="
             raise TypeError(
-                f"limits: {given!r} is no limit{compared}; write for example "
+                f"limits: {entry!r} is no limit{advice}; write for example "
                 "rates.error(by='class') <= 0.3"
             )
         checked.append(expression.limit)

@@ -198,17 +198,14 @@ def expected_zero_one_losses(
         names = distinct_labels(labels)
     probabilities = check_probabilities(in_class_order(y_proba, "y_proba", names), len(truth))
     if probabilities.shape[1] != len(names):
+        fault = f"labels has {len(names)}"
         if labels is None:
-            hint = "; pass labels=, the label of each column, if y_true lacks some"
-        else:
-            hint = ""
-        if labels is None:
-            origin = "y_true"
-        else:
-            origin = "labels"
+            fault = (
+                f"y_true has {len(names)}; pass labels=, the label of each column, if y_true "
+                "lacks some"
+            )
         raise ValueError(
-            f"y_proba has a column for each of {probabilities.shape[1]} labels, "
-            f"{origin} has {len(names)}{hint}"
+            f"y_proba has a column for each of {probabilities.shape[1]} labels, {fault}"
         )
     codes = _codes(truth, names, "y_true")
     losses: Floats = np.clip(1.0 - probabilities[np.arange(len(truth)), codes], 0.0, 1.0)
@@ -487,7 +484,8 @@ def _means(
 ) -> dict[Any, float]:
     """Return the mean loss of each subgroup of each column, by the rows of positive weight; NaN without rows.
 
-    Keys of a column with a name are (column, subgroup).
+    ``columns`` has the subgroup of each row, by the name of the column. Keys of the result are (column,
+    subgroup), or the subgroup alone if the name is None. ``labels`` are the subgroups to report.
     """
     weight = relative_weights(sample_weight, len(losses))
     used = weight > 0
@@ -501,8 +499,10 @@ def _means(
         mass = np.bincount(codes, weight[used], minlength=len(names))
         total = np.bincount(codes, weight[used] * losses[used], minlength=len(names))
         of_column = np.divide(total, mass, out=np.full(len(names), np.nan), where=mass > 0)
-        for name, value in zip(names.tolist(), of_column.tolist(), strict=True):
-            means[name if column is None else (column, name)] = value
+        keys = names.tolist()
+        if column is not None:
+            keys = [(column, name) for name in keys]
+        means.update(zip(keys, of_column.tolist(), strict=True))
     return means
 
 
@@ -516,6 +516,10 @@ def _zero_one(
     labels: ArrayLike | None = None,
     deferred: ArrayLike | None = None,
 ) -> Floats:
+    """Return the zero-one loss of each row, expected if the answers are a label distribution (n, K).
+
+    Deferred rows have a loss of 0. ``labels`` are all labels that may be predicted.
+    """
     if np.ndim(y_pred) == 2:
         if deferred is not None:
             raise ValueError("deferred: a label distribution has no deferred rows")
@@ -532,5 +536,6 @@ def _zero_one(
 
 
 def _codes(values: Labels, labels: Labels, name: str) -> Ints:
+    """Return the number of each value among the labels; errors call the values ``name``."""
     check_same_kind(values, name, labels, "labels")
     return positions(values, labels, name, f"labels not among {labels.tolist()}")

@@ -73,7 +73,8 @@ def pair_p_value(
     >>> [round(pair_p_value((100, 100), (1000, 1000), gap=gap), 3) for gap in (0.02, 0.03)]
     [0.07, 0.014]
     """
-    (x1, x2), (n1, n2) = errors, rows
+    x1, x2 = errors
+    n1, n2 = rows
     if min(n1, n2) < 1:
         return 1.0
     if factor - gap <= 0.0:  # no rates satisfy the hypothesis
@@ -82,32 +83,33 @@ def pair_p_value(
     normal = float(ndtr(observed))
     if normal > FAR:
         return normal
-    if x2:
+    # The nuisance parameter p₂ is between these bounds with a confidence of 1 − γ.
+    low = 0.0
+    if x2 > 0:
         low = float(betaincinv(x2, n2 - x2 + 1, gamma / 2))
-    else:
-        low = 0.0
+    high = 1.0
     if x2 < n2:
         high = float(betaincinv(x2 + 1, n2 - x2, 1 - gamma / 2))
-    else:
-        high = 1.0
     if low > factor - gap:
         return gamma
     p2 = np.linspace(low, min(high, factor - gap), GRID)
     p1 = np.minimum((gap + p2) / factor, 1.0)
-    counts, each = _probabilities(n2, p2)
-    others, parts = _probabilities(n1, p1)
+    second_counts, second_probabilities = _probabilities(n2, p2)
+    first_counts, first_probabilities = _probabilities(n1, p1)
     # By second count, the largest first count with a statistic of at most the observed one, or −1.
     largest = last_inside(
-        lambda first: _statistic(first, n1, counts, n2, factor, gap) <= observed + 1e-12,
-        np.full(len(counts), -1),
-        np.full(len(counts), n1),
+        lambda first: _statistic(first, n1, second_counts, n2, factor, gap) <= observed + 1e-12,
+        np.full(len(second_counts), -1),
+        np.full(len(second_counts), n1),
     )
-    inside = np.maximum.accumulate(largest)
-    inside[counts >= x2] = np.maximum(inside[counts >= x2], x1)
-    # The probability of at most `inside` errors of the first group; what is left out is below REST.
-    below = np.hstack([np.zeros((GRID, 1)), parts.cumsum(axis=1)])
-    tail = below[:, np.clip(inside - others[0] + 1, 0, len(others))]
-    return min(1.0, float((each * tail).sum(axis=1).max()) * BETWEEN + REST + gamma)
+    largest = np.maximum.accumulate(largest)  # the region of these counts becomes monotone
+    contains_observed = second_counts >= x2
+    largest[contains_observed] = np.maximum(largest[contains_observed], x1)
+    # The probability of at most `largest` errors of the first group; what is left out is below REST.
+    cumulated = np.hstack([np.zeros((GRID, 1)), first_probabilities.cumsum(axis=1)])
+    place = np.clip(largest - first_counts[0] + 1, 0, len(first_counts))
+    region = (second_probabilities * cumulated[:, place]).sum(axis=1)
+    return min(1.0, float(region.max()) * BETWEEN + REST + gamma)
 
 
 def pair_passes(
@@ -132,11 +134,14 @@ def pair_passes(
 
 
 def _probabilities(n: int, p: Floats) -> tuple[Ints, Floats]:
-    """Return counts out of n that are likely for some p, and their probabilities, shape (len(p), counts)."""
+    """Return the binomial counts of n rows that are likely for some rate in p, and their probabilities.
+
+    The probabilities have a row for each rate and a column for each count.
+    """
     width = DEVIATIONS * np.sqrt(n * p * (1.0 - p)) + 8.0
-    first = int(max(0.0, (n * p - width).min()))
-    last = int(min(float(n), (n * p + width).max()))
-    k = np.arange(first, last + 1)
+    smallest = int(max(0.0, (n * p - width).min()))
+    largest = int(min(float(n), (n * p + width).max()))
+    k = np.arange(smallest, largest + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
         logs = logs + xlogy(k, p[:, None]) + xlog1py(n - k, -p[:, None])

@@ -67,53 +67,53 @@ def pair_power(
     >>> round(pair_power((0.3, 0.3), (2000, 2000), 0.05, factor=1.0, gap=0.05), 2)
     0.93
     """
-    (r1, r2), (n1, n2) = rates, rows
+    r1, r2 = rates
+    n1, n2 = rows
     if min(rows) < 1:
         return 0.0
-
     passes = partial(pair_passes, level=level, factor=factor, gap=gap)
-    first, last = (int(x) for x in binom.ppf([LEFT_OUT / 2, 1 - LEFT_OUT / 2], n2, r2))
-    seconds = np.unique(np.linspace(first, last, NODES).round().astype(int))
+    smallest, largest = map(int, binom.ppf([LEFT_OUT / 2, 1 - LEFT_OUT / 2], n2, r2))
+    nodes = np.unique(np.linspace(smallest, largest, NODES).round().astype(int))
 
-    # For each second count, the first counts passing in both orders are between two ends.
+    # For each second count, the first counts that pass in both orders are between two ends.
     def most(second: int) -> int:
-        return last_true(lambda count: passes((count, second), (n1, n2)), n1)
+        return last_true(lambda first: passes((first, second), (n1, n2)), n1)
 
     def least(second: int) -> int:
         return n1 - last_true(lambda count: passes((second, n1 - count), (n2, n1)), n1)
 
-    tops = [most(second) for second in seconds.tolist()]
-    bottoms = [least(second) for second in seconds.tolist()]
-    counts = np.arange(first, last + 1)
-    high = np.floor(np.interp(counts, seconds, tops))
-    low = np.ceil(np.interp(counts, seconds, bottoms))
-    between = np.maximum(binom.cdf(high, n1, r1) - binom.cdf(low - 1, n1, r1), 0.0)
-    return float(binom.pmf(counts, n2, r2) @ between)
+    second_counts = np.arange(smallest, largest + 1)
+    high = np.floor(np.interp(second_counts, nodes, [most(x2) for x2 in nodes.tolist()]))
+    low = np.ceil(np.interp(second_counts, nodes, [least(x2) for x2 in nodes.tolist()]))
+    first_passes = np.maximum(binom.cdf(high, n1, r1) - binom.cdf(low - 1, n1, r1), 0.0)
+    return float(binom.pmf(second_counts, n2, r2) @ first_passes)
 
 
 def last_true(holds: Callable[[int], bool], n: int, near: int | None = None) -> int:
-    """Return the last number from 0 to n up to which all have a property; −1 for none.
+    """Return the last number from 0 to n up to which all have a property; −1 if 0 lacks it.
 
-    The search goes away from ``near`` with growing steps until the number is between two tried ones.
+    The search goes away from ``near`` with doubled steps, until one number with the property and one without
+    are tried. Then it halves the range between them.
     """
-    low, high, step = -1, n + 1, 1  # the property holds at `low`, and not at `high`
+    low = -1  # the property holds up to `low`, and not from `high` on
+    high = n + 1
+    step = 1
     while near is not None and low < near < high:
         if holds(near):
             low = near
-            if high > n:
-                near = near + step
-            else:
-                near = None
+            near += step
         else:
             high = near
-            if low < 0:
-                near = near - step
-            else:
-                near = None
+            near -= step
+        if low >= 0 and high <= n:
+            break
         step *= 2
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
+        if holds(middle):
+            low = middle
+        else:
+            high = middle
     return low
 
 
@@ -139,19 +139,19 @@ def fewest_rows(
         None if the number exceeds a thousand millions.
     """
 
-    def short(n: int) -> bool:
+    def lacks_power(n: int) -> bool:
         return bool(power_at(np.array([max(n, 1)]))[0] < power)
 
     # Steps as fine as the precision.
     unit = max(1, int(precision * start))
-    found = last_true(lambda k: short(k * unit), MOST_ROWS // unit, start // unit)
-    high = (found + 1) * unit
-    if high > MOST_ROWS:
+    steps = last_true(lambda k: lacks_power(k * unit), MOST_ROWS // unit, start // unit)
+    fewest = (steps + 1) * unit
+    if fewest > MOST_ROWS:
         return None
     while precision == 0.0:
-        some = np.arange(high, high + AHEAD)
-        failing = some[power_at(some) < power]
-        if not len(failing):
+        next_numbers = np.arange(fewest, fewest + AHEAD)
+        lacking = next_numbers[power_at(next_numbers) < power]
+        if not len(lacking):
             break
-        high = int(failing[-1]) + 1
-    return max(1, high)
+        fewest = int(lacking[-1]) + 1
+    return max(1, fewest)

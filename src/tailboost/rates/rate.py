@@ -32,6 +32,8 @@ STRICT_ROOM = 1.5 * ROUNDING
 # Sides on which a rate is bounded.
 ABOVE = "above"
 BELOW = "below"
+# Label number in the tables of a kind that is not about one label.
+NO_LABEL = -1
 NEEDS_COSTS = "{!r} needs the costs of the rows: give costs=, one for each answer"
 
 
@@ -53,42 +55,51 @@ class Kind:
     table: Callable[..., tuple[Floats, Floats]]
     labelled: bool = False  # whether the rate is about one label
     ratio: bool = False  # whether the denominator depends on the answers
-    lowered: bool = (
-        True  # may be an objective; not for precision, which one safe answer maximises
-    )
-    gain: bool = (
-        False  # whether large values are better; as objective, one minus the rate is minimised
-    )
-    weighted: bool = (
-        False  # whether the rate has the parameter β, and denominators between 0 and 1
-    )
+    # Whether the rate may be an objective: not precision, which one safe answer maximises.
+    lowered: bool = True
+    # Whether large values are better. As an objective, one minus the rate is minimised.
+    gain: bool = False
+    # Whether the rate has the parameter β, and denominators between 0 and 1.
+    weighted: bool = False
     counts_errors: bool = False  # whether the numerator counts errors
     across: bool = False  # whether a subgroup's denominator counts the rows of all subgroups
 
     def tables(self, K: int, A: int, label: int, beta: float = 1.0) -> tuple[Floats, Floats]:
-        """Return numerator and denominator by class and action, shape (K, A) each."""
-        counted, among = self.table(K, A, label, *([beta] if self.weighted else []))
-        return counted, among
+        """Return numerator and denominator by class and action, shape (K, A) each.
+
+        ``label`` is the number of the class that the rate is about, or `NO_LABEL`.
+        """
+        if self.weighted:
+            return self.table(K, A, label, beta)
+        return self.table(K, A, label)
 
     def of_strata(self, strata: Strata, label: Any, beta: float) -> tuple[Floats, Floats]:
-        """Return numerator and denominator for the classes and actions of strata, shape (K, A) each."""
+        """Return numerator and denominator for the classes and actions of strata, shape (K, A) each.
+
+        Only kinds with these parameters read the class name ``label`` and ``beta``.
+        """
         if self.labelled:
             number = strata.label(label)
         else:
-            number = -1
+            number = NO_LABEL
         return self.tables(strata.n_classes, strata.n_actions, number, beta)
 
     def fault(self) -> str:
-        """Return how the table contradicts the fields, "" if it does not."""
+        """Return how the table contradicts the fields, "" if it does not.
+
+        The table is tried with two and three classes, with and without deferral as last action.
+        """
         for K, A, label in ((2, 2, 0), (2, 3, 1), (3, 3, 2), (3, 4, 1)):
-            counted, among = self.tables(K, A, label if self.labelled else -1)
-            if counted.shape != (K, A) or among.shape != (K, A):
-                return f"its tables have the shapes {counted.shape} and {among.shape}, not {(K, A)}"
-            if (counted < 0).any() or (counted > among).any() or (among > 1).any():
+            top, bottom = self.tables(K, A, label)
+            if top.shape != (K, A) or bottom.shape != (K, A):
+                return (
+                    f"its tables have the shapes {top.shape} and {bottom.shape}, not {(K, A)}"
+                )
+            if (top < 0).any() or (top > bottom).any() or (bottom > 1).any():
                 return "its numerator is not between 0 and its denominator, or this is above 1"
-            if not self.ratio and (among != among[:, :1]).any():
+            if not self.ratio and (bottom != bottom[:, :1]).any():
                 return "its denominator depends on the answers, which needs ratio=True"
-            if not self.weighted and not {*np.unique(counted), *np.unique(among)} <= {0.0, 1.0}:
+            if not self.weighted and not np.isin([top, bottom], [0.0, 1.0]).all():
                 return "rows count in part, which needs weighted=True"
             if self.weighted and not self.ratio:
                 return "rows count in part, which needs ratio=True"
@@ -96,12 +107,13 @@ class Kind:
 
     def tells_deferral(self) -> tuple[bool, bool]:
         """Return whether the numerator, and the denominator, only tell deferred from answered rows."""
-        return _tells(self)
+        return _kind_tells_deferral(self)
 
 
-def _tells_deferral(table: Floats) -> bool:
-    same = (table[:, :-1] == table[:, :1]).all()
-    return bool(same and (table[:, -1] != table[:, 0]).any())
+def _tells_only_deferral(table: Floats) -> bool:
+    """Return whether all labels have the same value in a table (K, A), and deferral another one."""
+    answers_are_alike = (table[:, :-1] == table[:, :1]).all()
+    return bool(answers_are_alike and (table[:, -1] != table[:, 0]).any())
 
 
 def _all(K: int, A: int) -> Floats:
@@ -152,14 +164,14 @@ def _f_score(K: int, A: int, k: int, beta: float) -> tuple[Floats, Floats]:
     return of_class * answer, (beta**2 * of_class + answer) / (1.0 + beta**2)
 
 
-def _found(K: int, A: int, k: int) -> tuple[Floats, Floats]:
-    missed, among = _misses(K, A, k)
-    return among - missed, among
+def _recall(K: int, A: int, k: int) -> tuple[Floats, Floats]:
+    missed, of_class = _misses(K, A, k)
+    return of_class - missed, of_class
 
 
-def _rejected(K: int, A: int, k: int) -> tuple[Floats, Floats]:
-    alarms, among = _false_alarms(K, A, k)
-    return among - alarms, among
+def _specificity(K: int, A: int, k: int) -> tuple[Floats, Floats]:
+    alarms, of_others = _false_alarms(K, A, k)
+    return of_others - alarms, of_others
 
 
 KINDS = {
@@ -168,11 +180,11 @@ KINDS = {
     "false_alarm": Kind(
         "false alarm rate of {label}", _false_alarms, labelled=True, counts_errors=True
     ),
-    "recall": Kind("recall of {label}", _found, labelled=True, gain=True),
-    "sensitivity": Kind("sensitivity for {label}", _found, labelled=True, gain=True),
-    "specificity": Kind("specificity for {label}", _rejected, labelled=True, gain=True),
-    "tpr": Kind("true positive rate of {label}", _found, labelled=True, gain=True),
-    "tnr": Kind("true negative rate of {label}", _rejected, labelled=True, gain=True),
+    "recall": Kind("recall of {label}", _recall, labelled=True, gain=True),
+    "sensitivity": Kind("sensitivity for {label}", _recall, labelled=True, gain=True),
+    "specificity": Kind("specificity for {label}", _specificity, labelled=True, gain=True),
+    "tpr": Kind("true positive rate of {label}", _recall, labelled=True, gain=True),
+    "tnr": Kind("true negative rate of {label}", _specificity, labelled=True, gain=True),
     "fnr": Kind("false negative rate of {label}", _misses, labelled=True, counts_errors=True),
     "fpr": Kind(
         "false positive rate of {label}", _false_alarms, labelled=True, counts_errors=True
@@ -241,9 +253,9 @@ _fault = cache(Kind.fault)
 
 
 @cache
-def _tells(kind: Kind) -> tuple[bool, bool]:
-    numerator, denominator = kind.tables(2, 3, 1 if kind.labelled else -1)
-    return _tells_deferral(numerator), _tells_deferral(denominator)
+def _kind_tells_deferral(kind: Kind) -> tuple[bool, bool]:
+    numerator, denominator = kind.tables(2, 3, 1)  # two classes and deferral
+    return _tells_only_deferral(numerator), _tells_only_deferral(denominator)
 
 
 @dataclass(frozen=True)
@@ -298,7 +310,10 @@ class Pairs:
 
     @property
     def counts_errors(self) -> bool:
-        """Whether each counted answer is an error."""
+        """Whether each counted answer is an error.
+
+        Deferral is none, and pairs with each label or each answer contain correct answers.
+        """
         return all(
             label is not None and answer not in (None, HUMAN_REVIEW, label)
             for label, answer in self.counted
@@ -313,30 +328,33 @@ class Pairs:
 
         A denominator with two or more answers by name is taken to leave out deferred rows.
         """
-        named = {answer for _, answer in self.among if answer is not None}
         counts_deferred = any(answer == HUMAN_REVIEW for _, answer in self.counted)
-        return counts_deferred, HUMAN_REVIEW in named or len(named) > 1
+        answer_names = {answer for _, answer in self.among if answer is not None}
+        leaves_deferred_out = HUMAN_REVIEW in answer_names or len(answer_names) > 1
+        return counts_deferred, leaves_deferred_out
 
     @staticmethod
     def _table(pairs: tuple[Pair, ...], strata: Strata) -> Floats:
         """Return 1 for each class and action of the pairs, 0 for others, shape (K, A)."""
         table = np.zeros((strata.n_classes, strata.n_actions))
         for label, answer in pairs:
-            rows: Any = slice(None) if label is None else [strata.label(label)]
-            columns: Any = slice(None)
+            classes: Any = slice(None)
+            if label is not None:
+                classes = strata.label(label)
+            actions: Any = slice(None)
             if answer == HUMAN_REVIEW:
-                columns = slice(strata.n_classes, None)
+                actions = slice(strata.n_classes, None)  # empty without deferral
             elif answer is not None:
-                columns = [strata.label(answer)]
-            table[rows, columns] = 1.0
+                actions = strata.label(answer)
+            table[classes, actions] = 1.0
         return table
 
 
-def _covers(pair: Pair, other: Pair) -> bool:
-    """Return whether a pair stands for all rows of another one."""
+def _covers(wide: Pair, narrow: Pair) -> bool:
+    """Return whether a pair stands for all rows of another one: parts are equal, or None in the first."""
     return all(
-        mine is None or (mine == its and type(mine) is type(its))
-        for mine, its in zip(pair, other, strict=True)
+        outer is None or (outer == inner and type(outer) is type(inner))
+        for outer, inner in zip(wide, narrow, strict=True)
     )
 
 
@@ -451,9 +469,9 @@ class Rate(Expression):
     def needs_deferral(self) -> bool:
         """Whether the rate allows deferral: it counts deferred rows or has a cost of deferral."""
         counts_deferred, _ = self.definition.tells_deferral()
-        return counts_deferred or (
-            self.matrix is not None and len(self.matrix[0]) > len(self.matrix)
-        )
+        if self.matrix is None:
+            return counts_deferred
+        return counts_deferred or len(self.matrix[0]) > len(self.matrix)
 
     @property
     def counts_deferral(self) -> bool:
@@ -483,7 +501,7 @@ class Rate(Expression):
 
     @property
     def without_rows(self) -> str:
-        """What a subgroup has in which no row counts, in words."""
+        """Words for a subgroup in whose denominator no row counts: "has no rows" and similar."""
         if self.kind == "precision":
             return f"has no row with the answer {self.label!r}"
         if self.is_ratio:
@@ -530,23 +548,27 @@ class Rate(Expression):
         labels count like others if the rate needs no label, and otherwise not at all.
         """
         names, inside = strata.subgroups(self.by)
-        counted, among = self.tables(strata)
-        if strata.has_unlabeled:
+        top, bottom = self.tables(strata)
+        if strata.has_unlabeled:  # as a class after the others
             if self.needs_labels(strata):
-                counts = 0.0
+                weight = 0.0
             else:
-                counts = 1.0
-            counted, among = (
-                np.concatenate([table, counts * table[:1]]) for table in (counted, among)
-            )
-        within = inside[:, :, None]
+                weight = 1.0
+            top = np.concatenate([top, weight * top[:1]])
+            bottom = np.concatenate([bottom, weight * bottom[:1]])
+        in_numerator = inside[:, :, None]
         if self.is_across:
-            whole = np.ones_like(within)
+            in_denominator = np.ones_like(in_numerator)
         else:
-            whole = within
-        return names, within * counted[strata.y], whole * among[strata.y]
+            in_denominator = in_numerator
+        return names, in_numerator * top[strata.y], in_denominator * bottom[strata.y]
 
     def _costs(self, strata: Strata) -> Floats:
+        """Return the matrix in the order of the classes, with a column for each action, shape (K, A).
+
+        A cost of deferral is left out if the strata have no deferral; a missing one is 0. Raise ValueError
+        if the shape or the labels do not fit the classes.
+        """
         assert self.matrix is not None
         costs = np.array(self.matrix, dtype=np.float64)
         K = strata.n_classes
@@ -564,32 +586,34 @@ class Rate(Expression):
                     f"cost: the matrix has the labels {list(self.labels)}, the classes are "
                     f"{list(strata.classes)}"
                 )
-            place = np.argsort(order)
-            costs = costs[place][:, [*place, *range(K, costs.shape[1])]]
+            # `order` has the class of each line of the matrix, `line` the line of each class.
+            line = np.argsort(order)
+            deferral = range(K, costs.shape[1])
+            costs = costs[line][:, [*line, *deferral]]
         if costs.shape[1] < strata.n_actions:
             costs = np.column_stack([costs, np.zeros(K)])
         return costs
 
     def range(self, strata: Strata) -> tuple[float, float]:
-        """Return the smallest and largest possible value of a row."""
+        """Return the smallest and largest possible value of a row: 0 and 1, or costs."""
         if self.needs_costs:
             return strata.cost_range
         if self.is_ratio:
             return 0.0, 1.0
-        counted = self.tables(strata)[0]
-        return float(counted.min()), float(counted.max())
+        numerator, _ = self.tables(strata)
+        return float(numerator.min()), float(numerator.max())
 
     def scale(self, strata: Strata) -> float:
-        """Return the scale of the values: 1, or the largest cost."""
+        """Return the scale of the values: 1, or the largest absolute cost in any stratum."""
         if self.kind != "cost":
             return 1.0
-        if self.needs_costs:
-            sizes = strata.mean_costs
+        if not self.needs_costs:
+            costs, _ = self.tables(strata)
+        elif strata.mean_costs is not None:
+            costs = strata.mean_costs
         else:
-            sizes = self.tables(strata)[0]
-        if sizes is not None:
-            return max(float(np.abs(sizes).max()), 1e-300)
-        return 1.0
+            return 1.0
+        return max(float(np.abs(costs).max()), 1e-300)
 
     def terms(self, strata: Strata) -> Terms:
         """Return numerators and denominators over confusion counts, for each subgroup.
@@ -597,22 +621,22 @@ class Rate(Expression):
         Raise ValueError if the label, the groups or the costs of the rate are missing.
         """
         names, top, bottom = self.by_subgroup(strata)
-        nothing = np.zeros_like(top)
+        weight_of_stratum = bottom.max(axis=2)
+        if self.is_ratio:
+            weight_of_stratum = weight_of_stratum > 0
+        mass = weight_of_stratum @ strata.mass
         if strata.mean_costs is None:
             if self.needs_costs:
                 raise ValueError(NEEDS_COSTS.format(self))
-        elif self.needs_costs:
-            top, bottom = (
-                np.concatenate(pair, axis=1) for pair in ((nothing, top), (bottom, nothing))
-            )
+            return Terms(names, top, bottom, mass, self.is_ratio)
+        # Confusion counts have costs after weights: a rate of costs has its numerator there.
+        zeros = np.zeros_like(top)
+        bottom = np.concatenate([bottom, zeros], axis=1)
+        if self.needs_costs:
+            top = np.concatenate([zeros, top], axis=1)
         else:
-            top, bottom = (np.concatenate([each, nothing], axis=1) for each in (top, bottom))
-        largest = bottom[:, : len(strata.mass)].max(axis=2)
-        if self.is_ratio:
-            counts = largest > 0
-        else:
-            counts = largest
-        return Terms(names, top, bottom, counts @ strata.mass, self.is_ratio)
+            top = np.concatenate([top, zeros], axis=1)
+        return Terms(names, top, bottom, mass, self.is_ratio)
 
     def samples(
         self, strata: Strata, stratum: Ints, actions: Any, costs: Floats | None = None
@@ -639,19 +663,23 @@ class Rate(Expression):
         if self.needs_costs and costs is None:
             raise ValueError(NEEDS_COSTS.format(self))
         low, high = self.range(strata)
-        part = self.is_ratio and (actions.ndim == 2 or self.is_weighted)
+        rows_count_in_part = self.is_ratio and (actions.ndim == 2 or self.is_weighted)
         samples = []
-        for name, counted, among in zip(*self.by_subgroup(strata), strict=True):
-            rows = np.flatnonzero((among > 0).any(axis=1)[stratum])
-            inclusion = _of_answers(among[stratum[rows]], actions[rows])
+        for name, top, bottom in zip(*self.by_subgroup(strata), strict=True):
+            stratum_may_count = (bottom > 0).any(axis=1)
+            rows = np.flatnonzero(stratum_may_count[stratum])
+            inclusion = _at_actions(bottom[stratum[rows]], actions[rows])
             rows = rows[inclusion > 0]
             inclusion = inclusion[inclusion > 0]
             if self.needs_costs and costs is not None:
-                table = costs[rows]
+                value_of_action = costs[rows]
             else:
-                table = counted[stratum[rows]]
-            values = _of_answers(table, actions[rows])
-            samples.append(Sample(name, rows, values, low, high, inclusion if part else None))
+                value_of_action = top[stratum[rows]]
+            values = _at_actions(value_of_action, actions[rows])
+            sample = Sample(name, rows, values, low, high)
+            if rows_count_in_part:
+                sample = replace(sample, among=inclusion)
+            samples.append(sample)
         return samples
 
     def samples_of(self, answered: Answered) -> list[Sample]:
@@ -676,9 +704,8 @@ class Rate(Expression):
     def __repr__(self) -> str:
         arguments = []
         if self.pairs is not None:
-            counted, among = (
-                list(map(list, of)) for of in (self.pairs.counted, self.pairs.among)
-            )
+            counted = [list(pair) for pair in self.pairs.counted]
+            among = [list(pair) for pair in self.pairs.among]
             arguments += [repr(self.pairs.name), f"counted={counted!r}", f"among={among!r}"]
         if self.label is not None:
             arguments.append(repr(self.label))
@@ -690,15 +717,21 @@ class Rate(Expression):
             arguments.append(f"beta={self.beta:g}")
         if self.by is not None:
             arguments.append(f"by={self.by!r}")
-        return "1 - " * self.complement + f"{self.kind}({', '.join(arguments)})"
+        call = f"{self.kind}({', '.join(arguments)})"
+        if self.complement:
+            return f"1 - {call}"
+        return call
 
 
-def _of_answers(table: Floats, actions: Any) -> Floats:
-    """Return the value of each row's answer, or its mean over a randomised answer, shape (n,)."""
+def _at_actions(table: Floats, actions: Any) -> Floats:
+    """Return the entry of a table (n, A) at each row's action, shape (n,).
+
+    With probabilities of the actions, shape (n, A), it is the mean entry of the row.
+    """
     if actions.ndim == 1:
         return table[np.arange(len(actions)), actions]
-    values: Floats = (table * actions).sum(axis=1)
-    return values
+    means: Floats = (table * actions).sum(axis=1)
+    return means
 
 
 @dataclass(frozen=True, eq=False)
@@ -736,9 +769,11 @@ class Terms:
         """
         if self.is_ratio:
             return False
-        pairs = zip(self.top, self.bottom, strict=True)
-        inside = [top[(bottom > 0).any(axis=1)] for top, bottom in pairs]
-        return all(len(np.unique(values, axis=0)) <= 1 for values in inside)
+        for top, bottom in zip(self.top, self.bottom, strict=True):
+            values_by_stratum = top[(bottom > 0).any(axis=1)]
+            if len(np.unique(values_by_stratum, axis=0)) > 1:
+                return False
+        return True
 
     def beyond(self, level: Floats) -> Floats:
         """Return matrices C with ⟨C, N⟩ ≤ 0 exactly if the rate of each subgroup is at most ``level``.
@@ -803,9 +838,11 @@ class Limit(Expression):
         if isinstance(bound, Mapping) and form in (AT_MOST, AT_LEAST):
             if not bound:
                 raise ValueError(f"{rate!r}: a dict of bounds must name a subgroup, got {{}}")
-            pairs = tuple((plain(name), _number(rate, value)) for name, value in bound.items())
+            pairs = tuple(
+                (plain(name), _checked_bound(rate, value)) for name, value in bound.items()
+            )
             return cls(form, rate, pairs)
-        value = _number(rate, bound)
+        value = _checked_bound(rate, bound)
         if form in (GAP, RATIO):
             if rate.is_ratio:
                 raise ValueError(
@@ -817,13 +854,13 @@ class Limit(Expression):
                 raise ValueError(
                     f"{form}({rate!r}) compares subgroups: name them, for example by='group'"
                 )
+            largest_bound = 1.0
             if form == GAP:
-                most = np.inf
-            else:
-                most = 1.0
-            if not 0.0 <= value <= most:
+                largest_bound = np.inf
+            if not 0.0 <= value <= largest_bound:
                 raise ValueError(
-                    f"{form}({rate!r}): the bound must be from 0 to {most:g}, got {value:g}"
+                    f"{form}({rate!r}): the bound must be from 0 to {largest_bound:g}, got "
+                    f"{value:g}"
                 )
         return cls(form, rate, value)
 
@@ -835,12 +872,13 @@ class Limit(Expression):
         if not isinstance(self.bound, tuple):
             return np.full(len(names), float(self.bound))
         places = {plain(name): i for i, name in enumerate(names)}
-        given = dict(self.bound)
-        if names != [None]:
-            bounds = np.full(len(names), given.pop(None, np.nan))
-        else:
-            bounds = np.full(1, np.nan)
-        for name, value in given.items():
+        bound_of = dict(self.bound)
+        bounds = np.full(len(names), np.nan)
+        if names != [
+            None
+        ]:  # otherwise None is the name of all rows, not of the other subgroups
+            bounds[:] = bound_of.pop(None, np.nan)
+        for name, value in bound_of.items():
             if name not in places:
                 near = meant(name, places)
                 raise ValueError(
@@ -852,67 +890,79 @@ class Limit(Expression):
     @property
     def rest(self) -> float:
         """Bound of the subgroups that are not named, NaN if they are free."""
-        return float(
-            dict(self.bound).get(None, np.nan) if isinstance(self.bound, tuple) else self.bound
-        )
+        if isinstance(self.bound, tuple):
+            return float(dict(self.bound).get(None, np.nan))
+        return float(self.bound)
 
     def rows(self, strata: Strata) -> list[Inequality]:
-        """Return the inequalities of the limit, scaled to rates of about 1.
+        """Return the inequalities of the limit over confusion counts, scaled to rates of about 1.
 
-        Subgroups without rows have none.
+        Subgroups without rows and free subgroups have none.
         """
         terms = self.rate.terms(strata)
         scale = self.rate.scale(strata)
-        used = terms.defined
         if self.compares:
-            each = terms.linear[used] / scale
-            if len(each) < 2:
-                return []
-            if self.margins is not None:
-                return self._pairs(
-                    each, np.array(self.margins)[np.ix_(used, used)] / scale, scale
-                )
-            level, least = (self.bound / scale, 1.0) if self.form == GAP else (0.0, self.bound)
-            return [Inequality(C, -1.0, level) for C in each] + [
-                Inequality(-C, least, 0.0) for C in each
-            ]
+            return self._rows_of_comparison(terms, scale)
         bounds = self.bounds(terms.names) - self._room
-        used &= ~np.isnan(bounds)
+        limited = terms.defined & ~np.isnan(bounds)
         if self.form == AT_MOST:
             sign = 1.0
         else:
             sign = -1.0
         if terms.is_ratio:
-            return [
-                Inequality(sign * C, 0.0, 0.0)
-                for C in terms.beyond(np.nan_to_num(bounds))[used]
-            ]
-        pairs = zip(terms.linear[used] / scale, bounds[used] / scale, strict=True)
-        return [Inequality(sign * C, 0.0, sign * b) for C, b in pairs]
+            matrices = terms.beyond(np.nan_to_num(bounds))[limited]
+            return [Inequality(sign * C, 0.0, 0.0) for C in matrices]
+        pairs = zip(terms.linear[limited] / scale, bounds[limited] / scale, strict=True)
+        return [Inequality(sign * C, 0.0, sign * bound) for C, bound in pairs]
 
-    def _pairs(self, each: Floats, margins: Floats, scale: float) -> list[Inequality]:
-        """Return an inequality for each ordered pair of rates, tightened by its margin."""
-        times, bound = self.pair
-        level = bound / scale
-        pairs = zip(*np.nonzero(~np.eye(len(each), dtype=bool)), strict=True)
-        return [
-            Inequality(times * each[i] - each[j], 0.0, level - float(margins[i, j]))
-            for i, j in pairs
-        ]
+    def _rows_of_comparison(self, terms: Terms, scale: float) -> list[Inequality]:
+        """Return the inequalities of a gap or ratio between the subgroups with rows.
+
+        With margins there is one for each ordered pair of subgroups. Without margins, each rate is between
+        z and z + bound for a gap, and between bound × z and z for a ratio.
+        """
+        used = terms.defined
+        matrices = terms.linear[used] / scale
+        if len(matrices) < 2:
+            return []
+        if self.margins is not None:
+            margins = np.array(self.margins)[np.ix_(used, used)] / scale
+            factor, bound = self.pair
+            level = bound / scale
+            return [
+                Inequality(
+                    factor * matrices[i] - matrices[j], 0.0, level - float(margins[i, j])
+                )
+                for i, j in np.argwhere(_different(len(matrices)))
+            ]
+        if self.form == GAP:
+            level = self.bound / scale
+            smallest = 1.0
+        else:
+            level = 0.0
+            smallest = self.bound
+        upper = [Inequality(C, -1.0, level) for C in matrices]
+        lower = [Inequality(-C, smallest, 0.0) for C in matrices]
+        return upper + lower
 
     def price(self, duals: Floats, values: Floats) -> float:
         """Return the price of the bound of a gap or ratio, from the duals of its `rows`.
 
-        ``values`` are the rates of the subgroups with rows. In a row of a ratio the bound multiplies a rate:
-        the largest one, or without it the first rate of the pair.
+        ``values`` are the rates of the subgroups with rows; with fewer than two of them the price is NaN.
+        In an inequality of a ratio the bound multiplies a rate: with margins the first rate of the pair,
+        otherwise the largest rate.
         """
         if len(values) < 2:
             return float("nan")
         if self.margins is not None:
-            first, _ = np.nonzero(~np.eye(len(values), dtype=bool))
-            return float(duals.sum() if self.form == GAP else duals @ values[first])
-        of_largest, of_smallest = np.split(duals, 2)
-        return float(of_largest.sum() if self.form == GAP else of_smallest.sum() * values.max())
+            if self.form == GAP:
+                return float(duals.sum())
+            first, _ = np.nonzero(_different(len(values)))
+            return float(duals @ values[first])
+        upper_duals, lower_duals = np.split(duals, 2)
+        if self.form == GAP:
+            return float(upper_duals.sum())
+        return float(lower_duals.sum() * values.max())
 
     def with_margins(self, margins: Floats) -> Limit:
         """Return the gap or ratio with the margin (i, j) for each ordered pair of subgroups, shape (m, m).
@@ -989,9 +1039,11 @@ class Limit(Expression):
         """Return whether a value satisfies a bound of this limit; None if one of them is NaN."""
         if np.isnan(value) or np.isnan(bound):
             return None
-        return bool(
-            (value - bound if self.from_above else bound - value) + self._room <= ROUNDING
-        )
+        if self.from_above:
+            violation = value - bound
+        else:
+            violation = bound - value
+        return bool(violation + self._room <= ROUNDING)
 
     @property
     def sense(self) -> str:
@@ -1016,13 +1068,14 @@ class Limit(Expression):
         else:
             sign = 1.0
         if self.compares:
-            moved = self.bound + sign * np.nan_to_num(widths[self.form])
-            return replace(
-                self, bound=float(max(0.0, moved) if self.form == GAP else min(1.0, moved))
-            )
+            bound = self.bound + sign * float(np.nan_to_num(widths[self.form]))
+            if self.form == GAP:
+                return replace(self, bound=max(0.0, bound))
+            return replace(self, bound=min(1.0, bound))
         bounds = self.bounds(list(widths)) + sign * np.nan_to_num(list(widths.values()))
         pairs = zip(widths, bounds.tolist(), strict=True)
-        return replace(self, bound=tuple(pair for pair in pairs if not np.isnan(pair[1])))
+        limited = tuple((name, bound) for name, bound in pairs if not np.isnan(bound))
+        return replace(self, bound=limited)
 
     def excess(self, names: list[Any], values: Floats) -> Floats:
         """Return the violation of the limit by the rates (..., m) of subgroups ``names``, shape (...).
@@ -1030,22 +1083,18 @@ class Limit(Expression):
         The violation is 0 if the rates satisfy the limit or are undefined.
         """
         if self.margins is not None:
-            times, bound = self.pair
-            apart = (
-                times * values[..., :, None]
-                - values[..., None, :]
-                + np.array(self.margins)
-                - bound
-            )
-            others = ~np.eye(values.shape[-1], dtype=bool)
-            pairs = np.where(np.isnan(apart), 0.0, apart)[..., others]
-            return np.maximum(pairs.max(axis=-1, initial=0.0), 0.0)
+            factor, bound = self.pair
+            differences = factor * values[..., :, None] - values[..., None, :]
+            violations = differences + np.array(self.margins) - bound
+            defined = np.where(np.isnan(violations), 0.0, violations)
+            of_pairs = defined[..., _different(values.shape[-1])]
+            return of_pairs.max(axis=-1, initial=0.0)
         if self.form != RATIO:
             return np.maximum(self.distance(names, values), 0.0)
-        smallest, largest = _ends(values)
+        smallest, largest = _smallest_and_largest(values)
         with np.errstate(invalid="ignore"):
-            over = self.bound * largest - smallest
-        return np.where(np.isfinite(over), np.maximum(over, 0.0), 0.0)
+            violation = self.bound * largest - smallest
+        return np.where(np.isfinite(violation), np.maximum(violation, 0.0), 0.0)
 
     def distance(self, names: list[Any], values: Floats) -> Floats:
         """Return the signed violation of the limit by the rates (..., m) of subgroups ``names``, shape (...).
@@ -1053,25 +1102,26 @@ class Limit(Expression):
         The result is negative if there is slack, and −∞ if all rates are undefined.
         """
         if self.compares:
-            smallest, largest = _ends(values)
+            smallest, largest = _smallest_and_largest(values)
             with np.errstate(invalid="ignore"):
                 if self.form == GAP:
-                    over = largest - smallest - self.bound
+                    violation = largest - smallest - self.bound
                 else:
-                    quotient = np.where(
-                        largest > 0, smallest / np.where(largest > 0, largest, 1.0), 1.0
-                    )
-                    over = self.bound - quotient
-            return np.where(np.isfinite(largest), over, -np.inf)
-        over = values - (self.bounds(names) - self._room)
-        over = np.where(np.isnan(over), -np.inf, over if self.form == AT_MOST else -over)
-        return np.asarray(over.max(axis=-1))
+                    positive = largest > 0
+                    ratio = np.where(positive, smallest / np.where(positive, largest, 1.0), 1.0)
+                    violation = self.bound - ratio
+            return np.where(np.isfinite(largest), violation, -np.inf)
+        violations = values - (self.bounds(names) - self._room)
+        if self.form != AT_MOST:
+            violations = -violations
+        violations = np.where(np.isnan(violations), -np.inf, violations)
+        return np.asarray(violations.max(axis=-1))
 
     def value(self, values: Floats) -> float:
         """Return the gap, the ratio, the largest or the smallest rate, depending on the form of the limit."""
         if np.isnan(values).all():
             return float("nan")
-        smallest, largest = map(float, _ends(values))
+        smallest, largest = map(float, _smallest_and_largest(values))
         if self.form == GAP:
             return largest - smallest
         if self.form == RATIO:
@@ -1092,20 +1142,20 @@ class Limit(Expression):
         )
 
     def __str__(self) -> str:
-        if isinstance(self.bound, tuple):
-            if len(self.bound) == 1:
-                others = ""
-            else:
-                others = " for the others"
-            each = [
-                f"{self.stated(value)}{others if name is None else f' for {name}'}"
-                for name, value in self.bound
-            ]
-            return f"{self.rate}: {'less than' if self.strict else self.form} {', '.join(each)}"
         sense = {GAP: "gap at most", RATIO: "ratio at least"}.get(self.form, self.form)
         if self.strict:
             sense = "less than"
-        return f"{self.rate}: {sense} {self.stated(self.bound)}"
+        if not isinstance(self.bound, tuple):
+            return f"{self.rate}: {sense} {self.stated(self.bound)}"
+        bounds = []
+        for name, value in self.bound:
+            words = self.stated(value)
+            if name is not None:
+                words += f" for {name}"
+            elif len(self.bound) > 1:
+                words += " for the others"
+            bounds.append(words)
+        return f"{self.rate}: {sense} {', '.join(bounds)}"
 
     def stated(self, bound: float) -> str:
         """Return a bound as it was stated, in percent or not."""
@@ -1120,26 +1170,23 @@ class Limit(Expression):
         return f"{left} {sign} {100.0 * self.bound:.15g}%"
 
     def __repr__(self) -> str:
-        if self.from_above:
-            if self.strict:
-                sign = "<"
-            else:
-                sign = "<="
-        else:
-            sign = ">="
+        sign = self.sense.replace("≤", "<=").replace("≥", ">=")
+        left = repr(self.rate)
         if self.compares:
-            left = f"{self.form}({self.rate!r})"
-        else:
-            left = repr(self.rate)
-        if isinstance(self.bound, tuple):
-            right = dict(self.bound)
-        else:
-            right = self.bound
-        return f"{left} {sign} {right!r}"
+            left = f"{self.form}({left})"
+        bound = self.bound
+        if isinstance(bound, tuple):
+            bound = dict(bound)
+        return f"{left} {sign} {bound!r}"
 
 
-def _ends(values: Floats) -> tuple[Floats, Floats]:
-    """Return the smallest and the largest defined rate, ∞ and −∞ if there is none."""
+def _different(m: int) -> Mask:
+    """Return a mask of the ordered pairs of two different ones of m subgroups, shape (m, m)."""
+    return ~np.eye(m, dtype=bool)
+
+
+def _smallest_and_largest(values: Floats) -> tuple[Floats, Floats]:
+    """Return the smallest and the largest defined rate of (..., m), ∞ and −∞ if there is none."""
     defined = ~np.isnan(values)
     return (
         np.where(defined, values, np.inf).min(axis=-1, initial=np.inf),
@@ -1147,7 +1194,11 @@ def _ends(values: Floats) -> tuple[Floats, Floats]:
     )
 
 
-def _number(rate: Rate, bound: Stated) -> float:
+def _checked_bound(rate: Rate, bound: Stated) -> float:
+    """Return the bound of a limit on a rate as a finite float; one on a share of rows is from 0 to 1.
+
+    Raise TypeError or ValueError if it is none.
+    """
     if isinstance(bound, bool) or not isinstance(bound, (Real, np.floating, np.integer)):
         raise TypeError(
             f"{rate!r}: a bound must be a number or a dict of numbers by subgroup, got "
@@ -1157,11 +1208,10 @@ def _number(rate: Rate, bound: Stated) -> float:
     if not np.isfinite(value):
         raise ValueError(f"{rate!r}: a bound must be finite, got {bound!r}")
     if rate.kind != "cost" and not 0.0 <= value <= 1.0:
+        advice = ""
         if 2.0 <= value <= 100.0:
-            percent = f"; write {value / 100:g} for {value:g} %"
-        else:
-            percent = ""
-        raise ValueError(f"{rate!r}: a rate lies between 0 and 1, got {value:.15g}{percent}")
+            advice = f"; write {value / 100:g} for {value:g} %"
+        raise ValueError(f"{rate!r}: a rate lies between 0 and 1, got {value:.15g}{advice}")
     return value
 
 

@@ -135,23 +135,23 @@ class Strata:
         fraction = weight / weight.sum()
         mass, size = _mass_and_size(stratum, fraction, n_strata)
         mean_costs = None
+        cost_range = (0.0, 1.0)
         if costs is not None:
-            sums = np.stack(
-                [np.bincount(stratum, fraction * column, n_strata) for column in costs.T],
-                axis=1,
-            )
-            mean_costs = sums / np.where(mass > 0, mass, 1.0)[:, None]
-        return cls(
+            sums = [np.bincount(stratum, fraction * column, n_strata) for column in costs.T]
+            mean_costs = np.stack(sums, axis=1) / np.where(mass > 0, mass, 1.0)[:, None]
+            cost_range = (float(costs.min()), float(costs.max()))
+        strata = cls(
             labels,
-            tuple(map(plain, columns)),
-            tuple(tuple(map(plain, column)) for column in values),
+            plain(tuple(columns)),
+            plain(tuple(map(tuple, values))),
             combinations.astype(np.intp),
             mass,
             size,
             defers,
             mean_costs,
-            (0.0, 1.0) if costs is None else (float(costs.min()), float(costs.max())),
-        ), stratum
+            cost_range,
+        )
+        return strata, stratum
 
     @property
     def n_classes(self) -> int:
@@ -187,27 +187,28 @@ class Strata:
     @property
     def names(self) -> list[tuple[Any, ...]]:
         """Name of each stratum: its label, or None of rows without labels, then its groups."""
-        groups = [
-            tuple(v[i] for v, i in zip(self.values, row, strict=True))
-            for row in self.combinations
+        columns = [
+            [values[i] for i in numbers]
+            for values, numbers in zip(self.values, self.combinations.T, strict=True)
         ]
         labels = (*self.classes, None)
-        return [(labels[k], *groups[g]) for k, g in zip(self.y, self.combination, strict=True)]
+        return [
+            (labels[k], *(column[g] for column in columns))
+            for k, g in zip(self.y, self.combination, strict=True)
+        ]
 
     def constants(self) -> list[Floats]:
         """Return the confusion counts of each action taken for all rows, shape (W, A) each."""
-        counts = []
+        counts_by_action = []
         for action in np.eye(self.n_actions):
-            taken = self.mass[:, None] * action
-            if self.mean_costs is None:
-                paid = []
-            else:
-                paid = [taken * self.mean_costs]
-            counts.append(np.concatenate([taken, *paid]))
-        return counts
+            counts = self.mass[:, None] * action
+            if self.mean_costs is not None:
+                counts = np.concatenate([counts, counts * self.mean_costs])
+            counts_by_action.append(counts)
+        return counts_by_action
 
     def label(self, label: Any) -> int:
-        """Return the number of a label.
+        """Return the number of the class with a label; text and numbers, True and 1 are different labels.
 
         Raise ValueError if no class has this label.
         """
@@ -217,79 +218,93 @@ class Strata:
                     break
                 return number
         near = meant(label, self.classes)
-        raise ValueError(f"no class is called {label!r}: {near}there are {_few(self.classes)}")
+        raise ValueError(
+            f"no class is called {label!r}: {near}there are {_first_names(self.classes)}"
+        )
 
     def subgroups(self, by: Any) -> tuple[list[Any], NDArray[np.bool_]]:
         """Return the names of the subgroups of ``by``, and a mask of the strata in each, shape (m, S).
 
         Raise ValueError if there are no such groups.
         """
-        y = self.y
+        of_class: Mask = self.y == np.arange(self.n_classes)[:, None]
         if by is EVERYTHING:
-            return [None], np.ones((1, len(y)), dtype=bool)
+            return [None], np.ones((1, len(self.y)), dtype=bool)
         if by == CLASS:
-            return list(self.classes), y == np.arange(self.n_classes)[:, None]
+            return list(self.classes), of_class
         if not self.columns:
             raise ValueError(f"by={by!r} needs groups; pass groups=")
         if isinstance(by, tuple):
             return self._crossed(by)
-        if by in (GROUP, CELL):
-            named = len(self.columns) > 1
-            groups = [
-                ((column, value) if named else value, self._inside(j, i))
-                for j, column in enumerate(self.columns)
-                for i, value in enumerate(self.values[j])
-            ]
-            if by == CELL:
-                of_class = y == np.arange(self.n_classes)[:, None]
-                groups = [
-                    ((self.classes[k], name), inside & of_class[k])
-                    for name, inside in groups
-                    for k in range(self.n_classes)
-                ]
-        else:
-            j = self._column(by)
-            groups = [(value, self._inside(j, i)) for i, value in enumerate(self.values[j])]
-        return [name for name, _ in groups], np.array([inside for _, inside in groups])
+        columns: Sequence[int] = range(len(self.columns))
+        if by not in (GROUP, CELL):
+            columns = [self._column(by)]
+        names = []
+        masks = []
+        for j in columns:
+            for i, value in enumerate(self.values[j]):
+                name = value
+                if len(columns) > 1:
+                    name = (self.columns[j], value)
+                inside = self.place(j) == i
+                if by == CELL:
+                    names += [(label, name) for label in self.classes]
+                    masks += list(of_class & inside)
+                else:
+                    names.append(name)
+                    masks.append(inside)
+        return names, np.array(masks)
 
     def _crossed(self, by: tuple[Any, ...]) -> tuple[list[Any], NDArray[np.bool_]]:
-        """Return the combinations of several columns (or the class) that have rows or are known to exist."""
-        columns = [None if name == CLASS else self._column(name) for name in by]
-        keys = np.column_stack([self.y if j is None else self.place(j) for j in columns])
-        existing = np.array(self._known_keys(columns), dtype=keys.dtype).reshape(
-            -1, len(columns)
-        )
-        there = (self.mass > 0) & ((self.y < self.n_classes) | (None not in columns))
-        combinations = np.unique(np.concatenate([keys[there], existing]), axis=0)
-        names = [
-            tuple(
-                self.classes[i] if j is None else self.values[j][i]
-                for j, i in zip(columns, key, strict=True)
-            )
-            for key in combinations
-        ]
-        return names, np.array([(keys == key).all(axis=1) for key in combinations])
+        """Return names and masks of the combinations of several columns, of which one may be the class.
 
-    def _known_keys(self, columns: list[int | None]) -> list[tuple[int, ...]]:
-        """Return the numbers of known combinations of columns; None stands for the class."""
-        classes = range(self.n_classes)
+        They are the combinations that have rows or are known to exist. A key has the number of a value, or
+        of a class, for each name in ``by``.
+        """
+        columns = []
+        values = []
+        for name in by:
+            if name == CLASS:
+                columns.append(self.y)
+                values.append(self.classes)
+            else:
+                j = self._column(name)
+                columns.append(self.place(j))
+                values.append(self.values[j])
+        keys = np.column_stack(columns)
+        has_rows = self.mass > 0
+        if CLASS in by:
+            has_rows &= self.y < self.n_classes
+        known = self._known_keys(by, values)
+        combinations = np.unique([*keys[has_rows].tolist(), *known], axis=0)
+        names = []
+        masks = []
+        for key in combinations:
+            names.append(tuple(column[i] for column, i in zip(values, key, strict=True)))
+            masks.append((keys == key).all(axis=1))
+        return names, np.array(masks)
+
+    def _known_keys(
+        self, by: tuple[Any, ...], values: list[tuple[Any, ...]]
+    ) -> list[tuple[int, ...]]:
+        """Return the keys of the combinations that exist; each has every class if ``by`` contains it."""
         if self.known is None:
-            return list(
-                product(
-                    *(classes if j is None else range(len(self.values[j])) for j in columns)
-                )
-            )
+            return list(product(*(range(len(column)) for column in values)))
         numbers = [{value: i for i, value in enumerate(column)} for column in self.values]
-        groups = [
-            [None if j is None else numbers[j][row[j]] for j in columns] for row in self.known
-        ]
-        return [
-            key
-            for row in groups
-            for key in product(*(classes if i is None else (i,) for i in row))
-        ]
+        keys: list[tuple[int, ...]] = []
+        for combination in self.known:
+            choices: list[Sequence[int]] = []
+            for name in by:
+                if name == CLASS:
+                    choices.append(range(self.n_classes))
+                else:
+                    j = self._column(name)
+                    choices.append([numbers[j][combination[j]]])
+            keys += product(*choices)
+        return keys
 
     def _column(self, name: Any) -> int:
+        """Return the number of a column of groups; raise ValueError with advice if there is none."""
         if name in self.columns:
             return self.columns.index(name)
         if self.columns == (None,):
@@ -299,12 +314,8 @@ class Strata:
             )
         near = did_you_mean(str(name), map(str, self.columns))
         raise ValueError(
-            f"by={name!r}: groups have no such column: {near}columns: {_few(self.columns)}"
+            f"by={name!r}: groups have no such column: {near}columns: {_first_names(self.columns)}"
         )
-
-    def _inside(self, column: int, value: int) -> Mask:
-        inside: Mask = self.place(column) == value
-        return inside
 
     def number(self, y: Ints, combination: Ints) -> Ints:
         """Return the strata of rows from their classes and combinations of groups, shape (n,)."""
@@ -314,9 +325,8 @@ class Strata:
         """Return the combinations of rows from their groups (n, c), as numbers of values; −1 if unknown."""
         numbers = {tuple(row): g for g, row in enumerate(self.combinations.tolist())}
         distinct, index = _distinct(groups)
-        return np.array(
-            [numbers.get(tuple(row), -1) for row in distinct.tolist()], dtype=np.intp
-        )[index.ravel()]
+        found = [numbers.get(tuple(row), -1) for row in distinct.tolist()]
+        return np.array(found, dtype=np.intp)[index.ravel()]
 
 
 def _mass_and_size(stratum: Ints, share: Floats, n_strata: int) -> tuple[Floats, Floats]:
@@ -327,19 +337,26 @@ def _mass_and_size(stratum: Ints, share: Floats, n_strata: int) -> tuple[Floats,
 
 
 def _distinct(rows: Ints) -> tuple[Ints, Ints]:
-    """Return the distinct rows in order, and the number of each; rows are coded as one number if possible."""
+    """Return the distinct rows of a table (n, c) in order, and the number of each row among them.
+
+    For speed, a row is coded as one number if all codes are valid integers.
+    """
     low = rows.min(axis=0, initial=0)
     sizes = (rows - low).max(axis=0, initial=0) + 1
     if np.prod(sizes.astype(np.float64)) > 2.0**62:
         return np.unique(rows, axis=0, return_inverse=True)
-    code, index = np.unique(
-        np.ravel_multi_index(tuple((rows - low).T), tuple(sizes)), return_inverse=True
-    )
-    return np.column_stack(np.unravel_index(code, tuple(sizes))) + low, index
+    codes = np.ravel_multi_index(tuple((rows - low).T), tuple(sizes))
+    distinct_codes, index = np.unique(codes, return_inverse=True)
+    distinct = np.column_stack(np.unravel_index(distinct_codes, tuple(sizes))) + low
+    return distinct, index
 
 
-def _few(names: tuple[Any, ...]) -> str:
-    return str(list(names[:20])) + (" …" if len(names) > 20 else "")
+def _first_names(names: tuple[Any, ...]) -> str:
+    """Return at most 20 names as the text of a list."""
+    text = str(list(names[:20]))
+    if len(names) > 20:
+        text += " …"
+    return text
 
 
 def names_in(by: Any) -> tuple[Any, ...]:
@@ -391,43 +408,41 @@ class Sample:
         """Rate of these rows with equal weights; NaN without rows."""
         if not len(self.rows):
             return float("nan")
-        return float(
-            self.values.sum() / (len(self.rows) if self.among is None else self.among.sum())
-        )
+        if self.among is None:
+            return float(self.values.sum() / len(self.rows))
+        return float(self.values.sum() / self.among.sum())
 
     @property
     def mirrored(self) -> Sample:
         """The sample of the complement: each value is ``low + high`` minus the value."""
-        whole = 1.0 if self.among is None else self.among
-        return replace(self, values=(self.low + self.high) * whole - self.values)
+        largest: Any = self.low + self.high
+        if self.among is not None:
+            largest = largest * self.among
+        return replace(self, values=largest - self.values)
 
     def taken(self, places: Any) -> Sample:
         """Return some of the rows, by positions in ``rows`` or a mask."""
-        if self.among is None:
-            among = None
-        else:
-            among = self.among[places]
-        return replace(self, rows=self.rows[places], values=self.values[places], among=among)
+        sample = replace(self, rows=self.rows[places], values=self.values[places])
+        if self.among is not None:
+            sample = replace(sample, among=self.among[places])
+        return sample
 
     def ordered(self, rank: Floats) -> Sample:
         """Return the same rows in the order of a rank of all rows, shape (n,)."""
         return self.taken(np.argsort(rank[self.rows], kind="stable"))
 
     def with_rows_of(self, samples: Sequence[Sample]) -> Sample:
-        """Return the rows of several subgroups together."""
-        parts = [(each.rows, each.values, each.among) for each in samples]
-        rows, values, among = zip(*parts, strict=True)
-        if self.among is None:
-            whole = None
-        else:
-            whole = np.concatenate(among)
-        return replace(
+        """Return the rows of several subgroups together, as a sample of all rows with these bounds."""
+        sample = replace(
             self,
             name=None,
-            rows=np.concatenate(rows),
-            values=np.concatenate(values),
-            among=whole,
+            rows=np.concatenate([sample.rows for sample in samples]),
+            values=np.concatenate([sample.values for sample in samples]),
         )
+        if self.among is not None:
+            among: Any = [sample.among for sample in samples]
+            sample = replace(sample, among=np.concatenate(among))
+        return sample
 
     def without_rows(self, name: Any) -> Sample:
         """Return the sample of a subgroup without rows."""
@@ -462,30 +477,29 @@ class Answered:
         The parameters are the same as in `measure`. Answers may also be probabilities of the labels, shape
         (n, K). ``known`` contains existing groups by column, also without rows.
         """
-        about = {
-            "groups": groups,
-            "deferred": deferred,
-            "costs": costs,
-            "sample_weight": sample_weight,
-        }
-        check_indexes(y_true=y_true, answers=answers, **about)
+        check_indexes(
+            y_true=y_true,
+            answers=answers,
+            groups=groups,
+            deferred=deferred,
+            costs=costs,
+            sample_weight=sample_weight,
+        )
         truth = label_column(y_true, "y_true")
         n = len(truth)
-        draws = getattr(answers, "ndim", 1) == 2
-        if draws:
-            predicted = truth
-        else:
+        is_randomised = getattr(answers, "ndim", 1) == 2
+        predicted = truth
+        if not is_randomised:
             predicted = label_column(answers, "answers")
         check_length(answers, "answers", n, "y_true")
-        both = np.concatenate([truth, predicted])
         if labels is None:
-            classes = np.unique(both)
+            classes = np.unique(np.concatenate([truth, predicted]))
         else:
             classes = label_column(labels, "labels")
         weight = relative_weights(sample_weight, n)
         used = weight > 0
         y = positions(truth, classes, "y_true")
-        if draws:
+        if is_randomised:
             actions = np.asarray(in_class_order(answers, "answers", classes))
         else:
             actions = positions(predicted, classes, "answers")
@@ -493,31 +507,26 @@ class Answered:
         columns: tuple[Any, ...] = ()
         values: tuple[Any, ...] = ()
         if groups is not None:
-            table = checked_columns(groups, "groups", n, "y_true")
-            if list(table) != [None]:
-                columns = tuple(table)
-            else:
+            group_columns = checked_columns(groups, "groups", n, "y_true")
+            columns = tuple(group_columns)
+            if columns == (None,):
                 columns = (column_name(groups),)
-            orders = category_orders(groups)
-            values = tuple(
-                _values(column[used], (known or {}).get(name), orders.get(name))
-                for name, column in table.items()
-            )
-            pairs = zip(table.values(), values, strict=True)
-            numbers = np.column_stack(
-                [positions(column[used], names, "groups") for column, names in pairs]
+            values, numbers = _numbered_groups(
+                {name: column[used] for name, column in group_columns.items()},
+                known or {},
+                category_orders(groups),
             )
         if deferred is not None:
             deferred = check_mask(deferred, "deferred", n)
-            if draws:
+            if is_randomised:
                 raise ValueError(
                     "deferred: a randomised rule has probabilities of deferral, not deferred "
                     "rows"
                 )
             actions = np.where(deferred, len(classes), actions)
-        each = check_costs(costs, n, classes, np.flatnonzero(used))
-        if each is not None and deferred is not None:
-            each = np.column_stack([each, np.zeros(len(each))])
+        used_costs = check_costs(costs, n, classes, np.flatnonzero(used))
+        if used_costs is not None and deferred is not None:
+            used_costs = np.column_stack([used_costs, np.zeros(len(used_costs))])
         share = weight[used] / weight[used].sum()
         strata, stratum = Strata.of(
             y[used],
@@ -527,9 +536,9 @@ class Answered:
             columns,
             values,
             defers=deferred is not None,
-            costs=each,
+            costs=used_costs,
         )
-        return cls(strata, stratum, actions[used], share, each)
+        return cls(strata, stratum, actions[used], share, used_costs)
 
     @property
     def draws(self) -> bool:
@@ -539,31 +548,49 @@ class Answered:
     @property
     def counts(self) -> Floats:
         """Confusion counts: the weight of each stratum with each action, then its costs, shape (W, A)."""
-        taken = self.actions
+        probabilities = self.actions
         if not self.draws:
-            taken = taken[:, None] == np.arange(self.strata.n_actions)
-        parts = [self.share[:, None] * taken]
-        if self.costs is not None:
-            parts.append(parts[0] * self.costs)
+            probabilities = self.actions[:, None] == np.arange(self.strata.n_actions)
+        weights = self.share[:, None] * probabilities
+        if self.costs is None:
+            return self._sums(weights)
+        return np.concatenate([self._sums(weights), self._sums(weights * self.costs)])
+
+    def _sums(self, values: Floats) -> Floats:
+        """Return the sums of a table (n, A) over the rows of each stratum, shape (S, A)."""
         S = len(self.strata.mass)
-        columns = [
-            np.column_stack([np.bincount(self.stratum, column, S) for column in part.T])
-            for part in parts
-        ]
-        return np.concatenate(columns).astype(np.float64)
+        columns = [np.bincount(self.stratum, column, S) for column in values.T]
+        return np.column_stack(columns).astype(np.float64)
 
     def without_labels(self, n_rows: int) -> Answered:
         """Return the same rows, the last of which have no labels: they count in rates that need none."""
-        strata = self.strata
-        stratum = self.stratum.copy()
         G = self.strata.n_combinations
-        stratum[-n_rows:] = strata.n_classes * G + stratum[-n_rows:] % G
-        mass, size = _mass_and_size(stratum, self.share, (strata.n_classes + 1) * G)
-        strata = replace(strata, mass=mass, size=size, has_unlabeled=True)
+        K = self.strata.n_classes
+        combination = self.stratum[-n_rows:] % G
+        stratum = self.stratum.copy()
+        stratum[-n_rows:] = K * G + combination
+        mass, size = _mass_and_size(stratum, self.share, (K + 1) * G)
+        strata = replace(self.strata, mass=mass, size=size, has_unlabeled=True)
         return replace(self, strata=strata, stratum=stratum)
 
 
-def _values(column: Any, known: Sequence[Any] | None, order: list[Any] | None) -> Any:
+def _numbered_groups(
+    columns: dict[Any, Any], known: Mapping[Any, Sequence[Any]], orders: dict[Any, list[Any]]
+) -> tuple[tuple[Any, ...], Ints]:
+    """Return the groups of each column, and the number of each row's group in each column, (n, c).
+
+    ``known`` has groups by column that exist also without rows, ``orders`` the order of a column's groups.
+    """
+    values = []
+    numbers = []
+    for name, column in columns.items():
+        groups = _groups_of(column, known.get(name), orders.get(name))
+        values.append(groups)
+        numbers.append(positions(column, groups, "groups"))
+    return tuple(values), np.column_stack(numbers)
+
+
+def _groups_of(column: Any, known: Sequence[Any] | None, order: list[Any] | None) -> Any:
     """Return the known groups and the groups of the rows, sorted or in the order of categories."""
     values = in_category_order(np.unique(column), order)
     if not known:
