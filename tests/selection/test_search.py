@@ -11,7 +11,7 @@ from tailboost import rates
 from tailboost.rates import Objective, Strata
 from tailboost.selection.data import SelectionData, decide, expected_costs
 from tailboost.selection.program import Program, best_in_pool
-from tailboost.selection.search import line
+from tailboost.selection.search import counts_on_line
 
 
 def told(seed, n=600, G=2, values=None, right=False):
@@ -104,7 +104,7 @@ def test_a_line_counts_as_its_rules_do():
         charged, moved = expected_costs(belief, prices), rng.normal(size=len(belief)) @ belief
         action = int(rng.integers(len(charged)))
         for most in (10, 10_000):
-            places, tallies = line(table, charged, action, moved, most)
+            places, tallies = counts_on_line(table, charged, action, moved, most)
             for place, tally in zip(places, tallies, strict=True):
                 other = charged.copy()
                 other[action] += place * moved

@@ -50,7 +50,12 @@ from tailboost.rows.judged import RecordedScores, judged
 from tailboost.rows.ledger import Ledger
 from tailboost.rows.records import Records
 from tailboost.rows.subgroups import HUMAN_REVIEW
-from tailboost.selection.data import SelectionData, ThresholdFamily, cuts, quotient
+from tailboost.selection.data import (
+    SelectionData,
+    ThresholdFamily,
+    possible_thresholds,
+    quotient,
+)
 from tailboost.selection.outputs import LEAST_PROBABILITY
 from tailboost.selection.problem import Problem
 from tailboost.selection.rate_table import RateLine, RateTable
@@ -904,7 +909,7 @@ class LabelThresholds:
         scores = np.zeros(len(pairs))
         for place, score in self.places_of_scores:
             of_label = data.strata.combination[data.stratum] == place
-            between, _ = cuts(selected_scores[of_label])
+            between, _ = possible_thresholds(selected_scores[of_label])
             sides = self.scale(score, ()).sides(score.values_in(pairs), between)
             scores[score.of_label(pairs)] = sides
         return scores

@@ -39,7 +39,7 @@ from tailboost.selection.data import (
     ScoredRows,
     SelectionData,
     ThresholdFamily,
-    cuts,
+    possible_thresholds,
 )
 
 # Tried fractions of the rows, as the smallest rate of a gap or ratio, and parts of the bound by
@@ -207,7 +207,7 @@ def one_sided(
     lowest, highest = windows(shares, rows, n_thresholds, ranks)
     thresholds = np.empty(n_thresholds)
     for place in range(n_thresholds):
-        possible, _ = cuts(rows.scores[rows.part(place)])
+        possible, _ = possible_thresholds(rows.scores[rows.part(place)])
         keeps = (possible > lowest[place]) & (possible < highest[place])
         # The constant answers at both ends keep a limit on the other answer by construction,
         # without a test.
@@ -253,7 +253,7 @@ def balanced(
             family.scores(data.probabilities), np.zeros(len(data), dtype=np.intp), losses
         )
         (low,), (high,) = windows(shares, rows, 1, ranks)
-        possible, _ = cuts(rows.scores)
+        possible, _ = possible_thresholds(rows.scores)
         keeps = (possible > low) & (possible < high)
         if keeps.any():
             loss = float(rows.loss(0, possible[keeps]).min())
@@ -359,7 +359,7 @@ def _distance(rows: ScoredRows, share: Share, n: int) -> int:
     """
     scores = np.sort(rows.scores[share.rows])
     m = len(scores)
-    _, above = cuts(scores)
+    _, above = possible_thresholds(scores)
     ranks = np.arange(m + 1)
     ends = above[::-1]
     after = np.searchsorted(ends, ranks)
@@ -387,7 +387,7 @@ def _distance(rows: ScoredRows, share: Share, n: int) -> int:
 def _losses_by_rate(rows: ScoredRows, share: Share) -> tuple[Floats, Floats]:
     """Return possible rates of a share, ascending, and the summed loss of its threshold's rows at each."""
     (place,) = share.places(rows)
-    thresholds, _ = cuts(rows.scores[rows.part(place)])
+    thresholds, _ = possible_thresholds(rows.scores[rows.part(place)])
     scores = np.sort(rows.scores[share.rows])
     below = np.searchsorted(scores, thresholds, side="right") / len(scores)
     if share.answer == 1:
@@ -419,7 +419,7 @@ def at_ranks(
     thresholds = np.empty(n_thresholds)
     for share, (least, most) in zip(shares, reached.tolist(), strict=True):
         (place,) = share.places(rows)
-        possible, above = cuts(rows.scores[share.rows])
+        possible, above = possible_thresholds(rows.scores[share.rows])
         if share.answer == 1:
             counted = above
         else:

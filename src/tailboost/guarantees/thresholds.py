@@ -38,7 +38,13 @@ from tailboost.guarantees.procedure import (
 )
 from tailboost.rates import Limit, Strata
 from tailboost.rates.bounds import each_most_reached
-from tailboost.selection.data import BEYOND, ScoredRows, ThresholdFamily, cuts, sums_of_answers
+from tailboost.selection.data import (
+    BEYOND,
+    ScoredRows,
+    ThresholdFamily,
+    possible_thresholds,
+    sums_of_answers,
+)
 
 # Least predicted power of the first threshold, relative to the greatest. The farthest from the
 # least error is the first: in 432 cases of benchmarks/power.py it captures .02 to .09 more than the
@@ -134,7 +140,7 @@ class ThresholdPath:
         level : float
             The level at which each threshold is tested.
         """
-        thresholds, _ = cuts(selection.scores[selection.part(place)])
+        thresholds, _ = possible_thresholds(selection.scores[selection.part(place)])
         losses = selection.loss(place, thresholds)
         powers = np.ones(len(thresholds))
         if len(selection_rates) != len(fresh_rates):

@@ -32,46 +32,52 @@ Singles = NDArray[np.float32]
 
 
 def with_unlabeled(
-    strata: Strata, stratum: Ints, rows: Rows, more: Rows, combination: Ints
+    strata: Strata, stratum: Ints, rows: Rows, unlabeled: Rows, combination: Ints
 ) -> tuple[Strata, Ints, Rows]:
     """Return the strata of rows with and without labels, the stratum of each row, and all rows.
 
     Rows without labels come last, in strata of their own. Rates that need labels leave these strata out, so
-    that estimates and intervals of such rates are those of the labelled rows.
+    that estimates and intervals of such rates are those of the labelled rows. ``strata`` and ``stratum``
+    are those of the labelled ``rows``; ``combination`` has the combination of groups of each row without a
+    label.
     """
     K = strata.n_classes
     G = strata.n_combinations
     stratum = np.concatenate([stratum, K * G + combination])
     hashes = rows.row_hashes
-    if hashes is not None and more.row_hashes is not None:
-        number = int(hashes.max(initial=0)) + 1 + more.row_hashes.astype(np.intp)
-        hashes = np.concatenate([hashes, (number % N_TINY_HASHES).astype(np.uint16)])
-    weight = np.concatenate([rows.weight, more.weight])
-    joined = Rows(np.concatenate([rows.y, more.y]), weight, None, rows.words, hashes)
+    if hashes is not None and unlabeled.row_hashes is not None:
+        # Shifted, so that they differ from those of the labelled rows as far as there are numbers.
+        shifted = int(hashes.max(initial=0)) + 1 + unlabeled.row_hashes.astype(np.intp)
+        hashes = np.concatenate([hashes, (shifted % N_TINY_HASHES).astype(np.uint16)])
+    weight = np.concatenate([rows.weight, unlabeled.weight])
+    joined = Rows(np.concatenate([rows.y, unlabeled.y]), weight, None, rows.words, hashes)
     mass = np.bincount(stratum, joined.base, (K + 1) * G).astype(np.float64)
     sizes = joined.sizes(stratum, (K + 1) * G)
     return replace(strata, mass=mass, size=sizes, has_unlabeled=True), stratum, joined
 
 
-def spread(stratum: Ints, most: int) -> Ints:
-    """Return the numbers of at most ``most`` rows, spread evenly over their strata.
+def rows_spread_over_strata(stratum: Ints, max_rows: int) -> Ints:
+    """Return the indices of at most ``max_rows`` rows, evenly spaced within each stratum, ascending.
 
     Half of the rows are shared equally among the strata, so that small strata keep all or most of their rows.
+    The other half is shared in proportion to the rows that are left. ``stratum`` has the stratum of each row.
     """
     n = len(stratum)
-    sizes = np.bincount(stratum)
-    if n <= most:
+    if n <= max_rows:
         return np.arange(n)
-    quota = np.minimum(sizes, max(most // (2 * len(sizes)), 1))
-    rest = np.cumsum(sizes - quota)
-    quota += np.diff(rest * max(most - int(quota.sum()), 0) // max(int(rest[-1]), 1), prepend=0)
-    order = np.argsort(stratum, kind="stable")
-    last = np.cumsum(sizes)
-    places = [
-        np.linspace(end - size, end - 1, count).round().astype(np.intp)
-        for end, size, count in zip(last, sizes, quota, strict=True)
+    sizes = np.bincount(stratum)
+    quota = np.minimum(sizes, max(max_rows // (2 * len(sizes)), 1))
+    n_open = max(max_rows - int(quota.sum()), 0)
+    cumulated_left = np.cumsum(sizes - quota)
+    quota += np.diff(cumulated_left * n_open // max(int(cumulated_left[-1]), 1), prepend=0)
+    by_stratum = np.argsort(stratum, kind="stable")
+    stop = np.cumsum(sizes)
+    start = stop - sizes
+    positions = [
+        np.linspace(start[s], stop[s] - 1, count).round().astype(np.intp)
+        for s, count in enumerate(quota)
     ]
-    return np.sort(order[np.concatenate(places)])
+    return np.sort(by_stratum[np.concatenate(positions)])
 
 
 def quotient(top: NDArray[Any], bottom: NDArray[Any], otherwise: float = 0.0) -> Floats:
@@ -157,34 +163,35 @@ class SelectionData:
         """Return the action of a candidate in each row, shape (n,)."""
         return np.asarray(candidate.actions(self.probabilities))
 
-    def thinned(self, most: int) -> SelectionData:
-        """Return at most ``most`` of the rows, with weights that keep the mass of each stratum.
+    def thinned(self, max_rows: int) -> SelectionData:
+        """Return at most ``max_rows`` of the rows, with weights that keep the mass of each stratum.
 
         Rows with several entries keep the mass of each kind of row.
         """
-        if len(self) <= most:
+        if len(self) <= max_rows:
             return self
-        kind = self.stratum
-        mass = self.strata.mass
-        of_row = self.by_row(self.weights)
-        if self.kind is not None:
+        row_weights = self.by_row(self.weights)
+        if self.kind is None:
+            kind = self.stratum
+            mass = self.strata.mass
+        else:
             kind = self.kind
-            mass = np.bincount(self.kind, of_row).astype(np.float64)
-        rows = spread(kind, most)
-        present = np.bincount(kind[rows], of_row[rows], len(mass))
-        factor = quotient(mass, present)[kind]
+            mass = np.bincount(kind, row_weights).astype(np.float64)
+        rows = rows_spread_over_strata(kind, max_rows)
+        kept_mass = np.bincount(kind[rows], row_weights[rows], len(mass))
+        factor = quotient(mass, kept_mass)[kind]
         entries = rows
         row = None
         if self.row is not None:
-            place = np.full(len(self), -1)
-            place[rows] = np.arange(len(rows))
-            entries = np.flatnonzero(place[self.row] >= 0)
-            row = place[self.row[entries]]
+            new_number = np.full(len(self), -1)  # of each row; -1 for rows that are left out
+            new_number[rows] = np.arange(len(rows))
+            entries = np.flatnonzero(new_number[self.row] >= 0)
+            row = new_number[self.row[entries]]
         stratum = self.stratum[entries]
         weights = self.weights[entries] * self.by_entry(factor)[entries]
         thin = replace(self, stratum=stratum, weights=weights, row=row)
         if self.kind is None:
-            mass = np.where(present > 0, mass, 0.0)
+            mass = np.where(kept_mass > 0, mass, 0.0)
         else:
             mass = np.maximum(np.bincount(stratum, weights, len(self.strata.mass)), 0.0)
             thin = replace(thin, kind=self.kind[rows])
@@ -197,20 +204,23 @@ class SelectionData:
         return replace(thin, strata=replace(self.strata, mass=mass))
 
     def count(self, actions: Ints) -> Floats:
-        """Return the confusion counts of actions, shape (W, A).
+        """Return the confusion counts: the weight of the entries by stratum and action, shape (W, A).
 
-        W is S, the number of strata. If the rows have costs, W is 2 S: the second half sums the costs.
+        ``actions`` has the action of each row, shape (n,). W is S, the number of strata. If the rows have
+        costs, W is 2 S: the second half sums the costs.
         """
         n_strata = len(self.strata.mass)
         A = self.strata.n_actions
-        place = self._cell + self.by_entry(actions)
-        counts: Floats = np.bincount(place, self.weights, n_strata * A).astype(np.float64)
+        cell = self._cell + self.by_entry(actions)
+        counts: Floats = np.bincount(cell, self.weights, n_strata * A).astype(np.float64)
         counts = counts.reshape(n_strata, A)
         if self.costs is None:
             return counts
-        paid = self.by_entry(self.costs[np.arange(len(actions)), actions])
-        sums = np.bincount(place, self.weights * paid, n_strata * A).reshape(n_strata, A)
-        return np.concatenate([counts, sums])
+        cost_paid = self.by_entry(self.costs[np.arange(len(actions)), actions])
+        cost_sums = np.bincount(cell, self.weights * cost_paid, n_strata * A).reshape(
+            n_strata, A
+        )
+        return np.concatenate([counts, cost_sums])
 
 
 def by_probabilities(
@@ -253,14 +263,16 @@ def by_probabilities(
     G = strata.n_combinations
     n = len(kind)
     n_labelled = len(labelled)
-    y, group = np.divmod(kind, G)
+    y = kind // G
+    group = kind % G
     q = probabilities.reshape(K, G, n)[:, group, np.arange(n)].astype(np.float64) + LEAST_SHARE
     q *= _factors(q[:, :n_labelled], labelled)[:, group]
     q /= q.sum(axis=0)
     w = 1.0 / (1.0 + strata.size.reshape(K, G).sum(axis=0) / max(BLEND_ROWS, 1e-300))
-    all_mass, mass = (np.bincount(group[:m], weights[:m], G) for m in (n, n_labelled))
+    mass = np.bincount(group, weights, G)
+    labelled_mass = np.bincount(group[:n_labelled], weights[:n_labelled], G)
     # A correction by the labelled rows of a group stands for all its rows.
-    times = (1.0 - w) * quotient(all_mass, mass)
+    times = (1.0 - w) * quotient(mass, labelled_mass)
     correction = np.where(np.arange(n) < n_labelled, weights * times[group], 0.0)
     entries = q * weights + correction * ((y == np.arange(K)[:, None]) - q)
     of_class, row = np.nonzero(entries)
@@ -280,16 +292,17 @@ def by_probabilities(
 def _factors(q: Floats, labelled: SelectionData) -> Floats:
     """Return factors, shape (K, G), with which q, shape (K, n), has the class frequencies of each group.
 
-    This is the fit of an intercept for each class in each group by log loss (iterative scaling).
+    q are the class probabilities of the labelled rows, up to these factors. This is the fit of an intercept
+    for each class in each group by log loss (iterative scaling).
     """
     G = labelled.strata.n_combinations
     group = labelled.stratum % G
     mass = labelled.strata.mass.reshape(-1, G)
     factors = np.ones_like(mass)
     for _ in range(SCALINGS):
-        each = q * factors[:, group]
-        each *= labelled.weights / each.sum(axis=0)
-        expected = np.array([np.bincount(group, of_class, G) for of_class in each])
+        fitted = q * factors[:, group]
+        fitted *= labelled.weights / fitted.sum(axis=0)
+        expected = np.array([np.bincount(group, of_class, G) for of_class in fitted])
         factors *= mass / np.where(expected > 0, expected, 1.0)
     return factors
 
@@ -312,14 +325,19 @@ class RemoteSelectionData:
         return plain_state(self) | {"count_all": None}
 
     def examine(self, candidates: Sequence[Any]) -> Iterator[tuple[bytes, Floats]]:
-        """Yield a key of each candidate, and its confusion counts; raise if the rows cannot be reached."""
-        if candidates and self.count_all is None:
+        """Yield a key of each candidate, and its confusion counts; raise if the rows cannot be reached.
+
+        The key is the bytes of the counts, so candidates with equal counts on all rows have equal keys.
+        """
+        if not candidates:
+            return
+        if self.count_all is None:
             raise ValueError(
                 "the selection data lie on a cluster, and this copy of the classifier cannot "
                 "reach them: give X, y in memory, or call from_probabilities on the cluster "
                 "again"
             )
-        for counts in self.count_all(candidates) if self.count_all and candidates else ():
+        for counts in self.count_all(candidates):
             yield counts.tobytes(), counts
 
 
@@ -383,17 +401,22 @@ def expected_costs(probabilities: Singles, action_costs: Floats) -> Floats:
 
 
 def decide(costs: Floats) -> Ints:
-    """Return the cheapest action of each row from its costs, shape (n,); the first of equal ones."""
+    """Return the cheapest action of each row, shape (n,); the first of equal ones.
+
+    ``costs`` has the cost of each action, shape (A, n); of two actions their difference, (1, n).
+    """
     if len(costs) == 1:
         return (costs[0] < 0).astype(np.intp)
     if len(costs) > FEW_ACTIONS:
         return costs.argmin(axis=0).astype(np.intp)
     # Four times as fast as argmin over the first axis.
     cheapest = np.zeros(costs.shape[1], dtype=np.uint8)
-    least = costs[0].copy()
+    least_cost = costs[0].copy()
     for action, cost in enumerate(costs[1:], 1):
-        np.maximum(cheapest, (cost < least).view(np.uint8) * np.uint8(action), out=cheapest)
-        np.minimum(cost, least, out=least)
+        np.maximum(
+            cheapest, (cost < least_cost).view(np.uint8) * np.uint8(action), out=cheapest
+        )
+        np.minimum(cost, least_cost, out=least_cost)
     return cheapest.astype(np.intp)
 
 
@@ -418,15 +441,15 @@ class Pool:
 
     def copy(self) -> Pool:
         """Return a pool of the same candidates, to which others may be added."""
-        new = Pool(self.data, list(self.candidates), list(self.counts), dict(self._numbers))
+        copy = Pool(self.data, list(self.candidates), list(self.counts), dict(self._numbers))
         if self._measured is not None:
-            new._measured = self._measured.copy()
-        return new
+            copy._measured = self._measured.copy()
+        return copy
 
     def measured_on(self, data: AnySelectionData) -> Pool:
-        """Return the same candidates with their counts for estimates, which are made once.
+        """Return the same candidates, counted on the rows that estimate their rates.
 
-        These data have the same rows, so that the candidates have the same numbers.
+        Each candidate is counted once, and keeps its number. All calls must be with the same ``data``.
         """
         if data is self.data:
             return self
@@ -445,7 +468,7 @@ class Pool:
     def extend(self, other: Pool) -> None:
         """Add the candidates of another pool on the same rows."""
         present = set(map(id, self.candidates))
-        self.add_all([each for each in other.candidates if id(each) not in present])
+        self.add_all([new for new in other.candidates if id(new) not in present])
 
     def add(self, candidate: Candidate) -> int:
         """Return the number of a candidate, or of an earlier one with the same actions."""
@@ -455,7 +478,8 @@ class Pool:
         """Return the numbers of candidates, which are counted in one pass over the rows."""
         counted = self.data.examine(candidates)
         return [
-            self._enter(each, *found) for each, found in zip(candidates, counted, strict=True)
+            self._enter(candidate, key, counts)
+            for candidate, (key, counts) in zip(candidates, counted, strict=True)
         ]
 
     def append(self, candidates: Sequence[Candidate]) -> None:
@@ -481,15 +505,15 @@ class Pool:
         return np.array(self.counts)
 
     def constants(self) -> list[int]:
-        """Add a constant candidate for each action; return their numbers."""
+        """Add the candidate that takes one action in every row, for each action; return their numbers."""
         strata = self.data.strata
         plain = plain_costs(self.data)
         candidates = []
-        for a in range(strata.n_actions):
+        for action in range(strata.n_actions):
             costs = np.zeros_like(plain)
-            if a == strata.n_classes:  # a rule that defers every row still has labels
+            if action == strata.n_classes:  # a rule that defers every row still has labels
                 costs = plain.copy()
-            costs[:, a] = -2.0 * max(float(np.abs(plain).max()), 1.0)
+            costs[:, action] = -2.0 * max(float(np.abs(plain).max()), 1.0)
             candidates.append(Candidate.of(costs))
         return self.add_all(candidates)
 
@@ -497,9 +521,8 @@ class Pool:
 def plain_costs(data: AnySelectionData) -> Floats:
     """Return the action costs of the overall error, shape (S, A); deferral costs more than any error."""
     strata = data.strata
-    plain = (
-        OVERALL_ERROR.terms(strata).linear[0][: strata.n_classes * strata.n_combinations].copy()
-    )
+    n_strata = strata.n_classes * strata.n_combinations
+    plain = OVERALL_ERROR.terms(strata).linear[0][:n_strata].copy()
     if strata.defers:
         plain[:, -1] = 2.0 * np.abs(plain).max()
     return plain
@@ -542,12 +565,12 @@ class ThresholdFamily:
         """
         if strata.n_classes != 2 or strata.defers:
             return None
-        signed = contrasts(candidate.action_costs)[:, 0] * np.where(strata.y == 0, 1.0, -1.0)
-        if not (signed > 0).all():
+        gains = contrasts(candidate.action_costs)[:, 0] * np.where(strata.y == 0, 1.0, -1.0)
+        if not (gains > 0).all():
             return None
         if places is None:
-            return cls(signed, strata.y, np.zeros_like(strata.y), by_group=False)
-        return cls(signed, strata.y, places[strata.combination], by_group=True)
+            return cls(gains, strata.y, np.zeros_like(strata.y), by_group=False)
+        return cls(gains, strata.y, places[strata.combination], by_group=True)
 
     @classmethod
     def plain(cls, data: SelectionData, places: Ints | None = None) -> ThresholdFamily | None:
@@ -561,13 +584,11 @@ class ThresholdFamily:
 
     def scores(self, probabilities: Singles) -> Floats:
         """Return the score of each row from its stratum probabilities (S, n), shape (n,)."""
-        sums = np.zeros((2, probabilities.shape[1]))
-        for k, gain, row in zip(
-            self.y.tolist(), self.gains.tolist(), probabilities, strict=True
-        ):
-            sums[k] += gain * row
+        expected_gains = np.zeros((2, probabilities.shape[1]))  # of both labels in each row
+        for s, k in enumerate(self.y.tolist()):
+            expected_gains[k] += float(self.gains[s]) * probabilities[s]
         with np.errstate(divide="ignore"):
-            logs = np.log(sums)
+            logs = np.log(expected_gains)
         return np.clip(logs[1] - logs[0], -LARGEST, LARGEST)
 
     def candidate(self, thresholds: Floats) -> Candidate:
@@ -575,22 +596,23 @@ class ThresholdFamily:
 
         A threshold of ±`BEYOND` gives all its rows the same label.
         """
-        each = thresholds[self.place]
-        # The right label of each stratum, with its gain.
-        right = np.where(each <= -BEYOND, 1, np.where(each >= BEYOND, 0, self.y))
-        inside = np.abs(each) < BEYOND
-        gains = self.gains * np.where(
-            inside & (self.y == 0), np.exp(np.where(inside, each, 0.0)), 1.0
-        )
+        threshold = thresholds[self.place]  # of each stratum
+        gains = self.gains.copy()
+        scaled = (np.abs(threshold) < BEYOND) & (self.y == 0)
+        gains[scaled] *= np.exp(threshold[scaled])
+        right = self.y.copy()  # the label that counts as right in each stratum
+        right[threshold <= -BEYOND] = 1
+        right[threshold >= BEYOND] = 0
         costs = np.zeros((len(gains), 2))
         costs[np.arange(len(gains)), 1 - right] = gains
         return Candidate.of(costs)
 
 
-def cuts(scores: Floats) -> tuple[Floats, Ints]:
-    """Return thresholds between different scores, and beyond them, with the number of scores above each.
+def possible_thresholds(scores: Floats) -> tuple[Floats, Ints]:
+    """Return all thresholds that split scores differently, with the number of scores above each.
 
-    Scores that differ by less than `RESOLUTION` have no threshold between them.
+    They lie halfway between neighbouring scores, and beyond the least and the largest one. Scores that differ
+    by less than `RESOLUTION` have no threshold between them.
 
     Parameters
     ----------
@@ -604,11 +626,11 @@ def cuts(scores: Floats) -> tuple[Floats, Ints]:
     above : ndarray of int, shape (m,)
         From n to 0.
     """
-    s = np.sort(scores)
-    apart: Mask = np.diff(s) > RESOLUTION
-    middles = ((s[1:] + s[:-1]) / 2)[apart]
-    above = len(s) - 1 - np.flatnonzero(apart)
-    return np.r_[-BEYOND, middles, BEYOND], np.r_[len(s), above, 0]
+    ascending = np.sort(scores)
+    differs: Mask = np.diff(ascending) > RESOLUTION
+    middles = ((ascending[1:] + ascending[:-1]) / 2)[differs]
+    above = len(ascending) - 1 - np.flatnonzero(differs)
+    return np.r_[-BEYOND, middles, BEYOND], np.r_[len(ascending), above, 0]
 
 
 def sums_of_answers(scores: Floats, values: Floats, thresholds: Floats) -> Floats:

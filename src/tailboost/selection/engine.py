@@ -345,8 +345,7 @@ class ProbabilityEngine:
 
     def first_candidates(self, program: Program) -> Pool:
         """Return the candidates of an objective, to which others may be added."""
-        _, deferral_bounds = program.caps
-        if len(deferral_bounds):
+        if program.caps_deferral:
             return first_candidates(self.data, program)
         if program.objective not in self.pools:
             self.pools[program.objective] = first_candidates(self.data, program)

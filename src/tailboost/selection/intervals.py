@@ -58,8 +58,8 @@ def refit_spread(rate: Rate, strata: Strata, spread: float) -> float:
     """
     if rate.by is None and rate.kind in ("error", "cost") and spread <= REFIT:
         return 0.0
-    least, most = rate.range(strata)
-    return spread * (most - least)
+    smallest, largest = rate.range(strata)
+    return spread * (largest - smallest)
 
 
 def fold_spread(rate: Rate, strata: Strata, folds: Sequence[Floats]) -> float:
@@ -72,24 +72,25 @@ def fold_spread(rate: Rate, strata: Strata, folds: Sequence[Floats]) -> float:
     """
     terms = rate.terms(strata)
     n_strata = len(strata.mass)
-    weight = _row_weight(strata)
+    row_weight = _row_weight(strata)
     top = terms.top[:, :n_strata]
     bottom = terms.bottom[:, :n_strata]
-    beyond = slope = 0.0
+    excess = 0.0  # of Σ n (rate − mean)² over the folds beyond its binomial expectation
+    factor = 0.0  # of σ² in the expectation of this excess
     for counts in folds:
-        among = np.einsum("msa,fsa->fms", bottom, counts)
-        mass = among.sum(axis=2)
-        squares = among @ weight
-        n = quotient(mass**2, squares)
-        values = np.einsum("msa,fsa->fm", top, counts) / np.where(mass > 0, mass, 1.0)
-        total = n.sum(axis=0)
-        mean = (n * values).sum(axis=0) / np.where(total > 0, total, 1.0)
-        binomial = np.maximum((n > 0).sum(axis=0) - 1, 0) * mean * (1.0 - mean)
-        beyond += float(((n * (values - mean) ** 2).sum(axis=0) - binomial).sum())
-        slope += float((total - (n**2).sum(axis=0) / np.where(total > 0, total, 1.0)).sum())
-    if slope <= 0 or beyond <= 0:
+        counted = np.einsum("msa,fsa->fms", bottom, counts)
+        mass = counted.sum(axis=2)
+        n = quotient(mass**2, counted @ row_weight)  # effective rows by fold and subgroup
+        values = quotient(np.einsum("msa,fsa->fm", top, counts), mass)
+        n_total = n.sum(axis=0)
+        mean = quotient((n * values).sum(axis=0), n_total)
+        n_folds = (n > 0).sum(axis=0)
+        binomial = np.maximum(n_folds - 1, 0) * mean * (1.0 - mean)
+        excess += float(((n * (values - mean) ** 2).sum(axis=0) - binomial).sum())
+        factor += float((n_total - quotient((n**2).sum(axis=0), n_total)).sum())
+    if factor <= 0 or excess <= 0:
         return REFIT
-    variance = beyond / slope * (1.0 + 1.0 / len(folds[0]))
+    variance = excess / factor * (1.0 + 1.0 / len(folds[0]))
     return max(REFIT, float(np.sqrt(variance)))
 
 
@@ -103,10 +104,10 @@ def binomial_arms(
     """
     share = np.clip(share, 0.0, 1.0)
     low, high = clopper_pearson_interval(share, rows, confidence)
-    more = SPREAD * spread
+    further_arm = SPREAD * spread
     return (
-        np.maximum(share - np.hypot(share - low, more), 0.0),
-        np.minimum(share + np.hypot(high - share, more), 1.0),
+        np.maximum(share - np.hypot(share - low, further_arm), 0.0),
+        np.minimum(share + np.hypot(high - share, further_arm), 1.0),
     )
 
 
@@ -164,12 +165,14 @@ class CountedRate:
 
     def ends(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """Return the ends of the intervals, shape (m,) each; NaN without an interval."""
-        least, most = self.range
-        known = self.known
-        ends = np.full((2, len(known)), np.nan)
-        p = (self.values[known] - least) / max(most - least, 1e-300)
-        arms = binomial_arms(p, self.binomial_rows[known], self.spread, confidence)
-        ends[:, known] = least + (most - least) * np.array(arms)
+        smallest, largest = self.range
+        has_interval = self.known
+        ends = np.full((2, len(has_interval)), np.nan)
+        shares = (self.values[has_interval] - smallest) / max(largest - smallest, 1e-300)
+        share_ends = binomial_arms(
+            shares, self.binomial_rows[has_interval], self.spread, confidence
+        )
+        ends[:, has_interval] = smallest + (largest - smallest) * np.array(share_ends)
         return ends[0], ends[1]
 
     def compared(self, limit: Limit) -> tuple[float, float]:
@@ -185,37 +188,38 @@ class CountedRate:
            approach", Statistics in Medicine 27, 2008.
         """
         counted = ~np.isnan(self.values)
-        m = int(counted.sum())
-        if m < 2 or (counted & ~self.known).any():
+        n_rates = int(counted.sum())
+        if n_rates < 2 or (counted & ~self.known).any():
             return float("nan"), float("nan")
-        every_pair = 1.0 - 0.05 / (m * (m - 1) / 2)  # the level of Bonferroni
-        ends = np.array([self.values, *self.ends(), *self.ends(every_pair)])[:, counted]
+        every_pair = 1.0 - 0.05 / (n_rates * (n_rates - 1) / 2)  # the level of Bonferroni
+        numbers = np.array([self.values, *self.ends(), *self.ends(every_pair)])
+        numbers = numbers[:, counted]
         if limit.form != GAP:
-            ends = np.log(np.maximum(ends, 1e-300))
-        rate, low, high, lowest, highest = ends
-        apart = rate[:, None] - rate
-        more = np.hypot((high - rate)[:, None], rate - low)
-        less = np.hypot((rate - lowest)[:, None], highest - rate)
-        least = max(0.0, float((apart - less).max()))
-        most = float((apart + more)[~np.eye(m, dtype=bool)].max())
+            numbers = np.log(np.maximum(numbers, 1e-300))
+        rate, low, high, lowest, highest = numbers
+        differences = rate[:, None] - rate
+        upper_arms = np.hypot((high - rate)[:, None], rate - low)
+        lower_arms = np.hypot((rate - lowest)[:, None], highest - rate)
+        lower = max(0.0, float((differences - lower_arms).max()))
+        upper = float((differences + upper_arms)[~np.eye(n_rates, dtype=bool)].max())
         if limit.form == GAP:
-            return least, min(most, self.range[1] - self.range[0])
-        return float(np.exp(-most)), float(np.exp(-least))
+            return lower, min(upper, self.range[1] - self.range[0])
+        return float(np.exp(-upper)), float(np.exp(-lower))
 
     def lacking(self, rate: Rate) -> list[str]:
         """Return why subgroups have no interval, a sentence for each reason."""
         sentences = []
-        for reason, concerned in self.reasons.items():
-            places = np.flatnonzero(concerned & ~np.isnan(self.values)).tolist()
-            if not places:
+        for reason, mask in self.reasons.items():
+            concerned = np.flatnonzero(mask & ~np.isnan(self.values)).tolist()
+            if not concerned:
                 continue
-            names = [self.terms.names[i] for i in places]
-            of = ""
+            names = [self.terms.names[i] for i in concerned]
+            of_subgroups = ""
             if names[0] is not None:
-                of = " of " + ", ".join(map(unit_name, names[:FEW]))
+                of_subgroups = " of " + ", ".join(map(unit_name, names[:FEW]))
             if len(names) > FEW:
-                of += f" and {len(names) - FEW} more"
-            sentences.append(f"no interval for {rate}{of}: {reason}")
+                of_subgroups += f" and {len(names) - FEW} more"
+            sentences.append(f"no interval for {rate}{of_subgroups}: {reason}")
         return sentences
 
 
@@ -274,15 +278,18 @@ def _variances(terms: RateTerms, n_strata: int, counted: Floats, values: Floats)
 
 
 def decided_rates(terms: RateTerms, strata: Strata, counts: Floats) -> Mask:
-    """Return the rates that no new row can change, because some actions are never taken, shape (m,)."""
+    """Return a mask of the rates that no new row can change, shape (m,).
+
+    The rule takes so few of the actions that each row it counts has the same value: if it accepts every row,
+    the rate of accepted rows is 1.
+    """
     n_strata = len(strata.mass)
-    used = (counts[:n_strata].sum(axis=0) > 0) & (strata.mass > 0)[:, None]
-    inside = (terms.bottom[:, :n_strata] > 0) & used
+    possible = (counts[:n_strata].sum(axis=0) > 0) & (strata.mass > 0)[:, None]
+    counts_in_rate = (terms.bottom[:, :n_strata] > 0) & possible
     top = terms.top[:, :n_strata]
-    largest = np.where(inside, top, -np.inf).max(axis=(1, 2))
-    decided: Mask = inside.any(axis=(1, 2)) & (
-        largest == np.where(inside, top, np.inf).min(axis=(1, 2))
-    )
+    largest = np.where(counts_in_rate, top, -np.inf).max(axis=(1, 2))
+    smallest = np.where(counts_in_rate, top, np.inf).min(axis=(1, 2))
+    decided: Mask = counts_in_rate.any(axis=(1, 2)) & (largest == smallest)
     return decided
 
 
@@ -345,9 +352,9 @@ def outlook(
     unknown = any(limit.rate.needs_costs for limit in limits) or np.isnan(spread)
     if not limits or unknown:
         return None
-    excess = _excesses(limits, strata, counts, spread)
-    holds = (np.array(excess) <= ROUNDING).all(axis=0)
-    sizes: list[tuple[float, str]] = []
+    excesses = _simulated_excesses(limits, strata, counts, spread)
+    all_hold = (np.array(excesses) <= ROUNDING).all(axis=0)
+    sizes: list[tuple[float, str]] = []  # effective rows and name of each limited subgroup
     for limit in limits:
         terms = limit.rate.terms(strata)
         rows = effective_rows(terms, strata, counts)
@@ -355,63 +362,72 @@ def outlook(
         if not limit.compares:
             bounded &= ~np.isnan(limit.bounds(terms.names))
         for i in np.flatnonzero(bounded).tolist():
-            name = terms.names[i]
-            sizes.append((float(rows[i]), str(limit.rate) if name is None else unit_name(name)))
+            name = str(limit.rate)
+            if terms.names[i] is not None:
+                name = unit_name(terms.names[i])
+            sizes.append((float(rows[i]), name))
     fewest = None
     if sizes:
         fewest = min(sizes)[::-1]
-    return LimitsOutlook(float(holds.mean()), confidence, fewest)
+    return LimitsOutlook(float(all_hold.mean()), confidence, fewest)
 
 
-def _excesses(
+def _simulated_excesses(
     limits: Sequence[Limit], strata: Strata, counts: Floats, spread: float
 ) -> list[Floats]:
-    """Return the violation of each limit in each draw, negative if it has room, shape (DRAWS,)."""
+    """Return the violation of each limit in each draw, negative if it has room, shape (DRAWS,).
+
+    The draws are of the confusion counts, as `outlook` describes.
+    """
     n_strata = len(strata.mass)
     used = (counts[:n_strata].sum(axis=0) > 0) & (strata.mass > 0)[:, None]
     cells = np.flatnonzero(used)
-    flat = counts[:n_strata].ravel()[cells]
+    expected = counts[:n_strata].ravel()[cells]
     # A cell without a count is as uncertain as one with a pseudo-count; pseudo-counts of a stratum sum to 1.
     pseudo = 1.0 / max(int(used.any(axis=0).sum()) - 1, 1)
-    weight = np.repeat(_row_weight(strata), counts.shape[1])[cells]
-    deviation = np.sqrt(OVERDISPERSION * weight * (np.maximum(flat, 0.0) + pseudo * weight))
+    row_weight = np.repeat(_row_weight(strata), counts.shape[1])[cells]
+    deviation = np.sqrt(
+        OVERDISPERSION * row_weight * (np.maximum(expected, 0.0) + pseudo * row_weight)
+    )
     all_terms = [limit.rate.terms(strata) for limit in limits]
-    distances: list[list[Floats]] = [[] for _ in limits]
+    drawn_excesses: list[list[Floats]] = [[] for _ in limits]
     random = np.random.default_rng(0)
-    step = max(1, min(DRAWS, BLOCK // max(len(cells), 1)))
-    for first in range(0, DRAWS, step):
-        size = min(step, DRAWS - first)
-        drawn = flat + deviation * random.standard_normal((size, len(cells)))
-        for of_limit, limit, terms in zip(distances, limits, all_terms, strict=True):
-            m = len(terms.names)
-            top = drawn @ terms.top[:, :n_strata].reshape(m, -1)[:, cells].T
-            bottom = drawn @ terms.bottom[:, :n_strata].reshape(m, -1)[:, cells].T
+    block = max(1, min(DRAWS, BLOCK // max(len(cells), 1)))
+    for n_drawn in range(0, DRAWS, block):
+        size = min(block, DRAWS - n_drawn)
+        drawn = expected + deviation * random.standard_normal((size, len(cells)))
+        for excesses, limit, terms in zip(drawn_excesses, limits, all_terms, strict=True):
+            n_rates = len(terms.names)
+            top = drawn @ terms.top[:, :n_strata].reshape(n_rates, -1)[:, cells].T
+            bottom = drawn @ terms.bottom[:, :n_strata].reshape(n_rates, -1)[:, cells].T
             values = quotient(top, bottom, np.nan)
             if spread > REFIT or (spread > 0 and not limit.compares):
                 noise = random.standard_normal(values.shape)
                 values = values + refit_spread(limit.rate, strata, spread) * noise
-            of_limit.append(limit.distance(terms.names, values))
-    return [np.concatenate(of_limit) for of_limit in distances]
+            excesses.append(limit.distance(terms.names, values))
+    return [np.concatenate(excesses) for excesses in drawn_excesses]
 
 
-def tightened(limit: Limit, strata: Strata, counts: Floats, spread: float, by: float) -> Limit:
-    """Return a limit, tightened by a number of standard errors of its rates.
+def tightened(
+    limit: Limit, strata: Strata, counts: Floats, spread: float, n_errors: float
+) -> Limit:
+    """Return a limit with bounds that are tightened by ``n_errors`` standard errors of its rates.
 
     The standard errors are as in `outlook`: 1.25 binomial variances and, for single rates, a refit.
     """
     counted = CountedRate.of(limit.rate, strata, counts, spread)
-    least, most = counted.range
+    smallest, largest = counted.range
+    width = largest - smallest
+    above_smallest = np.nan_to_num(counted.values, nan=smallest) - smallest
     n = np.maximum(counted.binomial_rows, 1e-9)
-    width = most - least
-    p = (n * (np.nan_to_num(counted.values, nan=least) - least) / width + 1.0) / (n + 2.0)
+    p = (n * above_smallest / width + 1.0) / (n + 2.0)  # one more row at each end of the range
     variance = width**2 * OVERDISPERSION * p * (1.0 - p) / n
-    variance = np.where(
-        np.isnan(counted.values) | decided_rates(counted.terms, strata, counts), 0.0, variance
-    )
+    certain = np.isnan(counted.values) | decided_rates(counted.terms, strata, counts)
+    variance[certain] = 0.0
     if limit.compares:
-        return limit.with_margins(by * limit.deviations(variance))
-    errors = by * np.sqrt(variance + (width * counted.spread) ** 2)
-    return limit.tightened(dict(zip(counted.terms.names, errors.tolist(), strict=True)))
+        return limit.with_margins(n_errors * limit.deviations(variance))
+    margins = n_errors * np.sqrt(variance + (width * counted.spread) ** 2)
+    return limit.tightened(dict(zip(counted.terms.names, margins.tolist(), strict=True)))
 
 
 # -- limits below their noise ---------------------------------------------------------------------------
@@ -422,7 +438,7 @@ CALM_RATIO = 0.5
 
 
 def below_noise(limit: Limit, strata: Strata) -> str | None:
-    """Return why so few rows cannot show that a limit holds; None if they can.
+    """Return why so few rows cannot show that a limit holds, for a warning; None if they can.
 
     The check needs no predictions. It assumes the least possible noise for the smallest subgroup, or for the
     smallest two subgroups of a gap or ratio.
@@ -435,55 +451,54 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
     if strata.mean_costs is not None:
         counts = np.concatenate([counts, 0 * counts])
     sizes = effective_rows(terms, strata, counts)
-    units = ["the whole" if name is None else unit_name(name) for name in terms.names]
+    subgroups = ["the whole" if name is None else unit_name(name) for name in terms.names]
     if limit.compares:
-        return _comparison_below_noise(limit, sizes, units)
+        return _comparison_below_noise(limit, sizes, subgroups)
     bounds = limit.bounds(terms.names)
-    lacking = [units[i] for i in np.flatnonzero((sizes <= 0) & ~np.isnan(bounds))]
-    if lacking:
-        return (
-            f"{limit}: {', '.join(lacking[:FEW])} has no rows, so that nothing is known of it"
-        )
+    empty = [subgroups[i] for i in np.flatnonzero((sizes <= 0) & ~np.isnan(bounds))]
+    if empty:
+        return f"{limit}: {', '.join(empty[:FEW])} has no rows, so that nothing is known of it"
     for i in np.argsort(sizes, kind="stable").tolist():
-        best = 0
-        sign = "≤"
-        room = bounds[i]
-        shown = undetected = 1.0 - 0.05 ** (1.0 / max(sizes[i], 1e-300))
-        if not limit.from_above:
-            best = 1
-            sign = "≥"
-            room = 1.0 - bounds[i]
-            shown = 1.0 - undetected
-        if sizes[i] > 0 and undetected > room > 0:
+        # The rate of errors that n rows without an error leave possible with probability .05.
+        undetected = 1.0 - 0.05 ** (1.0 / max(sizes[i], 1e-300))
+        if limit.from_above:
+            allowed = bounds[i]
+            shown = f"0 there shows only ≤ {undetected:.2g}"
+        else:
+            allowed = 1.0 - bounds[i]
+            shown = f"1 there shows only ≥ {1.0 - undetected:.2g}"
+        if sizes[i] > 0 and undetected > allowed > 0:
             return (
-                f"{limit}: {units[i]} has {how_many(round(sizes[i]), 'row')}; even an estimate "
-                f"of {best} there shows only {sign} {shown:.2g} (95 %)"
+                f"{limit}: {subgroups[i]} has {how_many(round(sizes[i]), 'row')}; "
+                f"even an estimate of {shown} (95 %)"
             )
     return None
 
 
-def _comparison_below_noise(limit: Limit, sizes: Floats, units: list[str]) -> str | None:
+def _comparison_below_noise(limit: Limit, sizes: Floats, subgroups: list[str]) -> str | None:
     """Return why so few rows cannot show that a limit on a gap or ratio holds; None if they can."""
-    order = np.argsort(sizes, kind="stable")
-    smallest = order[sizes[order] > 0][:2]
+    by_size = np.argsort(sizes, kind="stable")
+    smallest = by_size[sizes[by_size] > 0][:2]
     if len(smallest) < 2:
-        absent = [units[i] for i in np.flatnonzero(sizes <= 0)]
+        absent = [subgroups[i] for i in np.flatnonzero(sizes <= 0)]
         reason = f"{limit}: only one subgroup has rows, so there is nothing to compare"
         if absent:
             reason += f"; {', '.join(absent[:FEW])} has no rows"
         return reason
-    p = CALM_GAP
+    assumed_rate = CALM_GAP
     allowed = limit.bound
-    variance = p * (1 - p)
+    row_variance = assumed_rate * (1 - assumed_rate)
     if limit.form != GAP:
-        p = CALM_RATIO
+        assumed_rate = CALM_RATIO
         allowed = 1.0 - limit.bound
-        variance = (1 - p) / p
-    noise = SPREAD * np.sqrt(variance * (1 / sizes[smallest]).sum())
+        row_variance = (1 - assumed_rate) / assumed_rate
+    noise = SPREAD * np.sqrt(row_variance * (1 / sizes[smallest]).sum())
     if noise <= allowed:
         return None
-    names = " and ".join(f"{units[i]} has {how_many(round(sizes[i]), 'row')}" for i in smallest)
+    names = " and ".join(
+        f"{subgroups[i]} has {how_many(round(sizes[i]), 'row')}" for i in smallest
+    )
     return (
         f"{limit}: {names}, between which the {limit.form} is not known to better than "
-        f"± {noise:.2g} (95 %, if the rates are {p:g}); on fresh rows it may well be broken"
+        f"± {noise:.2g} (95 %, if the rates are {assumed_rate:g}); on fresh rows it may well be broken"
     )

@@ -15,7 +15,7 @@ from tailboost.rows.fingerprints import hash_rows, stratified_places
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rules import refuse
 from tailboost.selection.curve import ends_of_curve
-from tailboost.selection.data import Pool, SelectionData, Singles, spread
+from tailboost.selection.data import Pool, SelectionData, Singles, rows_spread_over_strata
 from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.outputs import ModelOutputs
 from tailboost.selection.probabilities import stratum_probabilities
@@ -84,7 +84,7 @@ class CrossFit:
     ) -> CrossFit | None:
         """Return the kinds of some engines on two halves; None if a stratum has no row in a half."""
         labelled = engines[0].labelled.in_memory
-        compared = spread(labelled.stratum, MOST_COMPARED)
+        compared = rows_spread_over_strata(labelled.stratum, MOST_COMPARED)
         outputs = _part(engines[0].outputs, compared)
         contents = np.hstack(outputs.logs)
         if engines[-1].probabilities.by_features:

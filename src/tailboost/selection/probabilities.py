@@ -24,7 +24,7 @@ from tailboost.rows.fingerprints import (
     hash_rows,
     stratified_places,
 )
-from tailboost.selection.data import Singles, spread
+from tailboost.selection.data import Singles, rows_spread_over_strata
 from tailboost.selection.outputs import LogProbabilities
 
 # Folds of the group models.
@@ -137,7 +137,7 @@ class Calibration:
         towards the identity lowers the log loss, but the selected rules err more if there are many strata.
         """
         n_strata = len(probabilities)
-        rows = spread(stratum, CALIBRATION_ROWS)
+        rows = rows_spread_over_strata(stratum, CALIBRATION_ROWS)
         # Sorted, because the sums are rounded: the result must not depend on the order of the rows.
         rows = rows[np.lexsort([*probabilities[:, rows], stratum[rows]])]
         logs = np.log(np.maximum(probabilities[:, rows].T.astype(np.float64), LEAST))
@@ -392,7 +392,7 @@ class StratumProbabilities:
             number = stratum // G * n_unknown + self.unknown[stratum % G]
             self.calibration = Calibration.fit(pooled, number, weights)
         if self.group_aware or (self.infers and known.any()):
-            rows = spread(stratum, CALIBRATION_ROWS)
+            rows = rows_spread_over_strata(stratum, CALIBRATION_ROWS)
             if groups is not None:
                 groups = groups[:, :, rows]
             if place is not None:

@@ -61,36 +61,35 @@ class CVaR:
         """Solve the linear program (6) of Zhai et al. 2021, for losses by candidate and row."""
         return minimize_cvar_mixture(losses, self.alpha, base)
 
-    def constants(self, mass: Floats, most: float | None = None) -> float | None:
-        """Return the least CVaR of a mixture of constants with a mean loss of at most ``most``, or None.
+    def constants(self, mass: Floats, max_mean_loss: float | None = None) -> float | None:
+        """Return the least CVaR of a mixture of constant answers; None if their mean loss is too large.
 
-        ``mass`` is the mass of each class.
+        ``mass`` is the mass of each class, shape (K,). The mean loss may be at most ``max_mean_loss``.
         """
         losses = 1.0 - np.eye(len(mass))
-        if most is None:
+        if max_mean_loss is None:
             return self.solve(losses, mass).value
         means = losses @ mass
-        if means.min() > most:
+        if means.min() > max_mean_loss:
             return None
-        return least_worst_within(losses, means, most, self.alpha, mass).value
+        return least_worst_within(losses, means, max_mean_loss, self.alpha, mass).value
 
     def highest(self, rows: Rows, losses: Floats) -> float:
-        """Return the upper end of a 95 % interval for the CVaR on new rows.
+        """Return the upper end of a 95 % interval for the CVaR on new rows, at most 1.
 
-        The interval is that of ``q + E max(ℓ − q, 0)/α``, which is at least the CVaR for any q. It uses the
-        normal approximation with one more row of loss 1.
+        ``losses`` are those of a fixed rule on ``rows``, in [0, 1]. The interval is that of ``q + E max(ℓ −
+        q, 0)/α``, which is at least the CVaR for any q. It uses the normal approximation with one more row of
+        loss 1.
         """
         (n,) = rows.sizes(np.zeros(len(losses), dtype=np.intp), 1)
-        order = np.argsort(losses)[::-1]
-        tail = min(
-            int(np.searchsorted(np.cumsum(rows.base[order]), self.alpha)), len(order) - 1
-        )
-        q = float(losses[order[tail]])
+        by_loss = np.argsort(losses)[::-1]
+        cumulated = np.cumsum(rows.base[by_loss])
+        last_of_tail = min(int(np.searchsorted(cumulated, self.alpha)), len(by_loss) - 1)
+        q = float(losses[by_loss[last_of_tail]])
         above = np.maximum(losses - q, 0.0)
         mean = (n * float(rows.base @ above) + 1.0 - q) / (n + 1.0)
-        variance = (n * float(rows.base @ (above - mean) ** 2) + (1.0 - q - mean) ** 2) / (
-            n + 1.0
-        )
+        squares = n * float(rows.base @ (above - mean) ** 2) + (1.0 - q - mean) ** 2
+        variance = squares / (n + 1.0)
         return min(1.0, q + (mean + SPREAD * np.sqrt(variance / n)) / self.alpha)
 
     def of_answers(
@@ -119,12 +118,12 @@ class WorstRow:
         """Solve the minimax problem: at α = min p the cap ``p/α`` leaves the whole simplex."""
         return minimize_cvar_mixture(losses, float(base[base > 0].min()), base)
 
-    def constants(self, mass: Floats, most: float | None = None) -> float | None:
-        """Return the value of the best constants, mixed, with a mean loss of at most ``most``; or None."""
+    def constants(self, mass: Floats, max_mean_loss: float | None = None) -> float | None:
+        """Return the least value of a mixture of constant answers, as `CVaR.constants`."""
         mass = mass[mass > 0]
-        if most is None:
+        if max_mean_loss is None:
             return 1 - 1 / len(mass)
-        return CVaR(float(mass.min())).constants(mass, most)
+        return CVaR(float(mass.min())).constants(mass, max_mean_loss)
 
     def highest(self, rows: Rows, losses: Floats) -> float:
         """Return 1: the largest loss of a new row may be 1."""
@@ -261,34 +260,41 @@ class Problem:
         ----------
         a, b : rate, largest, gap or ratio, optional
             The limited and the minimised rate; in any order if one is a gap or a ratio. If only ``a`` is
-            given, the overall error is minimised. By default the rate of the first limit is limited,
-            without one the overall error, and the objective is minimised. A recall is limited as one minus
-            the recall; precision and the like are passed over. A rate is not traded against itself, but
-            against the largest error of a class.
+            given, the overall error is minimised. If neither is given, see `_traded_by_default`. A rate is
+            not traded against itself, but against the largest error of a class.
         """
         if getattr(b, "compares", False):
             a, b = b, a
-        default, minimised = self._traded_by_default()
+        default_limited, minimised = self._traded_by_default()
         if a is None:
-            a = default
+            a = default_limited
         else:
             minimised = error()
         if a == minimised:
             minimised = largest(error(by="class"))
+        if b is not None:
+            minimised = b
         limited: Any = a
         if not getattr(a, "compares", False):
             limited = Objective.of(a)
-        objective = Objective.of(minimised if b is None else b)
+        objective = Objective.of(minimised)
+        # Limits on the traded rates are left out: the trade-off varies these rates.
         traded = {(limited.within(limited.most).form, limited.rate)}
         if limited.rate.complement:
             traded.add((AT_LEAST, replace(limited.rate, complement=False)))
         if objective.worst:
             traded.add((objective.within(objective.most).form, objective.rate))
-        others = [limit for limit in self.limits if (limit.form, limit.rate) not in traded]
-        return limited, objective, tuple(others)
+        other_limits = [
+            limit for limit in self.limits if (limit.form, limit.rate) not in traded
+        ]
+        return limited, objective, tuple(other_limits)
 
     def _traded_by_default(self) -> tuple[Any, Any]:
-        """Return the limited and the minimised rate of a trade-off by default, which may be equal."""
+        """Return the limited and the minimised rate of a trade-off by default, which may be equal.
+
+        The rate of the first limit is limited, without one the overall error. The objective is minimised. A
+        limit on a recall limits one minus the recall; limits on a precision and the like are passed over.
+        """
         objective = self.counted
         minimised: Any = objective.rate
         if objective.worst:
@@ -304,9 +310,8 @@ class Problem:
             if limit.form == AT_MOST and limited != minimised:
                 return limited, minimised
             if limit.form == AT_LEAST and limit.rate.is_gain:
-                return Objective(
-                    replace(limit.rate, complement=True), limit.rate.by is not None
-                ), minimised
+                loss = replace(limit.rate, complement=True)
+                return Objective(loss, limit.rate.by is not None), minimised
         return error(), minimised
 
 
@@ -341,35 +346,35 @@ def stated(
     TypeError, ValueError
         If an argument is not an objective or limits, or if the arguments exclude each other.
     """
-    within = checked_limits(limits) if limits else ()
-    if confidence and not within and max_error is None:
+    all_limits = checked_limits(limits) if limits else ()
+    if confidence and not all_limits and max_error is None:
         raise ValueError(
             f"confidence={confidence:g} has no meaning without limits: it is the probability "
             "with which they hold on new rows"
         )
     if objective == "cvar":
-        _refuse_beside_cvar(within, max_error, alpha, randomized)
+        _refuse_beside_cvar(all_limits, max_error, alpha, randomized)
         return Problem(objective_named("cvar", alpha), (), False, error_budget, True)
     if objective is None:
-        objective = "error" if within and max_error is None else "worst_class"
+        objective = "error" if all_limits and max_error is None else "worst_class"
     if alpha is not None:
         raise ValueError(
             f"alpha={alpha!r} has no meaning with objective={name_of(objective)!r}: "
             "it is the tail mass of a CVaR"
         )
-    aim = objective_named(objective, None)
+    minimised = objective_named(objective, None)
     aims = False
     if max_error is not None:
-        if not aim.worst:
+        if not minimised.worst:
             raise ValueError(
                 "max_error limits the subgroups of an objective that is the largest rate of a "
                 "family; state it as a limit: rates.error(by='class') <= ..."
             )
-        aims = not within
-        within = (aim.rate <= max_error, *within)
-        aim = Objective.of(error())
-    draws = randomized != "auto" and bool(randomized)
-    return Problem(aim, within, aims, error_budget, draws, confidence)
+        aims = not all_limits
+        all_limits = (minimised.rate <= max_error, *all_limits)
+        minimised = Objective.of(error())
+    may_mix = randomized != "auto" and bool(randomized)
+    return Problem(minimised, all_limits, aims, error_budget, may_mix, confidence)
 
 
 def _refuse_beside_cvar(
@@ -404,22 +409,23 @@ def strata_of(
     """Return the strata of rows for a problem, the stratum of each row, and the groups by column.
 
     Groups make strata if a rate is about them, or if rules read them: those of column number
-    ``rule_column``.
+    ``rule_column``. The groups by column are codes of shape (n, c), as of `numbers_by_column`; None if no
+    groups are needed.
 
     Raises
     ------
     ValueError
         If groups or costs are missing, or a rate names an unknown label, group or column.
     """
-    numbers: Ints | None = None
+    codes: Ints | None = None
     columns: tuple[Any, ...] = ()
     values: tuple[Any, ...] = ()
     if problem.needs_groups or rule_column is not None:
         if rows.groups is None or names is None:
             raise ValueError("groups are needed, and none were given")
-        numbers, used = numbers_by_column(problem, rows.groups, names, rule_column)
-        columns = tuple(names.titles[j] for j in used)
-        values = tuple(names.values[j] for j in used)
+        codes, used_columns = numbers_by_column(problem, rows.groups, names, rule_column)
+        columns = tuple(names.titles[j] for j in used_columns)
+        values = tuple(names.values[j] for j in used_columns)
     if problem.needs_costs and costs is None:
         raise ValueError(
             "cost() without a matrix is a mean of costs of the rows: give costs= to fit, and "
@@ -427,7 +433,7 @@ def strata_of(
         )
     strata, stratum = Strata.of(
         rows.y,
-        numbers,
+        codes,
         rows.weight,
         classes,
         columns,
@@ -435,7 +441,7 @@ def strata_of(
         defers=problem.defers,
         costs=costs if problem.needs_costs else None,
     )
-    return strata, stratum, numbers
+    return strata, stratum, codes
 
 
 def numbers_by_column(
@@ -494,11 +500,12 @@ def combination_of_unlabeled(
         return np.zeros(n_rows, dtype=np.intp)
     assert groups is not None
     assert names is not None
-    numbers = numbers_by_column(problem, groups, names, rule_column)[0]
-    combination = strata.find(numbers)
-    absent = numbers[combination < 0]
+    codes = numbers_by_column(problem, groups, names, rule_column)[0]
+    combination = strata.find(codes)
+    absent = codes[combination < 0]
     if absent.size:
-        values = [of[i] for of, i in zip(strata.values, absent[0].tolist(), strict=True)]
+        first_absent = zip(strata.values, absent[0].tolist(), strict=True)
+        values = [names_of_column[code] for names_of_column, code in first_absent]
         raise ValueError(
             f"groups_unlabeled: {len(absent):,} rows have groups, such as {values}, that no "
             "row with a label has together"

@@ -78,43 +78,44 @@ class Program:
         else:
             level = 0.0
             linear = terms.linear
-        each = linear[terms.defined] / scale
-        if not len(each):
+        minimised_rates = linear[terms.defined] / scale
+        if not len(minimised_rates):
             raise ValueError(
                 f"objective: there are no rows that {objective.rate!r} counts among"
             )
+        # Of each row: matrix, bound, coefficient and number of its free variable, number of its limit.
         rows: list[tuple[Floats, float, float, int, int]] = []
         n_free = 0
         if objective.worst:
             cost = TIE_PRICE * OVERALL_ERROR.terms(strata).linear[0]
-            rows = [(C, 0.0, -1.0, 0, -1) for C in each]
+            rows = [(C, 0.0, -1.0, 0, -1) for C in minimised_rates]
             n_free = 1
         else:
-            cost = each[0]
-        for number, limit in enumerate(limits):
-            shared = n_free
+            cost = minimised_rates[0]
+        for limit_number, limit in enumerate(limits):
+            limit_variable = n_free
             for row in limit.rows(strata):
-                variable = -1
+                row_variable = -1
                 if row.free:
-                    variable = shared
-                    n_free = shared + 1
-                rows.append((row.matrix, row.bound, row.free, variable, number))
+                    row_variable = limit_variable
+                    n_free = limit_variable + 1
+                rows.append((row.matrix, row.bound, row.free, row_variable, limit_number))
 
-        def column(place: int, kind: Any) -> Any:
-            return np.array([row[place] for row in rows], dtype=kind)
+        def column(i: int, dtype: Any) -> Any:
+            return np.array([row[i] for row in rows], dtype=dtype)
 
         return cls(
             strata,
             objective,
             tuple(limits),
-            cost.ravel(),
-            column(0, np.float64).reshape(len(rows), cost.size),
-            column(1, np.float64),
-            column(2, np.float64),
-            column(3, np.intp),
-            column(4, np.intp),
-            scale,
-            level,
+            cost=cost.ravel(),
+            matrix=column(0, np.float64).reshape(len(rows), cost.size),
+            bound=column(1, np.float64),
+            free=column(2, np.float64),
+            variable=column(3, np.intp),
+            limit_of_row=column(4, np.intp),
+            scale=scale,
+            level=level,
         )
 
     @property
@@ -123,14 +124,20 @@ class Program:
         return int(self.variable.max(initial=-1)) + 1
 
     @property
-    def caps(self) -> tuple[Floats, Floats]:
+    def deferral_caps(self) -> tuple[Floats, Floats]:
         """Rows that limit deferral alone: coefficients by stratum, shape (m, S), and bounds, shape (m,)."""
         n_strata = len(self.strata.mass)
         A = self.strata.n_actions
         matrix = self.matrix.reshape(len(self.matrix), self.cost.size // A, A)
-        only = (self.limit_of_row >= 0) & (self.free == 0) & ~matrix[:, :, :-1].any(axis=(1, 2))
-        only &= self.strata.defers & (matrix[:, :, -1] >= 0).all(axis=1)
-        return matrix[only][:, :n_strata, -1], self.bound[only]
+        of_deferral = matrix[:, :, -1]  # the last action
+        is_cap = (self.limit_of_row >= 0) & (self.free == 0) & self.strata.defers
+        is_cap &= ~matrix[:, :, :-1].any(axis=(1, 2)) & (of_deferral >= 0).all(axis=1)
+        return of_deferral[is_cap][:, :n_strata], self.bound[is_cap]
+
+    @property
+    def caps_deferral(self) -> bool:
+        """Whether a row limits deferral alone."""
+        return len(self.deferral_caps[1]) > 0
 
     def action_costs(self, duals: Floats) -> Floats:
         """Return the action costs of the best answer to shadow prices of the rows, shape (S, A).
@@ -161,18 +168,7 @@ class Program:
         one number by subgroup, in the order of its rate: 0 if the bound costs nothing, NaN without a bound. A
         gap or ratio of subgroups has one number.
         """
-        terms = self.objective.rate.terms(self.strata)
-        scale = self.scale
-        if terms.is_ratio:  # the level falls until the value is 0 again
-            among = (
-                np.tensordot(terms.bottom, counts, axes=2)[terms.defined]
-                / terms.mass[terms.defined]
-            )
-            if self.objective.worst:
-                weight = duals[self.limit_of_row == -1]
-            else:
-                weight = np.ones(1)
-            scale = 1.0 / max(float(weight @ among), 1e-300)
+        scale = self._price_scale(duals, counts)
         prices = []
         for number, limit in enumerate(self.limits):
             terms = limit.rate.terms(self.strata)
@@ -184,12 +180,25 @@ class Program:
                 continue
             bounded = terms.defined & ~np.isnan(limit.bounds(terms.names))
             if terms.is_ratio:  # the bound multiplies the denominator
-                among = np.tensordot(terms.bottom, counts, axes=2)
-                paid = paid * among[bounded] / terms.mass[bounded]
+                denominators = np.tensordot(terms.bottom, counts, axes=2)
+                paid = paid * denominators[bounded] / terms.mass[bounded]
             by_subgroup = np.full(len(terms.names), np.nan)
             by_subgroup[bounded] = paid
             prices.append(by_subgroup)
         return tuple(prices)
+
+    def _price_scale(self, duals: Floats, counts: Floats) -> float:
+        """Return the decrease of the objective for each 1 by which the value of the program decreases."""
+        terms = self.objective.rate.terms(self.strata)
+        if not terms.is_ratio:
+            return self.scale
+        # The level of a ratio falls until the value is 0 again.
+        denominators = np.tensordot(terms.bottom, counts, axes=2)[terms.defined]
+        weight = np.ones(1)
+        if self.objective.worst:
+            weight = duals[self.limit_of_row == -1]
+        shares = denominators / terms.mass[terms.defined]
+        return 1.0 / max(float(weight @ shares), 1e-300)
 
     def value(self, counts: Floats) -> float:
         """Return the objective of confusion counts, in its own units."""
@@ -214,12 +223,12 @@ class Program:
         The counts have the shape (W, A) or (T, W, A). The result has the shape (n_limits,) or (T, n_limits),
         and is negative if a limit has room.
         """
-        flat = counts.reshape(*counts.shape[:-2], -1)
-        by_limit = np.zeros((*flat.shape[:-1], len(self.limits)))
+        flat_counts = counts.reshape(*counts.shape[:-2], -1)
+        by_limit = np.zeros((*flat_counts.shape[:-1], len(self.limits)))
         for number, limit in enumerate(self.limits):
             names, top, bottom, scale = self._flat_terms[number + 1]
-            reached = quotient(flat @ top.T, flat @ bottom.T, np.nan)
-            by_limit[..., number] = limit.excess(names, reached) / scale
+            rates = quotient(flat_counts @ top.T, flat_counts @ bottom.T, np.nan)
+            by_limit[..., number] = limit.excess(names, rates) / scale
         return by_limit
 
     def keeps(self, counts: Floats) -> bool:
@@ -239,7 +248,10 @@ class Program:
 
     @cached_property
     def _flat_terms(self) -> list[tuple[list[Any], Floats, Floats, float]]:
-        """For each rate: subgroups, numerators and denominators over flat counts, (m, W × A), and scale."""
+        """Subgroups, numerators, denominators and scale of the rate of the objective, and of each limit.
+
+        Numerators and denominators, shape (m, W × A), are coefficients of flat counts.
+        """
         flat = []
         for stated in (self.objective, *self.limits):
             terms = stated.rate.terms(self.strata)
@@ -299,40 +311,49 @@ class Master:
         highs = QuietHighs()
         n_free = program.n_free
         n_rows = len(program.bound)
+        # Columns: the free variables, a violation of each row, and a weight of each candidate.
         for i in range(n_free):
             is_largest_rate = program.objective.worst and i == 0
-            highs.addCol(1.0 if is_largest_rate else 0.0, -infinity, infinity, 0, [], [])
+            highs.addCol(float(is_largest_rate), -infinity, infinity, 0, [], [])
         for _ in range(n_rows):
             highs.addCol(self.price, 0.0, infinity, 0, [], [])
         for j in range(n_rows):
-            places = [n_free + j]
+            columns = [n_free + j]
             entries = [-1.0]
             if program.variable[j] >= 0:
-                places.append(int(program.variable[j]))
+                columns.append(int(program.variable[j]))
                 entries.append(float(program.free[j]))
-            at = np.array(places, dtype=np.int32)
-            highs.addRow(-infinity, float(program.bound[j]), len(at), at, np.array(entries))
-        highs.addRow(1.0, 1.0, 0, [], [])
+            index = np.array(columns, dtype=np.int32)
+            highs.addRow(
+                -infinity, float(program.bound[j]), len(index), index, np.array(entries)
+            )
+        highs.addRow(1.0, 1.0, 0, [], [])  # the weights sum to 1
         self.highs = highs
         self.first = n_free + n_rows
-        self.n_candidates = len(counts)
-        if self.n_candidates:
-            flat = np.array(counts).reshape(self.n_candidates, -1)
-            columns = np.column_stack([flat @ program.matrix.T, np.ones(self.n_candidates)])
-            n, size = columns.shape
-            starts = np.arange(0, n * size, size, dtype=np.int32)
-            rows = np.tile(np.arange(size, dtype=np.int32), n)
-            ends = np.zeros(n), np.full(n, infinity)
-            highs.addCols(
-                n, flat @ program.cost, *ends, n * size, starts, rows, columns.ravel()
-            )
+        self.n_candidates = 0
+        if len(counts):
+            self._add_all(np.array(counts))
+
+    def _add_all(self, counts: Floats) -> None:
+        """Add candidates by their confusion counts, shape (T, W, A)."""
+        n = len(counts)
+        flat = counts.reshape(n, -1)
+        columns = np.column_stack([flat @ self.program.matrix.T, np.ones(n)])
+        size = columns.shape[1]
+        starts = np.arange(0, n * size, size, dtype=np.int32)
+        rows = np.tile(np.arange(size, dtype=np.int32), n)
+        lower = np.zeros(n)
+        upper = np.full(n, highspy.kHighsInf)
+        cost = flat @ self.program.cost
+        self.highs.addCols(n, cost, lower, upper, n * size, starts, rows, columns.ravel())
+        self.n_candidates += n
 
     def add(self, counts: Floats) -> None:
         """Add a candidate by its confusion counts."""
-        cost, *rows = self.program.column(counts).tolist()
-        entries = np.array([*rows, 1.0])
-        places = np.arange(len(entries), dtype=np.int32)
-        self.highs.addCol(cost, 0.0, highspy.kHighsInf, len(entries), places, entries)
+        cost, *left_sides = self.program.column(counts).tolist()
+        entries = np.array([*left_sides, 1.0])
+        rows = np.arange(len(entries), dtype=np.int32)
+        self.highs.addCol(cost, 0.0, highspy.kHighsInf, len(entries), rows, entries)
         self.n_candidates += 1
 
     def raise_price(self) -> bool:
@@ -363,12 +384,14 @@ class Master:
         solution = self.highs.getSolution()
         program = self.program
         x = np.array(solution.col_value)
-        duals = np.maximum(-np.array(solution.row_dual)[:-1], 0.0)
+        duals = np.maximum(-np.array(solution.row_dual)[:-1], 0.0)  # without that of the sum
         weights = np.maximum(x[self.first :], 0.0)
         slack = float(x[program.n_free : self.first].sum())
         value = float(self.highs.getObjectiveValue())
-        dear = program.limit_of_row[duals >= DEAR * self.price]
-        contradicting = np.isin(np.arange(len(program.limits)), dear) & (slack > SLACK * 10)
+        expensive = program.limit_of_row[duals >= DEAR * self.price]
+        contradicting = np.isin(np.arange(len(program.limits)), expensive) & (
+            slack > SLACK * 10
+        )
         return Solution(program, value, duals, weights / weights.sum(), slack, contradicting)
 
     def finish(self) -> Solution:
@@ -419,10 +442,12 @@ def _at_its_level(
     """Solve the program of a ratio at the level that its solution reaches (Dinkelbach 1967).
 
     The solution at a level above the optimum has a lower ratio, so that levels decrease to the optimum.
-    Programs of other objectives are solved once.
+    Programs of other objectives are solved once. ``counts`` are those of the candidates of the solutions.
     """
     solution = solve_once(program)
-    for _ in range(LEVELS if program.objective.rate.is_ratio else 0):
+    if not program.objective.rate.is_ratio:
+        return solution
+    for _ in range(LEVELS):
         level = program.value(mixed(solution.weights, counts))
         if np.isnan(level) or abs(level - program.level) <= SAME_LEVEL:
             break
@@ -432,9 +457,10 @@ def _at_its_level(
 
 
 def _grow_once(pool: Pool, program: Program) -> Solution:
+    """Add candidates by column generation, as `grow`, to a program at a fixed level."""
     master = Master(program, pool.counts)
     rng = np.random.default_rng(0)
-    idle = 0
+    idle_rounds = 0
 
     def add(action_costs: Floats) -> int:
         number = pool.add(Candidate.of(action_costs))
@@ -445,18 +471,20 @@ def _grow_once(pool: Pool, program: Program) -> Solution:
     for _ in range(ROUNDS):
         solved = master.solve()
         costs = program.action_costs(solved.duals)
-        before = master.n_candidates
-        cost, rows = np.split(program.column(pool.counts[add(costs)]), [1])
-        gain = solved.value - float(cost[0] + solved.duals @ (rows - program.bound))
-        if gain > TOLERANCE * max(1.0, abs(solved.value)) and master.n_candidates > before:
-            idle = 0
+        n_before = master.n_candidates
+        answer = add(costs)
+        cost, *left_sides = program.column(pool.counts[answer])
+        reduced_cost = float(cost + solved.duals @ (np.array(left_sides) - program.bound))
+        improves = solved.value - reduced_cost > TOLERANCE * max(1.0, abs(solved.value))
+        if improves and master.n_candidates > n_before:
+            idle_rounds = 0
         else:
-            idle += 1
+            idle_rounds += 1
             for _ in range(LOOKS):
                 add(costs * np.exp(rng.normal(scale=LOOK_SPREAD, size=(len(costs), 1))))
-        if idle >= IDLE_ROUNDS // 2 and solved.slack > SLACK and master.raise_price():
-            idle = 0
-        if idle >= IDLE_ROUNDS:
+        if idle_rounds >= IDLE_ROUNDS // 2 and solved.slack > SLACK and master.raise_price():
+            idle_rounds = 0
+        if idle_rounds >= IDLE_ROUNDS:
             break
     return master.finish()
 
@@ -528,7 +556,10 @@ class Best:
     @property
     def keeps(self) -> bool:
         """Whether all limits hold on the selection data; for a mixture up to the precision of the solver."""
-        return bool((self.violations <= (SLIGHT if len(self.numbers) == 1 else SOLVED)).all())
+        allowed = SOLVED
+        if len(self.numbers) == 1:
+            allowed = SLIGHT
+        return bool((self.violations <= allowed).all())
 
 
 def best_in_pool(
@@ -539,11 +570,11 @@ def best_in_pool(
     Eligible candidates satisfy all limits on the selection data. The eligible candidate with the smallest
     objective is selected. Of equal candidates, the one with the smallest overall error is selected. If no
     candidate is eligible, a cost for violations is added to the objective. The candidates need no action
-    costs; those ``among`` may be selected, all by default.
+    costs. ``among`` are the numbers of those that may be selected, all by default.
     """
     solution = solve(pool.counts, program)
     program = solution.program
-    scale = solution.program.scale
+    scale = program.scale
     weights = np.where(solution.weights > LEAST_WEIGHT, solution.weights, 0.0)
     used = np.flatnonzero(weights)
     weights = weights[used] / weights[used].sum()
@@ -569,9 +600,11 @@ def _best_number(program: Program, counts: Floats, charge: float) -> int:
     values, violations = program.evaluate(counts)
     eligible = np.flatnonzero(violations <= SLIGHT)
     if not len(eligible):
-        values, eligible = values + charge * violations, np.arange(len(values))
+        values = values + charge * violations
+        eligible = np.arange(len(values))
     errors = overall_errors(program, counts[eligible]).round(DECIMALS)
-    return int(eligible[np.lexsort((errors, values[eligible].round(DECIMALS)))[0]])
+    by_value_then_error = np.lexsort((errors, values[eligible].round(DECIMALS)))
+    return int(eligible[by_value_then_error[0]])
 
 
 def number_selected(pool: Pool, program: Program) -> int:
@@ -601,13 +634,15 @@ def within_budget(pool: Pool, program: Program, error_budget: float | None) -> P
     """
     if error_budget is None:
         return program
-    caps = [limit for limit in program.limits if limit.rate.needs_deferral]
-    _, violation = program.within(caps).evaluate(pool.all_counts)
+    deferral_limits = [limit for limit in program.limits if limit.rate.needs_deferral]
+    _, violation = program.within(deferral_limits).evaluate(pool.all_counts)
     errors = overall_errors(program, pool.all_counts)
-    least = float(errors[violation <= max(SLIGHT, float(violation.min()))].min())
-    return program.within((*program.limits, error() <= allowed_error(least, error_budget)))
+    within_caps = violation <= max(SLIGHT, float(violation.min()))
+    most_accurate = float(errors[within_caps].min())
+    budget_limit = error() <= allowed_error(most_accurate, error_budget)
+    return program.within((*program.limits, budget_limit))
 
 
-def allowed_error(least: float, error_budget: float) -> float:
+def allowed_error(least_error: float, error_budget: float) -> float:
     """Return the largest error within a budget above the least error."""
-    return min(1.0, least + error_budget)
+    return min(1.0, least_error + error_budget)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 
 import numpy as np
 from scipy.special import softmax
@@ -81,12 +82,12 @@ def add_by_hedge(pool: Pool, program: Program) -> None:
     plain = plain_costs(data)
     for share in ERROR_SHARES:
         losses: Floats = np.zeros(len(rows))
-        for t in range(HEDGE_ROUNDS):
+        for hedge_round in range(1, HEDGE_ROUNDS + 1):
             weighted = np.tensordot(softmax(HEDGE_RATE * losses), costs, axes=1)
             candidate = Candidate.of((1.0 - share) * weighted + share * plain)
             actions = data.actions(candidate)
             losses = losses + rows @ data.count(actions).ravel()
-            if t % EVERY == EVERY - 1:
+            if hedge_round % EVERY == 0:
                 pool.enter(candidate, actions)
 
 
@@ -100,26 +101,23 @@ def first_candidates(data: AnySelectionData, program: Program) -> Pool:
     If there are more than `ROWS` rows, candidates are made on a sample. The undominated ones are counted on
     all rows.
     """
-    small = data.in_memory.thinned(ROWS)
-    pool = Pool(small)
-    over = program
-    if small is not data:
-        over = program.over(small.strata)
-    plain = pool.add_all([Candidate.of(plain_costs(small)), Candidate.of(over.plain)])
+    sample = data.in_memory.thinned(ROWS)
+    on_sample = program
+    if sample is not data:
+        on_sample = program.over(sample.strata)
+    pool = Pool(sample)
+    always = pool.add_all([Candidate.of(plain_costs(sample)), Candidate.of(on_sample.plain)])
     if program.objective.worst:
-        add_by_hedge(pool, over)
-    plain += pool.constants()
-    for number in range(len(pool.candidates) if len(program.caps[1]) else 0):
-        pool.add(filled(pool, over, pool.candidates[number]))
-    if small is data:
+        add_by_hedge(pool, on_sample)
+    always += pool.constants()
+    _add_with_full_deferral(pool, on_sample)
+    if sample is data:
         return pool
-    value, violation = over.evaluate(pool.all_counts)
-    front = undominated(
-        np.where(violation > SLIGHT, value + MOST_CHARGE, value),
-        overall_errors(over, pool.all_counts),
-    )
-    on_all = pool.on(data, list(dict.fromkeys([*plain, *front.tolist()])))
-    on_all.add(filled(on_all, program, pool.candidates[0]))
+    values, violations = on_sample.evaluate(pool.all_counts)
+    charged = np.where(violations > SLIGHT, values + MOST_CHARGE, values)
+    front = undominated(charged, overall_errors(on_sample, pool.all_counts)).tolist()
+    on_all = pool.on(data, list(dict.fromkeys([*always, *front])))
+    on_all.add(with_full_deferral(on_all, program, pool.candidates[0]))
     return on_all
 
 
@@ -140,152 +138,187 @@ def best_by_search(
     """
     # The best rule for a ratio depends on the reached level. Only the growth finds this level.
     is_ratio = program.objective.rate.is_ratio and not program.objective.worst
-    if not is_ratio and (not randomized or not (program.objective.worst or program.limits)):
-        # Without limits one rule is best: a mixture would gain by chance alone.
-        n_stated = len(program.limits) - budgeted
-        light = [
-            limit
-            for i, limit in enumerate(program.limits)
-            if i >= n_stated or limit.rate.needs_deferral
-        ]
-        if program.objective.worst:
-            free = number_selected(pool, program.within(light))
-        elif program.objective.rate.needs_costs:
-            sweep(pool, program, 0)  # the stratum does not tell the cost of a row
-            free = number_selected(pool, program.within(light))
-        else:  # the rule of least expected cost
-            free = pool.add(filled(pool, program, Candidate.of(program.plain)))
-        if program.violations(pool.counts[free]).max(initial=0.0) <= SLIGHT:
-            return best_in_pool(pool, program, among=[free])
+    # Without limits one rule is best: a mixture would gain by chance alone.
+    may_mix = randomized and (program.objective.worst or bool(program.limits))
+    if not is_ratio and not may_mix:
+        number = _best_without_limits(pool, program, budgeted=budgeted)
+        if program.violations(pool.counts[number]).max(initial=0.0) <= SLIGHT:
+            return best_in_pool(pool, program, among=[number])
     small = pool.data.in_memory.thinned(ROWS)
     if small is pool.data:
         return _extend(pool, program, starts, randomized=randomized)
     sample = pool.on(small)
-    over = program.over(small.strata)
-    best = _extend(sample, over, starts, randomized=randomized)
-    if randomized:
-        # The limits on all rows need other candidates than those on the sample.
-        descend(sample, over, best.solution)
-        pool.add_all(sample.candidates)
-        return best_in_pool(pool, program, randomized=True)
+    if not randomized:
+        return _best_by_sample(pool, program, sample, starts)
+    on_sample = program.over(small.strata)
+    best = _extend(sample, on_sample, starts, randomized=True)
+    # The limits on all rows need other candidates than those on the sample.
+    descend(sample, on_sample, best.solution)
+    pool.add_all(sample.candidates)
+    return best_in_pool(pool, program, randomized=True)
+
+
+def _best_without_limits(pool: Pool, program: Program, *, budgeted: bool) -> int:
+    """Return the number of the best candidate within the limits on deferral and the error budget alone."""
+    n_stated = len(program.limits) - budgeted
+    kept_limits = [limit for limit in program.limits[:n_stated] if limit.rate.needs_deferral]
+    kept_limits += program.limits[n_stated:]
+    if program.objective.worst:
+        return number_selected(pool, program.within(kept_limits))
+    if program.objective.rate.needs_costs:
+        sweep(pool, program, 0)  # the stratum does not tell the cost of a row
+        return number_selected(pool, program.within(kept_limits))
+    least_cost = Candidate.of(program.plain)
+    return pool.add(with_full_deferral(pool, program, least_cost))
+
+
+def _best_by_sample(pool: Pool, program: Program, sample: Pool, starts: int) -> Best:
+    """Return the best candidate on all rows, of candidates that are searched on a sample.
+
+    If it breaks limits or has a larger objective than on the sample, the search is repeated: with limits on
+    the sample that are moved by the difference between the sample and all rows.
+    """
+    on_sample = program.over(sample.data.strata)
+    best = _extend(sample, on_sample, starts, randomized=False)
     carried = [int(best.numbers[0]), *map(int, np.flatnonzero(best.solution.weights))]
     number, *towards = pool.add_all([sample.candidates[i] for i in carried])
     _refine(pool, program, number, towards)
-    found = best_in_pool(pool, program)
-    enough = best.value / over.scale + MOST_EXCESS / 2
+    best_on_all = best_in_pool(pool, program)
+    enough = best.value / on_sample.scale + MOST_EXCESS / 2
     for _ in range(CORRECTIONS):
-        if found.keeps and found.value / program.scale <= enough:
+        if best_on_all.keeps and best_on_all.value / program.scale <= enough:
             break
-        of_sample = sample.add(pool.candidates[number])
-        over = _as_on_all(over, program, sample.counts[of_sample], pool.counts[number])
-        best = _extend(sample, over, starts, randomized=False)
-        number = pool.add(filled(pool, program, sample.candidates[int(best.numbers[0])]))
-        found = best_in_pool(pool, program)
-    return found
+        sample_number = sample.add(pool.candidates[number])
+        on_sample = _with_limits_moved(
+            on_sample, program, sample.counts[sample_number], pool.counts[number]
+        )
+        best = _extend(sample, on_sample, starts, randomized=False)
+        selected = sample.candidates[int(best.numbers[0])]
+        number = pool.add(with_full_deferral(pool, program, selected))
+        best_on_all = best_in_pool(pool, program)
+    return best_on_all
 
 
-def _as_on_all(over: Program, program: Program, of_sample: Floats, on_all: Floats) -> Program:
+def _with_limits_moved(
+    on_sample: Program, program: Program, sample_counts: Floats, all_counts: Floats
+) -> Program:
     """Return the program of a sample, with limits moved so that they are right for all rows.
 
     A rate of similar rules differs by nearly the same amount on a sample and on all rows: by the amount of
-    one rule, whose counts on both are given.
+    one rule, whose confusion counts on both are ``sample_counts`` and ``all_counts``.
     """
     moved = []
-    for stated, limit in zip(program.limits, over.limits, strict=True):
-        names = limit.rate.terms(over.strata).names
-        here = limit.rate.terms(over.strata).values(of_sample)
-        there = limit.rate.terms(program.strata).values(on_all)
+    for stated, limit in zip(program.limits, on_sample.limits, strict=True):
+        sample_terms = limit.rate.terms(on_sample.strata)
+        sample_rates = sample_terms.values(sample_counts)
+        all_rates = limit.rate.terms(program.strata).values(all_counts)
         if limit.compares:
-            more = {limit.form: limit.value(there) - limit.value(here)}
+            rises = {limit.form: limit.value(all_rates) - limit.value(sample_rates)}
         else:
-            more = dict(zip(names, (there - here).tolist(), strict=True))
+            differences = (all_rates - sample_rates).tolist()
+            rises = dict(zip(sample_terms.names, differences, strict=True))
         sign = 1.0 if limit.from_above else -1.0
-        moved.append(stated.tightened({name: sign * value for name, value in more.items()}))
-    return over.within(moved)
+        moved.append(stated.tightened({name: sign * rise for name, rise in rises.items()}))
+    return on_sample.within(moved)
 
 
 def _extend(pool: Pool, program: Program, n_starts: int, *, randomized: bool) -> Best:
-    """Select after adding candidates by column generation and, for a single rule, by search."""
+    """Select after adding candidates by column generation and, for a single rule, by search.
+
+    ``n_starts`` is the number of candidates at the start of the search.
+    """
     solution = grow(pool, program)
     if randomized:
         return best_in_pool(pool, program, randomized=True)
-    for number in range(len(pool.candidates) if len(program.caps[1]) else 0):
-        pool.add(filled(pool, program, pool.candidates[number]))
+    _add_with_full_deferral(pool, program)
     sweep(pool, program, 0)
     weights = solution.weights
-    largest = np.argsort(-weights, kind="stable")[:n_starts]
-    towards = [int(i) for i in largest if weights[i] > LEAST_WEIGHT]
-    for i, one in enumerate(towards):
-        for other in towards[i + 1 :]:
-            mixing = float(weights[one] / (weights[one] + weights[other]))
-            pool.add_all(_between(pool, other, one, (mixing, 0.25, 0.5, 0.75)))
+    heaviest = np.argsort(-weights, kind="stable")[:n_starts]
+    mixed_numbers = [int(i) for i in heaviest if weights[i] > LEAST_WEIGHT]
+    for heavier, lighter in combinations(mixed_numbers, 2):
+        share = float(weights[heavier] / (weights[heavier] + weights[lighter]))
+        pool.add_all(_between(pool, lighter, heavier, (share, 0.25, 0.5, 0.75)))
     best = best_in_pool(pool, program)
     enough = best.bound / program.scale + MOST_EXCESS
-    if (best.keeps and best.value / program.scale <= enough) or (
-        best.mixture_violations > SOLVED
-    ).any():
+    good_enough = best.keeps and best.value / program.scale <= enough
+    impossible = bool((best.mixture_violations > SOLVED).any())
+    if good_enough or impossible:
         return best
     charge = charge_of(solution)
     values, violations = program.evaluate(pool.all_counts)
     ranked = np.argsort(values + charge * violations, kind="stable")[:n_starts].tolist()
-    starts = dict.fromkeys([int(best.numbers[0]), *towards[:1], *ranked])
-    before = len(pool.candidates)
-    search(pool, program, list(starts)[:n_starts], towards, charge, enough - MOST_EXCESS / 2)
-    if len(pool.candidates) == before:
+    starts = dict.fromkeys([int(best.numbers[0]), *mixed_numbers[:1], *ranked])
+    n_before = len(pool.candidates)
+    search(
+        pool, program, list(starts)[:n_starts], mixed_numbers, charge, enough - MOST_EXCESS / 2
+    )
+    if len(pool.candidates) == n_before:
         return best
     return best_in_pool(pool, program)
 
 
-def _between(pool: Pool, first: int, last: int, places: Sequence[float]) -> list[Candidate]:
-    """Return candidates with action costs between those of two others, at places from 0 to 1."""
-    one = pool.candidates[first].action_costs
-    other = pool.candidates[last].action_costs
-    return [Candidate.of((1 - t) * one + t * other) for t in places]
+def _between(pool: Pool, start: int, end: int, shares: Sequence[float]) -> list[Candidate]:
+    """Return candidates with action costs between those of two others, at shares of the way to the end."""
+    start_costs = pool.candidates[start].action_costs
+    end_costs = pool.candidates[end].action_costs
+    return [Candidate.of((1 - share) * start_costs + share * end_costs) for share in shares]
 
 
 def _refine(pool: Pool, program: Program, number: int, towards: Sequence[int]) -> None:
-    """Add candidates between the best one of a sample, which may violate limits on all rows, and others."""
-    pool.add(filled(pool, program, pool.candidates[number]))
+    """Add candidates between a selected one and others, if it violates limits.
+
+    The candidate of this ``number`` was the best one on a sample, and the pool counts all rows. The others
+    are those of the numbers ``towards``, and the constants.
+    """
+    pool.add(with_full_deferral(pool, program, pool.candidates[number]))
     if program.violations(pool.counts[number]).max(initial=0.0) > SLIGHT:
-        places = np.geomspace(1e-3, 1.0, STEPS).tolist()
+        shares = np.geomspace(1e-3, 1.0, STEPS).tolist()
         between = list[Candidate]()
         for end in dict.fromkeys([*towards, *pool.constants()]):
             if end != number:
-                between += _between(pool, number, end, places)
+                between += _between(pool, number, end, shares)
         pool.add_all(between)
 
 
-def filled(pool: Pool, program: Program, candidate: Candidate) -> Candidate:
+def _add_with_full_deferral(pool: Pool, program: Program) -> None:
+    """Add each candidate of a pool with as many deferrals as the limits allow."""
+    if program.caps_deferral:
+        for candidate in list(pool.candidates):
+            pool.add(with_full_deferral(pool, program, candidate))
+
+
+def with_full_deferral(pool: Pool, program: Program, candidate: Candidate) -> Candidate:
     """Return a candidate with the cost of deferral at which as many rows are deferred as the limits allow.
 
     The rows that gain most are deferred first. Answers to shadow prices defer too many or too few rows if a
     small change of a price moves many rows. Without a limit on deferral the candidate is returned unchanged.
     """
-    if not len(program.caps[1]):
+    if not program.caps_deferral:
         return candidate
     data = pool.data.in_memory
     if data is not pool.data:
         program = program.over(data.strata)
     K = data.strata.n_classes
-    caps, most = program.caps
     costs = expected_costs(data.probabilities, candidate.action_costs)
-    gain = costs[:K].min(axis=0) - costs[K]
-    order = np.argsort(-gain, kind="stable")
-    of_row = [data.by_row(data.weights * cap[data.stratum]) for cap in caps]
-    spent = np.cumsum(np.array(of_row)[:, order], axis=1)
-    inside = (spent <= most[:, None] + ROUNDING).all(axis=0)
-    ordered = gain[order]
-    last = int(np.append(inside, False).argmin()) - 1
+    gain = costs[:K].min(axis=0) - costs[K]  # of the deferral of each row
+    by_gain = np.argsort(-gain, kind="stable")
+    gain = gain[by_gain]
+    coefficients, bounds = program.deferral_caps
+    of_row = [
+        data.by_row(data.weights * by_stratum[data.stratum]) for by_stratum in coefficients
+    ]
+    deferred = np.cumsum(np.array(of_row)[:, by_gain], axis=1)
+    allowed = (deferred <= bounds[:, None] + ROUNDING).all(axis=0)
+    n_deferred = int(np.append(allowed, False).argmin())
     # Rows of equal gain are deferred together or not at all.
-    while 0 <= last < len(order) - 1 and ordered[last] == ordered[last + 1]:
-        last -= 1
-    ends = (ordered[max(last, 0)], ordered[min(last + 1, len(order) - 1)])
-    if last < 0:
-        threshold = ends[0] + 1.0
-    elif last == len(order) - 1:
-        threshold = ends[1] - 1.0
+    while 0 < n_deferred < len(gain) and gain[n_deferred - 1] == gain[n_deferred]:
+        n_deferred -= 1
+    if n_deferred == 0:
+        threshold = gain[0] + 1.0
+    elif n_deferred == len(gain):
+        threshold = gain[-1] - 1.0
     else:
-        threshold = sum(ends) / 2.0
+        threshold = (gain[n_deferred - 1] + gain[n_deferred]) / 2.0
     action_costs = candidate.action_costs.copy()
     action_costs[:, K] += threshold
     return Candidate.of(action_costs)
@@ -309,92 +342,102 @@ DESCENTS = 40
 BETTER = 1e-9
 
 
-def line(
-    data: SelectionData, costs: Floats, action: int, direction: Floats, most: int
+def counts_on_line(
+    data: SelectionData, costs: Floats, action: int, direction: Floats, max_thresholds: int
 ) -> tuple[Floats, Floats]:
     """Return thresholds δ and the confusion counts of the rules ``cost of the action + δ · direction``.
 
     A row changes its action once as δ grows. So the counts at all thresholds are cumulative sums over the
-    rows in the order of their changes. If there are more than ``most`` thresholds, about half of those
-    counted are nearest to 0.
+    rows in the order of their changes. If there are more than ``max_thresholds`` thresholds, about half of
+    those counted are nearest to 0.
 
     Parameters
     ----------
     costs : ndarray of shape (A, n) or (1, n)
         Expected costs of the actions, see `expected_costs`; of two actions their difference.
+    action : int
+        Number of the action whose cost changes; of two actions always the second.
     direction : ndarray of shape (n,)
         Change of the action's cost in each row for δ = 1.
+    max_thresholds : int
+        About the largest number of thresholds.
 
     Returns
     -------
-    places : ndarray of shape (T,)
+    thresholds : ndarray of shape (T,)
+        Ascending.
     counts : ndarray of shape (T, W, A)
     """
     n = costs.shape[1]
     n_strata = len(data.strata.mass)
     A = data.strata.n_actions
+    # The cheapest of the other actions in each row, and its cost.
     if len(costs) == 1:  # the difference of two actions
         action = 1
         cost = costs[0]
-        other = np.zeros(n, dtype=np.intp)
-        against = np.zeros(n)
+        alternative = np.zeros(n, dtype=np.intp)
+        alternative_cost = np.zeros(n)
     else:
         cost = costs[action]
-        others = costs.copy()
-        others[action] = np.inf
-        other = others.argmin(axis=0)
-        against = others[other, np.arange(n)]
+        other_costs = costs.copy()
+        other_costs[action] = np.inf
+        alternative = other_costs.argmin(axis=0)
+        alternative_cost = other_costs[alternative, np.arange(n)]
     moves = direction != 0
-    at = np.where(moves, (against - cost) / np.where(moves, direction, 1.0), np.inf)
-    takes = np.where(moves, direction > 0, cost < against)  # at the least δ
-    places = _places_between(np.unique(at[moves]), most)
-    if not len(places):
-        return places, np.zeros((0, n_strata, A))
+    saving = alternative_cost - cost
+    change = np.where(
+        moves, saving / np.where(moves, direction, 1.0), np.inf
+    )  # δ of the change
+    takes = np.where(moves, direction > 0, saving > 0)  # the action, at the least δ
+    thresholds = _thresholds_between(np.unique(change[moves]), max_thresholds)
+    if not len(thresholds):
+        return thresholds, np.zeros((0, n_strata, A))
     # The first threshold at which a row has changed.
-    changed = np.searchsorted(places, at, side="right")
-    changed[~moves] = len(places)
+    changed = np.searchsorted(thresholds, change, side="right")
+    changed[~moves] = len(thresholds)
     weights = [(data.weights, data.weights)]
     if data.costs is not None:
-        paid = data.costs[:, action], data.costs[np.arange(n), other]
-        if_taken, if_not = (data.weights * data.by_entry(each) for each in paid)
-        weights.append((if_taken, if_not))
-    other, takes, changed = (data.by_entry(each) for each in (other, takes, changed))
+        action_paid = data.weights * data.by_entry(data.costs[:, action])
+        alternative_paid = data.weights * data.by_entry(data.costs[np.arange(n), alternative])
+        weights.append((action_paid, alternative_paid))
+    alternative = data.by_entry(alternative)
+    takes = data.by_entry(takes)
     size = n_strata * A
     cell = data.stratum * A
+    cell_of_change = data.by_entry(changed) * size + cell
+    n_cells = (len(thresholds) + 1) * size
+    taken_cell = cell + np.where(takes, action, alternative)
     sign = np.where(takes, -1.0, 1.0)
     counts = []
     for if_taken, if_not in weights:
-        first = np.bincount(
-            cell + np.where(takes, action, other), np.where(takes, if_taken, if_not), size
-        )
-        start = changed * size + cell
-        n_cells = (len(places) + 1) * size
-        changes = np.bincount(start + action, sign * if_taken, n_cells)
-        changes -= np.bincount(start + other, sign * if_not, n_cells)
-        sums: Floats = first + changes.reshape(-1, size)[:-1].cumsum(axis=0)
+        at_least_threshold = np.bincount(taken_cell, np.where(takes, if_taken, if_not), size)
+        changes = np.bincount(cell_of_change + action, sign * if_taken, n_cells)
+        changes -= np.bincount(cell_of_change + alternative, sign * if_not, n_cells)
+        sums: Floats = at_least_threshold + changes.reshape(-1, size)[:-1].cumsum(axis=0)
         counts.append(sums.reshape(-1, n_strata, A))
-    return places, np.concatenate(counts, axis=1)
+    return thresholds, np.concatenate(counts, axis=1)
 
 
-def _places_between(ends: Floats, most: int) -> Floats:
+def _thresholds_between(changes: Floats, max_thresholds: int) -> Floats:
     """Return thresholds between ascending numbers, and beyond the first and the last.
 
-    Of more than ``most`` numbers, about half of those taken are nearest to 0.
+    Of more than ``max_thresholds`` numbers, about half of those taken are nearest to 0.
     """
-    if not len(ends):
+    if not len(changes):
         return np.zeros(0)
-    if len(ends) > most:
-        here = np.searchsorted(ends, 0.0)
-        last = len(ends) - 1
-        steps = np.geomspace(1, len(ends), most // 4).astype(np.intp)
-        spread = np.linspace(0, last, most // 2).astype(np.intp)
-        ranks = np.concatenate([here + steps - 1, here - steps, spread])
-        ends = ends[np.unique(ranks.clip(0, last))]
-    return np.concatenate([ends[:1] - 1.0, (ends[1:] + ends[:-1]) / 2.0, ends[-1:] + 1.0])
+    if len(changes) > max_thresholds:
+        at_zero = np.searchsorted(changes, 0.0)
+        last = len(changes) - 1
+        steps = np.geomspace(1, len(changes), max_thresholds // 4).astype(np.intp)
+        evenly = np.linspace(0, last, max_thresholds // 2).astype(np.intp)
+        ranks = np.concatenate([at_zero + steps - 1, at_zero - steps, evenly])
+        changes = changes[np.unique(ranks.clip(0, last))]
+    middles = (changes[1:] + changes[:-1]) / 2.0
+    return np.concatenate([changes[:1] - 1.0, middles, changes[-1:] + 1.0])
 
 
 def sweep(pool: Pool, program: Program, number: int) -> None:
-    """Add the best threshold on each line from a candidate towards a constant.
+    """Add the best threshold on each line from the candidate of a ``number`` towards a constant.
 
     For two classes without groups these lines contain all thresholds on the score.
     """
@@ -403,13 +446,14 @@ def sweep(pool: Pool, program: Program, number: int) -> None:
     expected = expected_costs(data.probabilities, candidate.action_costs)
     costs = contrasts(candidate.action_costs)
     for action in range(len(expected)):
-        places, counts = line(data, expected, action, np.ones(len(data)), SWEPT)
-        if not len(places):
+        thresholds, counts = counts_on_line(data, expected, action, np.ones(len(data)), SWEPT)
+        if not len(thresholds):
             continue
         value, violation = program.evaluate(counts)
-        best = int(np.lexsort((value, np.where(violation <= SLIGHT, 0.0, violation)))[0])
+        violation = np.where(violation <= SLIGHT, 0.0, violation)
+        best = int(np.lexsort((value, violation))[0])  # by violation, then by value
         moved = costs.copy()
-        moved[:, action] += places[best]
+        moved[:, action] += thresholds[best]
         pool.add(Candidate.of(from_contrasts(moved)))
 
 
@@ -421,32 +465,31 @@ def descend(pool: Pool, program: Program, solution: Solution) -> None:
     line moves the cost of one action for one combination of groups.
     """
     data = pool.data.in_memory
-    combinations = np.arange(len(data.probabilities)) % data.strata.n_combinations
-    directions = [
-        (combinations == g).astype(np.float64) for g in range(data.strata.n_combinations)
-    ]
+    G = data.strata.n_combinations
+    combination = np.arange(len(data.probabilities)) % G  # of each stratum
+    directions = [(combination == g).astype(np.float64) for g in range(G)]
     moves = [
-        expected_costs(data.probabilities, from_contrasts(each[:, None]))[0]
-        for each in directions
+        expected_costs(data.probabilities, from_contrasts(direction[:, None]))[0]
+        for direction in directions
     ]
     for _ in range(DESCENTS):
         priced = solution.program
-        before = len(pool.candidates)
+        n_before = len(pool.candidates)
         costs = contrasts(pool.candidates[int(solution.weights.argmax())].action_costs).copy()
-        reduced = priced.cost + solution.duals @ priced.matrix
-        for direction, moved in zip(directions, moves, strict=True):
+        reduced_costs = priced.cost + solution.duals @ priced.matrix
+        for direction, move in zip(directions, moves, strict=True):
             for action in range(costs.shape[1]):
                 expected = expected_costs(data.probabilities, from_contrasts(costs))
-                places, counts = line(data, expected, action, moved, SWEPT)
-                if len(places):
-                    best = int((counts.reshape(len(counts), -1) @ reduced).argmin())
-                    costs[:, action] += places[best] * direction
+                thresholds, counts = counts_on_line(data, expected, action, move, SWEPT)
+                if len(thresholds):
+                    best = int((counts.reshape(len(counts), -1) @ reduced_costs).argmin())
+                    costs[:, action] += thresholds[best] * direction
         pool.add(Candidate.of(from_contrasts(costs)))
-        if len(pool.candidates) == before:
+        if len(pool.candidates) == n_before:
             return
-        value = solution.value
+        previous_value = solution.value
         solution = solve(pool.counts, program)
-        if value - solution.value <= BETTER:
+        if previous_value - solution.value <= BETTER:
             return
 
 
@@ -463,61 +506,66 @@ def search(
     A line changes the costs of one action, in a random direction over strata or towards another candidate.
     The search moves to the rule with the least objective plus ``charge`` times its violation. The best rule
     within the limits on any line is added, and the last rule from each start. The search ends at the
-    objective ``enough``.
+    objective ``enough``, in units of the program's scale. ``starts`` and ``towards`` are numbers of
+    candidates in the pool.
     """
     data = pool.data.in_memory
     rng = np.random.default_rng(0)
     best_inside = np.inf
     probabilities = data.probabilities
-    ends = [contrasts(pool.candidates[i].action_costs) for i in towards]
+    target_costs = [contrasts(pool.candidates[i].action_costs) for i in towards]
     for start in starts:
         costs = contrasts(pool.candidates[start].action_costs).copy()
         expected = expected_costs(probabilities, from_contrasts(costs))
-        reached = np.inf
-        idle = 0
+        best_charged = np.inf
+        idle_lines = 0
         for _ in range(LINES):
-            if best_inside <= enough or idle >= IDLE_LINES:
+            if best_inside <= enough or idle_lines >= IDLE_LINES:
                 break
-            idle += 1
+            idle_lines += 1
             action = int(rng.integers(costs.shape[1]))
-            direction = _direction(costs, ends, action, rng)
-            moved = expected_costs(probabilities, from_contrasts(direction[:, None]))[0]
-            places, counts = line(data, expected, action, moved, PLACES)
-            if not len(places):
+            direction = _direction(costs, target_costs, action, rng)
+            move = expected_costs(probabilities, from_contrasts(direction[:, None]))[0]
+            thresholds, counts = counts_on_line(data, expected, action, move, PLACES)
+            if not len(thresholds):
                 continue
             value, violation = program.evaluate(counts)
             inside = np.where(violation <= SLIGHT, value, np.inf)
             charged = value + charge * np.maximum(violation, 0.0)
-            for best, better in ((int(inside.argmin()), inside.min() < best_inside - BETTER),
-                                 (int(charged.argmin()), charged.min() < reached - BETTER)):  # fmt: skip
-                if not better:
-                    continue
-                new = costs.copy()
-                new[:, action] += places[best] * direction
-                number = pool.add(Candidate.of(from_contrasts(new)))
+            improvements = list[int]()
+            if inside.min() < best_inside - BETTER:
+                improvements.append(int(inside.argmin()))
+            if charged.min() < best_charged - BETTER:
+                improvements.append(int(charged.argmin()))
+            for best in improvements:
+                moved_costs = costs.copy()
+                moved_costs[:, action] += thresholds[best] * direction
+                number = pool.add(Candidate.of(from_contrasts(moved_costs)))
                 # Counted again: several rows may change at the same threshold.
-                value_there, violation_there = program.evaluate(pool.counts[number])
-                if violation_there <= SLIGHT:
-                    best_inside = min(best_inside, float(value_there))
-                charged_there = float(value_there + charge * max(float(violation_there), 0.0))
-                if charged_there < reached - BETTER:
-                    reached = charged_there
-                    costs = new
-                    idle = 0
+                new_value, new_violation = program.evaluate(pool.counts[number])
+                if new_violation <= SLIGHT:
+                    best_inside = min(best_inside, float(new_value))
+                new_charged = float(new_value + charge * max(float(new_violation), 0.0))
+                if new_charged < best_charged - BETTER:
+                    best_charged = new_charged
+                    costs = moved_costs
+                    idle_lines = 0
             expected = expected_costs(probabilities, from_contrasts(costs))
         if best_inside <= enough:
             break
 
 
 def _direction(
-    costs: Floats, ends: Sequence[Floats], action: int, rng: np.random.Generator
+    costs: Floats, target_costs: Sequence[Floats], action: int, rng: np.random.Generator
 ) -> Floats:
-    """Return the change of an action's costs along a line, shape (S,)."""
-    if ends and rng.random() < TOWARDS:
-        towards: Floats = ends[int(rng.integers(len(ends)))][:, action] - costs[:, action]
+    """Return the change of an action's costs along a line, shape (S,): random, or towards target costs."""
+    if target_costs and rng.random() < TOWARDS:
+        towards: Floats = (
+            target_costs[int(rng.integers(len(target_costs)))][:, action] - costs[:, action]
+        )
         return towards
-    size = np.abs(costs[:, action])
-    size = size + 0.3 * size.max() + 0.02 * np.abs(costs).max()
-    some = rng.random(len(size)) < max(0.25, 2.0 / len(size))
-    some[rng.integers(len(size))] = True
-    return np.where(some, size * rng.normal(size=len(size)), 0.0)
+    scale = np.abs(costs[:, action])
+    scale = scale + 0.3 * scale.max() + 0.02 * np.abs(costs).max()
+    strata_moved = rng.random(len(scale)) < max(0.25, 2.0 / len(scale))
+    strata_moved[rng.integers(len(scale))] = True
+    return np.where(strata_moved, scale * rng.normal(size=len(scale)), 0.0)

@@ -8,7 +8,7 @@ import numpy as np
 
 from tailboost.core.array_types import Floats, Ints
 from tailboost.selection.answers import OpenedRows
-from tailboost.selection.data import SelectionData, ThresholdFamily, cuts
+from tailboost.selection.data import SelectionData, ThresholdFamily, possible_thresholds
 from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.score_rule import Scale
 
@@ -56,7 +56,7 @@ class Thresholds:
         for place in range(self.family.n_thresholds):
             of_place = known.place == place
             scale = Scale.of(known.values[of_place], known_scores[of_place], falls=falls)
-            between, _ = cuts(selected_scores[of_place[: len(data)]])
+            between, _ = possible_thresholds(selected_scores[of_place[: len(data)]])
             here = places == place
             scores[here] = scale.sides(values[here], between)
         return scores
