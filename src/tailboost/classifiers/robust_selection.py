@@ -197,7 +197,7 @@ def kinds_of(
         X,
         mix.classes_,
         getattr(mix, "_group_names", None),
-        told=column_read(mix),
+        rule_column=column_read(mix),
         infer_groups=infer_groups,
         costs=costs,
         X_unlabeled=X_unlabeled,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
@@ -14,12 +15,13 @@ from numpy.typing import NDArray
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.pool import Judged
 from tailboost.boosting.pool import Pool as JudgedPool
-from tailboost.core.array_types import Floats, Stated, Table
+from tailboost.core.array_types import Floats, Ints, Stated, Table
 from tailboost.core.long_work import steps
 from tailboost.core.rate_words import value_words
 from tailboost.rates import ROUNDING, InfeasibleLimitsError, Limit, Objective, Strata, error
 from tailboost.rates.rate import Terms
 from tailboost.rows.group_names import GroupNames
+from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.answers import OpenedRows
 from tailboost.selection.candidates import POWERS, PowerDraw, ProbabilityRule
@@ -39,7 +41,7 @@ from tailboost.selection.probabilities import (
     StratumProbabilities,
     group_features,
     has_group_features,
-    shares_of_told,
+    shares_within_read_group,
     stratum_probabilities,
 )
 from tailboost.selection.problem import Problem, combination_of_unlabeled, strata_of
@@ -103,13 +105,17 @@ class ProbabilityEngine:
         score = self.outputs.models.score
         data = self.data.in_memory
         assert score is not None
-        further = () if self.outputs.unlabeled is None else self.outputs.unlabeled.logs
-        logs = np.concatenate([self.outputs.logs[0], *further])[:, score.positive_]
+        logs = self.outputs.logs[0]
+        stratum = data.stratum
+        if self.outputs.unlabeled is not None:
+            logs = np.concatenate([logs, *self.outputs.unlabeled.logs])
+        if data.kind is not None:
+            stratum = data.kind
         group = np.zeros(len(logs), dtype=np.intp)
         if self.probabilities.group_aware:
-            kind = data.stratum if data.kind is None else data.kind
-            group = self.probabilities.places[kind % data.strata.n_combinations]
-        return KnownScores(score.scores_at(np.exp(logs)), group, data.probabilities)
+            group = self.probabilities.places[stratum % data.strata.n_combinations]
+        scores = score.scores_at(np.exp(logs[:, score.positive_]))
+        return KnownScores(scores, group, data.probabilities)
 
     @classmethod
     def of(
@@ -120,7 +126,7 @@ class ProbabilityEngine:
         classes: Any,
         names: GroupNames | None,
         *,
-        told: int | None,
+        rule_column: int | None,
         infer_groups: bool = True,
         costs: Floats | None = None,
         X_unlabeled: Table = None,
@@ -139,7 +145,7 @@ class ProbabilityEngine:
             The labels.
         names : GroupNames, optional
             Names of the groups.
-        told : int or None
+        rule_column : int or None
             Number of the column of groups that rules read; None for group-blind rules.
         infer_groups : bool, default=True
             Whether group-blind rules may weigh an estimate of the group of each row.
@@ -151,33 +157,33 @@ class ProbabilityEngine:
         rows = outputs.rows
         if costs is not None and problem.defers:
             costs = np.column_stack([costs, np.zeros(len(costs))])
-        strata, stratum, numbers = strata_of(
-            problem, rows, classes, names, costs, rule_column=told
+        strata, stratum, codes = strata_of(
+            problem, rows, classes, names, costs, rule_column=rule_column
         )
         table = replace(outputs.table, X=X)
         strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
-        infer_groups = infer_groups and told is None
-        several = strata.n_combinations > 1
-        by_features = infer_groups and several and X is not None and has_group_features(X)
-        p = StratumProbabilities(
-            len(classes), strata.combinations, column_told(strata, names, told), by_features
+        infer_groups = infer_groups and rule_column is None
+        infers_by_features = (
+            infer_groups
+            and strata.n_combinations > 1
+            and X is not None
+            and has_group_features(X)
         )
-        groups = place = None
-        if p.group_aware:
-            p.shares = shares_of_told(strata, p.places)
-            place = p.places[stratum % strata.n_combinations]
-        elif p.infers:
-            assert numbers is not None
-            features = np.zeros((len(rows.y), 1))  # without information
-            if infer_groups:
-                features = group_features(p, table)
-            groups = p.fit_groups(features, rows.y, numbers, rows.weight, strata)
-        p.calibrate(table.pooled, groups, place, stratum, rows.base)
+        p = StratumProbabilities(
+            len(classes),
+            strata.combinations,
+            column_read_by_rules(strata, names, rule_column),
+            infers_by_features,
+        )
+        features = np.zeros((len(rows.y), 1))  # without information
+        if infer_groups and p.infers:
+            features = group_features(p, table)
+        probabilities = _fitted_probabilities(
+            p, table.pooled, features, rows, strata, stratum, codes
+        )
         if not problem.needs_costs:
             costs = None
-        data = SelectionData(
-            strata, stratum, rows.base, p.predict(table.pooled, groups, place), costs
-        )
+        data = SelectionData(strata, stratum, rows.base, probabilities, costs)
         words = rows.words
         if p.estimates_groups:
             words += ", with groups estimated by models of other rows"
@@ -188,26 +194,27 @@ class ProbabilityEngine:
             words,
             rows.refit or p.estimates_groups,
             names=names,
-            told=told,
+            told=rule_column,
             infer_groups=infer_groups,
         )
         if outputs.unlabeled is None:
             return engine
-        return engine._counting(problem, X_unlabeled, names)
+        return engine._with_unlabeled(problem, X_unlabeled, names)
 
-    def _counting(self, problem: Problem, X: Table, names: GroupNames | None) -> Self:
+    def _with_unlabeled(self, problem: Problem, X: Table, names: GroupNames | None) -> Self:
         """Return the engine that also counts the rows without labels, which have features X."""
         labelled = self.data.in_memory
-        more = self.outputs.unlabeled
+        unlabeled = self.outputs.unlabeled
         p = self.probabilities
-        assert more is not None
+        assert unlabeled is not None
+        rows = unlabeled.rows
         combination = combination_of_unlabeled(
-            problem, labelled.strata, more.rows.groups, names, len(more.rows), self.told
+            problem, labelled.strata, rows.groups, names, len(rows), self.told
         )
         strata, kind, joined = with_unlabeled(
-            labelled.strata, labelled.stratum, self.outputs.rows, more.rows, combination
+            labelled.strata, labelled.stratum, self.outputs.rows, rows, combination
         )
-        outputs = replace(more, models=self.outputs.models)
+        outputs = replace(unlabeled, models=self.outputs.models)
         table = replace(outputs.table, X=X, groups=p.places[combination])
         probabilities = np.concatenate(
             [labelled.probabilities, stratum_probabilities(p, table)], axis=1
@@ -215,7 +222,7 @@ class ProbabilityEngine:
         return replace(
             self,
             data=by_probabilities(labelled, kind, joined.base, probabilities),
-            words=f"{self.words}, and {len(more.rows):,} rows without labels",
+            words=f"{self.words}, and {len(rows):,} rows without labels",
             labelled_alone=labelled,
             with_unlabeled=SelectionData(strata, kind, joined.base, probabilities),
         )
@@ -239,8 +246,8 @@ class ProbabilityEngine:
         strata = self.data.strata
         has_groups = not problem.needs_groups
         if self.names is not None and strata.columns:
-            wanted = problem.columns(self.names.titles)
-            has_groups = {self.names.titles[j] for j in wanted} <= set(strata.columns)
+            needed = {self.names.titles[j] for j in problem.columns(self.names.titles)}
+            has_groups = needed <= set(strata.columns)
         has_costs = not problem.needs_costs or self.data.costs is not None
         return has_groups and has_costs and problem.defers == strata.defers
 
@@ -266,6 +273,7 @@ class ProbabilityEngine:
         return self._rule_of(problem)
 
     def _rule_of(self, problem: Problem, pool: Pool | None = None) -> SelectedRule:
+        """Return the selected rule of a problem of rates; new candidates are added to the pool, if given."""
         program = Program.of_rates(self.data.strata, problem.objective, problem.limits)
         candidates = self.first_candidates(program)
         if pool is None:
@@ -302,46 +310,51 @@ class ProbabilityEngine:
         program = rule.compared.program
         strata = self.measured.strata
         limits = rule.problem.limits
-        others = program.limits[len(limits) :]
+        other_limits = program.limits[len(limits) :]
 
-        def probability(rule: SelectedRule) -> float:
-            expected = outlook(limits, strata, rule.counts, rule.refit_spread, confidence)
+        def probability(candidate: SelectedRule) -> float:
+            expected = outlook(
+                limits, strata, candidate.counts, candidate.refit_spread, confidence
+            )
             if expected is None:
                 return 1.0
             return expected.probability
 
-        def largest_share(selection: Best) -> float:
-            return float(selection.counts[: len(program.strata.mass)].sum(axis=0).max())
-
         tried = [(probability(rule), rule)]
         if tried[0][0] >= confidence:
             return rule
-        most_alike = max(MOST_ALIKE, largest_share(rule.compared.selection))
-        low = 0.0
-        high = MOST_ERRORS
+        n_strata = len(program.strata.mass)
+        most_alike = max(MOST_ALIKE, _largest_share(rule.compared.selection, n_strata))
+        lower = 0.0
+        upper = MOST_ERRORS
         for _ in range(SELECTIONS):
-            by = (low + high) / 2
+            n_errors = (lower + upper) / 2
             counts = tried[-1][1].counts
             tighter = [
-                tightened(limit, strata, counts, rule.refit_spread, by) for limit in limits
+                tightened(limit, strata, counts, rule.refit_spread, n_errors)
+                for limit in limits
             ]
-            within = program.within((*tighter, *others))
-            best = self._search(pool, within, rule.problem, FEW_STARTS)
-            likely = 1.0
-            if largest_share(best) <= most_alike + ROUNDING:
+            best = self._search(
+                pool, program.within((*tighter, *other_limits)), rule.problem, FEW_STARTS
+            )
+            is_sure = (
+                True  # looser limits are tried after a rule that answers nearly all rows alike
+            )
+            if _largest_share(best, n_strata) <= most_alike + ROUNDING:
                 best = replace(best, violations=program.violations(best.counts))
                 surer = self.rule(rule.problem, program, pool, best)
-                likely = probability(surer)
-                tried.append((likely, surer))
-            if likely >= confidence:
-                high = by
+                tried.append((probability(surer), surer))
+                is_sure = tried[-1][0] >= confidence
+            if is_sure:
+                upper = n_errors
             else:
-                low = by
+                lower = n_errors
         reached = [surer for likely, surer in tried if likely >= confidence]
-        most = max(tried, key=lambda pair: pair[0])[1]
         if reached:
-            most = min(reached, key=lambda surer: surer.compared.selection.value)
-        return replace(most, untightened=rule)
+            selected = min(reached, key=lambda surer: surer.compared.selection.value)
+        else:
+            _, selected = max(tried, key=itemgetter(0))
+        return replace(selected, untightened=rule)
 
     def first_candidates(self, program: Program) -> Pool:
         """Return the candidates of an objective, to which others may be added."""
@@ -354,12 +367,15 @@ class ProbabilityEngine:
     def rule(
         self, problem: Problem, program: Program, pool: Pool, selection: Best
     ) -> SelectedRule:
-        """Return a selection as a rule that answers, with its table on the measured rows."""
-        # The heaviest settles ties.
-        order = np.argsort(-selection.weights, kind="stable")
+        """Return a selection as a rule that answers, with its table on the measured rows.
+
+        ``program`` and ``pool`` are those of the selection. The rates are counted again on the measured rows
+        if these are others.
+        """
+        heaviest_first = np.argsort(-selection.weights, kind="stable")  # it settles ties
         members = [self.member(pool.candidates[i]) for i in selection.numbers.tolist()]
         K = self.probabilities.n_classes
-        ensemble = MixtureEnsemble(members, selection.weights, K, order, selection.gap)
+        ensemble = MixtureEnsemble(members, selection.weights, K, heaviest_first, selection.gap)
         compared = Comparison(pool, program, selection)
         if self.measured is not self.data:
             pool = pool.measured_on(self.measured)
@@ -382,19 +398,23 @@ class ProbabilityEngine:
 
     def with_draws(self, rule: SelectedRule) -> float | None:
         """Return the objective with ``randomized=True``, if it is lower within the limits beyond noise."""
-        own = rule.compared
-        if rule.problem.randomized or not rule.problem.limits or not own.selection.keeps:
+        deterministic = rule.compared
+        if (
+            rule.problem.randomized
+            or not rule.problem.limits
+            or not deterministic.selection.keeps
+        ):
             return None
-        pool = own.pool
-        program = own.program
+        pool = deterministic.pool
+        program = deterministic.program
         # The mixture of the candidates so far tells whether another selection is worth its time.
         mixture = Comparison(pool, program, best_in_pool(pool, program, randomized=True))
-        if mixture.pays_beside(own, ONE_SIDED):
+        if mixture.pays_beside(deterministic, ONE_SIDED):
             pool = self.first_candidates(program)
             drawing = replace(rule.problem, randomized=True)
             best = self._search(pool, program, drawing, STARTS)
             mixture = Comparison(pool, program, best)
-        if not (mixture.selection.keeps and mixture.pays_beside(own, ONE_SIDED)):
+        if not (mixture.selection.keeps and mixture.pays_beside(deterministic, ONE_SIDED)):
             return None
         if self.measured is self.data:
             return mixture.selection.value
@@ -406,20 +426,26 @@ class ProbabilityEngine:
     ) -> tuple[list[SelectedRule], Floats]:
         """Return rules between the least objective and the tightest limit on another rate.
 
-        The second result is the limited rate and the objective of each rule, shape (B, 2). Rules are selected
-        for ``n_points`` limits. If one candidate answers, all candidates within the limits are added.
+        ``limited`` is this other rate. The second result has the limited rate and the objective of each rule,
+        shape (B, 2). Rules are selected for ``n_points`` limits. If one candidate answers, all candidates
+        within the limits are added.
         """
         program = Program.of_rates(self.data.strata, problem.objective, problem.limits)
         pool = self.first_candidates(program)
         program = within_budget(pool, program, problem.error_budget)
         rules: list[SelectedRule] = []
-        # Rules within limits on the overall error alone are among the first candidates.
-        cheap = (
-            limited == Objective.of(error()) and problem.objective.worst and not problem.limits
+        first_candidates_suffice = (
+            limited == Objective.of(error())
+            and problem.objective.worst
+            and not problem.limits
+            and not problem.randomized
         )
-        if problem.randomized or not cheap:
+        if not first_candidates_suffice:
             limits = limits_between(
-                limited, lambda own: self._rule_of(own, pool).value(limited), problem, n_points
+                limited,
+                lambda end: self._rule_of(end, pool).value(limited),
+                problem,
+                n_points,
             )
             with steps("points of the curve", n_points) as done:
                 for limit in limits:
@@ -435,17 +461,17 @@ class ProbabilityEngine:
         return rules, np.array(reached).reshape(-1, 2)
 
     def _contradiction(self, pool: Pool, solution: Solution) -> str:
+        """Return the message of the error for limits that contradict each other, with reached values."""
         program = solution.program
         counts = np.tensordot(solution.weights, pool.all_counts, axes=1)
-        named = [program.limits[i] for i in np.flatnonzero(solution.contradicting)] or list(
-            program.limits
-        )
-        each = "; ".join(
+        limits = [program.limits[i] for i in np.flatnonzero(solution.contradicting)]
+        limits_and_values = "; ".join(
             f"{limit} (reached: {_reached(limit, limit.rate.terms(program.strata), counts)})"
-            for limit in named
+            for limit in limits or program.limits
         )
         return (
-            f"limits: no rule, also none with random draws, meets these together on {self.words}: {each}. "
+            f"limits: no rule, also none with random draws, meets these together on {self.words}: "
+            f"{limits_and_values}. "
             "These values are of the rule that misses least. Wider limits, or human review of some rows "
             "('deferred <= 20%'), may do"
         )
@@ -484,11 +510,12 @@ class ProbabilityEngine:
         The choice of a decimal as threshold changes no answer to ``fresh`` rows.
         """
         models = self.outputs.models
-        member, *others = rule.ensemble.base_models
-        if models.score is None or others or member.weighs_groups:
+        members = rule.ensemble.base_models
+        if models.score is None or len(members) > 1 or members[0].weighs_groups:
             return rule
-        known = [rows.known_scores(models, self.probabilities) for rows in fresh]
-        known_scores = KnownScores.joined([self.known_scores, *known])
+        fresh_scores = [rows.known_scores(models, self.probabilities) for rows in fresh]
+        known_scores = KnownScores.joined([self.known_scores, *fresh_scores])
+        member = members[0]
         decided = ScoreRule.of(member, models.score, *self.answer_names, known_scores)
         return replace(rule, ensemble=replace(rule.ensemble, base_models=[decided]))
 
@@ -531,8 +558,53 @@ class ProbabilityEngine:
         )
 
 
-def column_told(strata: Strata, names: GroupNames | None, told: int | None) -> int | None:
-    """Return the column of strata of which rules read the groups; None if there are no two of them.
+def _fitted_probabilities(
+    p: StratumProbabilities,
+    average: Floats,
+    features: Floats,
+    rows: Rows,
+    strata: Strata,
+    stratum: Ints,
+    codes: Ints | None,
+) -> Any:
+    """Fit stratum probabilities to the selection data, and return them for these rows, shape (S, n).
+
+    Parameters
+    ----------
+    p : StratumProbabilities
+        Not yet fitted; it is changed.
+    average : ndarray of shape (n, K)
+        The averaged log-probabilities of the models.
+    features : ndarray of shape (n, d)
+        Features from which groups are estimated, if ``p`` infers groups.
+    rows : Rows
+        The selection data.
+    strata, stratum, codes
+        From `strata_of`.
+    """
+    groups = None
+    place = None
+    if p.group_aware:
+        p.shares = shares_within_read_group(strata, p.places)
+        place = p.places[stratum % strata.n_combinations]
+    elif p.infers:
+        assert codes is not None
+        groups = p.fit_groups(features, rows.y, codes, rows.weight, strata)
+    p.calibrate(average, groups, place, stratum, rows.base)
+    return p.predict(average, groups, place)
+
+
+def _largest_share(selection: Best, n_strata: int) -> float:
+    """Return the largest fraction of the rows with the same action."""
+    return float(selection.counts[:n_strata].sum(axis=0).max())
+
+
+def column_read_by_rules(
+    strata: Strata, names: GroupNames | None, rule_column: int | None
+) -> int | None:
+    """Return the column of the strata's combinations whose groups rules read.
+
+    None if rules read no group, or the column has fewer than two groups.
 
     Parameters
     ----------
@@ -540,19 +612,19 @@ def column_told(strata: Strata, names: GroupNames | None, told: int | None) -> i
         The strata of the selection data.
     names : GroupNames, optional
         Names of the groups.
-    told : int, optional
-        The number of the column in ``names``.
+    rule_column : int, optional
+        The number of the column in ``names``; None if rules read no group.
 
     Raises
     ------
     ValueError
         If a group has no row.
     """
-    if told is None:
+    if rule_column is None:
         return None
     assert names is not None
-    column = strata.columns.index(names.titles[told])
-    values = names.values[told]
+    column = strata.columns.index(names.titles[rule_column])
+    values = names.values[rule_column]
     absent = np.setdiff1d(np.arange(len(values)), strata.combinations[:, column])
     if len(absent):
         raise ValueError(
@@ -569,7 +641,9 @@ def _reached(limit: Limit, terms: Terms, counts: Floats) -> str:
     values = terms.values(counts)
     if limit.compares or len(values) == 1:
         return value_words(limit.value(values), in_percent=limit.in_percent)
-    beyond = (values - limit.bounds(terms.names)) * (1.0 if limit.from_above else -1.0)
-    worst = int(np.where(np.isnan(beyond), -np.inf, beyond).argmax())
+    excess = values - limit.bounds(terms.names)
+    if not limit.from_above:
+        excess = -excess
+    worst = int(np.where(np.isnan(excess), -np.inf, excess).argmax())
     reached = value_words(float(values[worst]), in_percent=limit.in_percent)
     return f"{reached} of {unit_name(terms.names[worst])}"

@@ -17,9 +17,12 @@ from tailboost.selection.selected import Comparison, Selected, SelectedRule, Sel
 
 
 def rule_of(mixture: Mixture, ensemble: MixtureEnsemble) -> Selected:
-    """Return the rule that answers by the label with the largest weight, with its rates."""
+    """Return the rule of an ensemble of hypotheses, with its rates on the rows of their pool.
+
+    It answers by the label with the largest weight.
+    """
     rows = mixture.pool.rows
-    about: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "problem": mixture.problem,
         "program": mixture.program,
         "ensemble": ensemble,
@@ -30,11 +33,11 @@ def rule_of(mixture: Mixture, ensemble: MixtureEnsemble) -> Selected:
     }
     if mixture.problem.over_rows:
         counts = mixture.counts
-        return SelectedTail(**about, mixture=mixture, data=counts.data, inside=counts.inside)
+        return SelectedTail(**facts, mixture=mixture, data=counts.data, inside=counts.inside)
     pool = mixture.candidates()
     alone = Best.alone(mixture.program, 0, mixture.predicted(ensemble))
     compared = Comparison(pool, mixture.program, alone)
-    return SelectedRule(**about, pool=pool, selection=alone, compared=compared)
+    return SelectedRule(**facts, pool=pool, selection=alone, compared=compared)
 
 
 def along(
@@ -42,36 +45,41 @@ def along(
 ) -> tuple[list[MixtureEnsemble], Floats]:
     """Return rules between the least objective and the tightest limit on another rate.
 
-    The second result is the limited rate and the objective of each rule, shape (B, 2). If hypotheses may be
-    mixed, rules are selected for ``n_points`` limits; otherwise each hypothesis within the limits is one.
+    ``limited`` is this other rate. The second result has the limited rate and the objective of each rule,
+    shape (B, 2). If hypotheses may be mixed, rules are selected for ``n_points`` limits; otherwise each
+    hypothesis within the limits is one.
     """
     pool = mixture.candidates()
     strata = pool.data.strata
 
-    def budgeted(problem: Problem) -> Program:
+    def program_of(problem: Problem) -> Program:
         program = Program.of_rates(strata, problem.objective, problem.limits)
         return within_budget(pool, program, problem.error_budget)
 
-    def mixed(problem: Problem) -> Best:
-        return best_in_pool(pool, budgeted(problem), randomized=True)
+    def best_mixture(problem: Problem) -> Best:
+        return best_in_pool(pool, program_of(problem), randomized=True)
 
-    def rate(measured: Stated, counts: Floats) -> float:
+    def rate_of(measured: Stated, counts: Floats) -> float:
         return float(measured.value(measured.rate.terms(strata).values(counts)))
 
-    found: list[Best] = []
+    selections: list[Best] = []
     if problem.randomized:
         limits: list[Limit] = limits_between(
-            limited, lambda problem: rate(limited, mixed(problem).counts), problem, n_points
+            limited,
+            lambda problem: rate_of(limited, best_mixture(problem).counts),
+            problem,
+            n_points,
         )
-        found = [mixed(problem.also_within(limit)) for limit in limits]
-        found = [best for best in found if best.keeps]
+        selections = [best_mixture(problem.also_within(limit)) for limit in limits]
+        selections = [best for best in selections if best.keeps]
     else:
-        program = budgeted(problem)
+        program = program_of(problem)
         _, violation = program.evaluate(pool.all_counts)
         for number in np.flatnonzero(violation <= SLIGHT).tolist():
-            found.append(Best.alone(program, number, pool.counts[number]))
+            selections.append(Best.alone(program, number, pool.counts[number]))
     reached = [
-        (rate(limited, best.counts), rate(problem.objective, best.counts)) for best in found
+        (rate_of(limited, best.counts), rate_of(problem.objective, best.counts))
+        for best in selections
     ]
-    ensembles = [mixture.pool.rule(mixture.weights(best)) for best in found]
+    ensembles = [mixture.pool.rule(mixture.weights(best)) for best in selections]
     return ensembles, np.array(reached).reshape(-1, 2)

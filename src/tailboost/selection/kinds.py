@@ -82,41 +82,36 @@ class CrossFit:
         X: Table,
         costs: Floats | None,
     ) -> CrossFit | None:
-        """Return the kinds of some engines on two halves; None if a stratum has no row in a half."""
+        """Return the kinds of some engines on two halves; None if a stratum has no row in a half.
+
+        ``X`` and ``costs`` are the features and costs of all rows with labels. Rows of equal
+        content are in the same half.
+        """
         labelled = engines[0].labelled.in_memory
         compared = rows_spread_over_strata(labelled.stratum, MOST_COMPARED)
         outputs = _part(engines[0].outputs, compared)
-        contents = np.hstack(outputs.logs)
         if engines[-1].probabilities.by_features:
-            contents = X = take(X, compared)
+            X = take(X, compared)
+            contents = X
         else:
             X = None
+            contents = np.hstack(outputs.logs)
         if costs is not None:
             costs = costs[compared]
         stratum = labelled.stratum[compared]
         half = stratified_places(hash_rows(contents), stratum, outputs.rows.weight) % 2
-        by_kind = []
-        for engine in engines:
-            halves = []
-            for side in (0, 1):
-                selects = np.flatnonzero(half == side)
-                held_out = np.flatnonzero(half != side)
-                if len(np.unique(stratum[selects])) < len(np.unique(stratum)):
-                    return None
-                own = ProbabilityEngine.of(
-                    problem,
-                    _part(outputs, selects),
-                    take(X, selects),
-                    labelled.strata.classes,
-                    engine.names,
-                    told=None,
-                    infer_groups=engine.infer_groups,
-                    costs=None if costs is None else costs[selects],
-                )
-                others = replace(_part(outputs, held_out).table, X=take(X, held_out))
-                probabilities = stratum_probabilities(own.probabilities, others)
-                halves.append(Half(own.data.in_memory, held_out, probabilities))
-            by_kind.append(tuple(halves))
+        first = np.flatnonzero(half == 0)
+        second = np.flatnonzero(half == 1)
+        n_strata = len(np.unique(stratum))
+        if any(len(np.unique(stratum[rows])) < n_strata for rows in (first, second)):
+            return None
+        halves = tuple(
+            (
+                _half(problem, engine, outputs, X, costs, selects=first, held_out=second),
+                _half(problem, engine, outputs, X, costs, selects=second, held_out=first),
+            )
+            for engine in engines
+        )
         base = outputs.rows.base
         mass: Floats = np.bincount(stratum, base, len(labelled.strata.mass)).astype(np.float64)
         strata = replace(labelled.strata, mass=mass)
@@ -124,12 +119,16 @@ class CrossFit:
             costs = None
         elif labelled.costs is not None:
             costs = labelled.costs[compared]
-        return cls(SelectionData(strata, stratum, base, costs=costs), tuple(by_kind))
+        return cls(SelectionData(strata, stratum, base, costs=costs), halves)
 
     def compared(
         self, kind: int, engine: ProbabilityEngine, problem: Problem
     ) -> Comparison | None:
-        """Return what rules of a kind answer to rows held out; None if a half has no such rule."""
+        """Return what rules of a kind answer to rows held out; None if a half has no such rule.
+
+        ``kind`` is the number of the kind, and ``engine`` selects its rules. The rule of each half answers
+        the rows of the other half.
+        """
         actions = np.zeros(len(self.data), dtype=np.intp)
         for half in self.halves[kind]:
             on_half = replace(
@@ -145,6 +144,38 @@ class CrossFit:
         pool = Pool(self.data)
         number = pool.enter(KnownActions(actions), actions)
         return Comparison(pool, program, Best.alone(program, number, pool.counts[number]))
+
+
+def _half(
+    problem: Problem,
+    engine: ProbabilityEngine,
+    outputs: ModelOutputs,
+    X: Table,
+    costs: Floats | None,
+    *,
+    selects: Ints,
+    held_out: Ints,
+) -> Half:
+    """Return the half of some rows on which rules of an engine's kind are selected anew.
+
+    ``outputs``, ``X`` and ``costs`` are of the compared rows, and so are the numbers ``selects`` of the rows
+    of the half, and ``held_out`` of the others.
+    """
+    if costs is not None:
+        costs = costs[selects]
+    of_half = ProbabilityEngine.of(
+        problem,
+        _part(outputs, selects),
+        take(X, selects),
+        engine.data.strata.classes,
+        engine.names,
+        rule_column=None,
+        infer_groups=engine.infer_groups,
+        costs=costs,
+    )
+    others = replace(_part(outputs, held_out).table, X=take(X, held_out))
+    probabilities = stratum_probabilities(of_half.probabilities, others)
+    return Half(of_half.data.in_memory, held_out, probabilities)
 
 
 def _part(outputs: ModelOutputs, numbers: Ints) -> ModelOutputs:
@@ -183,7 +214,7 @@ class Kinds:
         classes: Any,
         names: GroupNames | None,
         *,
-        told: int | None,
+        rule_column: int | None,
         infer_groups: InferGroups = "auto",
         costs: Floats | None = None,
         X_unlabeled: Table = None,
@@ -196,7 +227,7 @@ class Kinds:
             X,
             classes,
             names,
-            told=told,
+            rule_column=rule_column,
             costs=costs,
             X_unlabeled=X_unlabeled,
         )
@@ -235,7 +266,7 @@ class Kinds:
             None,
             widest.data.strata.classes,
             widest.names,
-            told=widest.told,
+            rule_column=widest.told,
             infer_groups=self.infer_groups,
         )
 
@@ -250,32 +281,31 @@ class Kinds:
         InfeasibleLimitsError
             If the limits contradict each other for rules of all kinds.
         """
-        simplest, *others = self.engines
+        simplest = self.engines[0]
+        if len(self.engines) == 1:
+            return simplest, simplest.select(problem)
         try:
-            taken = simplest, simplest.select(problem)
+            simple_rule = simplest.select(problem)
         except InfeasibleLimitsError:
-            if not others:
-                raise
             return self.widest, self.widest.select(problem)
-        for engine in others:
-            try:
-                rule = engine.select(problem)
-            except InfeasibleLimitsError:
-                continue
-            if self._pays(problem, cast("SelectedRule", rule)):
-                taken = engine, rule
-        return taken
+        try:
+            rule = self.widest.select(problem)
+        except InfeasibleLimitsError:
+            return simplest, simple_rule
+        if self._widest_pays(problem, cast("SelectedRule", rule)):
+            return self.widest, rule
+        return simplest, simple_rule
 
-    def _pays(self, problem: Problem, rule: SelectedRule) -> bool:
-        """Whether the most complex kind, with a rule on all rows, is worth its complexity."""
+    def _widest_pays(self, problem: Problem, rule: SelectedRule) -> bool:
+        """Whether the most complex kind, which selects ``rule`` on all rows, is worth its complexity."""
         if self.cross_fit is None:
             return False
         if not any(member.weighs_groups for member in rule.ensemble.base_models):
             return False
         problem = replace(problem, confidence=None, randomized=False)
-        first = self.cross_fit.compared(0, self.engines[0], problem)
-        last = self.cross_fit.compared(1, self.engines[1], problem)
-        return first is not None and last is not None and last.pays_beside(first)
+        simple = self.cross_fit.compared(0, self.engines[0], problem)
+        inferring = self.cross_fit.compared(1, self.engines[1], problem)
+        return simple is not None and inferring is not None and inferring.pays_beside(simple)
 
     def along(self, problem: Problem, limited: Any) -> ProbabilityEngine:
         """Return the kind of the rules of a trade-off curve: the simplest one at the middle of its range."""
@@ -283,13 +313,14 @@ class Kinds:
         if len(self.engines) == 1:
             return widest
         try:
-            ends = ends_of_curve(
-                limited, lambda own: widest.select(own).value(limited), problem
+            lower, upper = ends_of_curve(
+                limited, lambda end: widest.select(end).value(limited), problem
             )
         except InfeasibleLimitsError:
             return widest
-        middle = limited.within(sum(ends) / 2.0)
-        return self.simplest(problem.also_within(middle))[0]
+        middle = limited.within((lower + upper) / 2.0)
+        kind, _ = self.simplest(problem.also_within(middle))
+        return kind
 
     def alone(self, engine: ProbabilityEngine) -> Kinds:
         """Return one kind, whether or not it pays."""

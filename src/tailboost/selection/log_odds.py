@@ -30,7 +30,7 @@ class LogOdds:
         Log-odds of the rows.
     values, before : ndarray of shape (V,)
         Values of the score: the first score of each, and the largest score below it.
-    told : int or None
+    group_column : int or None
         Number of the column of groups in the data, of which each group has thresholds of its own.
     """
 
@@ -38,22 +38,28 @@ class LogOdds:
     scores: Floats
     values: Floats
     before: Floats
-    told: int | None
+    group_column: int | None
 
     @classmethod
-    def of(cls, data: SelectionData, told: int | None) -> LogOdds:
-        """Return the scores of the rows of selection data with two labels."""
+    def of(cls, data: SelectionData, group_column: int | None) -> LogOdds:
+        """Return the log-odds of the rows of selection data with two labels, by their probabilities.
+
+        Of more than `VALUES` different scores, evenly spaced ones are the values.
+        """
         probabilities = np.asarray(data.probabilities, dtype=np.float64)
-        first, second = (probabilities[data.strata.y == label].sum(axis=0) for label in (0, 1))
+        of_first_label = probabilities[data.strata.y == 0].sum(axis=0)
+        of_second_label = probabilities[data.strata.y == 1].sum(axis=0)
         with np.errstate(divide="ignore"):
-            scores = np.clip(np.log(second) - np.log(first), -CERTAIN, CERTAIN)
+            scores = np.log(of_second_label) - np.log(of_first_label)
+        scores = np.clip(scores, -CERTAIN, CERTAIN)
         values = np.unique(scores)
         before = np.append(-np.inf, values[:-1])
         if len(values) > VALUES:
-            kept = np.unique(np.linspace(0, len(values) - 1, VALUES).round().astype(np.intp))
-            values = values[kept]
-            before = before[kept]
-        return cls(data, scores, values, before, told)
+            evenly = np.linspace(0, len(values) - 1, VALUES).round().astype(np.intp)
+            sample = np.unique(evenly)
+            values = values[sample]
+            before = before[sample]
+        return cls(data, scores, values, before, group_column)
 
     @property
     def n_rows(self) -> float:
@@ -69,38 +75,50 @@ class LogOdds:
     @property
     def places(self) -> Ints:
         """Number of the thresholds of each stratum, shape (S,)."""
-        return self.data.strata.place(self.told)
+        return self.data.strata.place(self.group_column)
 
     def places_of(self, strata: Strata) -> Ints:
-        """Return the numbers of the thresholds of other strata by their groups, −1 for unknown ones."""
-        if self.told is None:
+        """Return the numbers of the thresholds of other strata, shape (S,).
+
+        Strata are matched by the values of the group column. A value that the selection data lack has the
+        number −1.
+        """
+        if self.group_column is None:
             return strata.place(None)
-        own = self.data.strata
-        known = {value: place for place, value in enumerate(own.values[self.told])}
-        column = strata.columns.index(own.columns[self.told])
-        places = [known.get(value, -1) for value in strata.values[column]]
-        return np.array(places, dtype=np.intp)[strata.place(column)]
+        selected = self.data.strata
+        values = selected.values[self.group_column]
+        number = {value: i for i, value in enumerate(values)}
+        column = strata.columns.index(selected.columns[self.group_column])
+        numbers = np.array([number.get(value, -1) for value in strata.values[column]], np.intp)
+        return numbers[strata.place(column)]
 
     @property
     def weights(self) -> Floats:
-        """Weights by stratum and value, shape (S, V): half by the labels, half by expected ones."""
+        """Weights by stratum and value, shape (S, V): half by the labels, half by expected ones.
+
+        They sum to the number of rows.
+        """
         data = self.data
         value = np.searchsorted(self.values, self.scores, side="right") - 1
         weight = data.weights * self.n_rows
-        chance = 1.0 / (1.0 + np.exp(-self.scores))
-        combination = data.strata.combination[data.stratum]
+        chance = 1.0 / (1.0 + np.exp(-self.scores))  # of the second label
+        first_stratum = data.strata.combination[data.stratum]
+        second_stratum = data.strata.n_combinations + first_stratum
         weights = np.zeros((len(data.strata.y), len(self.values)))
         np.add.at(weights, (data.stratum, value), (1.0 - MIXED) * weight)
-        np.add.at(weights, (combination, value), MIXED * weight * (1.0 - chance))
-        second = data.strata.n_combinations + combination
-        np.add.at(weights, (second, value), MIXED * weight * chance)
+        np.add.at(weights, (first_stratum, value), MIXED * weight * (1.0 - chance))
+        np.add.at(weights, (second_stratum, value), MIXED * weight * chance)
         return weights
 
     def candidate(self, low: Ints, high: Ints) -> Candidate:
-        """Return the rule with the numbers of values as thresholds, shape (m,) each."""
+        """Return the rule with thresholds at the values of some numbers, shape (m,) each.
+
+        A row gets the second label from the value ``low`` upwards. If rows may be deferred, it is deferred
+        from ``low``, and gets the second label from ``high``. There are m groups with thresholds.
+        """
         strata = self.data.strata
-        lower = self._ends(low)[self.places]
-        upper = self._ends(high)[self.places]
+        lower = self._thresholds(low)[self.places]
+        upper = self._thresholds(high)[self.places]
         second: Mask = strata.y == 1
         costs = np.zeros((len(second), strata.n_actions))
         if strata.defers:
@@ -117,9 +135,10 @@ class LogOdds:
         costs[upper <= -CERTAIN, 1] = 0.0
         return Candidate.of(costs)
 
-    def _ends(self, numbers: Ints) -> Floats:
-        """Return thresholds in the middle between a value and the score before."""
+    def _thresholds(self, numbers: Ints) -> Floats:
+        """Return thresholds in the middle between a value and the score before; beyond all at the ends."""
         inside = np.minimum(numbers, len(self.values) - 1)
-        middle = (self.values[inside] + self.before[inside]) / 2.0
-        ends = np.where(numbers == len(self.values), CERTAIN, middle)
-        return np.where(numbers == 0, -CERTAIN, ends)
+        thresholds = (self.values[inside] + self.before[inside]) / 2.0
+        thresholds[numbers == len(self.values)] = CERTAIN
+        thresholds[numbers == 0] = -CERTAIN
+        return thresholds
