@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tailboost.core.array_types import By, Floats, Label, Stated
-from tailboost.core.spelling import cut_to, did_you_mean
+from tailboost.core.spelling import as_typed, cut_to, did_you_mean
 from tailboost.rates.rate import (
     ABOVE,
     GAP,
@@ -809,6 +810,10 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
+# Quoted text, what may stand between two limits, or any other character.
+_BETWEEN_LIMITS = re.compile(
+    r"""'[^']*'|"[^"]*"|(?P<between>\s+and\s+|\s*[,;&\n]+\s*)|.""", re.DOTALL
+)
 # Nodes of plain values: numbers with a sign, text, tuples, lists and dicts.
 _PLAIN_NODES = (
     ast.Constant,
@@ -889,6 +894,14 @@ def parse(text: str) -> Rate | Largest | Spread | Limit:
     try:
         return _Parser(text.rstrip()).parse()
     except ValueError as failure:
+        limits = _several_limits(text)
+        if len(limits) > 1:
+            words = as_typed(
+                f"limits={limits}", " ".join(f"--limit {shlex.quote(each)}" for each in limits)
+            )
+            raise ValueError(
+                f"{cut_to(text, SHOWN)!r} holds {len(limits)} limits; give a list: {words}"
+            ) from None
         form = _with_brackets(text)
         if form is None:
             raise
@@ -930,6 +943,24 @@ def _with_brackets(text: str) -> str | None:
     except ValueError:
         return None
     return f"{form}, with your label in place of 1" if lacks_label else form
+
+
+def _several_limits(text: str) -> list[str]:
+    """Return the limits of a text with several ones; an empty list if a part of it is no limit."""
+    pieces = [""]
+    depth = 0
+    for part in _BETWEEN_LIMITS.finditer(text):
+        depth += (part[0] in "([{") - (part[0] in ")]}")
+        if depth == 0 and part["between"]:
+            pieces.append("")
+        else:
+            pieces[-1] += part[0]
+    limits = [piece.strip() for piece in pieces if piece.strip()]
+    try:
+        read = [_Parser(limit).parse() for limit in limits]
+    except ValueError:
+        return []
+    return limits if all(isinstance(limit, Limit) for limit in read) else []
 
 
 class _Parser:
@@ -1039,10 +1070,12 @@ class _Parser:
         if sign in QUOTES:
             return self.error("the quote is not closed", at)
         if self.code.count("(") > self.code.count(")"):
-            label = re.split(r"[,()\[\]{}]", self.text[self._start_of_value(at) :])[0].strip()
-            return self.error(
-                f"quote a label with other signs than letters and digits: {label!r}", at
-            )
+            start = self._start_of_value(at)
+            name = re.split(r"[,()\[\]{}]", self.text[start:])[0].strip()
+            quoted = f"label with other signs than letters and digits: {name!r}"
+            if re.search(r"\bby\s*=\s*$", self.text[:start]):
+                quoted = f"column with other signs than letters and digits: by={name!r}"
+            return self.error(f"quote a {quoted}", at)
         if sign in "<>":
             return self.error(f"a limit includes its bound; write {sign}=", at)
         return self.error("is not understood", at)
@@ -1080,6 +1113,8 @@ class _Parser:
                 message = "write <= or >="
             elif "never closed" in failure.msg:
                 message = failure.msg
+            elif " " in self._advice_to_quote(at, "several words").partition(": ")[2].strip():
+                message += self._advice_to_quote(at, "several words")
             raise self.error(message, at) from None
         except (RecursionError, MemoryError):
             raise self.error("is nested too deeply", 0) from None
