@@ -77,6 +77,29 @@ def test_an_unknown_group_raises_or_takes_the_default():
         names["decide"]("0.7", "en")
 
 
+def test_a_rule_finds_the_column_of_groups_that_it_reads():
+    clf = tb.tune(SCORES["probability"], TABLE[A], Y[A], groups=TABLE[["lang"]][A], **PROBLEMS["by group"])
+    rule = clf.rule_
+    rows = TABLE[B].assign(site="x")
+    answers = rule.predict(rows["p"], groups=rows["lang"])
+    assert rule.group_column == "lang"
+    assert (rule.predict(rows["p"], groups=rows) == answers).all()
+    assert rule.to_sql() == rule.to_sql(group="lang")
+    call = r"rule.predict\(table\['p'\], groups=table\['lang'\]\)"
+    with pytest.raises(ValueError, match=f"score is a table; give its columns: {call}"):
+        rule.predict(rows)
+    with pytest.raises(
+        ValueError, match=r"has 'site'\. A column alone may have any name: groups=table\['site'\]"
+    ):
+        rule.predict(rows["p"], groups=rows[["site"]])
+    with pytest.raises(ValueError, match="give default=, the answer to rows of other groups"):
+        rule.predict(rows["p"], groups=rows["site"])
+    assert {*rule.predict(rows["p"], groups=rows["site"], default="ok")} == {"ok"}
+    mixed = rows["lang"].where(np.arange(len(rows)) % 2 == 0, "fr")
+    some = rule.predict(rows["p"], groups=mixed, default="human review")
+    assert (some[::2] == answers[::2]).all() and {*some[1::2]} == {"human review"}
+
+
 def test_the_table_of_the_query_is_named():
     """The columns belong to a table, `t` by default; the score is one column."""
     rule = ThresholdRule("p", ["no", "yes"], None, [[(None, "no"), (0.5, "yes")]], "probability")
@@ -102,7 +125,7 @@ def test_groups_come_in_any_form():
         (pd.DataFrame({"a": [1, 1], "b": [1, 1]}), r"the one column that the rule reads, got \['a', 'b'\]"),
         (["de"], "groups has 1 rows, score has 2"),
         ("de", r"an entry for each row, as in groups=\['de'\] for one row"),
-        (["it", "de"], r"\['it'\]; known are \['de', 'en'\]; the function that to_python\(\) writes answers"),
+        (["it", "de"], r"\['it'\]; known are \['de', 'en'\]; give default=, the answer to rows of other"),
     ]:
         with pytest.raises(ValueError, match=words):
             rule.predict([0.5, 0.5], groups=given)

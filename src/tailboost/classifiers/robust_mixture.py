@@ -36,6 +36,7 @@ from tailboost.classifiers.robust_selection import (
     answer_by,
     asker,
     check_groups,
+    column_read,
     deferral_curves,
     kinds_by,
     kinds_of,
@@ -849,7 +850,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         first, *others = self.ensemble_.base_models
         if first.rule is not None and not others:
             thresholds: ThresholdRule = first.rule
-            return thresholds
+            column = column_read(self)
+            if column is None:
+                return thresholds
+            return replace(thresholds, group_column=self._group_names.titles[column])
         return Rule.of(self.ensemble_, self.classes_, self.selection_.engine.answer_names[1])
 
     @property

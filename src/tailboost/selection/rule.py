@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.core.array_types import Floats, Groups, Ints
+from tailboost.core.array_types import Floats, Groups, Ints, Labels
 from tailboost.core.checks import (
     check_length,
     columns_by_name,
@@ -581,15 +581,22 @@ def group_numbers(
     refuse("blind rule" if known is None else "group-aware rule", groups=groups)
     if known is None:
         return np.zeros(n, dtype=np.intp)
+    column = only_column(groups, known, n, of)
+    return positions(column, np.asarray(known), "groups", "groups not seen in fit", cure)
+
+
+def only_column(groups: Groups, known: Sequence[Any] | None, n: int, of: str) -> Labels:
+    """Return the only column of groups of the n rows of ``of``, for a rule with these groups."""
+    refuse("blind rule" if known is None else "group-aware rule", groups=groups)
     columns = columns_by_name(groups, "groups")
     if len(columns) > 1:
         raise ValueError(
             f"groups must be the one column that the rule reads, got {list(columns)}"
         )
-    (given,) = columns.values()
-    column = label_column(given, "groups")
+    (values,) = columns.values()
+    column = label_column(values, "groups")
     check_length(column, "groups", n, of)
-    return positions(column, np.asarray(known), "groups", "groups not seen in fit", cure)
+    return column
 
 
 def tie_break(place: int) -> float:

@@ -11,14 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Floats, Groups, Ints
-from tailboost.core.checks import reading
+from tailboost.core.checks import columns_by_name, reading
 from tailboost.core.html import html_table
 from tailboost.core.score_kinds import KINDS, ScoreKind, score_kind
+from tailboost.core.spelling import listed
 from tailboost.rates import Limit
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.rule import (
     are_different,
     group_numbers,
+    only_column,
     sql_by_group,
     sql_number,
     sql_value,
@@ -28,7 +30,7 @@ from tailboost.selection.rule import (
 FORMAT = 2
 # More than the significant digits of a floating-point number, because two numbers may be close to 0.
 DECIMAL_STEPS = 25
-OTHER_GROUPS = "the function that to_python() writes answers default= for other groups"
+OTHER_GROUPS = "give default=, the answer to rows of other groups"
 POWERS_OF_TEN = np.array([float(f"1e{k}") for k in range(300)])
 
 
@@ -53,6 +55,8 @@ class ThresholdRule:
         The score of rows without one.
     model : str or None
         The model whose probability of the second label is the score; None for a column of scores.
+    group_column : str, int or None
+        The column of the groups of a group-aware rule, if it has a name.
     limits : tuple of Limit
         The stated limits, of a rule that `tailboost.load_rule` has read.
     certificate : Certificate or None
@@ -68,6 +72,7 @@ class ThresholdRule:
     kind: str
     missing: float | None = None
     model: str | None = None
+    group_column: Any = field(default=None, compare=False, repr=False)
     limits: tuple[Limit, ...] = field(default=(), compare=False, repr=False)
     certificate: Any = field(default=None, compare=False, repr=False)
     classifier: Any = field(default=None, compare=False, repr=False)
@@ -121,13 +126,45 @@ class ThresholdRule:
 
     # -- answers -------------------------------------------------------------------------------------
 
+    def _scores(self, score: Any) -> Floats:
+        """Return the scores, checked, shape (n,)."""
+        if len(getattr(score, "columns", ())) > 1:
+            raise ValueError(f"score is a table; give its columns: {self._call}")
+        remedy = f"the rule was selected on {self._kind.plural}"
+        return self._kind.checked(np.ravel(score), str(self.column), self.missing, remedy)
+
+    @property
+    def _call(self) -> str:
+        """How `predict` is called with a table."""
+        score = f"table[{self.column!r}]"
+        if self.model is not None:
+            score = "model.predict_proba(table)[:, 1]"
+        if self.groups is None:
+            return f"rule.predict({score})"
+        column = "column of groups" if self.group_column is None else self.group_column
+        return f"rule.predict({score}, groups=table[{column!r}])"
+
+    def _groups(self, groups: Groups) -> Any:
+        """Return the column of groups that the rule reads, of one or several named columns."""
+        if groups is None or self.groups is None or self.group_column is None:
+            return groups
+        columns = columns_by_name(groups, "groups")
+        if None in columns or self.group_column in columns:
+            return columns.get(self.group_column, groups)
+        names = list(columns)
+        raise ValueError(
+            f"groups has no column {self.group_column!r}, which the rule reads; it has "
+            f"{listed(names)}. A column alone may have any name: groups=table[{names[0]!r}]"
+        )
+
     def _places(self, score: Any, groups: Groups) -> tuple[Floats, Ints]:
         """Return the scores, checked, and the number of each row's group."""
-        remedy = f"the rule was selected on {self._kind.plural}"
-        s = self._kind.checked(np.ravel(score), str(self.column), self.missing, remedy)
-        return s, group_numbers(groups, self.groups, len(s), "score", OTHER_GROUPS)
+        s = self._scores(score)
+        return s, group_numbers(
+            self._groups(groups), self.groups, len(s), "score", OTHER_GROUPS
+        )
 
-    def predict(self, score: Any, groups: Groups = None) -> NDArray[Any]:
+    def predict(self, score: Any, groups: Groups = None, *, default: Any = ...) -> NDArray[Any]:
         """Return the action of each row: a label, or "human review".
 
         Parameters
@@ -135,7 +172,10 @@ class ThresholdRule:
         score : array-like of shape (n,)
             The score.
         groups : array-like of shape (n,), or table of one column, optional
-            Group of each row, for a group-aware rule.
+            Group of each row, for a group-aware rule. Of a table of several columns the rule reads its own,
+            `group_column`.
+        default : str, int, float or bool, optional
+            Answer to rows of an unknown group; without it they are an error.
 
         Returns
         -------
@@ -146,12 +186,26 @@ class ThresholdRule:
         ValueError
             If scores are missing or outside the range of `kind`, or groups are missing, unknown or not used.
         """
+        if default is not ... and self.groups is not None:
+            return self._with_default(score, groups, default)
         numbers = self.numbers(*self._places(score, groups))
         if not self.defers:
             return np.asarray(self.classes)[numbers]
         actions = np.empty(len(self.classes) + 1, dtype=object)
         actions[:] = [*self.classes, HUMAN_REVIEW]
         return actions[numbers]
+
+    def _with_default(self, score: Any, groups: Groups, default: Any) -> NDArray[Any]:
+        """Return the action of each row, of an unknown group the default."""
+        scores = self._scores(score)
+        column = only_column(self._groups(groups), self.groups, len(scores), "score")
+        known = np.isin(column, np.asarray(self.groups))
+        answers = np.full(len(scores), default, dtype=object)
+        if known.any():
+            answers[known] = self.predict(scores[known], column[known])
+        if {*map(type, answers.tolist())} <= {type(label) for label in self.classes}:
+            return np.array(answers.tolist())
+        return answers
 
     def numbers(self, scores: Floats, place: Ints) -> Ints:
         """Return the number of each row's action: of its label, or the number of labels for deferral.
@@ -268,7 +322,7 @@ class ThresholdRule:
         column : str, optional
             Column of the score; by default that of the rule.
         group : str, optional
-            Column of the group, for a group-aware rule.
+            Column of the group, for a group-aware rule; by default `group_column`.
         what : {"action", "label", "deferred"}, default="action"
             A label or "human review", or whether the row is deferred (1 or 0). An action is text if rows may
             be deferred: a column has one type. "label" keeps the type, and is NULL for a deferred row.
@@ -312,6 +366,8 @@ class ThresholdRule:
                 return f"CASE {' '.join(above)} ELSE {lowest} END"
             return lowest
 
+        if group is None and isinstance(self.group_column, str):
+            group = self.group_column
         answer = sql_by_group(self.groups, group, table, list(map(cases, self.bands)))
         return f"CASE WHEN {self._kind.sql(score)} THEN {answer} END"
 

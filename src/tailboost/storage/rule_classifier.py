@@ -143,6 +143,8 @@ class RuleClassifier(ReportedClassifier):
         """Return the argument of the rule: the groups that it reads, of one or several columns."""
         if groups is None or not self.by_group:
             return {}
+        if isinstance(self.rule, ThresholdRule):  # it finds its own
+            return {"groups": groups}
         columns = columns_by_name(groups, "groups")
         return {"groups": columns.get(self.by_group, groups)}
 
@@ -164,6 +166,8 @@ def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
     rule = replace(of.from_dict(content["rule"]), limits=limits)
     scores = scores_of(selection)
     by_group = selection["by_group"]
+    if isinstance(rule, ThresholdRule):
+        rule = replace(rule, group_column=by_group)
     if isinstance(rule, ThresholdRule) and rule.column not in scores.column_list:
         raise ValueError(f"its column {rule.column!r} is none of its scores")
     if (rule.groups is not None) != (by_group is not None):
