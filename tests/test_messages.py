@@ -9,8 +9,10 @@ import pytest
 from conftest import OURS, noisy
 from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 import tailboost as tb
@@ -48,7 +50,14 @@ def test_weights_are_numbers(weight):
         ("disparate_impact >= .8", "ratio(selected(LABEL, by=COLUMN))"),
         ("f1 >= .4", "write f_score(LABEL)"),
         ("recall(1) >= 60 percent", "write the sign, as in 60%"),
-        ("error <= .3 and miss(1) <= .2", "state two limits"),
+        ("error <= .3 and miss(1) <= .2", "give a list: limits=['error <= .3', 'miss(1) <= .2']"),
+        ("miss(1, by=a) <= 5%, error<=.2", "give a list: limits=['miss(1, by=a) <= 5%', 'error<=.2']"),
+        ("error <= .3; miss('a, b') <= .2", "limits=['error <= .3', \"miss('a, b') <= .2\"]"),
+        (
+            "miss(1, by=sex/age) <= .3",
+            "quote a column with other signs than letters and digits: by='sex/age'",
+        ),
+        ("miss(1, by=age 2) <= .3", "quote a name with several words: by='age 2'"),
         (".1 <= miss(1) <= .4", "state two limits"),
     ],
 )
@@ -104,14 +113,111 @@ def test_arguments_in_another_form_name_their_cure():
         tb.tune(tb.Scores("p", 1), X[:, 0], Y)
     with pytest.raises(ValueError, match="columns are numbers below 2; name one of them"):
         tb.tune(tb.Scores("p", 1), model.predict_proba(X), Y)
-    with pytest.raises(ValueError, match=r"map y to \[0, 1\], by y.map\(\{'no': 0, 'yes': 1\}\)"):
-        tb.tune(model, X, np.where(Y == 1, "yes", "no"), limits="miss(1) <= .4")
+    with pytest.raises(ValueError, match=r"map y to \[0, 1\], by y.map\(\{1: 0, 2: 1\}\)"):
+        tb.tune(model, X, Y + 1, limits="miss(1) <= .4")
     with pytest.raises(TypeError, match=r"tailboost.tune\(model, X, y, limits=…\) keeps limits"):
         tb.CVaRBoostClassifier(limits=limit)
     stated = certify(model, X, Y, groups={"sex": SEX}, limits=limit)
     assert stated.to_dict() == certify(model, X, Y, groups={"sex": SEX}, rates=limit).to_dict()
     with pytest.raises(ValueError, match="request them in separate calls"):
         certify(model, X, Y, limits="error <= .4", max_error=0.3)
+
+
+def test_groups_may_be_named_as_columns_of_the_table():
+    """Also a word as long as the table is no column of its letters."""
+    pd = pytest.importorskip("pandas")
+    model = LogisticRegression().fit(X, Y)
+    table = pd.DataFrame({"p": model.predict_proba(X)[:, 1], "sex": SEX, "age": SEX[::-1]})
+    scores, limits = tb.Scores("p", 1), ["miss(1, by=sex) <= .9"]
+    given = {"limits": limits, "by_group": "sex"}
+    by_frame = tb.tune(scores, table, Y, groups=table[["sex"]], **given)
+    by_name = tb.tune(scores, table, Y, groups="sex", **given)
+    assert str(by_name.rule_) == str(by_frame.rule_)
+    assert str(tb.tune(scores, table, Y, groups=["sex", "age"], **given).rule_) == str(by_frame.rule_)
+    answers = by_frame.predict(table, groups=table[["sex"]])
+    assert (by_name.predict(table, groups="sex") == answers).all()
+    assert tb.calibrate(scores, table, Y, groups="sex", limits=limits).certificate_.certified
+    for call in (tb.tune, tb.calibrate, certify):
+        with pytest.raises(ValueError, match=r"X has no column of this name; did you mean 'sex'\?"):
+            call(scores if call is not certify else by_name, table, Y, groups="sx", limits=limits)
+        with pytest.raises(ValueError, match=r"give the column itself, as in groups=X\['sex'\]"):
+            call(model, X, Y, groups="sex", limits=limits)
+
+
+def test_a_quantity_is_no_class():
+    quantity = X[:, 0] * 3
+    model = LogisticRegression().fit(X, Y)
+    words = r"y has \d+ different values, such as (\S+, ){2}\S+; a classifier needs classes, as in y > thr"
+    for call in (
+        lambda: tb.tune(model, X, quantity, limits=["miss(1) <= .4"]),
+        lambda: tb.calibrate(model, X, quantity, limits=["miss(1) <= .4"]),
+        lambda: certify(model, X, quantity, limits=["miss(1) <= .4"]),
+        lambda: tb.tune(model, X, np.arange(len(X)), limits=["miss(1) <= .4"]),
+        lambda: tb.tune(tb.Scores(0, 1), X, quantity),
+        lambda: tb.WorstClassBoostClassifier().fit(X, quantity),
+    ):
+        with pytest.raises(ValueError, match=words) as caught:
+            call()
+        assert len(str(caught.value)) < 200
+
+
+def test_labels_of_another_kind_are_mapped():
+    model = LogisticRegression().fit(X, Y)
+    monitor = tb.Monitor.against(model, limits=["miss(1) <= .4"])
+    for labels, cure in (
+        (np.where(Y == 1, "yes", "no"), "map ['no', 'yes'] to [0, 1], as in pd.Series(y).map({'no': 0, 'ye"),
+        (Y.astype(str), "map the labels, as in pd.Series(y).map({'0': 0, '1': 1})"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(cure)):
+            monitor.add(X, labels)
+        with pytest.raises(ValueError, match=re.escape(cure)):
+            certify(model, X, labels)
+    with pytest.raises(ValueError, match=r"map \['a', 'b', 'c'\] to \[0, 1\]$"):
+        certify(model, X, np.resize(["a", "b", "c"], len(Y)))
+
+
+def test_texts_need_a_table_and_a_model_of_its_column():
+    """A vectorizer would read the names of the columns in place of the rows."""
+    pd = pytest.importorskip("pandas")
+    texts = [" ".join(["good" if label else "bad", *"abc"[: i % 4]]) for i, label in enumerate(Y)]
+    model = make_pipeline(CountVectorizer(), LogisticRegression()).fit(texts, Y)
+    limits = ["miss(1) <= .4"]
+    forms = [texts, pd.Series(texts), np.array(texts), np.array(texts, dtype=object)]
+    for form in forms:
+        for call in (tb.tune, tb.calibrate, certify):
+            with pytest.raises(ValueError, match=r"X = pd.DataFrame\(\{'text': texts\}\) and, as the model"):
+                call(model, form, Y, limits=limits)
+    table = pd.DataFrame({"text": texts})
+    for call in (tb.tune, certify):
+        with pytest.raises(
+            ValueError, match=r"has 1 row, .* lambda table: model.predict_proba\(table\['text"
+        ):
+            call(model, table, Y, limits=limits)
+    rule = tb.tune(lambda table: model.predict_proba(table["text"]), table, Y, limits=limits)
+    assert (rule.predict(table) == model.predict(texts)).mean() > 0.9
+
+
+def test_columns_of_a_given_model_are_named():
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    model = LogisticRegression().fit(table, Y)
+    for rows, words in (
+        (table.rename(columns={"x0": "X0"}), r"no column 'x0', .*; did you mean 'X0'\? X has 'X0', 'x1'"),
+        (table.assign(more=1), r"was not fitted on, 'more': give X\[model.feature_names_in_\]"),
+        (table[table.columns[::-1]], r"in another order: give X\[model.feature_names_in_\]"),
+    ):
+        for call in (tb.tune, certify):
+            with pytest.raises(ValueError, match=words):
+                call(model, rows, Y, limits=["miss(1) <= .4"])
+
+
+def test_the_column_that_a_rule_may_read_is_a_limited_one():
+    groups = {"age": SEX[::-1], "sex": SEX}
+    model = LogisticRegression().fit(X, Y)
+    with pytest.raises(ValueError, match="give by_group='sex'$"):
+        tb.tune(model, X, Y, groups=groups, by_group=True, limits=["miss(1, by=sex) <= .4"])
+    with pytest.raises(ValueError, match="give by_group='age' or by_group='sex'$"):
+        tb.tune(model, X, Y, groups=groups, by_group=True, limits=["miss(1) <= .4"])
 
 
 def test_a_group_that_is_written_otherwise_is_named():
@@ -136,7 +242,7 @@ def test_a_first_call_of_tune_is_understood():
             tb.RobustMixtureClassifier([("bayes", GaussianNB())]).fit(*swapped)
     with pytest.raises(ValueError, match=r"'yes'.* y has the labels \['<=50K', '>50K'\].* no column 'p'"):
         tb.tune(tb.Scores("p", "yes"), table, text)
-    with pytest.raises(ValueError, match=r"not in y, which has \[0, 1\]: \['<=50K', '>50K'\]"):
+    with pytest.raises(ValueError, match=r"map \[0, 1\] to \['<=50K', '>50K'\], as in pd.Series\(y\).map"):
         tb.tune(model, table, Y)
     with pytest.raises(
         TypeError, match=r"tune: limits must be a list, such as limits=\['miss\(1\) <= 40%'\]"

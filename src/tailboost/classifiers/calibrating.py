@@ -148,7 +148,8 @@ def calibrate(
     confidence : float in (0, 1), default=0.95
         Probability of keeping all targets.
     groups : array-like of shape (n,), or table of shape (n, c), optional
-        Groups of the rows, for targets of groups or cells and for a group-aware model.
+        Groups of the rows, for targets of groups or cells and for a group-aware model. The name of a column
+        of a data frame ``X_cal``, or a list of names, are these columns.
     rule : {"predict", "randomised"}, default="predict"
         The certified rule of a boosting classifier: ``predict``, by exact binomial tests, or the randomised
         rule with the label distribution ``predict_distribution``, by betting. Within limits that are

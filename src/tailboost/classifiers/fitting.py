@@ -18,7 +18,14 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.parallel import Parallel, delayed
 
 from tailboost.core.array_types import Floats, Ints, Mask, Model
-from tailboost.core.checks import positions, take
+from tailboost.core.checks import (
+    SHOWN,
+    check_same_kind,
+    label_column,
+    no_classes,
+    positions,
+    take,
+)
 from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.core.long_work import Steps, noticing_interrupts, steps
 from tailboost.core.warn import warn_user
@@ -150,12 +157,16 @@ def _without_late(
 
 def frozen_fit(name: str, estimator: Model, classes: Any) -> Fit:
     """Return a fitted classifier, and the number among the classes of each of its own; raise for others."""
+    words = f"classes_ of {name!r}"
+    own = label_column(estimator.classes_, words)
+    check_same_kind(label_column(classes, "y"), "y", own, words)
+    if len(classes) > SHOWN > len(own) and classes.dtype.kind in "iuf":
+        raise ValueError(f"{words} are {own.tolist()}, and {no_classes(classes)}")
     absent = f"classes that are not in y, which has {classes.tolist()[:5]}"
-    own = np.asarray(estimator.classes_).tolist()
-    if own == list(range(len(classes))):  # as of XGBoost, which reads no other labels
-        by_number = dict(zip(classes.tolist(), own, strict=True))
-        absent = f"{absent}; map y to {own}, by y.map({by_number})"
-    return estimator, positions(estimator.classes_, classes, f"classes_ of {name!r}", absent)
+    if own.tolist() == list(range(len(classes))):  # as of XGBoost, which reads no other labels
+        by_number = dict(zip(classes.tolist(), own.tolist(), strict=True))
+        absent = f"{absent}; map y to {own.tolist()}, by y.map({by_number})"
+    return estimator, positions(estimator.classes_, classes, words, absent)
 
 
 def _selection_logs(

@@ -31,6 +31,7 @@ from tailboost.core.checks import (
     refuse_frame,
     refuse_missing,
     refuse_swapped,
+    refuse_texts,
     row_weights,
     summed,
     take,
@@ -175,6 +176,7 @@ def checked_table(classifier: Model, learner: Model, X: Table, y: Column = None)
     reset = y is not None
     given: dict[str, Any] = {} if y is None else {"y": unboxed(y)}
     refuse_swapped(X, y)
+    refuse_texts(X)
     X, _ = unpack(X)
     X = as_pandas(X)  # learners read pandas' data frames
     check_row_shape(classifier, X, reset)

@@ -27,6 +27,7 @@ from tailboost.core.checks import (
     batched,
     check_costs,
     check_indexes,
+    groups_in,
     has_named_columns,
     n_rows_of,
     take,
@@ -34,6 +35,7 @@ from tailboost.core.checks import (
 from tailboost.core.long_work import steps, telling
 from tailboost.learners.scores import only_scores
 from tailboost.rates import Largest, Limit, Objective, deferred, error
+from tailboost.rates.strata import names_in
 from tailboost.rows.given import Given
 from tailboost.rows.group_names import GroupNames, rows_among
 from tailboost.rows.rules import refuse
@@ -151,9 +153,12 @@ def column_read(mix: Any) -> int | None:
             f"by_group={mix.by_group!r}: no column of groups has this name; there are {list(titles)}"
         )
     if len(titles) > 1:
+        named = [name for limit in problem_of(mix).limits for name in names_in(limit.rate.by)]
+        limited = [name for name in dict.fromkeys(named) if name in titles]
+        names = " or ".join(f"by_group={name!r}" for name in limited or titles)
         raise ValueError(
             f"by_group=True: groups has the columns {list(titles)}, and rules may read one of "
-            f"them: give its name, as in by_group={titles[0]!r}"
+            f"them: give {names}"
         )
     return 0
 
@@ -386,6 +391,7 @@ def tables_of(mix: Any, X: Table, groups: Groups) -> Iterator[LogProbabilities]:
     """Return the log-probabilities of rows in batches, with the numbers of their groups."""
     if isinstance(X, OpenedRows):
         return iter(X.tables)
+    groups = groups_in(X, groups)
     check_indexes(X=X, groups=groups)
     models, X = readable(mix, X)
     numbers = group_numbers(mix, groups, n_rows_of(X))
@@ -408,6 +414,7 @@ def asker(
     mix: Any, X: Table, groups: Groups, method: str = "predict_table"
 ) -> tuple[int, Callable[[int, Ints], Ints]]:
     """Return the number of rows, and a function ``ask(candidate, rows)`` that returns class numbers."""
+    groups = groups_in(X, groups)
     check_indexes(X=X, groups=groups)
     models, X = readable(mix, X)
     n = n_rows_of(X)

@@ -20,7 +20,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Labels, Mask, Model, Table
-from tailboost.core.spelling import alike, did_you_mean
+from tailboost.core.spelling import alike, did_you_mean, how_many, listed
 
 # Maximum number of rows and of values in a batch of a prediction, which limits memory and tells progress.
 BATCH = 65_536
@@ -641,6 +641,74 @@ def refuse_frame(frame: Table) -> None:
             )
 
 
+def refuse_texts(X: Table, name: str = "X") -> None:
+    """Raise if rows are texts without a table around them, as pipelines with a vectorizer take them."""
+    is_column = isinstance(X, (list, tuple)) or (
+        hasattr(X, "dtype") and len(getattr(X, "shape", ())) == 1
+    )
+    if not is_column or not len(X) or not isinstance(next(iter(X)), str):
+        return
+    raise ValueError(
+        f"{name} holds a text for each row, where a table is needed. Give "
+        f"{name} = pd.DataFrame({{'text': texts}}) and, as the model of tune or calibrate, "
+        f"{MODEL_OF_TEXTS}"
+    )
+
+
+MODEL_OF_TEXTS = "lambda table: model.predict_proba(table['text'])"
+
+
+def check_answers(answers: Any, name: str, X: Table) -> None:
+    """Raise unless a model has an answer to each row of a table."""
+    n = n_rows_of(answers)
+    if n == n_rows_of(X):
+        return
+    cure = ""
+    if np.shape(X)[1:] == (1,):  # a vectorizer iterates over the names of the columns
+        column = next(iter(getattr(X, "columns", [0])))
+        cure = f". If it reads texts, give {MODEL_OF_TEXTS.replace('text', str(column))}"
+    raise ValueError(f"{name} has {how_many(n, 'row')}, X has {n_rows_of(X):,}{cure}")
+
+
+@contextmanager
+def naming_columns(model: Model, X: Table) -> Iterator[None]:
+    """Name the columns of a data frame that a model was fitted on, if its prediction fails without them."""
+    try:
+        yield
+    except Exception as failure:
+        words = _other_columns(model, X)
+        if words is None:
+            raise
+        raise ValueError(words) from failure
+
+
+def _other_columns(model: Model, X: Table) -> str | None:
+    """Return how the columns of a data frame differ from those that a model was fitted on."""
+    fitted = getattr(model, "feature_names_in_", None)
+    if fitted is None or not hasattr(X, "columns"):
+        return None
+    names = np.asarray(fitted).tolist()
+    columns = list(X.columns)
+    missing = [name for name in names if name not in columns]
+    new = [name for name in columns if name not in names]
+    if missing:
+        near = did_you_mean(str(missing[0]), map(str, new))
+        return (
+            f"X has no column {listed(missing)}, which the model was fitted on; {near}X has "
+            f"{listed(columns)}"
+        )
+    if new:
+        return (
+            f"X has columns that the model was not fitted on, {listed(new)}: give "
+            "X[model.feature_names_in_]"
+        )
+    if columns != names:
+        return (
+            "X has the columns of the model in another order: give X[model.feature_names_in_]"
+        )
+    return None
+
+
 def check_row_shape(estimator: Model, X: Table, reset: bool) -> None:
     """Store the shape of an image array's rows in ``fit``; raise later if the shape differs."""
     shape = tuple(getattr(X, "shape", ()))[1:]
@@ -728,8 +796,56 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
 
 def check_labels(y: Labels) -> None:
     """Raise ValueError unless ``y`` has labels of classes, all text or all numbers."""
-    label_column(y, "y")
+    refuse_quantity(label_column(y, "y"))
     check_classification_targets(y)
+
+
+def refuse_quantity(labels: Labels) -> None:
+    """Raise ValueError if labels are numbers with a fraction: a quantity, and no classes."""
+    if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
+        raise ValueError(f"Unknown label type: continuous. {no_classes(labels)}")
+
+
+def no_classes(y: Labels) -> str:
+    """Return a message about numbers in the place of labels."""
+    values = distinct(y)
+    such = ", ".join(f"{value:g}" for value in values[:3])
+    return (
+        f"y has {len(values):,} different values, such as {such}; a classifier needs classes, as in "
+        "y > threshold"
+    )
+
+
+def groups_in(X: Table, groups: Groups, name: str = "groups") -> Any:
+    """Return groups; the name of a column of a data frame ``X``, or a list of names, are these columns.
+
+    Raise ValueError if a text names no column of the table.
+    """
+    columns = list(getattr(X, "columns", ()))
+    if isinstance(groups, str):
+        if groups in columns:
+            return as_pandas(X)[[groups]]
+        if columns:
+            near = did_you_mean(groups, map(str, columns))
+            raise ValueError(
+                f"{name}={groups!r}: X has no column of this name; {near}it has {listed(columns)}. Give "
+                f"the column itself, as in {name}=table[{groups!r}]"
+            )
+        raise ValueError(_no_column(groups, name))
+    is_list = isinstance(groups, (list, tuple)) and all(
+        isinstance(each, str) for each in groups
+    )
+    if is_list and columns and set(groups) <= {*columns} and len(groups) != n_rows_of(X):
+        return as_pandas(X)[list(groups)]
+    return groups
+
+
+def _no_column(groups: str, name: str) -> str:
+    """Return the message about a text in the place of a column of groups."""
+    return (
+        f"{name}={groups!r}: give the column itself, as in {name}=X[{groups!r}], or an entry for each "
+        f"row, as in {name}=[{groups!r}] for one row"
+    )
 
 
 def columns_by_name(groups: Groups, name: str) -> dict[Any, Any]:
@@ -753,10 +869,7 @@ def columns_by_name(groups: Groups, name: str) -> dict[Any, Any]:
     refuse_missing(groups, name, GROUP_OF_MISSING)
     array = np.asarray(groups)
     if isinstance(groups, str):
-        raise ValueError(
-            f"{name}={groups!r}: give the column itself, as in {name}=X[{groups!r}], or an entry for each "
-            f"row, as in {name}=[{groups!r}] for one row"
-        )
+        raise ValueError(_no_column(groups, name))
     if array.ndim not in (1, 2):
         raise ValueError(f"{name} must be a 1d array or a table, got shape {array.shape}")
     if array.ndim == 1:
@@ -847,8 +960,25 @@ def check_same_kind(values: Labels, name: str, others: Labels, other_name: str) 
         kind = {True: "text", False: "numbers"}
         raise ValueError(
             f"{name} holds {kind[values.dtype.kind == 'U']}, {other_name} "
-            f"{kind[others.dtype.kind == 'U']}"
+            f"{kind[others.dtype.kind == 'U']}{_mapped(values, name, others)}"
         )
+
+
+def _mapped(values: Labels, name: str, others: Labels) -> str:
+    """Return how to write labels as those of the other kind; the order of both is a guess."""
+    labels = distinct(values).tolist()
+    wanted = distinct(others).tolist()
+    if len(labels) > SHOWN or len(wanted) > SHOWN:
+        return ""
+    by_text = {str(label): label for label in wanted}
+    if {*map(str, labels)} <= {*by_text}:
+        pairs = {label: by_text[str(label)] for label in labels}
+        return f"; map the labels, as in pd.Series({name}).map({pairs})"
+    words = f"; map {labels} to {wanted}"
+    if len(labels) != len(wanted):
+        return words
+    pairs = dict(zip(labels, wanted, strict=True))
+    return f"{words}, as in pd.Series({name}).map({pairs}) if these belong together"
 
 
 def check_probabilities(

@@ -22,6 +22,7 @@ from tailboost.core.array_types import (
 )
 from tailboost.core.checks import (
     as_table,
+    check_answers,
     check_indexes,
     check_length,
     check_probabilities,
@@ -29,8 +30,10 @@ from tailboost.core.checks import (
     in_class_order,
     label_column,
     n_rows_of,
+    naming_columns,
     numbered,
     positions,
+    refuse_quantity,
     take,
 )
 from tailboost.guarantees.recheck import Claim
@@ -422,7 +425,10 @@ def answers_of(model: Model, X: Table, rule: Rule, groups: Groups = None) -> Any
     if given:
         model, X = final_step(model, X)
     if rule == "predict":
-        answers = np.asarray(model.predict(X, **given))
+        with naming_columns(model, X):
+            answers = np.asarray(model.predict(X, **given))
+        if not judged(model).has_records:
+            check_answers(answers, f"predict of {type(model).__name__}", X)
         return answers[:, 0] if answers.shape[1:] == (1,) else answers  # CatBoost: shape (n, 1)
     return label_shares(model, X, **given)
 
@@ -630,6 +636,8 @@ def fresh_rows(
         truth = given.labels
         if is_model:
             check_same_kind(truth, "y", classes, "classes_ of the model")
+            if not np.isin(truth, classes).any():
+                refuse_quantity(truth)
             _, table = final_step(model, given.X)
             met = Met.of(final, row_hashes(model, given.X), table, truth)
             _refuse_known(met, final, training_rows, equal_rows, "X")

@@ -25,8 +25,10 @@ from tailboost.core.checks import (
     as_pandas,
     check_indexes,
     check_number,
+    groups_in,
     n_rows_of,
     reading,
+    refuse_texts,
     take,
 )
 from tailboost.core.drawing import display
@@ -332,6 +334,8 @@ class Monitor:
                 "this monitor keeps no rule, as after from_dict: give it first, add(rule, X, y)"
             )
         refuse_other_rule(self.certificate, model, "the certificate of this monitor")
+        refuse_texts(X)
+        groups = groups_in(X, groups)
         check_indexes(X=X, y=y, groups=groups, costs=costs, clusters=clusters)
         n = n_rows_of(X)
         if not n:

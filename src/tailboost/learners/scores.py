@@ -15,7 +15,14 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Column, Floats, Model, Table
-from tailboost.core.checks import as_pandas, check_length, label_vector, n_rows_of
+from tailboost.core.checks import (
+    SHOWN,
+    as_pandas,
+    check_length,
+    label_vector,
+    n_rows_of,
+    no_classes,
+)
 from tailboost.core.score_kinds import score_kind
 from tailboost.core.spelling import as_typed
 from tailboost.core.warn import warn_user
@@ -149,6 +156,8 @@ class Scores(ClassifierMixin, BaseEstimator):
         if len(columns) == 1:
             label = self.label_list[0]
             if len(labels) > 2 or label not in labels.tolist():
+                if len(labels) > SHOWN and labels.dtype.kind in "iuf":
+                    raise ValueError(f"{self!r}: {no_classes(labels)}")
                 names = list(getattr(as_pandas(X), "columns", columns))
                 only = f". The table has no column {columns[0]!r}, only {names[:20]}"
                 if columns[0] in names:

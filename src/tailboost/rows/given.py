@@ -12,7 +12,10 @@ from tailboost.core.checks import (
     check_indexes,
     distinct_labels,
     group_columns,
+    groups_in,
     label_column,
+    refuse_swapped,
+    refuse_texts,
 )
 from tailboost.rows.fingerprints import EqualRows
 from tailboost.rows.group_names import by_column, checked_columns, plain_list
@@ -42,6 +45,17 @@ class Given:
     answers_unlabeled: Labels | None = (
         None  # with an array of answers: those to rows without labels
     )
+
+    def __post_init__(self) -> None:
+        """Read the names of columns of groups; refuse texts in the place of tables."""
+        refuse_swapped(self.X, self.y)
+        for X, groups in (("X", "groups"), ("X_unlabeled", "groups_unlabeled")):
+            table = getattr(self, X)
+            refuse_texts(table, X)
+            if getattr(self, groups) is not None:
+                object.__setattr__(
+                    self, groups, groups_in(table, getattr(self, groups), groups)
+                )
 
     def arguments(self, suffix: str = "") -> dict[str, Any]:
         """Return the data by row, by the names of the arguments."""

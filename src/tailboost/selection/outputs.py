@@ -16,10 +16,12 @@ from sklearn.frozen import FrozenEstimator
 from tailboost.core.array_types import Floats, Ints, Model, Table
 from tailboost.core.checks import (
     as_table,
+    check_answers,
     check_probabilities,
     has_named_columns,
     in_class_order,
     n_rows_of,
+    naming_columns,
 )
 from tailboost.core.long_work import one_blas_thread
 from tailboost.core.warn import warn_user
@@ -403,7 +405,10 @@ class Models:
                 model.table_.transform(X) if read is None else read(model.table_)
             )
         else:
-            whole[:, columns] = model.predict_proba(X)
+            with naming_columns(model, X):
+                P = model.predict_proba(X)
+            check_answers(P, f"predict_proba of {self.names[i]!r}", X)
+            whole[:, columns] = P
         return checked(
             whole, f"predict_proba of {self.names[i]!r}", n_rows, self.n_classes, "X"
         )
