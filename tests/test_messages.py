@@ -214,9 +214,9 @@ def test_columns_of_a_given_model_are_named():
 def test_the_column_that_a_rule_may_read_is_a_limited_one():
     groups = {"age": SEX[::-1], "sex": SEX}
     model = LogisticRegression().fit(X, Y)
-    with pytest.raises(ValueError, match="give by_group='sex'$"):
+    with pytest.raises(ValueError, match=r"give by_group='sex'$"):
         tb.tune(model, X, Y, groups=groups, by_group=True, limits=["miss(1, by=sex) <= .4"])
-    with pytest.raises(ValueError, match="give by_group='age' or by_group='sex'$"):
+    with pytest.raises(ValueError, match=r"give by_group='age' or by_group='sex'$"):
         tb.tune(model, X, Y, groups=groups, by_group=True, limits=["miss(1) <= .4"])
 
 
