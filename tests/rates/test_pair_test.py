@@ -60,3 +60,22 @@ def test_many_rows_pass_at_any_level():
     for level in (0.05, 1e-3, 1e-4, 2e-5):
         assert pair_passes(counts, rows, level, gap=0.05)
         assert not pair_passes((6000, 1000), rows, level, gap=0.05)
+
+
+@pytest.mark.parametrize("level", [0.2, 0.45])
+@pytest.mark.parametrize(("factor", "gap"), [(1.0, 0.1), (0.8, 0.0)])
+@pytest.mark.parametrize("rows", [(60, 3), (1, 40), (12, 9)])
+def test_a_test_at_a_large_level_keeps_it(rows, level, factor, gap):
+    """With a confidence of .8 or .55, the normal approximation passed too often: of 60 and 3 rows in .51."""
+    n1, n2 = rows
+    passes = np.array(
+        [
+            [pair_passes((i, j), rows, level, factor=factor, gap=gap) for j in range(n2 + 1)]
+            for i in range(n1 + 1)
+        ]
+    )
+    for second in np.linspace(0.0, factor - gap, 30):
+        first = min((gap + second) / factor, 1.0)
+        each = binom.pmf(np.arange(n1 + 1), n1, first)
+        others = binom.pmf(np.arange(n2 + 1), n2, second)
+        assert each @ passes @ others <= level

@@ -37,7 +37,8 @@ BETWEEN = 1.002
 # REST.
 DEVIATIONS = 6.0
 REST = 1e-8
-# A p-value whose normal approximation is above this number is not computed exactly: it certifies nothing.
+# A p-value whose normal approximation is above this number, and above the level of a test, is not computed
+# exactly: it certifies nothing.
 FAR = 0.15
 
 
@@ -48,6 +49,7 @@ def pair_p_value(
     factor: float = 1.0,
     gap: float = 0.0,
     gamma: float = GAMMA,
+    far: float = FAR,
 ) -> float:
     """Return the p-value of the hypothesis ``factor p₁ − p₂ ≥ gap`` for two independent binomial counts.
 
@@ -61,11 +63,13 @@ def pair_p_value(
         c: the largest allowed difference.
     gamma : float in (0, 1), default=0.001
         γ, which every p-value exceeds: much smaller than the level, and fixed before the counts are seen.
+    far : float in (0, 1), default=0.15
+        The largest level for which the result is exact: above it the result is the normal approximation.
 
     Returns
     -------
     float
-        At most α with a probability of at most α under the hypothesis, for α < 0.15; 1 without rows.
+        At most α with a probability of at most α under the hypothesis, for α ≤ ``far``; 1 without rows.
 
     Examples
     --------
@@ -81,7 +85,7 @@ def pair_p_value(
         return 0.0
     observed = float(_statistic(np.array([x1]), n1, np.array([x2]), n2, factor, gap)[0])
     normal = float(ndtr(observed))
-    if normal > FAR:
+    if normal > far:
         return normal
     # The nuisance parameter p₂ is between these bounds with a confidence of 1 − γ.
     low = 0.0
@@ -126,11 +130,13 @@ def pair_passes(
     ----------
     errors, rows, factor, gap
         As in `pair_p_value`.
-    level : float in (0, 0.15)
+    level : float in (0, 1)
         The level, fixed before the counts are seen.
     """
     gamma = min(GAMMA, level / 20)
-    return pair_p_value(errors, rows, factor=factor, gap=gap, gamma=gamma) <= level
+    far = max(FAR, level)
+    p_value = pair_p_value(errors, rows, factor=factor, gap=gap, gamma=gamma, far=far)
+    return p_value <= level
 
 
 def _probabilities(n: int, p: Floats) -> tuple[Ints, Floats]:

@@ -51,7 +51,7 @@ def pair_power(
     ----------
     rates, rows : (float, float), (int, int)
         True rates and numbers of rows.
-    level : float in (0, 0.15)
+    level : float in (0, 1)
         Level of each test.
     factor, gap : float
         As in `pair_p_value`.
