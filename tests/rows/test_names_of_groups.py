@@ -181,3 +181,22 @@ def test_a_forged_rule_that_defers_has_no_class_of_this_name():
     document = clf.rule_.to_dict() | {"classes": ["human review", "yes"]}
     with pytest.raises(ValueError, match="a class is called 'human review'"):
         tb.Rule.from_dict(document)
+
+
+def test_a_series_by_the_name_of_another_column_is_refused():
+    """A rule that reads `site` answered by the values of a Series called `ward`, if it knew all of them."""
+    by_site = tb.tune(
+        SCORES, TABLE, Y, groups={"site": GROUP, "ward": GROUP[::-1]}, by_group="site", limits=LIMIT
+    )
+    of_one_column = tb.tune(
+        SCORES, TABLE, Y, groups=pd.Series(GROUP, name="site"), by_group=True, limits=LIMIT
+    )
+    for rule in (by_site, of_one_column):
+        expected = rule.predict(TABLE, groups=pd.DataFrame({"site": GROUP}))
+        for same in (GROUP, pd.Series(GROUP), pd.Series(GROUP, name="site")):
+            assert (rule.predict(TABLE, groups=same) == expected).all()
+        other = pd.Series(GROUP, name="ward")
+        with pytest.raises(ValueError, match=r"columns \['ward'\], but .* columns \['site'\]"):
+            rule.predict(TABLE, groups=other)
+        with pytest.raises(ValueError, match=r"columns \['ward'\], but .* columns \['site'\]"):
+            tb.certify(rule, pd.DataFrame({"s": RNG.random(N)}), Y, groups=other, limits=LIMIT)

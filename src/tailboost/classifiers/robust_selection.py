@@ -381,8 +381,6 @@ def group_numbers(mix: Any, groups: Groups, n: int) -> Ints | None:
     groups = as_pandas(groups)
     if isinstance(groups, Mapping) or hasattr(groups, "columns"):
         groups = {name: groups[name] for name in groups if name in names.titles} or groups
-    elif len(mix._group_names.titles) > 1:  # the values of the column alone
-        groups = {names.title: groups}
     numbers: Ints = names.numbers_of(groups, "groups", n)
     return numbers
 

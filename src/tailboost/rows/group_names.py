@@ -117,6 +117,8 @@ class GroupNames:
             If columns differ from those in fit, or a value did not occur in fit.
         """
         table = checked_columns(groups, name, n, read=_as_given)
+        if list(table) == [None]:
+            table = {column_name(groups): table[None]}
         fitted = self.columns or (None,)
         if len(table) == len(fitted) == 1 and (
             None in {*table, *self.titles} or {*table} == {*self.titles}
@@ -127,7 +129,7 @@ class GroupNames:
         if set(table) != set(fitted):
             raise ValueError(
                 f"{name} has {_describe_columns(tuple(table))}, but the groups in fit had "
-                f"{_describe_columns(fitted)}"
+                f"{_describe_columns(self.titles)}"
             )
         numbers = []
         first = 0
@@ -148,7 +150,7 @@ class GroupNames:
 
 def named_as(groups: Groups, titles: Sequence[Any]) -> Any:
     """Return groups by the name of the only column of groups of a fit, if they are one column without it."""
-    if groups is None or len(titles) != 1 or titles[0] in (None, column_name(groups)):
+    if groups is None or len(titles) != 1 or titles[0] is None or column_name(groups) is not None:
         return groups
     columns = group_columns(groups, "groups")
     if list(columns) == [None]:
