@@ -895,6 +895,9 @@ def test_thresholds_by_one_of_several_columns_with_limits_by_both(tmp_path):
     done("predict", out, tmp_path / "told.csv", "--out", tmp_path / "answers.csv")  # no site is needed
     assert pd.read_csv(tmp_path / "answers.csv")["prediction"].tolist() == expected.tolist()
     assert rule.predict(read["p_toxic"], groups=read["lang"]).tolist() == expected.tolist()
+    for named in (pd.DataFrame({"ward": read["lang"]}), read["lang"].rename("ward")):
+        with pytest.raises(ValueError, match=r"columns \['ward'\], but the rule reads the column 'lang'"):
+            tb.certify(rule, read[["p_toxic"]], read["label"], groups=named, limits=["error() <= .9"])
     certificate = json.loads(done("certify", out, tmp_path / "fresh.csv", "--json"))
     fresh = pd.read_csv(tmp_path / "fresh.csv")
     missed = rule.predict(fresh["p_toxic"], groups=fresh["lang"]) == "ok"

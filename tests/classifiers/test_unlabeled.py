@@ -432,6 +432,33 @@ class TestCertify:
         with pytest.raises(LeakageError, match="selected on 100% of these rows"):
             self.certified(clf, limits, X_unlabeled=U, groups_unlabeled={"group": UG})
 
+    def test_groups_have_their_name_in_any_form(self):
+        """A series of groups lost its name beside rows without labels, and another name was not seen."""
+        forms = (
+            lambda values, name: {name: values},
+            lambda values, name: pd.DataFrame({name: values}),
+            lambda values, name: pd.Series(values, name=name),
+        )
+        clf = tb.tune(MODEL, X, Y, limits=[rates.miss(1) <= 0.6])
+
+        def certified(own, other, name="site"):
+            return tb.certify(
+                clf,
+                self.X,
+                self.y,
+                groups=own(self.g, "site"),
+                X_unlabeled=self.V,
+                groups_unlabeled=other(self.vg, name),
+                limits=[rates.selected(1, by="site") <= 0.9],
+            )
+
+        expected = certified(forms[0], forms[0]).to_dict()
+        for own in forms:
+            for other in forms:
+                assert certified(own, other).to_dict() == expected
+                with pytest.raises(ValueError, match=r"columns \['ward'\], groups has \['site'\]"):
+                    certified(own, other, "ward")
+
     def test_deferred_rows_and_draws(self):
         clf = tuned(limits=[rates.deferred() <= 0.1])
         (bound,) = self.certified(clf, [rates.deferred() <= 0.2]).bounds
@@ -448,6 +475,10 @@ class TestCertify:
             ({"X_unlabeled": None}, "groups_unlabeled was given without X_unlabeled"),
             ({"groups_unlabeled": None}, "groups and groups_unlabeled: give both or neither"),
             ({"groups_unlabeled": {"sex": vg}}, "groups_unlabeled has the columns"),
+            (
+                {"groups_unlabeled": pd.Series(vg, name="sex")},
+                r"columns \['sex'\], groups has \['group'\]",
+            ),
             ({"groups_unlabeled": {"group": vg[:9]}}, "groups_unlabeled column 'group' has 9"),
             (
                 {"X_unlabeled": V[:0], "groups_unlabeled": {"group": vg[:0]}},

@@ -27,6 +27,7 @@ from tailboost.core.checks import (
     check_length,
     check_probabilities,
     check_same_kind,
+    column_name,
     in_class_order,
     label_column,
     n_rows_of,
@@ -662,7 +663,10 @@ def fresh_rows(
     groups = tables[0][1]
     if len(tables) > 1 and columns[0]:
         joined = {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
-        groups = joined.get(None, joined)
+        groups = joined
+        if None in joined:
+            title = column_name(given.groups)
+            groups = joined[None] if title is None else {title: joined[None]}
     clusters = None
     if given.clusters is not None:
         clusters = numbered(given.clusters, "clusters", given.n_labels)
@@ -797,11 +801,16 @@ def _unlabeled(
     check_indexes(X_unlabeled=X, groups_unlabeled=groups)
     n = n_rows_of(X if given.answers_unlabeled is None else given.answers_unlabeled)
     columns = checked_columns(groups, "groups_unlabeled", n, "X_unlabeled")
-    if columns and given.has_labels and set(columns) != set(given.columns):
-        raise ValueError(
-            f"groups_unlabeled has the columns {list(columns)}, groups has "
-            f"{list(given.columns)}"
+    if columns and given.has_labels:
+        names, own = (
+            [column_name(table)] if list(read) == [None] else list(read)
+            for table, read in ((groups, columns), (given.groups, given.columns))
         )
+        unnamed = [None] in (names, own) and len(names) == len(own)
+        if set(names) != set(own) and not unnamed:
+            raise ValueError(f"groups_unlabeled has the columns {names}, groups has {own}")
+        if len(names) == 1:
+            columns = dict(zip(given.columns, columns.values(), strict=True))
     if given.answers_unlabeled is not None:
         return X, columns, Met()
     _, table = final_step(model, X)

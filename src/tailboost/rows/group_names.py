@@ -150,7 +150,12 @@ class GroupNames:
 
 def named_as(groups: Groups, titles: Sequence[Any]) -> Any:
     """Return groups by the name of the only column of groups of a fit, if they are one column without it."""
-    if groups is None or len(titles) != 1 or titles[0] is None or column_name(groups) is not None:
+    if (
+        groups is None
+        or len(titles) != 1
+        or titles[0] is None
+        or column_name(groups) is not None
+    ):
         return groups
     columns = group_columns(groups, "groups")
     if list(columns) == [None]:

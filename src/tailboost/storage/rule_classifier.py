@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tailboost.classifiers.reported import ReportedClassifier
 from tailboost.core.array_types import Floats, Groups, Mask, Table
-from tailboost.core.checks import columns_by_name
+from tailboost.core.checks import column_name, columns_by_name
 from tailboost.core.limit_lines import LimitLine
 from tailboost.guarantees.certificates import Certificate
 from tailboost.learners.scores import Scores, score_columns
@@ -146,6 +146,12 @@ class RuleClassifier(ReportedClassifier):
         if isinstance(self.rule, ThresholdRule):  # it finds its own
             return {"groups": groups}
         columns = columns_by_name(groups, "groups")
+        if list(columns) == [None] and column_name(groups) is not None:
+            columns = {column_name(groups): columns[None]}
+        if self.by_group not in columns and list(columns) != [None]:
+            raise ValueError(
+                f"groups has the columns {list(columns)}, but the rule reads the column {self.by_group!r}"
+            )
         return {"groups": columns.get(self.by_group, groups)}
 
 
