@@ -141,3 +141,49 @@ def test_a_limit_loses_one_subgroup():
     assert without(limit, "a", ["a", "b", "c"]) == [other]
     (gap,) = checked_limits(["gap(miss(1, by=group)) <= .1"])
     assert without(gap, "gap", ["a", "b"]) == []
+
+
+def lands(n, noise, seed=1):
+    """Return scores of countries whose scores say more or less, with as many rows each."""
+    rng = np.random.default_rng(seed)
+    land = rng.choice(list(noise), n)
+    y = rng.integers(0, 2, n)
+    spread = np.array([noise[each] for each in land])
+    return (2.0 * y - 1.0 + spread * rng.normal(size=n))[:, None], y, land
+
+
+def test_a_group_with_one_answer_forces_the_rule_and_the_costliest_limit_is_named():
+    X, y, land = lands(6000, {"de": 0.6, "fr": 1.8, "it": 0.6})
+    given = {"groups": {"land": land}, "by_group": "land"}
+    with pytest.warns(tb.exceptions.UselessRuleWarning):
+        certificate = tb.calibrate(
+            tb.Scores(0, 1, kind="logit"), X, y, limits=["precision(1, by=land) >= .9"], **given
+        ).certificate_
+    forced = certificate.forced_by
+    others = tb.calibrate(
+        tb.Scores(0, 1, kind="logit"), X, y, limits=["precision(1, by=land) >= {de: .9, it: .9}"], **given
+    ).certificate_
+    assert (forced.name, forced.answer, forced.room) == ("fr", "0", np.inf)
+    assert forced.without == pytest.approx(others.price[0].certified, abs=0.01)
+    assert forced.without < forced.error - 0.03
+    words = str(certificate)
+    assert f"fr forces the rule: all its {forced.n:,} rows have the answer 0; without its limit" in words
+    times = f"{forced.error / forced.given:.2g} times as often as the score at 0"
+    assert f"The rule errs {times}: more rows there, or a looser limit" in words
+    assert "times as often" not in str(replace(forced, given=0.9 * forced.error))
+
+
+def test_many_limits_are_tried_in_the_order_of_their_errors(monkeypatch):
+    monkeypatch.setattr("tailboost.guarantees.forced.MOST_FREED", 2)
+    noise = {"a": 0.6, "b": 0.6, "c": 0.6, "d": 1.8, "e": 0.6}
+    X, y, land = lands(8000, noise)
+    with pytest.warns(tb.exceptions.UselessRuleWarning):
+        certificate = tb.calibrate(
+            tb.Scores(0, 1, kind="logit"),
+            X,
+            y,
+            groups={"land": land},
+            limits=["precision(1, by=land) >= .9"],
+            by_group="land",
+        ).certificate_
+    assert certificate.forced_by.name == "d"

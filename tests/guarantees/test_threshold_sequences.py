@@ -1,5 +1,6 @@
 """A sequence of thresholds for each group: counts, validity, and groups that have one answer."""
 
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,6 +9,7 @@ from scipy.stats import binom
 
 import tailboost as tb
 from tailboost import rates
+from tailboost.guarantees.limited_rates import power_of_shares
 from tailboost.guarantees.thresholds import ThresholdPath, ThresholdTests, limited_rates
 from tailboost.rates.strata import Strata
 from tailboost.selection.data import BEYOND, ScoredRows, sums_of_answers
@@ -165,3 +167,34 @@ def test_a_group_without_fresh_rows_has_no_certificate():
     rule = tb.tune(lambda X: X, X[chosen], y[chosen], groups=groups[chosen], limits=limits, by_group=True)
     with pytest.raises(tb.NotCertifiedError, match=r"c: has no row with the answer 1"):
         tb.calibrate(rule, X[fresh], y[fresh], groups=groups[fresh])
+
+
+def test_the_noise_of_the_number_of_fresh_rows_lowers_the_power_of_the_smallest_number():
+    """24 rows without an error promise 48 fresh ones; one row less than 46 passes no test at this level."""
+    n = np.array([23.0, 60.0])
+    power = power_of_shares(np.zeros(2), n, 0.1, 2.0, 0.008)
+    assert power[1] == pytest.approx(1.0)
+    assert 0.3 < power[0] < 0.7
+
+
+def test_sequences_start_where_a_certificate_is_likely_with_few_selection_rows():
+    """In each of ten groups about 30 rows select: the luckiest thresholds there are no likely ones."""
+    certified = 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        n = 3_300
+        land = rng.integers(0, 10, n)
+        y = rng.integers(0, 2, n)
+        X = (2.0 * y - 1.0 + 0.9 * rng.normal(size=n))[:, None]
+        given = {"limits": ["precision(1, by=land) >= .9"], "by_group": "land"}
+        k = n // 11
+        scores = tb.Scores(0, 1, kind="logit")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            rule = tb.tune(scores, X[:k], y[:k], groups={"land": land[:k]}, **given)
+            try:
+                rule = tb.calibrate(rule, X[k:], y[k:], groups={"land": land[k:]})
+            except tb.exceptions.NotCertifiedError:
+                continue
+        certified += sum(bound.n > 0 for bound in rule.certificate_.bounds)
+    assert certified >= 20

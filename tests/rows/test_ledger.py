@@ -288,6 +288,37 @@ def test_rows_of_a_calibration_are_called_so():
         tb.certify(point, X, y)
 
 
+def test_rows_that_chance_makes_equal_are_not_called_rows_of_the_calibration():
+    """The message says that they are equal, how many, and the argument with which the call works."""
+    rng = np.random.default_rng(0)
+
+    def rows(n):
+        X = pd.DataFrame({"a": rng.integers(0, 6, n), "b": rng.integers(0, 5, n)})
+        return X, (rng.random(n) < (X["a"] + X["b"]) / 10).astype(int)
+
+    model = LogisticRegression().fit(*rows(1000))
+    tuned = tb.tune(model, *rows(1500), limits=["miss(1) <= .4"])
+    fresh = rows(1500)
+    rule = tb.calibrate(tuned, *fresh, equal_rows="natural")
+    X, y = rows(800)
+    ways = {
+        "certify": lambda **how: tb.certify(rule, X, y, **how),
+        "add": lambda **how: tb.Monitor.against(rule).add(X, y, **how),
+        "calibrate": lambda **how: tb.calibrate(rule, X, y, **how),
+    }
+    words = "^X: 800 of these 800 rows equal calibration rows of the rule.*equal_rows='natural'$"
+    for way in ways.values():
+        with pytest.raises(tb.LeakageError, match=words):
+            way()
+        way(equal_rows="natural")
+    with pytest.warns(UserWarning, match="has its certificate, and no errors on these rows: X: 800 .* equal"):
+        card = tb.ModelCard.of(rule, X, y)
+    assert card.summary.startswith("All stated limits are certified")
+    for how in ("copies", "natural"):
+        with pytest.raises(tb.LeakageError, match=r"are calibration rows of the rule\. Give fresh rows$"):
+            tb.certify(rule, *fresh, equal_rows=how)
+
+
 def test_all_selection_data_of_scores_are_known(rule):
     X, y = scored(6, 500)
     again = rule.reweight(X=X, y=y, limits=["miss(yes) <= .25"])

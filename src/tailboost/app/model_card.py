@@ -176,6 +176,7 @@ class ModelCard:
             refuse_other_rule(monitor.certificate, model, "the certificate of the monitor")
         certificate = rates = further = None
         leakage = rates_failure = ""
+        calibrated = judged(final).certificate
         given = {"groups": groups, "confidence": confidence, "equal_rows": equal_rows}
         try:
             certificate = certify(
@@ -183,8 +184,10 @@ class ModelCard:
             )
         except LeakageError as failure:
             leakage = str(failure)
-            warn_user(f"the card certifies nothing: {failure}")
-        calibrated = judged(final).certificate
+            lacks = "certifies nothing"
+            if calibrated is not None:
+                lacks = "has its certificate, and no errors on these rows"
+            warn_user(f"the card {lacks}: {failure}")
         if certificate is not None and (
             calibrated is not None or getattr(final, "limits", None)
         ):
@@ -369,7 +372,7 @@ def _rates(certificate: Certificate | None) -> Section:
 
 def _summary(certificate: Certificate | None, rows_are: str) -> str:
     if certificate is None:
-        return f"Nothing is certified: {rows_are} were used in training or selection."
+        return f"Nothing is certified: {rows_are} are, or equal, rows of training or selection."
     classes = [b for b in certificate.bounds if b.kind == "class" and b.rule == "predict"]
     empty = next((b for b in classes if b.estimate is None), None)
     if empty is not None:

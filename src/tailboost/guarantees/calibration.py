@@ -29,7 +29,7 @@ from tailboost.guarantees.certificates import (
     read_rates,
     unlisted,
 )
-from tailboost.guarantees.forced import what_forces
+from tailboost.guarantees.forced import answer_names, what_forces
 from tailboost.guarantees.fresh_rows import (
     ERRORS,
     FreshRows,
@@ -60,7 +60,7 @@ from tailboost.guarantees.score_path import ScorePath
 from tailboost.guarantees.stated import stated_by
 from tailboost.guarantees.tested import what_is_tested
 from tailboost.guarantees.thresholds import ThresholdSequences
-from tailboost.rates import Limit, Strata, checked_limits
+from tailboost.rates import Limit, checked_limits
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Attempt, attempts_of, may_follow, spent_by_next
@@ -379,6 +379,8 @@ def certified(
             return None
         return procedure.run()
 
+    prices = tuple(price_of(limits, before, answered))
+    overall = next((price.given for price in prices if price.name == OVERALL), None)
     tables = tuple(attempt.rows for attempt in attempts)
     classifier.records_ = classifier.records_.joined(Records(None, (fingerprints,), tables))
     notes = [
@@ -400,7 +402,7 @@ def certified(
         model=copy.copy(classifier),
         rows=fingerprints,
         attempts=attempts,
-        price=tuple(price_of(limits, before, answered)),
+        price=prices,
         rule=judged(classifier).rule_digest,
         used=attempts[-1].rows,
         remarks=(
@@ -408,7 +410,12 @@ def certified(
             *rule_remarks(bounds, answered),
         ),
         forced_by=what_forces(
-            [family.bounds(level) for family in families], limits, result, fresh, again
+            [family.bounds(level) for family in families],
+            limits,
+            result,
+            fresh,
+            again,
+            (before[0], overall),
         ),
     )
     return classifier
@@ -466,13 +473,8 @@ def _with_one_answer(fresh: FreshRows, limits: Sequence[Limit]) -> list[tuple[st
         for name, unit in zip(names, inside, strict=True):
             there = answered.actions[unit[answered.stratum]]
             if len(there) and (there == there[0]).all():
-                found[unit_name(name)] = _answer_names(answered.strata)[there[0]]
+                found[unit_name(name)] = answer_names(answered.strata)[there[0]]
     return list(found.items())
-
-
-def _answer_names(strata: Strata) -> list[str]:
-    """Return the names of the answers by number."""
-    return [*map(repr, strata.classes), HUMAN_REVIEW]
 
 
 def _warn_of_useless(fresh: FreshRows, limits: Sequence[Limit]) -> None:
@@ -483,7 +485,7 @@ def _warn_of_useless(fresh: FreshRows, limits: Sequence[Limit]) -> None:
         return
     answers = np.unique(answered.actions).tolist()
     if len(answers) == 1:
-        answer = _answer_names(strata)[answers[0]]
+        answer = answer_names(strata)[answers[0]]
         warn_user(
             "the targets are certified only for a constant classifier: predict answers "
             f"{answer} to every "

@@ -63,11 +63,16 @@ from tailboost.rates import (
     parse,
 )
 from tailboost.rates.strata import CELL, CLASS, GROUP, names_in
-from tailboost.rows.fingerprints import EqualRows, Fingerprint, UsedRows, too_many
+from tailboost.rows.fingerprints import (
+    EqualRows,
+    Fingerprint,
+    UsedRows,
+    equal_by_nature,
+    too_many,
+)
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step, refuse_other_rule
 from tailboost.rows.ledger import Attempt
-from tailboost.rows.records import equal_by_nature
 from tailboost.rows.rules import refuse
 
 __all__ = ["Certificate", "CertifiedBound", "Price", "certify", "errors_within"]

@@ -1,27 +1,31 @@
-"""What forces a certified rule: the limit with the least room, and what it costs."""
+"""What forces a certified rule: the limit that costs the most, or the one with the least room."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import Any, Self
 
 import numpy as np
 
+from tailboost.core.array_types import Mask
 from tailboost.core.rate_words import value_words
 from tailboost.core.spelling import as_typed
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows
 from tailboost.guarantees.procedure import Certified, Refused
 from tailboost.guarantees.rate_bounds import CertifiedBound
-from tailboost.rates import Limit
+from tailboost.rates import Limit, Strata
 from tailboost.rates.strata import CELL, CLASS, GROUP
 from tailboost.rows.judged import judged, last_step
+from tailboost.rows.subgroups import HUMAN_REVIEW
 
 # A limit that the rule uses up by a smaller part is named for its room.
 MUCH_USED = 0.75
-# A limit of a group that raises the error by this factor has ways out named.
+# An error above that without a limit, or above that of the given answers, by this factor has ways out named.
 MUCH_PAID = 1.25
+# The most limits of which the cost is estimated, each by a selection without it.
+MOST_FREED = 4
 
 
 @dataclass(frozen=True)
@@ -53,9 +57,7 @@ class Room:
 
 @dataclass(frozen=True)
 class Forced:
-    """The limit with the least room, in standard errors of its rate.
-
-    It forces the rule if the error is lower without it.
+    """The limit that costs the most, or if none costs anything alone, the one with the least room.
 
     Attributes
     ----------
@@ -64,9 +66,9 @@ class Forced:
     name : str
         Its subgroup; the rate, if it is of all rows or compares subgroups.
     n : int
-        Fresh rows of the subgroup.
+        Fresh rows that count in the rate; all of the subgroup, if the rule gives them one answer.
     room : float
-        Distance of the estimate from the limit, in standard errors.
+        Distance of the estimate from the limit, in standard errors; infinite if no row counts.
     error, without : float or None
         Overall error of the rule on the fresh rows, and that of the rule that the same procedure makes
         without this limit: estimates, no certificates. None if they are not known.
@@ -77,6 +79,12 @@ class Forced:
     by_group : str, bool or None
         Value of the parameter ``by_group`` with which the rule reads the limited groups: a column, or True.
         None if the rule reads them or cannot, or if the limit is on no group.
+    answer : str or None
+        The answer of all rows of the subgroup, if the rule gives them one and other rows another.
+    given : float or None
+        Overall error of the given answers, if it is known.
+    of : str
+        Whose answers are given.
     """
 
     limit: str
@@ -88,17 +96,19 @@ class Forced:
     others: tuple[Room, ...] = ()
     in_percent: bool = False
     by_group: str | bool | None = None
+    answer: str | None = None
+    given: float | None = None
+    of: str = ""
 
     def __str__(self) -> str:
-        words = f"{self.name} has the least room, with {self.n:,} rows"
+        rows = f", with {self.n:,} rows"
+        if self.answer is not None:
+            rows = f": all its {self.n:,} rows have the answer {self.answer}"
+        words = f"{self.name} has the least room{rows}"
         if self.error is not None and self.without is not None:
-            error, freed = (
-                value_words(value, in_percent=self.in_percent, digits=3)
-                for value in (self.error, self.without)
-            )
             without = "without its limit the error on these rows would be"
-            if self.without < self.error and freed != error:
-                words = f"{self.name} forces the rule, with {self.n:,} rows; {without} about {freed}"
+            if self.forces:
+                words = f"{self.name} forces the rule{rows}; {without} about {self._in_words(self.without)}"
             else:
                 words += f"; {without} no lower"
         if self.others:
@@ -106,21 +116,48 @@ class Forced:
         return f"{words}.{self._ways_out}"
 
     @property
+    def forces(self) -> bool:
+        """Whether the error is lower without the limit, in the printed digits."""
+        if self.error is None or self.without is None:
+            return False
+        lower = self.without < self.error
+        return lower and self._in_words(self.without) != self._in_words(self.error)
+
+    @property
+    def forces_much(self) -> bool:
+        """Whether the error is much lower without the limit."""
+        if self.error is None or self.without is None:
+            return False
+        return self.forces and self.error >= MUCH_PAID * self.without
+
+    def _in_words(self, error: float) -> str:
+        """Return an error in the unit of the limits."""
+        return value_words(error, in_percent=self.in_percent, digits=3)
+
+    @property
     def _ways_out(self) -> str:
-        """What may lower the error, if the limit of a group that the rule does not read raises it much."""
-        if self.by_group is None or self.error is None or self.without is None:
+        """What may lower the error, if the limits raise it much."""
+        if self.forces_much and self.by_group is not None:
+            column = "COLUMN" if self.by_group is True else self.by_group
+            option = as_typed(
+                f"by_group={self.by_group!r}",
+                f"--by-group {column}; of fit: --set by_group={column}",
+            )
+            return (
+                " Two ways may lower the error: thresholds by group, if the rule may read the group "
+                f"({option}), or more rows of {self.name}."
+            )
+        if self.error is None or self.given is None or self.error <= self.given:
             return ""
-        if self.error < MUCH_PAID * self.without or self.error <= self.without:
+        if self.error < MUCH_PAID * self.given:
             return ""
-        column = "COLUMN" if self.by_group is True else self.by_group
-        option = as_typed(
-            f"by_group={self.by_group!r}",
-            f"--by-group {column}; of fit: --set by_group={column}",
-        )
-        return (
-            " Two ways may lower the error: thresholds by group, if the rule may read the group "
-            f"({option}), or more rows of {self.name}."
-        )
+        ways = "more rows, or looser limits, may lower this"
+        if self.forces:
+            ways = "more rows there, or a looser limit, may lower this"
+        times = "more often than"
+        if self.given:
+            times = f"{self.error / self.given:.2g} times as often as"
+        return f" The rule errs {times} {self.of}: {ways}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""
@@ -131,6 +168,11 @@ class Forced:
         """Return what `to_dict` wrote; raises TypeError for other documents."""
         others = tuple(Room(**room) for room in document["others"])
         return cls(**{**document, "others": others})
+
+
+def answer_names(strata: Strata) -> list[str]:
+    """Return the names of the answers by number."""
+    return [*map(repr, strata.classes), HUMAN_REVIEW]
 
 
 def room_of(bound: CertifiedBound) -> float:
@@ -157,14 +199,88 @@ def without(limit: Limit, dropped: Any, names: Sequence[Any]) -> list[Limit]:
     return [replace(limit, bound=kept)]
 
 
+@dataclass(frozen=True)
+class LimitedBound:
+    """A limit on one rate, which may force the rule.
+
+    Attributes
+    ----------
+    place : int
+        Number of the limit.
+    bound : CertifiedBound
+        Its bound.
+    room : float
+        Distance of the estimate from the limit, in standard errors; infinite if no row counts.
+    rows : ndarray of bool, shape (n,)
+        The rows of its subgroup, also those that do not count in the rate.
+    answer : str or None
+        The answer of all these rows, if they have one and other rows another.
+    """
+
+    place: int
+    bound: CertifiedBound
+    room: float
+    rows: Mask
+    answer: str | None
+
+
+def limited_bounds(
+    bounds: Sequence[Sequence[CertifiedBound]], limits: Sequence[Limit], answered: FreshRows
+) -> list[LimitedBound]:
+    """Return the limits on rates that may force a rule, the one with the least room first."""
+    strata = answered.answered.strata
+    stratum = answered.answered.stratum
+    actions = answered.answered.actions
+    one_answer = answered.answered.draws or len(np.unique(actions)) == 1
+    limited = []
+    for place, of_limit in enumerate(bounds):
+        names, inside = strata.subgroups(limits[place].rate.by)
+        masks = dict(zip(names, inside, strict=True))
+        for bound in of_limit:
+            if bound.target is None:
+                continue
+            rows = np.ones(len(stratum), dtype=np.bool_)
+            if bound.subgroup in masks and not limits[place].compares:
+                rows = masks[bound.subgroup][stratum]
+            answers = [] if one_answer else np.unique(actions[rows]).tolist()
+            answer = None
+            if limits[place].rate.by not in (None, CLASS, CELL) and len(answers) == 1:
+                answer = answer_names(strata)[answers[0]]
+            room = room_of(bound)
+            if answer is not None or np.isfinite(room):
+                limited.append(LimitedBound(place, bound, room, rows, answer))
+    return sorted(limited, key=lambda one: one.room)
+
+
+def most_costly_first(
+    limited: Sequence[LimitedBound], answered: FreshRows, free: FreshRows
+) -> list[LimitedBound]:
+    """Return limits by the errors in their rows above those of the rule without any limit.
+
+    The one with the least room stays the first: with one threshold it alone may force the rule.
+    """
+    excess = np.zeros(len(answered))
+    for rows, sign in ((answered, 1.0), (free, -1.0)):
+        (sample,) = ERRORS["mean"].samples_of(rows.answered)
+        excess[sample.rows] += sign * sample.values
+    return [
+        limited[0],
+        *sorted(limited[1:], key=lambda one: -float(excess[one.rows].sum())),
+    ]
+
+
 def what_forces(
     bounds: Sequence[Sequence[CertifiedBound]],
     limits: Sequence[Limit],
     result: Certified,
     fresh: FreshRows,
     again: Callable[[Any], Certified | Refused | None],
+    given: tuple[str, float | None] = ("", None),
 ) -> Forced | None:
     """Return what forces a certified rule; None if no limit has rows.
+
+    Of the limits that are tried, it is the one without which the error is the lowest. A group in which the
+    rule gives one answer counts too: its limit may be kept without a row that counts.
 
     Parameters
     ----------
@@ -178,50 +294,102 @@ def what_forces(
         The fresh rows.
     again : callable
         Returns the result of the same procedure for a selection within other limits; None if it takes long.
+    given : (str, float or None)
+        Whose answers are compared with the rule, and their overall error.
     """
-    limited = [
-        (room_of(bound), place, bound)
-        for place, of_limit in enumerate(bounds)
-        for bound in of_limit
-        if bound.target is not None
-    ]
-    least, place, forcing = min(limited, key=lambda each: each[0])
-    if not np.isfinite(least):
-        return None
-    names = [sample.name for sample in fresh.samples(limits[place].rate)]
-    others = [
-        *limits[:place],
-        *without(limits[place], forcing.subgroup, names),
-        *limits[place + 1 :],
-    ]
     answered = fresh.by(result.selection)
-    (sample,) = answered.samples(ERRORS["mean"])
-    error = freed = None
+    limited = limited_bounds(bounds, limits, answered)
+    if not limited:
+        return None
+    error = _overall_error(answered)
     # Without a limit on deferral every row would be deferred.
-    if len(sample.rows) and not limits[place].rate.needs_deferral:
-        error = float(sample.mean)
+    freeable = [
+        one
+        for one in limited
+        if error is not None and not limits[one.place].rate.needs_deferral
+    ]
+    if len(freeable) > MOST_FREED:
+        free = fresh.by(result.selection.within([]))
+        freeable = most_costly_first(freeable, answered, free)[:MOST_FREED]
+    freed = list(_freed(freeable, limits, result, fresh, again))
+    forcing, without_forcing = limited[0], None
+    if freed:
+        forcing, without_forcing = min(freed, key=lambda pair: pair[1])
+        if error is not None and without_forcing >= error:
+            forcing, without_forcing = freed[0]
+    return _forced(forcing, bounds, limits, fresh, error, without_forcing, given)
+
+
+def _freed(
+    limited: Sequence[LimitedBound],
+    limits: Sequence[Limit],
+    result: Certified,
+    fresh: FreshRows,
+    again: Callable[[Any], Certified | Refused | None],
+) -> Iterator[tuple[LimitedBound, float]]:
+    """Yield limits with the overall error of the rule that is certified without each, where there is one."""
+    for one in limited:
+        limit = limits[one.place]
+        names = [sample.name for sample in fresh.samples(limit.rate)]
+        others = [
+            *limits[: one.place],
+            *without(limit, one.bound.subgroup, names),
+            *limits[one.place + 1 :],
+        ]
         selection = result.selection.within(others)
         if others:
             looser = again(selection)
-            selection = looser.selection if isinstance(looser, Certified) else None
-        if selection is not None:
-            (sample,) = fresh.by(selection).samples(ERRORS["mean"])
-            freed = float(sample.mean)
+            if looser is None:
+                return
+            if isinstance(looser, Refused):
+                continue
+            selection = looser.selection
+        error = _overall_error(fresh.by(selection))
+        if error is not None:
+            yield one, error
+
+
+def _overall_error(answered: FreshRows) -> float | None:
+    """Return the overall error of the labelled rows; None without them."""
+    (sample,) = answered.samples(ERRORS["mean"])
+    if not len(sample.rows):
+        return None
+    return float(sample.mean)
+
+
+def _forced(
+    forcing: LimitedBound,
+    bounds: Sequence[Sequence[CertifiedBound]],
+    limits: Sequence[Limit],
+    fresh: FreshRows,
+    error: float | None,
+    without_forcing: float | None,
+    given: tuple[str, float | None],
+) -> Forced:
+    """Return what is said of the limit that forces a rule."""
+    place = forcing.place
+    bound = forcing.bound
+    name = bound.name
+    if bound.subgroup is None or limits[place].compares:
+        name = _rate_and_subgroup(bound)
+    n = bound.n
+    if forcing.answer is not None:
+        n = int(np.count_nonzero(forcing.rows))
+    of, given_error = given
     others_bounds = [*bounds[:place], *bounds[place + 1 :]]
-    rooms = list(chain.from_iterable(map(_rooms, others_bounds)))
-    name = forcing.name
-    if forcing.subgroup is None or limits[place].compares:
-        name = _rate_and_subgroup(forcing)
     return Forced(
-        forcing.title,
-        name,
-        forcing.n,
-        float(least),
-        error,
-        freed,
-        tuple(rooms),
-        any(limit.in_percent for limit in limits),
-        None if limits[place].compares else _unread(limits[place], fresh.model),
+        limit=bound.title,
+        name=name,
+        n=n,
+        room=forcing.room,
+        error=error,
+        without=without_forcing,
+        others=tuple(chain.from_iterable(map(_rooms, others_bounds))),
+        in_percent=any(limit.in_percent for limit in limits),
+        by_group=None if limits[place].compares else _unread(limits[place], fresh.model),
+        answer=forcing.answer,
+        given=given_error,
+        of=of,
     )
 
 

@@ -12,6 +12,9 @@ from tailboost.rates import Limit, Strata
 from tailboost.rates.bounds import each_most_reached
 from tailboost.rates.pair_test import pair_passes
 
+# Probits of five quantiles with equal parts of a normal distribution.
+PROBITS = ndtri(np.arange(0.1, 1.0, 0.2)).tolist()
+
 
 @dataclass(frozen=True, eq=False)
 class LimitedFamily:
@@ -148,7 +151,36 @@ def power_of_counts(
     errors: Floats, n: Floats, most: float, ratio: float, level: float
 ) -> Floats:
     """Return the predicted probability of a certificate from fresh rows, for each of the shares."""
-    fresh = (ratio * n).astype(np.intp)
-    passes = each_most_reached(fresh, most, level)
-    power: Floats = ndtr(probits_of_counts((errors + 0.5) / (n + 1.0), fresh, passes, ratio))
+    return power_of_shares((errors + 0.5) / (n + 1.0), n, most, ratio, level)
+
+
+def power_of_shares(
+    shares: Floats, n: Floats, most: float, ratio: float, level: float
+) -> Floats:
+    """Return the predicted probability of a certificate from fresh rows, for each of the shares.
+
+    The number of fresh rows has noise too, so the result is a mean over its quantiles. Otherwise the smallest
+    number that can pass without an error would look as good as a larger one.
+
+    Parameters
+    ----------
+    shares : ndarray
+        Predicted shares of errors.
+    n : ndarray of the same shape
+        Numbers of selection rows.
+    most : float
+        The largest share that is certified.
+    ratio : float
+        Fresh rows by selection rows.
+    level : float
+        Of the exact test.
+    """
+    predicted = ratio * n
+    spread = np.sqrt(predicted * (1.0 + ratio))
+    powers = []
+    for probit in PROBITS:
+        fresh = np.maximum(predicted + probit * spread, 0.0).astype(np.intp)
+        passes = each_most_reached(fresh, most, level)
+        powers.append(ndtr(probits_of_counts(shares, fresh, passes, ratio)))
+    power: Floats = np.mean(powers, axis=0)
     return power

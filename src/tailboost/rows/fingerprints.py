@@ -18,6 +18,7 @@ from scipy.special import gammaln, xlogy
 from tailboost.core.array_types import Column, Floats, Hashes, Ints, Mask, Table
 from tailboost.core.checks import is_missing, summed
 from tailboost.core.exceptions import LeakageError
+from tailboost.core.spelling import as_typed
 from tailboost.rows.schema import distinct
 
 #: Reason for rows that equal training rows: copies, or features with few values.
@@ -812,20 +813,44 @@ def check_equal_rows(value: object) -> None:
         raise ValueError(f"equal_rows must be 'copies' or 'natural', got {value!r}")
 
 
+def equal_by_nature() -> str:
+    """Return the argument that says that equal rows are different rows."""
+    return as_typed("equal_rows='natural'", "--equal-rows natural")
+
+
+def equal_or_same(shared_beyond_chance: int) -> tuple[str, str]:
+    """Return words for rows that are known rows, and the cure; rows that chance explains are only equal ones.
+
+    Parameters
+    ----------
+    shared_beyond_chance : int
+        Number of rows by which two tables agree more than chance explains.
+    """
+    if shared_beyond_chance:
+        return "are", ""
+    return "equal", (
+        ". Chance explains as many equal rows where columns take few values: if nobody copied a row, state "
+        f"{equal_by_nature()}"
+    )
+
+
 def refuse_used(
     rows: UsedRows, used: Sequence[UsedRows], equal_rows: EqualRows, name: str = "X"
 ) -> None:
     """Raise if rows, called ``name`` in the message, were used to select or calibrate a rule.
 
-    The message names the use of the most rows.
+    The message names the use of the most rows, and tells copies from rows that chance makes equal.
     """
-    by_use = [(rows.shared_with(earlier, equal_rows), earlier.use) for earlier in used]
-    shared, use = max(by_use, key=lambda of_use: of_use[0], default=(0, ""))
-    if shared:
-        raise LeakageError(
-            f"{name}: {shared:,} of these {rows.contents.n_rows:,} rows are {use} of the rule. Give "
-            "fresh rows"
-        )
+    shared = [rows.shared_with(earlier, equal_rows) for earlier in used]
+    most = max(shared, default=0)
+    if not most:
+        return
+    earlier = used[shared.index(most)]
+    verb, cure = equal_or_same(rows.shared_with(earlier))
+    raise LeakageError(
+        f"{name}: {most:,} of these {rows.contents.n_rows:,} rows {verb} {earlier.use} of the rule. Give "
+        f"fresh rows{cure}"
+    )
 
 
 def copies_of(known: Hashes, hashes: Hashes) -> Mask:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from tailboost.core.checks import check_number
 from tailboost.core.exceptions import LeakageError, NotCertifiedError
-from tailboost.rows.fingerprints import EqualRows, UsedRows, too_many
+from tailboost.rows.fingerprints import EqualRows, UsedRows, equal_or_same, too_many
 
 # Share of the error probability left, spent by an attempt if others may follow: the first spends .9.
 SPENT_EACH = 0.9
@@ -239,9 +239,12 @@ def _refuse_spent(rows: UsedRows, attempts: Sequence[Attempt], equal_rows: Equal
             shared = counts
     used = [f"attempt {k} used {n:,}" for k, n in shared.items() if n]
     if used:
+        copies = [rows.shared_with(each.rows) for each in attempts]
+        verb, cure = equal_or_same(max(copies))
+        had = "these rows" if verb == "are" else "rows equal to these"
         raise LeakageError(
-            f"X_cal: an earlier attempt had these rows: of the {rows.contents.n_rows:,} rows, "
+            f"X_cal: an earlier attempt had {had}: of the {rows.contents.n_rows:,} rows, "
             f"{', '.join(used)}. Repeated tests on the same rows do not keep the confidence. "
             f"Give rows that no attempt had ({len(attempts)} "
-            f"attempt{'' if len(attempts) == 1 else 's'} on record)"
+            f"attempt{'' if len(attempts) == 1 else 's'} on record){cure}"
         )

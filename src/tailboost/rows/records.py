@@ -10,13 +10,13 @@ import numpy as np
 
 from tailboost.core.array_types import Hashes, Ints
 from tailboost.core.exceptions import LeakageError
-from tailboost.core.spelling import as_typed
 from tailboost.rows.fingerprints import (
     EqualRows,
     Fingerprint,
     RowHashes,
     UsedRows,
     digest,
+    equal_by_nature,
     too_many,
 )
 from tailboost.rows.ledger import Attempt, Ledger
@@ -26,11 +26,6 @@ TRAINED_ON = "models were trained on"
 SELECTED_ON = "the decision rule was selected on"
 #: Fingerprint of the training rows of models that were fitted before, and name none.
 NO_ROWS = Fingerprint.of(np.empty(0, dtype=np.uint64))
-
-
-def equal_by_nature() -> str:
-    """Return the argument that says that equal rows are different rows."""
-    return as_typed("equal_rows='natural'", "--equal-rows natural")
 
 
 @dataclass(frozen=True, eq=False)
