@@ -6,6 +6,7 @@ import sqlite3
 import warnings
 from dataclasses import replace
 from functools import cache
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from scipy.stats import binom
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.ranks import Share, at_ranks, one_sided, ranks_of
+from tailboost.guarantees.ranks import Ranks, Share, TieBreaks, at_ranks, one_sided, ranks_of
 from tailboost.rows.ledger import may_follow, spent_by_next
 from tailboost.selection.data import ScoredRows
 
@@ -289,6 +290,58 @@ def test_certificates_with_draws_are_false_at_most_at_the_level(limit):
         kept = r.min() >= limit.bound * r.max() if limit.form == "ratio" else np.ptp(r) <= limit.bound
         false += not kept
     assert false <= draws * 0.05 + 2 * np.sqrt(draws * 0.05 * 0.95)
+
+
+def few_values(n, seed):
+    """Return a table of a score with eleven values, labels and groups, of which one scores lower."""
+    rng = np.random.default_rng(seed)
+    g = np.where(rng.random(n) < 0.4, "v", "u")
+    x = rng.normal(size=n) - 0.4 * (g == "v")
+    y = (rng.random(n) < 1 / (1 + np.exp(-1.5 * x))).astype(int)
+    return pd.DataFrame({"s": np.round(1 / (1 + np.exp(-x)), 1)}), y, g
+
+
+def test_thresholds_are_tested_where_equal_scores_take_more_room_than_a_test():
+    T, y, g = few_values(4000, 0)
+    limits = [rates.ratio(rates.selected(1, by="group")) >= 0.8]
+    given = {"groups": g, "limits": limits, "by_group": True}
+    certificate = tb.calibrate(tb.Scores("s", 1), T, y, **given).certificate_
+    assert "ranks: equal scores leave few thresholds" in certificate.assumptions
+    with mock.patch.object(Ranks, "are_wide", False):
+        by_ranks = tb.calibrate(tb.Scores("s", 1), T, y, **given).certificate_
+    assert {bound.method for bound in by_ranks.bounds} == {"ranks"}
+    assert certificate.price[0].certified < by_ranks.price[0].certified - 0.15
+
+
+def test_a_draw_that_pays_is_named_and_can_be_followed():
+    given = {"limits": [rates.gap(rates.selected(1, by="group")) <= 0.08], "by_group": True}
+    T, y, g = graded(1, 4000)
+    rule = tb.calibrate(tb.Scores("s", 1), T, y, groups=g, **given)
+    (named,) = (line for line in str(rule.certificate_).splitlines() if "draws at equal scores" in line)
+    assert "(randomized=True) it would be about 0.17" in named
+    T, y, g = graded(2, 4000)
+    drawn = tb.calibrate(tb.Scores("s", 1), T, y, groups=g, **given, randomized=True)
+    assert "draws at equal scores" not in str(drawn.certificate_)
+    T, y, g = graded(99, 20_000)
+    shares = drawn.predict_distribution(T, groups=g)[:, 1]
+    assert np.where(y == 1, 1 - shares, shares).mean() == pytest.approx(0.176, abs=0.02)
+    assert (rule.predict(T, groups=g) != y).mean() > 0.24
+    # Different scores need no draw.
+    T, y, g = close_rows(4000, np.random.default_rng(0))
+    certificate = tb.calibrate(tb.Scores("s", 1, kind="logit"), T, y, groups=g, **given).certificate_
+    assert "draws at equal scores" not in str(certificate)
+
+
+def test_a_rule_that_draws_is_refused_if_its_estimate_is_beyond_the_limit():
+    """Few rows with equal scores: their draws may be far from the mean over draws."""
+    T, y, g = graded(1, 2000)
+    limits = [rates.gap(rates.selected(1, by="group")) <= 0.08]
+    far = np.array([[-9.0, 9.0]]), np.ones(1)
+    with (
+        mock.patch.object(TieBreaks, "mixture", return_value=far),
+        pytest.raises(tb.NotCertifiedError, match="the estimate is above the limit"),
+    ):
+        tb.calibrate(tb.Scores("s", 1), T, y, groups=g, limits=limits, by_group=True, randomized=True)
 
 
 # -- close scores and refusals -----------------------------------------------------------------------------

@@ -495,7 +495,7 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
         """Return the rules themselves: there is one kind."""
         return [self]
 
-    log_odds = None
+    drawing = log_odds = None
 
     def family(self, *, by_group: bool) -> ThresholdFamily | None:
         """Return the rules with another threshold for each label; None with limits on rows or deferral."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -66,7 +66,7 @@ from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Attempt, attempts_of, may_follow, spent_by_next
 from tailboost.rows.records import Records
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
-from tailboost.selection.selected import PAYS
+from tailboost.selection.selected import PAYS, how_to_draw
 
 __all__ = ["calibrate_selected"]
 
@@ -407,6 +407,7 @@ def certified(
         used=attempts[-1].rows,
         remarks=(
             *told_of_one_answer(bounds, answered, limits),
+            *told_of_draws(result, fresh, again),
             *rule_remarks(bounds, answered),
         ),
         forced_by=what_forces(
@@ -459,6 +460,23 @@ def told_of_one_answer(
     if notes:
         warn_user(" ".join(notes), UselessRuleWarning)
     return notes
+
+
+def told_of_draws(
+    result: Certified, fresh: FreshRows, again: Callable[[Any], Certified | Refused | None]
+) -> list[str]:
+    """Return a note on draws at equal scores, if they lower the objective of a comparison beyond noise."""
+    drawing = result.selection.drawing
+    if drawing is None or not any(limit.compares for limit in drawing.problem.limits):
+        return []
+    drawn = again(drawing)
+    if not isinstance(drawn, Certified) or not simplest_certified([result, drawn], fresh):
+        return []
+    before, after = (losses_on(fresh, each).mean() for each in (result, drawn))
+    return [
+        f"The {drawing.problem.objective} on these rows is {before:.3g}; with draws at equal scores "
+        f"({how_to_draw()}) it would be about {after:.3g}. Such a rule has no SQL, and needs new fresh rows."
+    ]
 
 
 def _with_one_answer(fresh: FreshRows, limits: Sequence[Limit]) -> list[tuple[str, str]]:

@@ -159,7 +159,7 @@ class Reweighted:
         """The rates of the objective and the limits on the selection data."""
         return judged(self.classifier).selected.estimates
 
-    log_odds = None
+    drawing = log_odds = None
 
     def family(self, *, by_group: bool) -> None:
         """Return None: the rule has no thresholds."""

@@ -20,8 +20,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from tailboost.core.array_types import Floats, Ints
+from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.procedure import (
     Certified,
     Procedure,
@@ -30,6 +32,7 @@ from tailboost.guarantees.procedure import (
     scored_fresh,
     scored_selection,
 )
+from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds
 from tailboost.rates import GAP, Limit, Rate, Strata
 from tailboost.rates.bounds import most_reached, probability_within
 from tailboost.rows.fingerprints import random_numbers
@@ -465,6 +468,8 @@ class Ranks(Procedure):
             return "a compared group has no rows, or none in the selection data"
         if self.reached is None:
             return f"no ranks of so many rows certify {self.limits[0]!r} for a rule better than one answer"
+        if self.fresh.clusters is None and self.are_wide:
+            return f"equal scores leave few thresholds at the ranks that certify {self.limits[0]!r}"
         return None
 
     def run(self) -> Certified | Refused:
@@ -489,7 +494,17 @@ class Ranks(Procedure):
             return Refused(self.fresh, SELECTED, why)
         drawn = (thresholds,) if breaks is None else breaks.mixture(thresholds)
         rule = self.selection.at(family, *drawn, fresh=self.fresh.opened)
+        if breaks is not None and not self.keeps(self.fresh.by(rule)):
+            return Refused(self.fresh.by(rule), "the rule at the ranks", "")
         return Certified(rule, self.title, AT_RANKS)
+
+    def keeps(self, answered: FreshRows) -> bool:
+        """Return whether the estimated rates of a rule that draws keep the limits.
+
+        Ranks count rows by their own draws; the mean over all draws may be beyond a limit nearby.
+        """
+        families = [RateFamily.of(limit, answered) for limit in self.limits]
+        return all(bound.is_within for bound in limit_bounds(families, self.level))
 
     @property
     def compares(self) -> bool:
@@ -590,6 +605,19 @@ class Ranks(Procedure):
             self.level,
             ordered=breaks is not None,
         )
+
+    @property
+    def are_wide(self) -> bool:
+        """Whether equal scores take more room around a rank than the tests of a threshold.
+
+        The tests of all pairs of groups need a margin of so many standard deviations of a count.
+        """
+        least, most = self.reached.T
+        sizes = np.array([len(share.rows) for share in self.shares])
+        rates = (least + most) / 2 / sizes
+        pairs = len(sizes) * (len(sizes) - 1)
+        margins = -ndtri(self.level / pairs) * np.sqrt(sizes * rates * (1.0 - rates))
+        return bool(((most - least) / 2 > margins).any())
 
 
 # -- scores of which none are equal ------------------------------------------------------------------------

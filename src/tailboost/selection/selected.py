@@ -581,7 +581,7 @@ class SelectedRule(Selected):
             mixture = ""
             if not self.problem.randomized and selection.mixture_violations[number] <= ROUNDING:
                 mixture = (
-                    f"; with {_draws()} a mixture of rules satisfies it, with {self.objective} "
+                    f"; with {how_to_draw()} a mixture of rules satisfies it, with {self.objective} "
                     f"of {selection.bound:.4g} (this rule: {selection.value:.4g})"
                 )
             warn_user(
@@ -626,7 +626,7 @@ class SelectedRule(Selected):
             this = f"this rule gives {most:.1%} of the rows one action and "
         warn_user(
             f"price of determinism: within the limits{without} {this}has {self.objective}: "
-            f"{value:.4g} on {self.words}; with {_draws()} a rule with random draws has "
+            f"{value:.4g} on {self.words}; with {how_to_draw()} a rule with random draws has "
             f"{drawn:.4g} there. The difference is larger than its noise (95 %, one-sided)",
             DeterminismWarning,
         )
@@ -646,7 +646,7 @@ class SelectedRule(Selected):
                 f"confidence={confidence:g} costs {share:.0%} of the improvement over a random "
                 f"guess ({guess:.4g}): {self.objective} is {value:.4g} on {self.words}, "
                 f"without it {before:.4g}. Lower confidence=, widen the limits, bring more "
-                f"rows, or try {_draws()}"
+                f"rows, or try {how_to_draw()}"
             )
 
     def _warn_of_deferral(self) -> None:
@@ -780,7 +780,7 @@ class SelectedTail(Selected):
         """Give no warning: a CVaR has no limits."""
 
 
-def _draws() -> str:
+def how_to_draw() -> str:
     """Return how the reader asks for a rule with random draws."""
     return as_typed("randomized=True", "--set randomized=true of fit (tune has no such option)")
 

@@ -106,6 +106,13 @@ class Selection:
         """The same rates without shadow prices, which take most of the time."""
         return self.rule.estimates
 
+    @property
+    def drawing(self) -> Selection | None:
+        """The same rule, in whose place a rule that draws may be certified; None if it draws already."""
+        if self.problem.randomized:
+            return None
+        return replace(self, problem=replace(self.problem, randomized=True))
+
     def warn(self, *, forewarned: bool) -> None:
         """Give the warnings of limits and rates; with ``forewarned``, `warn_of_limits` has been called."""
         self.rule.warn(self.engine.with_draws, forewarned=forewarned)
