@@ -360,7 +360,7 @@ def test_an_interrupt_at_any_line_leaves_whole_rounds():
         lines, played = iter(range(line)), []
 
         def watch(frame, event, arg, lines=lines, played=played):
-            if frame.f_code is not inspect.unwrap(Game.advanced).__code__:
+            if frame.f_code is not inspect.unwrap(Game.after_round).__code__:
                 return None
             if played and event == "line" and next(lines, None) is None:
                 played.clear()

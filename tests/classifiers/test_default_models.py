@@ -13,7 +13,7 @@ from tailboost.classifiers.default_models import (
     TableKind,
     default_estimators,
     distinct_numbers,
-    hurried,
+    fastest_first,
     strong_estimators,
 )
 from tailboost.rows.training_set import TrainingSet
@@ -135,7 +135,7 @@ def test_linear_models_come_first_under_a_time_limit():
     for kind in (TableKind(), one_hot, TableKind(1_000, 600, True, (9,) * 600), TableKind(400, 600)):
         for make in (default_estimators, strong_estimators):
             named = make(kind)
-            names = [name for name, _ in hurried(named)]
+            names = [name for name, _ in fastest_first(named)]
             assert sorted(names) == sorted(dict(named))
             assert names[0] in ("plain", "linear")
             assert "boosted" not in names[:2]

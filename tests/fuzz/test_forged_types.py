@@ -40,7 +40,7 @@ MODELS = {
 UNLISTED = [
     "os.system", "builtins.eval", "builtins.open", "pathlib.PosixPath", "logging.FileHandler",
     "subprocess.Popen",
-    "tailboost.boosting.kept._Hasher", "tailboost.boosting.kept.Kept",
+    "tailboost.boosting.kept._Hasher", "tailboost.boosting.kept.CheckpointedLearner",
     "joblib.memory.Memory", "numpy.load",
     "tailboost.dask.robust_mixture.KeyCounts", "tailboost.app.cli.models.StoredModel",
     "tailboost.boosting.learner.CrossFit",

@@ -8,7 +8,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 import tailboost as tb
 from tailboost.learners import forest as forests  # sizes of samples and trees are constants of the module
 from tailboost.learners.forest import ForestSession, TableForest
-from tailboost.learners.table import BinnedReader, OpenTable, cuts
+from tailboost.learners.table import BinnedReader, OpenTable, bin_cuts
 
 K = 3
 
@@ -153,7 +153,7 @@ def test_trees_of_best_cuts_are_the_peers_on_bins():
     fitted, fresh = slice(0, 800), slice(800, None)
     forest = TableForest(n_trees=20, best_cuts=1.0, leaf_rows=3.0).fit(X[fitted], y[fitted])
     read = OpenTable(X[fitted])
-    bins = BinnedReader(read.reader, cuts(read.table, forests.CUT_BINS, read.hashes))
+    bins = BinnedReader(read.reader, bin_cuts(read.table, forests.CUT_BINS, read.hashes))
     (ours,) = forest.batches_
     peer = RandomForestClassifier(20, bootstrap=False).set_params(
         random_state=ours.random_state, min_weight_fraction_leaf=ours.min_weight_fraction_leaf

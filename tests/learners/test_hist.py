@@ -18,7 +18,7 @@ import tailboost as tb
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners import hist as _hist
 from tailboost.learners.foreign import constant, open_session, predict_models
-from tailboost.learners.table import TableReader, cuts
+from tailboost.learners.table import TableReader, bin_cuts
 
 xgboost = pytest.importorskip("xgboost")
 
@@ -111,7 +111,7 @@ def test_cuts_are_the_midpoints_of_distinct_values(seed):
     rng = np.random.default_rng(seed)
     column = rng.choice(rng.normal(size=20), 100).astype(np.float32)
     values = np.unique(column)
-    (ours,) = cuts(column[:, None], 256)
+    (ours,) = bin_cuts(column[:, None], 256)
     expected = (values[:-1].astype(np.float64) + values[1:]) / 2
     np.testing.assert_allclose(ours, expected, rtol=1e-6)
     assert np.all((values[:-1] < ours) & (ours <= values[1:]))
@@ -121,7 +121,7 @@ def test_cuts_are_the_midpoints_of_distinct_values(seed):
 def test_cuts_split_the_distinct_rows_evenly(max_bins):
     rng = np.random.default_rng(max_bins)
     column = rng.lognormal(size=5000).astype(np.float32)
-    (ours,) = cuts(column[:, None], max_bins)
+    (ours,) = bin_cuts(column[:, None], max_bins)
     assert len(ours) == max_bins - 1
     counts = np.diff(np.searchsorted(np.sort(column), ours), prepend=0, append=5000)
     assert np.ptp(counts[: len(ours)]) <= 2
@@ -132,7 +132,7 @@ def test_cuts_depend_on_content_alone():
     X = rng.normal(size=(400, 3)).astype(np.float32)
     X[rng.random(X.shape) < 0.1] = np.nan
     many = rng.permutation(np.repeat(np.arange(400), rng.integers(1, 5, 400)))
-    for one, two in zip(cuts(X, 16), cuts(X[many], 16), strict=True):
+    for one, two in zip(bin_cuts(X, 16), bin_cuts(X[many], 16), strict=True):
         np.testing.assert_array_equal(one, two)
 
 

@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost.boosting.game import Request
-from tailboost.boosting.learner import CrossFit, Whole, grown, stages
+from tailboost.boosting.learner import CrossFit, Whole, model_after_stages, stages
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.foreign import growth_parameter, open_session, set_seeds
 from tailboost.rows.rows import Rows
@@ -93,14 +93,14 @@ def test_learners_by_epochs_see_the_rows_once_a_stage(case):
         first = np.array(session.predict(model)) if first is None else first
     assert seen == [150 * (k + 1) for k in range(limit)]
     assert isinstance(step.random_state, int)  # like those of a fitted model
-    again = grown(session, limit, WEIGHT, SEED)
+    again = model_after_stages(session, limit, WEIGHT, SEED)
     np.testing.assert_array_equal(session.predict(again), session.predict(model))
-    np.testing.assert_array_equal(session.predict(grown(session, 1, WEIGHT, SEED)), first)
+    np.testing.assert_array_equal(session.predict(model_after_stages(session, 1, WEIGHT, SEED)), first)
 
 
 def test_an_epoch_is_scikit_learns_partial_fit():
     session = session_of(SGDClassifier(max_iter=3))
-    model = grown(session, 3, WEIGHT, SEED)
+    model = model_after_stages(session, 3, WEIGHT, SEED)
     reference = SGDClassifier()
     set_seeds(reference, SEED)
     reference.set_params(random_state=np.random.RandomState(reference.random_state))
@@ -135,10 +135,10 @@ def test_fixed_learners_are_fitted_in_one_stage(learner):
 
 def test_growth_asked_for_after_few_stages_stops_there():
     session = session_of(HistBoostClassifier(n_estimators=20))
-    model = grown(session, 4, WEIGHT, SEED)
+    model = model_after_stages(session, 4, WEIGHT, SEED)
     assert model.booster_.num_boosted_rounds() == 4
-    assert grown(session, 99, WEIGHT, SEED).booster_.num_boosted_rounds() == 20
-    assert grown(session, 4, WEIGHT, SEED, grow=False).booster_.num_boosted_rounds() == 20
+    assert model_after_stages(session, 99, WEIGHT, SEED).booster_.num_boosted_rounds() == 20
+    assert model_after_stages(session, 4, WEIGHT, SEED, grow=False).booster_.num_boosted_rounds() == 20
 
 
 @pytest.mark.parametrize("backend", ["xgboost", "sklearn"])

@@ -34,7 +34,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.boosting.kept import Kept
+from tailboost.boosting.kept import CheckpointedLearner
 from tailboost.core.files import held, write_sealed
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.storage import constructors, load_model, parts, reviewed, save_model
@@ -186,7 +186,7 @@ class Bad:
 
 def checkpoint_reader(folder):
     """Return a tailboost object with a method for reading pickles."""
-    reader = object.__new__(Kept)
+    reader = object.__new__(CheckpointedLearner)
     vars(reader).update(learner=None, folder=str(folder), identity="", interrupted=None)
     return reader
 
@@ -198,7 +198,7 @@ class TestCalls:
         (path.parent / "data").mkdir()
         write_sealed(path.parent / "data" / "candidate-1.pkl", pickle.dumps(Bad()), "x")
         forge(path, holding(FunctionTransformer(kw_args={"reader": checkpoint_reader("data")})))
-        refused(path, ".*Kept")
+        refused(path, ".*CheckpointedLearner")
 
     @pytest.mark.parametrize(
         "part",
@@ -282,7 +282,7 @@ class TestCalls:
             "builtins.eval", "os.system", "posix.system", "subprocess.Popen", "builtins.open",
             "functools.partial",
             "operator.methodcaller", "joblib.memory.Memory", "pathlib.PosixPath", "logging.FileHandler",
-            "tailboost.boosting.kept.Kept",
+            "tailboost.boosting.kept.CheckpointedLearner",
             "tailboost.app.cli.main",
             "tailboost.app.cli.models.StoredModel", "tailboost.dask.robust_mixture.RobustMixtureClassifier",
             "tailboost.dask.robust_mixture.KeyCounts",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.boosting.ensemble import AdditiveEnsemble, add_vote, centred, voted
+from tailboost.boosting.ensemble import AdditiveEnsemble, add_vote, centred, majority_vote
 from tailboost.boosting.game import Candidate, Position, Watched
 from tailboost.boosting.players.additive_player import Additive
 from tailboost.core.array_types import Floats
@@ -51,17 +51,25 @@ class SoftMargin:
     def choose(
         self, wrong: BitLosses, answers: list[NDArray[Any]], rows: Rows, constant: int
     ) -> SoftMarginWeights:
-        """Return the weights with the smallest error of their vote on ``rows``, the selection data.
+        """Return the weights with the smallest error of their vote on the selection data.
 
-        ``wrong`` are the losses (T, m) on the training rows, ``answers`` the T class numbers for the
-        selection data, and ``constant`` is the class number of the best constant classifier.
+        Parameters
+        ----------
+        wrong : BitLosses of shape (T, m)
+            The losses of the base models on the training rows.
+        answers : list of T ndarray of shape (n,)
+            The class numbers of the base models for the selection data.
+        rows : Rows
+            The selection data.
+        constant : int
+            Class number of the best constant classifier.
         """
         K = len(self.class_weight)
         error_of_constant = float(
             np.average(rows.wrong(np.array(constant)), weights=rows.weight)
         )
         best = None
-        least = np.inf
+        least_error = np.inf
         refusal = ""
         for price in self.slack_prices:
             solution = self._solve(wrong, price, self.sample_weight)
@@ -77,46 +85,51 @@ class SoftMargin:
                     f"errs on {error:.3g} of the training rows, the best constant on "
                     f"{error_of_constant:.3g}"
                 )
-            elif error < least:
-                least = error
+            elif error < least_error:
+                least_error = error
                 best = SoftMarginWeights(solution.mixture, solution.gap, price, solution.value)
         if best is None:
-            if len(self.slack_prices) == 1:
-                hint = "; C=None tries several prices"
-            else:
-                hint = ""
-            price = self.slack_prices[-1]
-            warning = (
-                f"soft margins: the best constant is used. With C={price:.3g} and "
-                f"loss={self.loss!r} the best vote {refusal}{hint}. Noisy labels need a lower "
-                "C with 'linear', a higher one with 'quadratic'"
-            )
-            return SoftMarginWeights(np.zeros(len(answers)), 0.0, price, warning=warning)
-        if least <= error_of_constant:
+            return self._constant_alone(len(answers), refusal)
+        if least_error <= error_of_constant:
             return best
         warning = (
-            f"soft margins: the vote errs on {least:.3g} of the held-out rows, the best "
+            f"soft margins: the vote errs on {least_error:.3g} of the held-out rows, the best "
             f"constant on {error_of_constant:.3g}"
         )
         return replace(best, warning=warning)
+
+    def _constant_alone(self, n_models: int, refusal: str) -> SoftMarginWeights:
+        """Return weights of 0 with a warning; ``refusal`` says why the last price brings no vote."""
+        if len(self.slack_prices) == 1:
+            refusal += "; C=None tries several prices"
+        price = self.slack_prices[-1]
+        warning = (
+            f"soft margins: the best constant is used. With C={price:.3g} and "
+            f"loss={self.loss!r} the best vote {refusal}. Noisy labels need a lower "
+            "C with 'linear', a higher one with 'quadratic'"
+        )
+        return SoftMarginWeights(np.zeros(n_models), 0.0, price, warning=warning)
 
     def _solve(self, wrong: Any, price: float, weight: Floats) -> SoftMarginSolution:
         return soft_margin_weights(
             wrong, price, weight, loss=self.loss, n_classes=len(self.class_weight)
         )
 
-    def _gains(self, value: float, over: float) -> bool:
-        """Return whether ``value`` is better than ``over`` by more than a rounding error."""
+    def _gains(self, value: float, value_of_constants: float) -> bool:
+        """Return whether an objective is better than that of constants by more than a rounding error.
+
+        The linear program is maximised, the quadratic one minimised.
+        """
         if self.loss == "linear":
-            gain = value - over
+            gain = value - value_of_constants
         else:
-            gain = over - value
-        return gain > LEAST_GAIN * (1 + abs(over))
+            gain = value_of_constants - value
+        return gain > LEAST_GAIN * (1 + abs(value_of_constants))
 
 
 def _error(answers: list[NDArray[Any]], weights: Floats, rows: Rows, n_classes: int) -> float:
     """Return the error of a weighted vote on the selection data."""
-    wrong = rows.wrong(voted(answers, weights, len(rows.y), n_classes))
+    wrong = rows.wrong(majority_vote(answers, weights, len(rows.y), n_classes))
     return float(np.average(wrong, weights=rows.weight))
 
 
@@ -152,13 +165,16 @@ class AdditivePool:
         return candidate
 
     def adding(self, candidate: Candidate) -> AdditivePool:
-        """Return the pool with one more model."""
+        """Return the pool with the candidate of a further round.
+
+        Its losses and answers are kept if a program will weight the models anew.
+        """
         pool = replace(self, models=(*self.models, candidate.model), newest=candidate)
         if not self.keeps:
             return pool
-        wrong = BitLosses(len(candidate.losses)) if self.wrong is None else self.wrong
+        losses = BitLosses(len(candidate.losses)) if self.wrong is None else self.wrong
         answers = (*self.answers, compact(candidate.answers, self.n_classes))
-        return replace(pool, wrong=wrong.append(candidate.losses), answers=answers)
+        return replace(pool, wrong=losses.append(candidate.losses), answers=answers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +225,10 @@ class ErrorOfSteps:
         return Votes(np.zeros((len(self.rows.y), pool.n_classes)))
 
     def after(self, memory: Votes, pool: AdditivePool, state: Any) -> Watched:
-        """Return the error after the newest step."""
+        """Return the error on the selection data after the newest step.
+
+        With ``best_prefix`` the rounds in use stay those of the smallest error so far.
+        """
         assert pool.newest is not None
         votes = memory.votes.copy()
         add_vote(votes, state.steps[-1], pool.newest.answers)
@@ -218,9 +237,9 @@ class ErrorOfSteps:
         error = float(np.average(self.rows.wrong(answers), weights=self.rows.weight))
         if self.best_prefix and error >= memory.error:
             return Watched(error, 0.0, replace(memory, votes=votes, log_costs=log_costs))
-        answered = compact(answers, pool.n_classes)
-        newest = Votes(votes, log_costs, len(pool.models), answered, error)
-        return Watched(error, 0.0, newest)
+        packed_answers = compact(answers, pool.n_classes)
+        with_newest = Votes(votes, log_costs, len(pool.models), packed_answers, error)
+        return Watched(error, 0.0, with_newest)
 
 
 def compact(answers: NDArray[Any], n_classes: int) -> NDArray[Any]:
@@ -278,7 +297,19 @@ class AdditiveSelection:
         heaviest: int,
         refit: SoftMargin | None = None,
     ) -> AdditiveSelection:
-        """Return the rule of the rounds so far."""
+        """Return the rule of the rounds so far.
+
+        Parameters
+        ----------
+        position : Position
+            The game after a round.
+        progress : ErrorOfSteps
+            Has the selection data.
+        heaviest : int
+            Class number of the best constant classifier.
+        refit : SoftMargin, optional
+            The program whose weights replace the steps.
+        """
         rows = progress.rows
         votes = position.memory
         pool = position.pool
@@ -289,26 +320,38 @@ class AdditiveSelection:
         answers = votes.answers
         choice = None
         gap = 0.0
-        decided = ("the number of rounds",) * progress.best_prefix
-        if refit is not None:
-            decided += ("the price of slack",) * (len(refit.slack_prices) > 1)
+        decided = []
+        if progress.best_prefix:
+            decided.append("the number of rounds")
+        if refit is not None and len(refit.slack_prices) > 1:
+            decided.append("the price of slack")
         if refit is not None and len(used):
             kept_answers = [pool.answers[t] for t in used]
             wrong = pool.wrong.select(candidates=used)
             choice = refit.choose(wrong, kept_answers, rows, heaviest)
             weights = choice.weights
             gap = choice.gap
-            answers = compact(voted(kept_answers, weights, len(rows.y), K), K)
-        models = [pool.models[t] for t, a in zip(used, weights, strict=True) if a > 0]
+            answers = compact(majority_vote(kept_answers, weights, len(rows.y), K), K)
+        models = [pool.models[t] for t in used[weights > 0]]
         constant_alone = not models
         weights = weights[weights > 0]
         if constant_alone:  # the first base model was no better than a random guess
             answers = np.full(len(rows.y), heaviest)
             models = [constant(heaviest, K)]
             weights = np.ones(1)
-        ensemble = AdditiveEnsemble(models, weights, K, gap)
-        about = (answers, votes.log_costs, votes.n_kept, decided, constant_alone)
-        return cls(rows, K, heaviest, ensemble, *about, refit, choice)
+        return cls(
+            rows,
+            K,
+            heaviest,
+            AdditiveEnsemble(models, weights, K, gap),
+            answers,
+            votes.log_costs,
+            votes.n_kept,
+            tuple(decided),
+            constant_alone,
+            refit,
+            choice,
+        )
 
     def rule(self) -> AdditiveEnsemble:
         """Return the rule."""

@@ -69,8 +69,9 @@ class MixtureEnsemble:
         return next(self.answers(X, [member]))
 
     def scores(self, X: Table) -> Floats:
-        """Return the label distribution of the rows of a table, (n, K), with ties settled."""
-        if len(parts := batches(X)) > 1:
+        """Return the probability with which the rule answers each class, shape (n, K), with ties settled."""
+        parts = batches(X)
+        if len(parts) > 1:
             return np.concatenate([self.scores(take(X, part)) for part in parts])
         return self.mix(
             self.answers(X, np.flatnonzero(self.weights > 0)),
@@ -84,18 +85,19 @@ class MixtureEnsemble:
         Constants carry no information about a row and are left out. If constants have the whole weight, the
         other models have equal weights.
         """
-        if len(parts := batches(X)) > 1:
+        parts = batches(X)
+        if len(parts) > 1:
             return np.concatenate([self.probabilities(take(X, part)) for part in parts])
-        informed = np.flatnonzero([not is_constant(member) for member in self.base_models])
-        if not len(informed):
+        informative = np.flatnonzero([not is_constant(member) for member in self.base_models])
+        if not len(informative):
             return self.scores(X)
-        weights = self.weights[informed]
+        weights = self.weights[informative]
         if not weights.any():
-            weights = np.ones(len(informed))
+            weights = np.ones(len(informative))
         weights = weights / weights.sum()
-        used = [self.base_models[m] for m in informed[weights > 0]]
+        used_models = [self.base_models[m] for m in informative[weights > 0]]
         total = np.zeros((n_rows_of(X), self.n_classes))
-        tables = model_probabilities(used, X, self.n_classes)
+        tables = model_probabilities(used_models, X, self.n_classes)
         for weight, P in zip(weights[weights > 0], tables, strict=True):
             total += weight * P
         return total / total.sum(axis=1, keepdims=True)
@@ -110,7 +112,10 @@ class MixtureEnsemble:
     def mix(
         self, answers: Iterable[Ints], n_rows: int, answer: Callable[[int, Ints], Ints]
     ) -> Floats:
-        """Return `scores` from the answers of the base models of positive weight, in their order."""
+        """Return `scores` from the answers of the base models of positive weight, in their order.
+
+        ``answer(member, rows)`` returns class numbers of any base model for some rows, to settle ties.
+        """
         P = label_distribution(self.weights[self.weights > 0], answers, n_rows, self.n_classes)
         return settle_ties(P, self.tie_order, answer)
 
@@ -143,8 +148,8 @@ class AdditiveEnsemble:
     def _staged_votes(self, X: Table) -> Iterator[Floats]:
         """Yield the votes after each base model; the same array is changed in place."""
         votes = np.zeros((n_rows_of(X), self.n_classes))
-        for a, k in zip(self.weights, self.answers(X), strict=True):
-            add_vote(votes, float(a), k)
+        for step, answers in zip(self.weights, self.answers(X), strict=True):
+            add_vote(votes, float(step), answers)
             yield votes
 
     def staged_scores(self, X: Table) -> Iterator[Floats]:
@@ -153,7 +158,8 @@ class AdditiveEnsemble:
 
     def scores(self, X: Table) -> Floats:
         """Return ``f``, shape (n, K), in batches to limit memory; each row sums to 0."""
-        if len(parts := batches(X)) > 1:
+        parts = batches(X)
+        if len(parts) > 1:
             return np.concatenate([self.scores(take(X, part)) for part in parts])
         *_, votes = self._staged_votes(X)
         return centred(votes)
@@ -168,12 +174,12 @@ def label_distribution(
     model by model, so that a row's result does not depend on its batch.
     """
     P = np.zeros(n_rows * n_classes)
-    first = np.arange(n_rows) * n_classes
-    for weight, k in zip(weights, predictions, strict=True):
-        if k.ndim == 1:
-            P[first + k] += weight
+    row_starts = np.arange(n_rows) * n_classes
+    for weight, answers in zip(weights, predictions, strict=True):
+        if answers.ndim == 1:
+            P[row_starts + answers] += weight
         else:
-            P += weight * k.ravel()
+            P += weight * answers.ravel()
     return P.reshape(n_rows, n_classes)
 
 
@@ -204,7 +210,9 @@ def centred(votes: Floats) -> Floats:
     return f
 
 
-def voted(answers: Iterable[Ints], steps: Iterable[float], n_rows: int, n_classes: int) -> Ints:
+def majority_vote(
+    answers: Iterable[Ints], steps: Iterable[float], n_rows: int, n_classes: int
+) -> Ints:
     """Return the class number with the most votes of base models, weighted by their steps, shape (n,)."""
     votes = np.zeros((n_rows, n_classes))
     for step, answer in zip(steps, answers, strict=True):
@@ -228,14 +236,14 @@ def settle_ties(P: Floats, order: Iterable[int], answer: Callable[[int, Ints], I
     for member in order:
         if len(open_rows) == 0:
             break
-        k = answer(member, open_rows)
-        if k.ndim > 1:
-            k = k.argmax(axis=1)
-        named = tied[open_rows, k]
-        rows = open_rows[named]
-        winner = k[named]
+        answers = answer(member, open_rows)
+        if answers.ndim > 1:
+            answers = answers.argmax(axis=1)
+        is_settled = tied[open_rows, answers]
+        rows = open_rows[is_settled]
+        winner = answers[is_settled]
         P[rows, winner] = np.nextafter(P[rows].max(axis=1), 2.0)
-        open_rows = open_rows[~named]
+        open_rows = open_rows[~is_settled]
     return P
 
 
@@ -244,11 +252,11 @@ def answers_by(members: Ints, answer: Callable[[int, Ints], Ints]) -> Ints:
 
     ``answer(member, rows)`` returns class numbers of a base model for some of the rows.
     """
-    k = np.empty(len(members), dtype=np.intp)
+    class_numbers = np.empty(len(members), dtype=np.intp)
     for m in np.unique(members):
         rows = np.flatnonzero(members == m)
-        k[rows] = answer(int(m), rows)
-    return k
+        class_numbers[rows] = answer(int(m), rows)
+    return class_numbers
 
 
 def draw(P: Floats, rng: np.random.RandomState) -> NDArray[np.intp]:

@@ -50,7 +50,10 @@ class Units:
 
     @classmethod
     def samples(cls, sample_weight: Floats, rows: Mask | None = None) -> Units:
-        """Return units that are rows (of ``rows``); ``p`` is the normalised sample weight."""
+        """Return units that are the rows of a mask, by default all rows.
+
+        Their base measure ``p`` is the normalised sample weight.
+        """
         index = None
         weight = sample_weight
         if rows is not None:
@@ -71,11 +74,12 @@ class Units:
             Weights of the rows.
         """
         row, unit = memberships(index)
-        mass: Floats = np.bincount(unit, weights=sample_weight[row]).astype(np.float64)
-        # Each row counts once, in the first of its units.
-        once = np.r_[True, row[1:] != row[:-1]]
-        total = float(np.bincount(unit[once], weights=sample_weight[row[once]]).sum())
-        return cls(np.full(len(mass), 1.0 / len(mass)), mass, total, index)
+        unit_weight: Floats = np.bincount(unit, weights=sample_weight[row]).astype(np.float64)
+        # Each row counts once, in the first of its units. Rows ascend.
+        is_first = np.ones(len(row), dtype=bool)
+        is_first[1:] = np.diff(row) != 0
+        total = float(np.bincount(unit[is_first], weights=sample_weight[row[is_first]]).sum())
+        return cls(np.full(len(unit_weight), 1.0 / len(unit_weight)), unit_weight, total, index)
 
     @property
     def count(self) -> float:
@@ -84,10 +88,10 @@ class Units:
         ``log n`` is the largest divergence of a distribution over the units from p. The scale of the sample
         weights has no influence.
         """
-        least = float(self.base[self.base > 0].min())  # a tiny weight may underflow to 0
-        if least == self.base.max():
+        smallest = float(self.base[self.base > 0].min())  # a tiny weight may underflow to 0
+        if smallest == self.base.max():
             return float(len(self.base))
-        return 1.0 / least
+        return 1.0 / smallest
 
     def density(self, w: Floats) -> Floats:
         """Return the density ``u`` of the weights over all rows, shape (n,), with weighted mean 1.
@@ -100,9 +104,9 @@ class Units:
             return u
         if self.index.ndim == 1:
             return np.where(self.index >= 0, u[self.index], 1.0)
-        inside = self.index >= 0
-        summed = np.where(inside, u[self.index], 0.0).sum(axis=1)
-        return np.where(inside.any(axis=1), summed, 1.0)
+        in_unit = self.index >= 0
+        unit_sums = np.where(in_unit, u[self.index], 0.0).sum(axis=1)
+        return np.where(in_unit.any(axis=1), unit_sums, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,8 +168,8 @@ class SubgroupStakes:
         m = len(units.base)
         row, subgroup = memberships(index)
         weight = judged.weight[row]
-        measured = np.bincount(subgroup, weights=weight, minlength=m)
-        fraction = weight / np.where(measured > 0, measured, 1.0)[subgroup]
+        subgroup_weight = np.bincount(subgroup, weights=weight, minlength=m)
+        fraction = weight / np.where(subgroup_weight > 0, subgroup_weight, 1.0)[subgroup]
         factor = None
         if pseudo_rows > 0:
             factor = pseudo_rows / (judged.sizes(index, m) + pseudo_rows)
@@ -250,7 +254,11 @@ class TargetStakes:
         return float(self.allowed.max())
 
     def losses(self, candidate: Candidate) -> Floats:
-        """Return the loss ℓ_k in [0, 1] of each subgroup, with shrunk errors unless it is an indicator."""
+        """Return the loss ℓ_k in [0, 1] of each subgroup, shape (m,).
+
+        It is 1 or 0 for an indicator. Otherwise it is the shrunk error, plus a penalty if allowed errors
+        differ.
+        """
         errors = self.subgroups.means(candidate)
         if self.indicator:
             return ((errors - self.allowed).round(DECIMALS) >= 0).astype(np.float64)
@@ -266,10 +274,10 @@ def tilted(base: Floats, exponent: Floats) -> tuple[Floats, float]:
 
     For uniform p the weights are those of e^exponent to the last bit, as the papers print them.
     """
-    top = float(base.max())
+    largest = float(base.max())
     with np.errstate(divide="ignore"):
-        w, log_sum = normalised_exp(np.log(base / top) + exponent)
-    return w, log_sum + float(np.log(top))
+        w, log_sum = normalised_exp(np.log(base / largest) + exponent)
+    return w, log_sum + float(np.log(largest))
 
 
 def normalised_exp(log_w: Floats) -> tuple[Floats, float]:
@@ -277,11 +285,11 @@ def normalised_exp(log_w: Floats) -> tuple[Floats, float]:
 
     At least one entry must be above −∞. The entries are shifted by the largest, so that nothing overflows.
     """
-    top = float(log_w.max())
-    w: Floats = np.exp(log_w - top)
+    largest = float(log_w.max())
+    w: Floats = np.exp(log_w - largest)
     total = float(w.sum())
     w /= total
-    return w, top + float(np.log(total))
+    return w, largest + float(np.log(total))
 
 
 class StopKind(enum.Enum):
@@ -399,7 +407,10 @@ class Demand:
         return round(weighted_loss - self.weighted_loss, DECIMALS)
 
     def refusal(self, t: int, weighted_loss: float) -> Stop | None:
-        """Return why round ``t`` does not count, or None."""
+        """Return why round ``t``, counted from 1, does not count, or None.
+
+        It does not count if its learner, fully grown, misses a required demand.
+        """
         if not self.required or self.distance(weighted_loss) <= 0:
             return None
         advice = ""
@@ -546,26 +557,26 @@ class Trace:
         return columns | {"stop_reason": self.stop_reason}
 
     def _repr_html_(self) -> str:
-        heads = ["round", "weighted loss", "effective size", "objective", "gap", "seconds"]
+        headings = ["round", "weighted loss", "effective size", "objective", "gap", "seconds"]
         rows = [
             [
                 str(t),
-                f"{each.weighted_loss:.4f}",
-                f"{each.effective_size:.3f}",
-                f"{each.value:.4f}",
-                f"{each.gap:.1e}",
-                f"{each.seconds:.2f}",
+                f"{record.weighted_loss:.4f}",
+                f"{record.effective_size:.3f}",
+                f"{record.value:.4f}",
+                f"{record.gap:.1e}",
+                f"{record.seconds:.2f}",
             ]
-            for t, each in enumerate(self.rounds, start=1)
+            for t, record in enumerate(self.rounds, start=1)
         ]
-        shown = rows
+        shown_rows = rows
         omitted = ""
         if len(rows) > SHOWN_ROUNDS:
             half = SHOWN_ROUNDS // 2
-            shown = [*rows[:half], *rows[-half:]]
-            omitted = f", {len(rows) - len(shown)} in the middle omitted"
+            shown_rows = [*rows[:half], *rows[-half:]]
+            omitted = f", {len(rows) - len(shown_rows)} in the middle omitted"
         caption = f"{len(rows)} rounds{omitted}. {self.stop_reason}".strip()
-        return html_table(heads, shown, caption)
+        return html_table(headings, shown_rows, caption)
 
 
 @dataclass(frozen=True)
@@ -608,7 +619,10 @@ class Schedule:
         return cls(rounds, patience, tol, max_time, least=0.0)
 
     def stop(self, trace: Trace, elapsed: float) -> Stop | None:
-        """Return why no further round begins, or None."""
+        """Return why no further round begins after those of the trace, or None to continue.
+
+        ``elapsed`` are the seconds since the start of the game.
+        """
         if not trace.rounds:
             return None
         t = len(trace)
@@ -619,9 +633,9 @@ class Schedule:
         if self.least is not None and value <= self.least:
             return Stop(StopKind.ZERO, f"the objective reached 0 in round {t}")
         if self.patience is not None and t > self.patience:
-            before = trace.value[: -self.patience].min()
-            since = trace.value[-self.patience :].min()
-            if before - since <= self.tol:
+            earlier_least = trace.value[: -self.patience].min()
+            recent_least = trace.value[-self.patience :].min()
+            if earlier_least - recent_least <= self.tol:
                 words = f"the objective fell by no more than {self.tol:g} in the last {self.patience} rounds"
                 return Stop(StopKind.PLATEAU, words)
         if self.target is not None and value <= self.target:
@@ -752,24 +766,24 @@ class Game:
             Only if interrupted before the end of the first round. A later interrupt keeps the finished
             rounds, and ``trace.stop`` gives the reason.
         """
-        position = self.opened(pool)
-        began = time.perf_counter()
+        position = self.first_position(pool)
+        game_start = time.perf_counter()
         stop = None
         try:
             while stop is None:
-                now = time.perf_counter()
-                stop = self.reason_to_stop(position, now - began)
+                round_start = time.perf_counter()
+                stop = self.reason_to_stop(position, round_start - game_start)
                 if stop is not None:
                     break
                 weights = self.player.weights(position.played.state)
-                answer = self.learner.fit(self.request(position, weights, entropy))
+                candidate = self.learner.fit(self.request(position, weights, entropy))
                 if interrupted():
                     raise KeyboardInterrupt
-                stop = self.refusal(position, weights, answer)
+                stop = self.refusal(position, weights, candidate)
                 if stop is not None:
                     break
                 # A position is whole, so an interrupt leaves the one before or the one after the round.
-                position = self.advanced(position, weights, answer, now)
+                position = self.after_round(position, weights, candidate, round_start)
                 if observe(position):
                     words = f"stopped by a callback after round {position.n_rounds}"
                     stop = Stop(StopKind.CALLBACK, words)
@@ -780,7 +794,7 @@ class Game:
         trace = replace(position.trace, stop=stop)
         return replace(position, played=replace(position.played, trace=trace))
 
-    def opened(self, pool: Any) -> Position:
+    def first_position(self, pool: Any) -> Position:
         """Return the position before the first round."""
         keeps_weights = (
             self.stakes.grouped and len(self.stakes.units.base) <= KEEP_WEIGHTS_UP_TO
@@ -790,7 +804,10 @@ class Game:
         return Position(played, pool, self.progress.start(pool))
 
     def reason_to_stop(self, position: Position, elapsed: float) -> Stop | None:
-        """Return why no further round begins: of the schedule, the player or the demand."""
+        """Return why no further round begins, or None: the schedule, the player or the demand may say so.
+
+        ``elapsed`` are the seconds since the start of the game.
+        """
         trace = position.trace
         if len(trace) >= self.schedule.rounds:
             return Stop(StopKind.PLAYED, f"all {self.schedule.rounds} rounds played")
@@ -802,7 +819,10 @@ class Game:
         return stop
 
     def request(self, position: Position, weights: Floats, entropy: int) -> Request:
-        """Return what the learner is asked for in the next round."""
+        """Return what the learner is asked for in the next round, by the weights of the player.
+
+        ``entropy`` is the root of the seeds.
+        """
         t = position.n_rounds
 
         def weighted_loss(candidate: Candidate) -> float:
@@ -815,22 +835,25 @@ class Game:
         return Request(density, round_seed(entropy, t), self.demand, weighted_loss, refuses)
 
     def refusal(
-        self, position: Position, weights: Floats, answer: Candidate | Stop
+        self, position: Position, weights: Floats, candidate: Candidate | Stop
     ) -> Stop | None:
-        """Return why the round of an answer does not count, or None."""
-        if isinstance(answer, Stop):
-            return answer
+        """Return why the round of the learner's answer does not count, or None.
+
+        The learner may answer with a reason itself, or with a candidate that misses the demand.
+        """
+        if isinstance(candidate, Stop):
+            return candidate
         if self.demand is None or position.n_rounds == 0:
             return None
-        weighted_loss = float(weights @ self.stakes.losses(answer))
+        weighted_loss = float(weights @ self.stakes.losses(candidate))
         return self.demand.refusal(position.n_rounds + 1, weighted_loss)
 
-    def advanced(
-        self, position: Position, weights: Floats, answer: Candidate, began: float
+    def after_round(
+        self, position: Position, weights: Floats, answer: Candidate, round_start: float
     ) -> Position:
         """Return the position after a round, in which the learner answered the weights.
 
-        ``began`` is the start of the round by ``time.perf_counter()``.
+        ``round_start`` is the start of the round by ``time.perf_counter()``.
         """
         played = position.played
         candidate = position.pool.joined(answer)
@@ -838,15 +861,15 @@ class Game:
         state = self.player.update(played.state, losses)
         pool = position.pool.adding(candidate)
         watched = self.progress.after(position.memory, pool, state)
-        newest = Round(
+        record = Round(
             # Sums, not products of vectors, for which BLAS would start threads.
             weighted_loss=float((weights * losses).sum()),
             effective_size=float(1.0 / (weights * (weights / played.units.base)).sum()),
-            seconds=time.perf_counter() - began,
+            seconds=time.perf_counter() - round_start,
             gap=max(watched.gap, self.player.gap(played.state)),
             value=watched.value,
         )
-        trace = played.trace.adding(newest, weights)
+        trace = played.trace.adding(record, weights)
         return Position(replace(played, state=state, trace=trace), pool, watched.memory)
 
 

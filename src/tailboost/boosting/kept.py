@@ -37,8 +37,8 @@ FREE = frozenset(
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
-    """A learner that writes each candidate to a folder, and reads it if it is asked the same again.
+class CheckpointedLearner:
+    """A learner that writes each candidate to a folder, and reads it if the same request comes again.
 
     A file is named by the digest of the fit and of the request, so several fits may share a folder. After
     Ctrl-C nothing is written: the learner may have returned a half-trained model.
@@ -67,7 +67,7 @@ class Kept:
         folder: object,
         identity: str,
         interrupted: Callable[[], bool],
-    ) -> Kept:
+    ) -> CheckpointedLearner:
         """Open or create the folder given as parameter ``checkpoint_dir``.
 
         Raises
@@ -75,9 +75,9 @@ class Kept:
         ValueError
             If the folder cannot be created.
         """
-        opened = make_folder(folder, "checkpoint_dir")
-        remove_parts(opened, PREFIX)  # unfinished files of a killed fit
-        return cls(learner, opened, identity, interrupted)
+        path = make_folder(folder, "checkpoint_dir")
+        remove_parts(path, PREFIX)  # unfinished files of a killed fit
+        return cls(learner, path, identity, interrupted)
 
     def fit(self, request: Request) -> Candidate | Stop:
         """Return the candidate of the folder, or a new one.
@@ -91,8 +91,8 @@ class Kept:
         OSError
             If a file cannot be read or written; earlier files stay valid.
         """
-        wish = f"{self.identity} {request.seed} {request.demand}".encode()
-        name = digest(wish, np.ascontiguousarray(request.density).tobytes())
+        inputs = f"{self.identity} {request.seed} {request.demand}".encode()
+        name = digest(inputs, np.ascontiguousarray(request.density).tobytes())
         path = self.folder / f"{PREFIX}{name}.pkl"
         if path.exists():
             return self._read(path)
@@ -104,6 +104,7 @@ class Kept:
         return candidate
 
     def _read(self, path: Path) -> Candidate:
+        """Return the candidate of a file; raise OSError or ValueError with the cure if that fails."""
         try:
             candidate: Candidate = pickle.loads(read_sealed(path))
         except OSError as error:
@@ -120,6 +121,7 @@ class _Hasher(NumpyHasher):
     """joblib's hash by value, also for tensors and modules of PyTorch."""
 
     def save(self, value: object) -> None:
+        """Add a value to the hash: of a tensor its type and numbers, of a module its attributes."""
         torch: Any = sys.modules.get("torch")
         if torch is not None and isinstance(value, torch.Tensor):
             # A lazy tensor has no values before the first forward pass.
@@ -130,8 +132,10 @@ class _Hasher(NumpyHasher):
             value = (str(value.dtype), shape, value.requires_grad, flat)
         elif torch is not None and isinstance(value, torch.nn.Module):
             # PyTorch numbers hooks within a process, so the numbers differ between processes.
-            parts = {name: part for name, part in vars(value).items() if "hook" not in name}
-            value = (type(value), parts)
+            attributes = {
+                name: part for name, part in vars(value).items() if "hook" not in name
+            }
+            value = (type(value), attributes)
         super().save(value)
 
 
@@ -145,9 +149,8 @@ def describe(value: object) -> str:
     """
     if isinstance(value, (np.bool_, np.integer, np.float64)):
         value = value.item()
-    if value is None or (
-        isinstance(value, (bool, int, float, str)) and len(repr(value)) <= LONGEST_SCALAR
-    ):
+    scalar = value is None or isinstance(value, (bool, int, float, str))
+    if scalar and len(repr(value)) <= LONGEST_SCALAR:
         return repr(value)
     cls = type(value)
     name = f"{cls.__module__}.{cls.__qualname__}"
@@ -192,7 +195,11 @@ def identify(classifier: Model, data: str, entropy: int) -> str:
     if any(module.startswith("tailboost.learners.torch") for module in modules):
         libraries.add("torch")
     loaded = {name: sys.modules[name] for name in sorted(libraries) if name in sys.modules}
-    versions = {n: str(m.__version__) for n, m in loaded.items() if hasattr(m, "__version__")}
+    versions = {
+        name: str(module.__version__)
+        for name, module in loaded.items()
+        if hasattr(module, "__version__")
+    }
     class_name = f"{classes[0].__module__}.{classes[0].__qualname__}"
-    about = {"class": class_name, "data": data, "entropy": entropy}
-    return json.dumps(about | {"params": params, "versions": versions}, sort_keys=True)
+    description = {"class": class_name, "data": data, "entropy": entropy}
+    return json.dumps(description | {"params": params, "versions": versions}, sort_keys=True)

@@ -82,25 +82,29 @@ class Whole:
         return ~self.held
 
     def fit(self, request: Request) -> Candidate:
-        """Return the first stage of growth that is good enough, else the nearest."""
+        """Return the candidate of a round: the first stage of growth that is good enough, else the nearest.
+
+        With held-out rows it is fitted without them and judged on them.
+        """
         seed = request.seed
         grow = request.grows
         weight = _weight(self.train, request.density, self.exact)
-        fitted: tuple[Floats, int, Mask | None] = weight, seed, None
+        fit_arguments: tuple[Floats, int, Mask | None] = weight, seed, None
         if self.held is not None:
-            fitted = outside(self.held, weight, self.train), seed, ~self.held
-        growing = stages(self.session, *fitted, grow=grow)
+            fit_arguments = outside(self.held, weight, self.train), seed, ~self.held
+        grown_models = stages(self.session, *fit_arguments, grow=grow)
         keeps = bool(getattr(self.session, "keeps_stages", False))
-        number, candidate = nearest_stage(growing, self._measured, request, keeps)
+        number, candidate = nearest_stage(grown_models, self._measured, request, keeps)
         if self.refit:
-            model = grown(self.session, number, weight, seed, grow=grow)
+            model = model_after_stages(self.session, number, weight, seed, grow=grow)
         elif candidate.model is None:
-            model = grown(self.session, number, *fitted)
+            model = model_after_stages(self.session, number, *fit_arguments)
         else:
             return candidate
         return replace(candidate, model=model)
 
     def _measured(self, model: Model) -> Candidate:
+        """Return a model with its losses on the fitted rows and its answers to the selection data."""
         answers = self.session.predict(model)
         losses = row_losses(answers, self.train.y)
         if self.held is not None:
@@ -155,7 +159,7 @@ class CrossFit:
         return None
 
     def fit(self, request: Request) -> Candidate | Stop:
-        """Return the candidate of a round, or why the round does not count."""
+        """Return the candidate of a round, whose answers are out of fold, or why the round does not count."""
         seed = request.seed
         weight = _weight(self.train, request.density, self.exact)
         masks = [self.fold == j for j in range(self.fold.max() + 1)]
@@ -164,47 +168,52 @@ class CrossFit:
         if refusal is not None:
             return refusal
         grow = request.grows and isinstance(self.session, Growing)
-        growing = self._lockstep([(fold.rows, fold.stages(grow)) for fold in folds])
-        number, candidate = nearest_stage(growing, self._measured, request, keeps=False)
+        staged_answers = self._lockstep([(fold.rows, fold.stages(grow)) for fold in folds])
+        number, candidate = nearest_stage(
+            staged_answers, self._measured, request, keeps_models=False
+        )
         model = None
         if self.averaging is not None and not grow:
             fitted_rows = [~rows for rows in masks]
             model = self.averaging.mean([fold.model for fold in folds], weight, fitted_rows)
         if model is None:
-            model = grown(self.session, number, weight, seed, grow=grow)
+            model = model_after_stages(self.session, number, weight, seed, grow=grow)
         if grow or self.accumulating is None:
             return replace(candidate, model=model)
         all_rows = np.ones(len(weight), dtype=np.bool_)
         model = self.accumulating.mean([model], weight, [all_rows])
-        return replace(candidate, model=model, probabilities=joined(folds))
+        return replace(candidate, model=model, probabilities=out_of_fold(folds))
 
     def _refusal(self, request: Request, folds: list[Fold]) -> Stop | None:
-        """Return why the round does not help, asked with the first fold, then with all folds.
+        """Return why the round does not help, or None: asked with the first fold, then with all folds.
 
         With much label noise, the weights concentrate on mislabelled rows.
         """
         if request.refuses is None or not isinstance(self.session, AveragingLearner):
             return None
-        first = folds[0]
-        stop = request.refuses(first.rows, first.outputs)
+        first_fold = folds[0]
+        stop = request.refuses(first_fold.rows, first_fold.outputs)
         if stop is not None:
             return stop
         with self._threads() as parallel:
             parallel(delayed(getattr)(fold, "outputs") for fold in folds)
-        return request.refuses(np.ones(len(self.fold), dtype=np.bool_), joined(folds))
+        return request.refuses(np.ones(len(self.fold), dtype=np.bool_), out_of_fold(folds))
 
-    def _lockstep(self, growing: list[tuple[Mask, Iterator[Ints]]]) -> Generator[Ints]:
-        """Yield the answers after each stage of growth of all folds; a finished fold waits."""
+    def _lockstep(self, folds: list[tuple[Mask, Iterator[Ints]]]) -> Generator[Ints]:
+        """Yield the answers to all rows after each stage of growth; a fold that has finished growing waits.
+
+        ``folds`` are the rows of each fold with its answers by stage.
+        """
         answers = np.empty(len(self.fold), dtype=np.intp)
 
-        def grow_fold(rows: Mask, of_fold: Iterator[Ints]) -> bool:
-            for newest in of_fold:
+        def grow_fold(rows: Mask, fold_answers: Iterator[Ints]) -> bool:
+            for newest in fold_answers:
                 answers[rows] = newest
                 return True
             return False
 
         with self._threads() as parallel:
-            while any(parallel(delayed(grow_fold)(*fold) for fold in growing)):
+            while any(parallel(delayed(grow_fold)(*fold) for fold in folds)):
                 yield answers.copy()
 
     def _measured(self, answers: Ints) -> Candidate:
@@ -230,7 +239,10 @@ class Fold:
 
     @cached_property
     def outputs(self) -> NDArray[Any]:
-        """Predictions on the fold's rows; class probabilities if rounds accumulate them."""
+        """The predictions on the fold's rows by a model fitted without them.
+
+        They are class probabilities if rounds add these up.
+        """
         learner = self.learner
         if learner.accumulating is not None:
             outputs: NDArray[Any] = learner.accumulating.probabilities(self.model, self.rows)
@@ -252,10 +264,12 @@ class Fold:
             yield self.outputs.argmax(axis=1)
 
 
-def joined(folds: list[Fold]) -> NDArray[Any]:
+def out_of_fold(folds: list[Fold]) -> NDArray[Any]:
     """Return the predictions, or probabilities, of all folds as one array."""
-    first = folds[0].outputs
-    outputs = np.empty((len(folds[0].rows), *first.shape[1:]), dtype=first.dtype)
+    first_outputs = folds[0].outputs
+    outputs = np.empty(
+        (len(folds[0].rows), *first_outputs.shape[1:]), dtype=first_outputs.dtype
+    )
     for fold in folds:
         outputs[fold.rows] = fold.outputs
     return outputs
@@ -276,14 +290,17 @@ def outside(held: Mask, weight: Floats, train: Rows) -> Floats:
 
 
 def row_losses(answers: NDArray[Any], y: Ints) -> NDArray[Any]:
-    """Return zero-one losses of class numbers, (1 − h_y)/2 of real values h; two classes: h_1 = −h_0."""
+    """Return the loss of each row, shape (n,): 1 for a wrong class number, (1 − h_y)/2 for real values h.
+
+    With two classes h has one column, h_1 = −h_0.
+    """
     if not is_real(answers):
         return answers != y
     if answers.ndim == 2:
-        h = answers[np.arange(len(y)), y]
+        true_class_values = answers[np.arange(len(y)), y]
     else:
-        h = np.where(y == 1, answers, -answers)
-    losses: NDArray[Any] = 0.5 * (1.0 - h)
+        true_class_values = np.where(y == 1, answers, -answers)
+    losses: NDArray[Any] = 0.5 * (1.0 - true_class_values)
     return losses
 
 
@@ -297,7 +314,7 @@ def stages(
         yield session.fit(weight, seed, rows)
 
 
-def grown(
+def model_after_stages(
     session: Session,
     n_stages: int,
     weight: Floats,
@@ -315,31 +332,31 @@ def grown(
 
 
 def nearest_stage(
-    growing: Generator[Any],
-    measured: Callable[[Any], Candidate],
+    staged_models: Generator[Any],
+    measure: Callable[[Any], Candidate],
     request: Request,
-    keeps: bool,
+    keeps_models: bool,
 ) -> tuple[int, Candidate]:
     """Return the first stage that is good enough, else the first of the nearest, with its number from 1.
 
-    Without ``keeps`` a later stage changes the models of earlier ones: an earlier candidate has no model.
+    Without ``keeps_models`` a later stage changes earlier models: an earlier candidate then has no model.
     """
-    least = np.inf
-    taken = 0
+    least_distance = np.inf
+    nearest_number = 0
     nearest = Candidate(None, np.empty(0), np.empty(0, np.intp))
-    with closing(growing):
-        for number, model in enumerate(growing, 1):
-            if not keeps:
+    with closing(staged_models):
+        for number, model in enumerate(staged_models, 1):
+            if not keeps_models:
                 nearest = replace(nearest, model=None)
-            candidate = measured(model)
+            candidate = measure(model)
             distance = request.distance(candidate)
-            if number == 1 or distance < least:
-                least = distance
-                taken = number
+            if number == 1 or distance < least_distance:
+                least_distance = distance
+                nearest_number = number
                 nearest = candidate
             if distance <= 0.0:
                 break
-    return taken, nearest
+    return nearest_number, nearest
 
 
 def open_learner(

@@ -15,7 +15,7 @@ from tailboost.boosting.game import Candidate
 from tailboost.boosting.players.hedge import without_outliers
 from tailboost.core.array_types import Floats, Ints, Mask, Model, Table
 from tailboost.learners.foreign import constant, predict_models
-from tailboost.learners.table import Ranked, ranked
+from tailboost.learners.table import Ranked, class_of_rank
 from tailboost.rows.rows import Rows
 from tailboost.solvers import BitLosses
 from tailboost.solvers.bits import DenseLosses
@@ -87,8 +87,8 @@ class Pool:
 
     # Only further rounds of the same fit need the probabilities, which are larger than most models.
     def __getstate__(self) -> dict[str, Any]:
-        kept = {name: value for name, value in vars(self).items() if name not in NOT_KEPT}
-        return kept | {"together": None, "round_losses": None}
+        state = {name: value for name, value in vars(self).items() if name not in NOT_KEPT}
+        return state | {"together": None, "round_losses": None}
 
     # -- the game ------------------------------------------------------------------------------------
 
@@ -108,7 +108,10 @@ class Pool:
         return Candidate(Ranked(table), self.rows.wrong(answers), answers, P)
 
     def adding(self, candidate: Candidate) -> Pool:
-        """Return the pool with the candidate of a further round and, after the first, the runners-up."""
+        """Return the pool with the candidate of a further round.
+
+        After the first round the runners-up join too, if they are wanted.
+        """
         losses = BitLosses(len(self.rows.y)) if self.round_losses is None else self.round_losses
         newest = Judged.of(candidate.model, candidate.answers, self.n_classes)
         P = candidate.probabilities
@@ -122,7 +125,7 @@ class Pool:
             return pool
         table = candidate.model.table_
         for rank in range(1, min(RUNNERS_UP + 1, P.shape[1])):
-            pool = pool.beside(Ranked(table, rank), ranked(P, rank))
+            pool = pool.beside(Ranked(table, rank), class_of_rank(P, rank))
         return pool
 
     def beside(self, model: Model, answers: NDArray[Any]) -> Pool:
@@ -155,20 +158,26 @@ class Pool:
         """Return a pool of the same models on other rows."""
         return self._answering(predict_models(self.base_models, X), rows)
 
-    def part(self, chosen: Mask) -> Pool:
+    def part(self, selected: Mask) -> Pool:
         """Return a pool of the same models on some of the rows."""
-        answers = (self.answer(m)[chosen] for m in range(len(self.judged)))
-        return self._answering(answers, self.rows.part(chosen))
+        answers = (self.answer(m)[selected] for m in range(len(self.judged)))
+        return self._answering(answers, self.rows.part(selected))
 
     def _answering(self, answers: Iterable[NDArray[Any]], rows: Rows) -> Pool:
+        """Return a pool of the same models with these answers, one array for each, on other rows."""
         models = self.base_models
         judged = [
-            Judged.of(model, newest, self.n_classes)
-            for model, newest in zip(models, answers, strict=True)
+            Judged.of(model, model_answers, self.n_classes)
+            for model, model_answers in zip(models, answers, strict=True)
         ]
-        t = self.n_rounds
-        new = replace(self, rows=rows, together=None, round_losses=None)
-        return replace(new, rounds=tuple(judged[:t]), others=tuple(judged[t:]))
+        return replace(
+            self,
+            rows=rows,
+            rounds=tuple(judged[: self.n_rounds]),
+            others=tuple(judged[self.n_rounds :]),
+            together=None,
+            round_losses=None,
+        )
 
     # -- answers -------------------------------------------------------------------------------------
 
@@ -204,7 +213,11 @@ class Pool:
     def rule(
         self, weights: Floats, gap: float = 0.0, among: Ints | None = None
     ) -> MixtureEnsemble:
-        """Return the rule with these mixture weights; candidates ``among``, all by default, settle ties."""
+        """Return the rule with these mixture weights λ.
+
+        Candidates settle ties between classes in the order of their mean loss: those ``among`` them, by
+        default all.
+        """
         order = self.by_mean_loss
         if among is not None:
             order = order[np.isin(order, among)]
@@ -228,18 +241,17 @@ class Pool:
 
     @cached_property
     def losses(self) -> BitLosses | DenseLosses:
-        """The losses of all candidates on the selection data."""
-        t = self.n_rounds
-        losses: BitLosses | DenseLosses = BitLosses(len(self.rows.y))
-        first = 0
+        """The losses of all candidates on the selection data: bits, unless a round draws its answers."""
         if self.round_losses is not None:
-            losses = self.round_losses
-            first = t
+            losses: BitLosses | DenseLosses = self.round_losses
         elif any(candidate.packed.ndim > 1 for candidate in self.rounds):
-            each = [self.loss(m) for m in range(t)]
-            losses = DenseLosses(np.array(each, dtype=np.float64))
-            first = t
-        for m in range(first, len(self.judged)):
+            round_losses = [self.loss(m) for m in range(self.n_rounds)]
+            losses = DenseLosses(np.array(round_losses, dtype=np.float64))
+        else:
+            losses = BitLosses(len(self.rows.y))
+            for m in range(self.n_rounds):
+                losses = losses.append(self.loss(m))
+        for m in range(self.n_rounds, len(self.judged)):
             losses = losses.append(self.loss(m))
         return losses
 

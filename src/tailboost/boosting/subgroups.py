@@ -57,7 +57,19 @@ class NamedSubgroups:
     def of(
         cls, kind: str, rows: Rows, classes: NDArray[Any], groups: GroupNames | None
     ) -> NamedSubgroups:
-        """Return the subgroups of the training rows."""
+        """Return the subgroups of the training rows.
+
+        Parameters
+        ----------
+        kind : {"class", "group", "cell"}
+            What a subgroup is.
+        rows : Rows
+            The training rows. Only their cells are subgroups.
+        classes : ndarray of shape (K,)
+            The labels.
+        groups : GroupNames or None
+            Names of the groups; None without groups.
+        """
         K = len(classes)
         if kind == "class":
             return cls(kind, classes, K, np.arange(K))
@@ -80,16 +92,15 @@ class NamedSubgroups:
         return self.cells.tolist()
 
     def with_subgroups(self, rows: Rows) -> Rows:
-        """Return rows with their subgroups as groups; −1 for a cell without training rows."""
+        """Return rows whose groups are the numbers of their subgroups; −1 for a cell of no training row."""
         if self.kind == "class":
             return replace(rows, groups=rows.y)
         if self.cells is None:
             return rows
-        cell = cells_of(rows, self.n_classes)
-        index = np.searchsorted(self.cells, cell).clip(max=len(self.cells) - 1)
-        return replace(
-            rows, groups=np.where(self.cells[index] == cell, index, -1).astype(np.intp)
-        )
+        row_cells = cells_of(rows, self.n_classes)
+        index = np.searchsorted(self.cells, row_cells).clip(max=len(self.cells) - 1)
+        trained = self.cells[index] == row_cells
+        return replace(rows, groups=np.where(trained, index, -1).astype(np.intp))
 
 
 def cells_of(rows: Rows, n_classes: int) -> Ints:
@@ -108,24 +119,29 @@ class Pools:
     least: int  # subgroups with fewer rows are small
 
     @classmethod
-    def small(cls, named: NamedSubgroups, tables: Sequence[Rows], least: int) -> Pools:
+    def small(cls, subgroups: NamedSubgroups, tables: Sequence[Rows], min_rows: int) -> Pools:
         """Pool small subgroups of the same class or column, by their rows in each table.
 
-        The small subgroups of a family are one pool. If this pool has fewer than ``least`` rows, the smallest
-        other subgroup of the family joins it. A small subgroup alone in its family keeps its own weight.
+        The small subgroups of a family are one pool. If this pool has fewer than ``min_rows`` rows, the
+        smallest other subgroup of the family joins it. A small subgroup alone in its family keeps its own
+        weight.
         """
-        m = len(named.names)
-        numbered = [named.with_subgroups(rows) for rows in tables]
-        size = np.min([r.sizes(r.groups, m) for r in numbered if r.groups is not None], axis=0)
-        of = np.arange(m)
-        for number in np.unique(named.family[size < least]):
-            family = np.flatnonzero(named.family == number)
-            small = family[size[family] < least]
-            others = family[size[family] >= least]
-            if size[small].sum() < least and len(others):
-                small = np.append(small, others[size[others].argmin()])
-            of[small] = small.min()
-        return cls(np.unique(of, return_inverse=True)[1], size, least)
+        m = len(subgroups.names)
+        sizes = []
+        for table in tables:
+            rows = subgroups.with_subgroups(table)
+            assert rows.groups is not None
+            sizes.append(rows.sizes(rows.groups, m))
+        size = np.min(sizes, axis=0)
+        pool = np.arange(m)
+        for number in np.unique(subgroups.family[size < min_rows]):
+            family = np.flatnonzero(subgroups.family == number)
+            pooled = family[size[family] < min_rows]
+            large = family[size[family] >= min_rows]
+            if size[pooled].sum() < min_rows and len(large):
+                pooled = np.append(pooled, large[size[large].argmin()])
+            pool[pooled] = pooled.min()
+        return cls(np.unique(pool, return_inverse=True)[1], size, min_rows)
 
     @property
     def count(self) -> int:
@@ -145,9 +161,9 @@ class Pools:
 
     def strictest(self, allowed: Floats) -> Floats:
         """Return the smallest target in each pool."""
-        least = np.full(self.count, np.inf)
-        np.fmin.at(least, self.pool, allowed)
-        return np.where(np.isinf(least), np.nan, least)
+        strictest_errors = np.full(self.count, np.inf)
+        np.fmin.at(strictest_errors, self.pool, allowed)
+        return np.where(np.isinf(strictest_errors), np.nan, strictest_errors)
 
 
 def pooled_subgroups(
@@ -155,20 +171,23 @@ def pooled_subgroups(
     training: TrainingSet,
     classes: NDArray[Any],
     groups: GroupNames | None,
-    least: int,
+    min_rows: int,
 ) -> tuple[NamedSubgroups, Pools]:
-    """Return the subgroups of a training set and their pools, and number them as its groups."""
-    named = NamedSubgroups.of(kind, training.rows, classes, groups)
+    """Return the subgroups of a training set and their pools; the training set gets their numbers as groups.
+
+    Subgroups with fewer than ``min_rows`` effective rows share a pool.
+    """
+    subgroups = NamedSubgroups.of(kind, training.rows, classes, groups)
     if training.validation is None:
         tables = [training.rows]
     else:
         tables = [training.rows, training.validation[1]]
-    pools = Pools.small(named, tables, least)
-    training.groups = named.with_subgroups(training.rows).groups
+    pools = Pools.small(subgroups, tables, min_rows)
+    training.groups = subgroups.with_subgroups(training.rows).groups
     if training.validation is not None:
         X_val, rows = training.validation
-        training.validation = X_val, named.with_subgroups(rows)
-    return named, pools
+        training.validation = X_val, subgroups.with_subgroups(rows)
+    return subgroups, pools
 
 
 def allowed_errors(max_error: Stated, units: Sequence[Any], kind: str) -> Floats:
@@ -189,20 +208,25 @@ def allowed_errors(max_error: Stated, units: Sequence[Any], kind: str) -> Floats
             raise ValueError(
                 f"max_error: the target of {key!r} must be a number in (0, 1], got {value!r}"
             )
-    named = [[unit, unit[0], None] if kind == "cell" else [unit, None] for unit in units]
-    keys = [[key for key in names if key in max_error][:1] for names in named]
-    unknown = set(max_error) - {None} - {key for found in keys for key in found}
-    if unknown:
-        name = next(key for key in max_error if key in unknown)
-        raise ValueError(
-            f"max_error={max_error!r}: no {kind} is called {name!r}; there are {list(units)[:20]}"
-        )
-    if [] in keys:
-        raise ValueError(
-            f"max_error={max_error!r} has no target for {kind} {units[keys.index([])]!r}; name "
-            "it, or give one for the rest under the key None"
-        )
-    return np.array([max_error[key] for (key,) in keys], dtype=np.float64)
+    stated_keys = []
+    for unit in units:
+        names = [unit, None]
+        if kind == "cell":  # a cell without a target of its own has that of its class
+            names = [unit, unit[0], None]
+        stated_keys.append([name for name in names if name in max_error])
+    used_keys = {keys[0] for keys in stated_keys if keys} | {None}
+    for key in max_error:
+        if key not in used_keys:
+            raise ValueError(
+                f"max_error={max_error!r}: no {kind} is called {key!r}; there are {list(units)[:20]}"
+            )
+    for unit, keys in zip(units, stated_keys, strict=True):
+        if not keys:
+            raise ValueError(
+                f"max_error={max_error!r} has no target for {kind} {unit!r}; name it, or give "
+                "one for the rest under the key None"
+            )
+    return np.array([max_error[keys[0]] for keys in stated_keys], dtype=np.float64)
 
 
 def checked_targets(max_error: Stated, units: Sequence[Any], kind: str) -> Floats:

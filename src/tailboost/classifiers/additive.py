@@ -25,7 +25,7 @@ from tailboost.boosting.players.additive_player import Additive
 from tailboost.classifiers.base import BaseBoostClassifier, learner_of
 from tailboost.classifiers.boosting_fit import BoostingFit
 from tailboost.classifiers.input import CONSTRAINTS, FOLDS, labels_of
-from tailboost.classifiers.judged import JudgedSteps, cached, readable
+from tailboost.classifiers.judged import JudgedSteps, cached, rule_and_table
 from tailboost.classifiers.reported import ReportedClassifier
 from tailboost.core.array_types import Column, Floats, Table
 from tailboost.core.checks import positions
@@ -69,8 +69,9 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
 
         def summarised() -> AdditiveSummary:
             fitted = judged(self).fitted_on_selection
-            about = self.selection_, self._cost(), self.gap_, self.classes_.tolist()
-            return additive_summary(*about, fitted=fitted)
+            return additive_summary(
+                self.selection_, self._cost(), self.gap_, self.classes_.tolist(), fitted=fitted
+            )
 
         return cast("AdditiveSummary", cached(self, "summary", summarised))
 
@@ -106,21 +107,21 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
         -------
         Curve
         """
-        limited, other, _ = stated_problem("error").traded(a, b)
-        reached = [
-            stated.value(np.array([line.value for line in judged(self).measured(stated.rate)]))
-            for stated in (limited, other)
-        ]
+        limited, minimised, _ = stated_problem("error").traded(a, b)
+        values = []
+        for objective in (limited, minimised):
+            lines = judged(self).measured(objective.rate)
+            values.append(objective.value(np.array([line.value for line in lines])))
 
         def at(level: float, point: Any) -> Any:
             if point is not None:
                 return point
             raise InfeasibleLimitsError(
-                f"{limited} at most {level:g}: an additive classifier has one rule, with {reached[0]:.4g}"
+                f"{limited} at most {level:g}: an additive classifier has one rule, with {values[0]:.4g}"
             )
 
-        point = CurvePoint(reached[0], reached[1], copy.copy(self))
-        return Curve((point,), limited, other, self.selection_.rows.words, at, self)
+        point = CurvePoint(values[0], values[1], copy.copy(self))
+        return Curve((point,), limited, minimised, self.selection_.rows.words, at, self)
 
     def decision_function(self, X: Table) -> Floats:
         """Return the scores ``f``.
@@ -135,7 +136,7 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
         ndarray of shape (n,) or (n, K)
             One score per class; for two classes one score, positive for ``classes_[1]``.
         """
-        ensemble, X = readable(self, X)
+        ensemble, X = rule_and_table(self, X)
         return one_column(ensemble.scores(X))
 
     def margins(self, X: Table, y: Column) -> Floats:
@@ -153,7 +154,7 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
         ndarray of shape (n,)
             For two classes positive if `predict` is right, negative if wrong.
         """
-        ensemble, X = readable(self, X)
+        ensemble, X = rule_and_table(self, X)
         f: Floats = ensemble.scores(X)
         k = positions(labels_of(y), self.classes_, "y")
         return f[np.arange(len(f)), k]
@@ -171,7 +172,7 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
         ndarray of shape (n,)
             Labels, as in `classes_`.
         """
-        ensemble, X = readable(self, X)
+        ensemble, X = rule_and_table(self, X)
         return self.classes_[ensemble.scores(X).argmax(axis=1)]
 
     def predict_proba(self, X: Table) -> Floats:
@@ -187,7 +188,7 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
         ndarray of shape (n, K)
             Columns in the order of `classes_`; rows sum to 1.
         """
-        ensemble, X = readable(self, X)
+        ensemble, X = rule_and_table(self, X)
         P: Floats = softmax(ensemble.scores(X), axis=1)
         return P
 
@@ -219,7 +220,7 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
         ndarray of shape (n, K)
             Columns in the order of `classes_`; rows sum to 1.
         """
-        ensemble, X = readable(self, X)
+        ensemble, X = rule_and_table(self, X)
         P: Floats = log_softmax(ensemble.scores(X), axis=1)
         return P
 
@@ -236,7 +237,7 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
         ndarray of shape (n,) or (n, K)
             The last array uses all hypotheses.
         """
-        ensemble, X = readable(self, X)
+        ensemble, X = rule_and_table(self, X)
         yield from map(one_column, ensemble.staged_scores(X))
 
     def staged_predict(self, X: Table) -> Iterator[NDArray[Any]]:
@@ -252,7 +253,7 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
         ndarray of shape (n,)
             The last array belongs to ``predict``.
         """
-        ensemble, X = readable(self, X)
+        ensemble, X = rule_and_table(self, X)
         for scores in ensemble.staged_scores(X):
             yield self.classes_[scores.argmax(axis=1)]
 
@@ -269,7 +270,7 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
         ndarray of shape (n, K)
             The last array uses all hypotheses.
         """
-        ensemble, X = readable(self, X)
+        ensemble, X = rule_and_table(self, X)
         for scores in ensemble.staged_scores(X):
             yield softmax(scores, axis=1)
 
@@ -282,7 +283,10 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
 
 
 def open_steps(fit: BoostingFit, training: TrainingSet) -> Whole | CrossFit:
-    """Return the learner; rows are held out if the number of rounds is selected on them."""
+    """Return the base learner of an additive classifier with the training rows.
+
+    Rows are held out if the number of rounds is selected on them, so with ``n_iter_no_change``.
+    """
     cv = fit.classifier.cv
     patience = fit.classifier.n_iter_no_change
     if cv == "auto":
@@ -302,22 +306,25 @@ def play_steps(
     player: Additive,
     refit: SoftMargin | None = None,
 ) -> None:
-    """Play the game of a player over rows, and weight the hypotheses by their steps or by a program."""
+    """Play the game of a weight player over rows, and give the classifier the weighted hypotheses.
+
+    The weights are the steps of the player, or those of the program ``refit``.
+    """
     clf = fit.classifier
     patience = clf.n_iter_no_change
     progress = ErrorOfSteps(learner.judged, player, best_prefix=patience is not None)
-    heaviest = int(np.bincount(training.y, weights=training.weight).argmax())
+    most_frequent_class = int(np.bincount(training.y, weights=training.weight).argmax())
     game = Game(
         RowStakes(Units.samples(training.weight, learner.player_rows)),
         player,
-        fit.kept(learner, training),
+        fit.with_checkpoints(learner, training),
         Schedule.falling(clf.n_estimators, patience, clf.tol, clf.max_time),
         progress,
     )
     pool = AdditivePool(training.n_classes, keeps=refit is not None)
 
-    def select(at: Position) -> AdditiveSelection:
-        return AdditiveSelection.of(at, progress, heaviest, refit)
+    def select(position: Position) -> AdditiveSelection:
+        return AdditiveSelection.of(position, progress, most_frequent_class, refit)
 
     fit.play(game, pool, training, select)
 

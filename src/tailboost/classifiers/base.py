@@ -18,23 +18,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.ensemble import answers_by, draw
 from tailboost.classifiers.boosted_selection import (
-    by_groups,
-    on_rows,
+    mixture_by_groups,
+    mixture_on_rows,
     rate_curve,
     restated,
     select,
-    summarised,
+    summary_of,
     tail_curve,
 )
 from tailboost.classifiers.boosting_fit import (
     BoostingFit,
     CallbackSupportMixin,
     Cautions,
-    fitted,
+    fit_classifier,
     with_callbacks,
 )
 from tailboost.classifiers.input import CONSTRAINTS, input_tags, with_parameters
-from tailboost.classifiers.judged import JudgedHypotheses, cached, readable
+from tailboost.classifiers.judged import JudgedHypotheses, cached, rule_and_table
 from tailboost.classifiers.reported import ReportedClassifier
 from tailboost.classifiers.reselection import drawn_members, fractions_of
 from tailboost.core.array_types import Column, Floats, Groups, Model, Seed, Stated, Table
@@ -119,9 +119,9 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
         ValueError
             If an argument is not as described. A fit that raises leaves the classifier as it was.
         """
-        given = Given(*unpack(X, y), None, sample_weight)
-        judging = Given(*unpack(X_val, y_val), None, sample_weight_val)
-        return fitted(self, given, judging, fit_params)
+        arguments = Given(*unpack(X, y), None, sample_weight)
+        validation = Given(*unpack(X_val, y_val), None, sample_weight_val)
+        return fit_classifier(self, arguments, validation, fit_params)
 
     @abstractmethod
     def _play(self, fit: BoostingFit) -> Cautions:
@@ -263,21 +263,26 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         """
         check_is_fitted(self)
         X, y = unpack(X, y)
-        rows = Given(X, y, groups, sample_weight, costs)
-        rows.refuse("reweight", *["X is a number"] * isinstance(X, Real), told={"X": X})
+        arguments = Given(X, y, groups, sample_weight, costs)
+        facts = ["reweight"]
+        if isinstance(X, Real):
+            facts.append("X is a number")
+        arguments.refuse(*facts, told={"X": X})
         refuse("boosting", confidence=confidence)
-        new = copy.copy(self)
-        given = X is not None
-        problem = restated(new, alpha, objective, limits, error_budget, groups, given=given)
+        reweighted = copy.copy(self)
+        rows_given = X is not None
+        problem = restated(
+            reweighted, alpha, objective, limits, error_budget, groups, rows_given=rows_given
+        )
         mixture = self.selection_
-        if given:
-            rows.check_indexes()
-            mixture = on_rows(new, rows, problem)
-            new.records_ = self.records_.joined(judged(new).reading(X, y))
+        if rows_given:
+            arguments.check_indexes()
+            mixture = mixture_on_rows(reweighted, arguments, problem)
+            reweighted.records_ = self.records_.joined(judged(reweighted).reading(X, y))
         elif groups is not None:
-            mixture = by_groups(new, groups, problem)
-        select(new, mixture, problem, max_error)
-        return new
+            mixture = mixture_by_groups(reweighted, groups, problem)
+        select(reweighted, mixture, problem, max_error)
+        return reweighted
 
     def tradeoff(
         self, a: Any = None, b: Any = None, *, n_points: int = 9, deferred: Any = None
@@ -390,7 +395,7 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
     @property
     def summary_(self) -> Summary:
         """The errors by subgroup and the objective, with comparisons; computed at the first access."""
-        return cast("Summary", cached(self, "summary", lambda: summarised(self)))
+        return cast("Summary", cached(self, "summary", lambda: summary_of(self)))
 
     # -- prediction ----------------------------------------------------------------------------------
 
@@ -421,7 +426,7 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
             If groups are missing, not used, or not among those of `fit`; if probabilities are missing.
         """
         refuse("blind rule", groups=groups)
-        ensemble, X = readable(self, X)
+        ensemble, X = rule_and_table(self, X)
         distribution: Floats = ensemble.scores(X)  # ties are settled
         return distribution
 
@@ -505,10 +510,10 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
             If ``members`` are not n such indices, or a candidate draws its label.
         """
         refuse("blind rule", groups=groups)
-        ensemble, X = readable(self, X)
-        chosen = drawn_members(ensemble, members, n_rows_of(X))
-        answer = lambda m, rows: ensemble.answer(m, take(X, rows))  # noqa: E731
-        return self.classes_[answers_by(chosen, answer)]
+        ensemble, X = rule_and_table(self, X)
+        candidates = drawn_members(ensemble, members, n_rows_of(X))
+        answer_rows = lambda m, rows: ensemble.answer(m, take(X, rows))  # noqa: E731
+        return self.classes_[answers_by(candidates, answer_rows)]
 
     def predict_proba(self, X: Table) -> Floats:
         """Return P(y | x): the λ-average of the class probabilities of the hypotheses, without constants.
@@ -527,7 +532,7 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         ndarray of shape (n, K)
             Columns in the order of `classes_`; rows sum to 1.
         """
-        ensemble, X = readable(self, X)
+        ensemble, X = rule_and_table(self, X)
         P: Floats = ensemble.probabilities(X)
         return P
 
@@ -544,7 +549,7 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         ndarray of shape (n, K)
             The last array uses all hypotheses.
         """
-        ensemble, X = readable(self, X)
+        ensemble, X = rule_and_table(self, X)
         answers = list(ensemble.answers(X))
         for t in range(1, self.n_iter_):
             yield self.selection_.stage(t).scores_of(answers)

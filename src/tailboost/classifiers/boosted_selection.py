@@ -12,8 +12,8 @@ import numpy as np
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.subgroups import allowed_errors, checked_targets
 from tailboost.classifiers.boosting_fit import answer_by
-from tailboost.classifiers.input import noting_seen, regroup, selection_data
-from tailboost.classifiers.reselection import bound_of, corners_of
+from tailboost.classifiers.input import marked_if_seen, regroup, selection_data
+from tailboost.classifiers.reselection import bound_of, cvar_curve
 from tailboost.core.array_types import Groups, Stated
 from tailboost.core.checks import check_number, n_rows_of
 from tailboost.core.exceptions import BoundNotMetWarning, ResubstitutionWarning
@@ -48,38 +48,49 @@ def restated(
     error_budget: float | None,
     groups: Groups,
     *,
-    given: bool,
+    rows_given: bool,
 ) -> Problem:
-    """Return the problem stated to `reweight`; a new classifier gets its ``alpha``.
+    """Return the problem stated to `reweight`, and set its ``alpha`` in the new classifier.
 
-    ``given`` says whether rows are.
+    ``rows_given`` says whether X and y are given. A new objective has no limits but ``limits``.
     """
-    before = clf.selection_.problem
+    problem = clf.selection_.problem
     alpha = _alpha_for(clf, objective, alpha)
-    same = objective is None and alpha is None
-    aim = before.objective if same else objective_named(objective or "cvar", alpha)
-    budget = before.error_budget
+    same_objective = objective is None and alpha is None
+    if same_objective:
+        new_objective = problem.objective
+        new_limits = problem.limits
+    else:
+        new_objective = objective_named(objective or "cvar", alpha)
+        new_limits = ()
+    budget = problem.error_budget
     if error_budget is not None:
         budget = check_number(error_budget, "error_budget", 0, 1, closed=True)
     if alpha is not None and "alpha" in clf.get_params(deep=False):
         clf.alpha = alpha
-    if groups is not None and same and not before.steering.needs_groups:
-        raise ValueError(f"the {aim} is not about groups: give objective='worst_group'")
-    if given and objective == "worst_group" and groups is None:
+    if groups is not None and same_objective and not problem.steering.needs_groups:
+        raise ValueError(
+            f"the {new_objective} is not about groups: give objective='worst_group'"
+        )
+    if rows_given and objective == "worst_group" and groups is None:
         raise ValueError("objective='worst_group' needs groups")
-    of_classes = same or objective in (None, "cvar", "worst_class")
-    if not given and groups is not None and of_classes:
+    of_classes = same_objective or objective in (None, "cvar", "worst_class")
+    if not rows_given and groups is not None and of_classes:
         raise ValueError("groups without X and y need objective='worst_group'")
-    kept = before.limits if same else ()
     if limits is not None:
-        kept = checked_limits(limits)
-    if kept and aim.over_rows:
-        raise ValueError(f"limits have no meaning with the {aim}: the objective must be a rate")
-    return replace(before, objective=aim, limits=kept, error_budget=budget)
+        new_limits = checked_limits(limits)
+    if new_limits and new_objective.over_rows:
+        raise ValueError(
+            f"limits have no meaning with the {new_objective}: the objective must be a rate"
+        )
+    return replace(problem, objective=new_objective, limits=new_limits, error_budget=budget)
 
 
 def _alpha_for(clf: Any, objective: Stated, alpha: float | None) -> float | None:
-    """Return the checked tail mass for an objective of `reweight`; None if the objective has none."""
+    """Return the tail mass α of the objective of `reweight`, checked; None if the objective is no CVaR.
+
+    Without an objective α is that of the call or of the classifier.
+    """
     if alpha is None and objective in (None, "cvar"):
         alpha = clf.get_params(deep=False).get("alpha")
     if objective == "cvar" and alpha is None:
@@ -101,36 +112,52 @@ def counts_of(clf: Any, rows: Rows) -> Counts:
 def name_groups(clf: Any, groups: Groups) -> GroupNames:
     """Give a new classifier the names of other groups than those of the fit, and return them."""
     n = n_rows_of(groups)
-    names = GroupNames.of(groups, "groups", n, np.ones(n, bool))
-    regroup(clf, names)
+    group_names = GroupNames.of(groups, "groups", n, np.ones(n, bool))
+    regroup(clf, group_names)
     clf._regrouped = True
-    return names
+    return group_names
 
 
-def on_rows(clf: Any, given: Given, problem: Problem) -> Mixture:
-    """Return the candidates on other rows."""
-    given.refuse("boosting")
-    if given.groups is not None and problem.objective is not clf.selection_.problem.objective:
-        name_groups(clf, given.groups)
+def mixture_on_rows(clf: Any, arguments: Given, problem: Problem) -> Mixture:
+    """Return the mixture of the same candidates, whose weights are selected on the rows of the call.
+
+    A new classifier gets the names of groups if the objective is a new one. Rows on which the hypotheses were
+    fitted bring a warning.
+    """
+    arguments.refuse("boosting")
+    if (
+        arguments.groups is not None
+        and problem.objective is not clf.selection_.problem.objective
+    ):
+        name_groups(clf, arguments.groups)
     words = "the {:,} rows given to reweight"
-    X, rows = selection_data(clf, judged(clf).checked(given.X), given, "", words)
-    rows = noting_seen(clf.seen_rows_, X, rows, KEPT)
-    names = None if given.groups is None else clf._group_names
+    X, rows = selection_data(clf, judged(clf).checked(arguments.X), arguments, "", words)
+    rows = marked_if_seen(clf.seen_rows_, X, rows, KEPT)
+    names = None if arguments.groups is None else clf._group_names
     pool = clf.selection_.pool.on_rows(X, rows)
     return Mixture(problem, pool, Counts(rows, clf.classes_, names))
 
 
-def by_groups(clf: Any, groups: Groups, problem: Problem) -> Mixture:
-    """Return the candidates on the same rows with other groups."""
+def mixture_by_groups(clf: Any, groups: Groups, problem: Problem) -> Mixture:
+    """Return the mixture of the same candidates on the same selection data with other groups.
+
+    The new classifier gets the names of these groups.
+
+    Raises
+    ------
+    ValueError
+        If a group has no row among the selection data.
+    """
     rows = clf.selection_.pool.rows
     used = rows_among(groups, rows)
     names = name_groups(clf, groups)
     numbers = names.numbers_of(groups, "groups", len(used), used)
-    if len(absent := np.setdiff1d(np.arange(len(names.names)), numbers)):
-        absent_names = names.names[absent].tolist()
+    absent = np.setdiff1d(np.arange(len(names.names)), numbers)
+    if len(absent):
         raise ValueError(
-            f"the selection data, {rows.words}, have no row in group(s) {absent_names}: give X "
-            "and y with rows of every group, or fit with cv=5"
+            f"the selection data, {rows.words}, have no row in group(s) "
+            f"{names.names[absent].tolist()}: give X and y with rows of every group, or fit "
+            "with cv=5"
         )
     if rows.fitted:
         warn_user(
@@ -147,10 +174,13 @@ def by_groups(clf: Any, groups: Groups, problem: Problem) -> Mixture:
 
 
 def select(clf: Any, mixture: Mixture, problem: Problem, max_error: Stated) -> None:
-    """Select for a problem, let a new classifier answer by the selected rule, and warn."""
+    """Select for a problem, let a new classifier answer by the selected rule, and warn of missed limits.
+
+    ``max_error`` as given to `reweight` replaces objective and limits of the problem.
+    """
     limits_changed = problem.limits != clf.selection_.problem.limits
     if max_error is not None:
-        problem = aimed(clf, mixture, problem, max_error)
+        problem = problem_of_max_error(clf, mixture, problem, max_error)
     select_for(clf, mixture, problem)
     view = judged(clf)
     if max_error is None:
@@ -176,15 +206,20 @@ def select_for(clf: Any, mixture: Mixture, problem: Problem) -> None:
     answer_by(clf, selection, selection.rule())
 
 
-def aimed(clf: Any, mixture: Mixture, problem: Problem, max_error: Stated) -> Problem:
-    """Return the problem of the least overall error within limits on the errors of subgroups."""
-    aim = problem.objective
-    if aim.over_rows:
+def problem_of_max_error(
+    clf: Any, mixture: Mixture, problem: Problem, max_error: Stated
+) -> Problem:
+    """Return the problem of the least overall error within ``max_error`` for each subgroup.
+
+    The subgroups are those of the objective, such as the classes for "worst_class".
+    """
+    objective = problem.objective
+    if objective.over_rows:
         raise ValueError(
-            f"max_error={max_error!r} has no meaning with the {aim}: give "
+            f"max_error={max_error!r} has no meaning with the {objective}: give "
             "objective='worst_class' or 'worst_group'"
         )
-    rate = aim.rate
+    rate = objective.rate
     if rate.by is None:  # of earlier limits
         rate = clf.selection_.problem.steering
     names = mixture.counts.strata.subgroups(rate.by)[0]
@@ -194,39 +229,46 @@ def aimed(clf: Any, mixture: Mixture, problem: Problem, max_error: Stated) -> Pr
     return replace(problem, objective=Objective.of(error()), limits=(limit,))
 
 
-def reaching(clf: Any, objective: Objective, limits: tuple[Limit, ...]) -> Any:
-    """Return the classifier of an objective within limits, which replace its limits and targets."""
-    new = copy.copy(clf)
+def classifier_within(clf: Any, objective: Objective, limits: tuple[Limit, ...]) -> Any:
+    """Return a copy that answers by another selection: an objective within limits, in place of its own.
+
+    Nothing is trained. An error budget is dropped if the overall error is the objective or limited.
+    """
+    reaching_clf = copy.copy(clf)
     problem = replace(clf.selection_.problem, objective=objective, limits=limits)
     if error() in (objective.rate, *(limit.rate for limit in limits)):
         problem = replace(problem, error_budget=None)
-    select_for(new, clf.selection_, problem)
-    return new
+    select_for(reaching_clf, clf.selection_, problem)
+    return reaching_clf
 
 
 def rate_curve(
     clf: Any, rates: tuple[Any, Objective, tuple[Limit, ...]], n_points: int
 ) -> Curve:
-    """Return the trade-off of a limited and a minimised rate within limits on others."""
-    limited, minimised, others = rates
-    loosest = reaching(clf, minimised, (*others, limited.within(limited.most)))
-    problem = replace(loosest.selection_.problem.within(others), confidence=None)
+    """Return the trade-off of a limited and a minimised rate, as a curve of classifiers.
+
+    ``rates`` are the limited rate, the minimised one, and limits on other rates. ``n_points`` limits are
+    tried.
+    """
+    limited, minimised, other_limits = rates
+    loosest = classifier_within(clf, minimised, (*other_limits, limited.within(limited.most)))
+    problem = replace(loosest.selection_.problem.within(other_limits), confidence=None)
 
     def answering(ensemble: MixtureEnsemble) -> Any:
-        new = copy.copy(loosest)
-        answer_by(new, loosest.selection_.aiming_at(problem), ensemble)
-        return new
+        answering_clf = copy.copy(loosest)
+        answer_by(answering_clf, loosest.selection_.aiming_at(problem), ensemble)
+        return answering_clf
 
     def at(level: float, point: Any) -> Any:
         if point is None:
-            return reaching(clf, minimised, (*others, limited.within(level)))
+            return classifier_within(clf, minimised, (*other_limits, limited.within(level)))
         return answering(point.ensemble_)
 
-    ensembles, reached = along(loosest.selection_, problem, limited, n_points)
+    ensembles, reached_rates = along(loosest.selection_, problem, limited, n_points)
     points = []
-    for i in front(limited, *reached.T):
-        rate, value = reached[i].tolist()
-        points.append(CurvePoint(rate, value, answering(ensembles[i])))
+    for i in front(limited, *reached_rates.T):
+        rate, objective_value = reached_rates[i].tolist()
+        points.append(CurvePoint(rate, objective_value, answering(ensembles[i])))
     return Curve(
         tuple(points),
         limited,
@@ -234,28 +276,31 @@ def rate_curve(
         loosest.selection_.pool.rows.words,
         at,
         clf,
-        limits=others,
+        limits=other_limits,
         bound=bound_of(clf.selection_.problem, limited),
         _measured_rows=MeasuredRows(),
     )
 
 
 def tail_curve(clf: Any) -> Curve:
-    """Return the trade-off of the overall error with a CVaR."""
+    """Return the trade-off of the overall error with a CVaR, as a curve of classifiers."""
 
     def answering(corner: SelectedTail) -> Any:
-        new = copy.copy(clf)
-        answer_by(new, corner.mixture, corner.ensemble)
-        return new
+        answering_clf = copy.copy(clf)
+        answer_by(answering_clf, corner.mixture, corner.ensemble)
+        return answering_clf
 
-    return corners_of(clf, judged(clf).selected, answering)
+    return cvar_curve(clf, judged(clf).selected, answering)
 
 
 # -- the result ------------------------------------------------------------------------------------------
 
 
-def summarised(clf: Any) -> Summary:
-    """Return the summary of a classifier."""
+def summary_of(clf: Any) -> Summary:
+    """Return the summary of a fitted mixture: its game, the bounds, and the errors by subgroup.
+
+    The errors of the randomised rule are listed too where they differ from those of `predict`.
+    """
     weights = clf.estimator_weights_
     classes = clf.classes_.tolist()
     bounds, symbols = clf._bounds()
@@ -264,10 +309,10 @@ def summarised(clf: Any) -> Summary:
     table = None
     if not clf.selection_.problem.over_rows:
         table = view.errors_table
-        drawn = view.errors_by(view.expected_counts)
-        pairs = zip(table, drawn, strict=True)
+        randomised_errors = view.errors_by(view.expected_counts)
+        pairs = zip(table, randomised_errors, strict=True)
         if not all(np.array_equal(a.value, b.value, equal_nan=True) for a, b in pairs):
-            lines = [replace(line, rule="randomised") for line in drawn]
+            lines = [replace(line, rule="randomised") for line in randomised_errors]
             table = replace(table, lines=(*table.lines, *lines))
     symbols = summary.symbols | symbols
     return replace(summary, errors=table, groups=group_uses(clf), symbols=symbols)
@@ -294,14 +339,19 @@ def missed_words(
         Whether an error equal to the limit is too large.
     """
     mixture = clf.selection_
-    below = "less than " * strict
-    named = [
-        f"{unit_name(name)} ({error:.3g}, allowed {below}{bound:.3g})"
-        for name, error, bound in missed
-    ]
-    subgroups = ""
-    if named:
-        more = " and others" * (len(named) > NAMED)
-        subgroups = f" for {mixture.problem.steering.by} {', '.join(named[:NAMED])}{more}"
-    because = "".join(f"; {reason}" for reason in (*reasons, mixture.unreachable) if reason)
-    return f"the bound is not met on {mixture.pool.rows.words}{subgroups}{because}"
+    allowed = "allowed"
+    if strict:
+        allowed = "allowed less than"
+    words = f"the bound is not met on {mixture.pool.rows.words}"
+    if missed:
+        listed = ", ".join(
+            f"{unit_name(name)} ({error:.3g}, {allowed} {bound:.3g})"
+            for name, error, bound in missed[:NAMED]
+        )
+        words += f" for {mixture.problem.steering.by} {listed}"
+    if len(missed) > NAMED:
+        words += " and others"
+    for reason in (*reasons, mixture.unreachable):
+        if reason:
+            words += f"; {reason}"
+    return words

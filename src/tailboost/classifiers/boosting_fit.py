@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -16,12 +17,12 @@ from sklearn.utils.metadata_routing import _raise_for_params, process_routing
 from sklearn.utils.validation import _check_method_params
 
 from tailboost.boosting.game import Game, Position
-from tailboost.boosting.kept import Kept, identify
+from tailboost.boosting.kept import CheckpointedLearner, identify
 from tailboost.boosting.learner import CrossFit, Whole, open_learner
 from tailboost.classifiers.fitting import Parts
 from tailboost.classifiers.input import (
     checked_table,
-    noting_seen,
+    marked_if_seen,
     read_training_set,
     refuse_learner,
     refuse_validation,
@@ -59,7 +60,13 @@ Cautions = list[tuple[str, type[Warning]]]
 
 
 def routed_params(classifier: Model, fit_params: dict[str, Any]) -> dict[str, Any]:
-    """Return the metadata of `fit` for the learner; raise an error if the learner takes none."""
+    """Return the metadata of `fit` for the learner, by scikit-learn's routing.
+
+    Raises
+    ------
+    TypeError
+        If the learner takes none of it.
+    """
     if "sensitive_features" in fit_params:
         raise TypeError(
             f"{type(classifier).__name__}.fit() takes no sensitive_features: use groups=, in a "
@@ -73,14 +80,16 @@ def routed_params(classifier: Model, fit_params: dict[str, Any]) -> dict[str, An
     return routed
 
 
-def fitted(classifier: C, given: Given, judging: Given, fit_params: dict[str, Any]) -> C:
+def fit_classifier(
+    classifier: C, arguments: Given, validation: Given, fit_params: dict[str, Any]
+) -> C:
     """Fit a classifier. A fit that raises leaves the classifier as it was.
 
     Parameters
     ----------
     classifier : BaseBoostClassifier
         The classifier to be fitted.
-    given, judging : Given
+    arguments, validation : Given
         Training rows, and further rows as selection data.
     fit_params : dict
         Metadata for the learner.
@@ -91,19 +100,21 @@ def fitted(classifier: C, given: Given, judging: Given, fit_params: dict[str, An
         The same classifier.
     """
     clf: Any = classifier
-    routed = routed_params(clf, fit_params)
+    learner_params = routed_params(clf, fit_params)
     context = None
     if getattr(clf, "_skl_callbacks", None):
-        most = clf.n_estimators
-        if most == "auto":  # the number of rounds depends on the data
-            most = None
-        context = clf._init_callback_context(max_subtasks=most)
-    given.check_indexes()
-    judging.check_indexes("_val")
-    with fitting_apart(clf) as apart, noticing_interrupts() as interrupted:
+        max_rounds = clf.n_estimators
+        if max_rounds == "auto":  # the number of rounds depends on the data
+            max_rounds = None
+        context = clf._init_callback_context(max_subtasks=max_rounds)
+    arguments.check_indexes()
+    validation.check_indexes("_val")
+    with fitting_apart(clf) as copied, noticing_interrupts() as interrupted:
         entropy = int(check_random_state(clf.random_state).randint(2**31 - 1))
-        fit = BoostingFit(apart, given, judging, routed, context, interrupted, entropy)
-        cautions = apart._play(fit)
+        fit = BoostingFit(
+            copied, arguments, validation, learner_params, context, interrupted, entropy
+        )
+        cautions = copied._play(fit)
     # After the assignment: a filter may make a warning an error.
     if clf.trace_.stop.early:
         words = f"fit {clf.trace_.stop.text}; the rounds so far are kept"
@@ -121,7 +132,7 @@ class BoostingFit:
     ----------
     classifier : BaseBoostClassifier
         A copy without results, which gets the attributes of the fit.
-    given, judging : Given
+    arguments, validation : Given
         Training rows, and further rows as selection data.
     routed : dict
         Metadata for the learner.
@@ -134,31 +145,35 @@ class BoostingFit:
     """
 
     classifier: Any
-    given: Given
-    judging: Given
+    arguments: Given
+    validation: Given
     routed: dict[str, Any]
     context: Any
     interrupted: Callable[[], bool]
     entropy: int
 
     def read(self, *, regressors_allowed: bool = False) -> TrainingSet:
-        """Return the checked rows; their fingerprints tell `certify` which rows the fit has seen."""
+        """Return the checked training rows, with the validation set if one is given.
+
+        The classifier gets its classes, groups and records: by their fingerprints `certify` recognises rows
+        of the fit.
+        """
         clf = self.classifier
         learner = clf._learner()
         cv = clf.get_params(deep=False).get("cv", "auto")
-        refuse_validation(self.given, self.judging, cv)
+        refuse_validation(self.arguments, self.validation, cv)
         refuse_learner(clf.estimator, learner, regressors_allowed=regressors_allowed)
         refuse_folder(clf, learner)
-        training = read_training_set(clf, learner, self.given, clf.class_weight)
+        training = read_training_set(clf, learner, self.arguments, clf.class_weight)
         trained = training.fingerprints
         records = records_of_fit(learner, trained)
         clf.records_ = records
-        if not self.judging.any_given:
+        if not self.validation.any_given:
             return training
-        X_val = checked_table(clf, learner, self.judging.X)
+        X_val = checked_table(clf, learner, self.validation.X)
         words = "the {:,} rows of X_val"
-        X_val, judged = selection_data(clf, X_val, self.judging, "_val", words)
-        training.validation = X_val, noting_seen(trained, X_val, judged)
+        X_val, held_out = selection_data(clf, X_val, self.validation, "_val", words)
+        training.validation = X_val, marked_if_seen(trained, X_val, held_out)
         hashes = RowHashes(hash_rounded_rows(X_val))
         clf.records_ = records.reading(hashes, (), features=True)
         return training
@@ -173,7 +188,10 @@ class BoostingFit:
         together: bool = False,
         known_classes: bool = False,
     ) -> Whole | CrossFit:
-        """Return the base learner with its rows, see `open_learner`; ``cv`` may also be given splits."""
+        """Return the base learner with its rows, see `open_learner`.
+
+        ``cv`` may also be splits, as scikit-learn's splitters make them.
+        """
         clf = self.classifier
         session = open_session(
             clf._learner(),
@@ -181,11 +199,11 @@ class BoostingFit:
             training.y,
             training.n_classes,
             training.weight,
-            _check_method_params(self.given.X, self.routed, indices=training.used),
+            _check_method_params(self.arguments.X, self.routed, indices=training.used),
             seed=self.entropy,
         )
         if not isinstance(cv, (str, Real)) and training.validation is None:
-            cv = self._given_split(training, cv, refit)
+            cv = self._stated_split(training, cv, refit)
         return open_learner(
             session,
             training,
@@ -199,26 +217,34 @@ class BoostingFit:
             exact=clf.exact_weights,
         )
 
-    def _given_split(self, training: TrainingSet, cv: Any, refit: bool) -> Split:
-        """Return given splits as the fold of each row."""
+    def _stated_split(self, training: TrainingSet, cv: Any, refit: bool) -> Split:
+        """Return the fold of each row by the splits in ``cv``.
+
+        Raises
+        ------
+        ValueError
+            If a split does not fit all rows that it does not hold out, or several splits leave rows out.
+        """
         parts = Parts.of(training, cv, 0, all_frozen=False)
         if parts.is_partition and refit:
             return Split(parts.fold, "cv")
-        if len(parts.held) == 1 and parts.complementary:
+        if len(parts.held_out) == 1 and parts.complementary:
             return Split(parts.fold, "held out")
-        several = ", or several splits that hold out each row once" * refit
+        allowed = "a single split"
+        if refit:
+            allowed += ", or several splits that hold out each row once"
         raise ValueError(
-            f"cv: {type(self.classifier).__name__} takes a single split{several}. A split must "
-            "fit all rows that it does not hold out"
+            f"cv: {type(self.classifier).__name__} takes {allowed}. A split must fit all rows "
+            "that it does not hold out"
         )
 
-    def kept(self, learner: Whole | CrossFit, training: TrainingSet) -> Any:
+    def with_checkpoints(self, learner: Whole | CrossFit, training: TrainingSet) -> Any:
         """Return a learner that keeps its candidates in ``checkpoint_dir``, if there is one."""
         clf = self.classifier
         if clf.checkpoint_dir is None:
             return learner
         identity = identify(clf, training.digest(clf.classes_), self.entropy)
-        return Kept.open(learner, clf.checkpoint_dir, identity, self.interrupted)
+        return CheckpointedLearner.open(learner, clf.checkpoint_dir, identity, self.interrupted)
 
     def play(
         self,
@@ -241,37 +267,41 @@ class BoostingFit:
             Returns the selection from the candidates of a position.
         """
         clf = self.classifier
-        if (
-            self.interrupted()
-        ):  # a learner that catches Ctrl-C may have returned a half-trained model
+        # A learner that catches Ctrl-C may have returned a half-trained model.
+        if self.interrupted():
             raise KeyboardInterrupt
         clf.probe_rows_ = probe_rows(training.X, self.entropy)  # verify a model file
-        about = {"estimator": clf, "X": training.X, "y": training.y}
+        fit_arguments = {"estimator": clf, "X": training.X, "y": training.y}
         if self.context is not None:
-            self.context.call_on_fit_task_begin(**about)
-        loud = telling(patience=0, pause=0) if clf.verbose else nullcontext()
-        with loud, steps("rounds", game.schedule.rounds) as done:
+            self.context.call_on_fit_task_begin(**fit_arguments)
+        progress = telling(patience=0, pause=0) if clf.verbose else nullcontext()
+        with progress, steps("rounds", game.schedule.rounds) as report_round:
 
             def observe(position: Position) -> bool:
-                last = position.trace.rounds[-1]
-                done(1, str(last))
+                """Report a round; return whether a callback stops the fit."""
+                report_round(1, str(position.trace.rounds[-1]))
                 if self.context is None:
                     return False
-                ended = self.context.subcontext(task_name="round").call_on_fit_task_end
-                attributes = lambda: results_at(clf, position, select)  # noqa: E731
-                return bool(ended(**about, reconstruction_attributes=attributes))
+                round_context = self.context.subcontext(task_name="round")
+                attributes = partial(results_at, clf, position, select)
+                return bool(
+                    round_context.call_on_fit_task_end(
+                        **fit_arguments, reconstruction_attributes=attributes
+                    )
+                )
 
             position = game.play(
                 pool, self.entropy, observe=observe, interrupted=self.interrupted
             )
         if self.context is not None:
+            attributes = partial(results_at, clf, position, select)
             self.context.call_on_fit_task_end(
-                **about, reconstruction_attributes=lambda: results_at(clf, position, select)
+                **fit_arguments, reconstruction_attributes=attributes
             )
-        settle(clf, position, select(position))
+        set_results(clf, position, select(position))
 
 
-def settle(classifier: Any, position: Position, selection: Any) -> None:
+def set_results(classifier: Any, position: Position, selection: Any) -> None:
     """Set the game so far, and answer by a selection from its candidates."""
     classifier.game_ = position.played
     classifier.trace_ = position.trace
@@ -280,7 +310,10 @@ def settle(classifier: Any, position: Position, selection: Any) -> None:
 
 
 def answer_by(classifier: Any, selection: Any, ensemble: Any) -> None:
-    """Answer by the rule of a selection; results and certificate of an earlier rule do not hold for it."""
+    """Let a classifier answer by the rule of a selection.
+
+    Results and certificate of an earlier rule do not hold for it, so they are dropped.
+    """
     classifier.selection_ = selection
     classifier.ensemble_ = ensemble
     classifier.estimators_ = ensemble.base_models
@@ -303,12 +336,15 @@ def refuse_folder(classifier: Any, learner: Model) -> None:
 def results_at(
     classifier: Any, position: Position, select: Callable[[Position], Any]
 ) -> dict[str, Any]:
-    """Return the attributes of a classifier after the rounds so far, for callbacks."""
-    before = vars(classifier)
-    now = copy.copy(classifier)
-    settle(now, position, select(position))
+    """Return the fitted attributes after the rounds so far, for scikit-learn's callbacks.
+
+    ``position`` is the game after a round, and ``select`` makes the selection from its candidates.
+    """
+    old_attributes = vars(classifier)
+    at_position = copy.copy(classifier)
+    set_results(at_position, position, select(position))
     return {
         name: value
-        for name, value in vars(now).items()
-        if name not in before or value is not before[name]
+        for name, value in vars(at_position).items()
+        if name not in old_attributes or value is not old_attributes[name]
     }

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from tailboost.classifiers.fitting import named_models, selecting_part_of
+from tailboost.classifiers.fitting import named_models, selecting_from
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier, tune
 from tailboost.core.array_types import (
     Column,
@@ -225,7 +225,7 @@ def calibrate(
     >>> print(certified.certificate_.certified, certified.certificate_.n_rows)
     True 1800
     """
-    given = Given(
+    arguments = Given(
         X_cal,
         y_cal,
         groups,
@@ -248,16 +248,23 @@ def calibrate(
         view = judged(model)
         # Its rule was selected on other rows.
         if view.knows_rows and view.classifier is model:
-            unused = [*["selection_share"] * (selection_share is not None), *params]
+            unused = list(params)
+            if selection_share is not None:
+                unused.insert(0, "selection_share")
             if unused:
                 raise ValueError(
                     f"{', '.join(unused)}: the rule of this {type(model).__name__} was "
                     "selected on other rows; these arguments are for a model without a "
                     "selected rule"
                 )
-            return calibrate_selected(model, given, max_error, limits=limits, **options)
+            return calibrate_selected(model, arguments, max_error, limits=limits, **options)
         batch = OneBatch.of(
-            model, given, max_error, limits=limits, selection_share=selection_share, **params
+            model,
+            arguments,
+            max_error,
+            limits=limits,
+            selection_share=selection_share,
+            **params,
         )
         try:
             return batch.certified(**options)
@@ -306,7 +313,7 @@ class OneBatch:
     def of(
         cls,
         model: Model,
-        given: Given,
+        arguments: Given,
         max_error: Stated = None,
         *,
         limits: Stated = None,
@@ -320,68 +327,51 @@ class OneBatch:
         ValueError, TypeError
             If an argument is not as described, or a part would be empty.
         """
-        stated = stated_limits(max_error, limits)
-        X = given.X
-        y = given.y
-        groups = given.groups
-        given.refuse("one batch", told={"model": type(model).__name__})
-        check_indexes(X_cal=X, y_cal=y, groups=groups, clusters=given.clusters)
-        labels = label_column(y, "y_cal")
-        check_labels(labels)
-        check_length(labels, "y_cal", n_rows_of(X), "X_cal")
-        if groups is not None:
-            check_length(groups, "groups", len(labels), "X_cal")
-        if given.clusters is None:
-            clusters = None
-        else:
-            clusters = numbered(given.clusters, "clusters", len(labels))
+        target_limits = stated_limits(max_error, limits)
+        X = arguments.X
+        groups = arguments.groups
+        arguments.refuse("one batch", told={"model": type(model).__name__})
+        labels = _checked_labels(arguments)
+        clusters = None
+        if arguments.clusters is not None:
+            clusters = numbered(arguments.clusters, "clusters", len(labels))
         if selection_share is not None:
             check_number(selection_share, "selection_share", 0, 1, below=True)
-        scores = [each for _, each in named_models(model) if isinstance(each, Scores)]
+        scores = [score for _, score in named_models(model) if isinstance(score, Scores)]
         for score in scores:  # errors name rows of the whole table
-            for table in (X, given.X_unlabeled):
+            for table in (X, arguments.X_unlabeled):
                 if table is not None:
                     score.values(table)
         strata = Answered.of(labels, labels, groups=groups).strata
         by_group = params.get("by_group", False)
-        share = selection_share or default_share(stated, strata, by_group=by_group)
+        share = selection_share or default_share(target_limits, strata, by_group=by_group)
         params = {"random_state": 0} | params
         seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
         selects = drawn_part(contents_of(X, labels, groups), share, seed, clusters)
-        _refuse_absent("y_cal", labels, selects)
-        every = by_group is True or max_error is not None
-        for column in _needed_groups(groups, stated, by_group, every=every):
-            _refuse_absent("groups", column, selects)
+        _refuse_one_sided("y_cal", labels, selects)
+        all_columns = by_group is True or max_error is not None
+        for column in _needed_groups(groups, target_limits, by_group, all_columns=all_columns):
+            _refuse_one_sided("groups", column, selects)
         for score in scores:
             score.refuse_other_label(take(X, selects), labels[selects])
-        rest = {
-            name: take(getattr(given, name), ~selects)
-            for name in ("X", "y", "groups", "clusters")
-        }
-        if given.X_unlabeled is not None:
-            # A row of the batch is no further row, whether it selects or certifies.
-            unlabeled = {
-                "X_unlabeled": given.X_unlabeled,
-                "groups_unlabeled": given.groups_unlabeled,
-            }
-            check_indexes(**unlabeled)
-            more = row_hashes(model, given.X_unlabeled)
-            new = np.flatnonzero(~more.copied_from(row_hashes(model, X)))
-            rest |= {name: take(table, new) for name, table in unlabeled.items()}
-        about = {"training_rows": given.training_rows} | params
+        parameters = {"training_rows": arguments.training_rows} | params
         with warnings.catch_warnings():
             for category in ABOUT_SELECTION:
                 warnings.simplefilter("ignore", category)
-            first = (take(each, selects) for each in (X, y))
-            with selecting_part_of(len(labels)):
+            with selecting_from(len(labels)):
                 classifier = tune(
-                    model, *first, groups=take(groups, selects), limits=stated, **about
+                    model,
+                    take(X, selects),
+                    take(arguments.y, selects),
+                    groups=take(groups, selects),
+                    limits=target_limits,
+                    **parameters,
                 )
         return cls(
             classifier,
-            replace(given, **rest),
+            _certifying_rows(model, arguments, selects),
             max_error,
-            stated or None,
+            target_limits or None,
             int(selects.sum()),
             own_answers(classifier),
         )
@@ -391,31 +381,74 @@ class OneBatch:
         return replace(self, reference=Reference(on=lambda fresh: fresh.predicted_by(model)))
 
     def certified(self, **options: Any) -> Any:
-        """Return the certified classifier, which knows all rows; options as in `calibrate`."""
+        """Return the certified classifier; options as in `calibrate`.
+
+        Its records know the rows that select and those that certify.
+        """
         # Rows of one batch are different rows, also if a row of each part has the same content.
         selected = self.classifier.records_
-        bare = copy.copy(self.classifier)
-        bare.records_ = replace(selected, selected=(), tables=())
-        found = calibrate_selected(
-            bare,
+        without_rows = copy.copy(self.classifier)
+        without_rows.records_ = replace(selected, selected=(), tables=())
+        calibrated = calibrate_selected(
+            without_rows,
             self.rows,
             self.max_error,
             limits=self.limits,
             reference=self.reference,
             **options,
         )
-        found.records_ = selected.joined(found.records_)
-        certificate = found.certificate_
+        calibrated.records_ = selected.joined(calibrated.records_)
+        certificate = calibrated.certificate_
         n = self.n_selected + certificate.n_rows
         note = (
             f"One batch of {n:,} rows: {self.n_selected:,} of them, drawn at random, selected "
             "the rules. The others certify. All of them are used up. Assumption: no row of the "
             "batch is a copy of another one."
         )
-        knowing = certificate.model
-        knowing.records_ = found.records_
-        found.certificate_ = replace(certificate, notes=(note, *certificate.notes))
-        return found
+        # The certificate has a copy of the classifier.
+        certificate.model.records_ = calibrated.records_
+        calibrated.certificate_ = replace(certificate, notes=(note, *certificate.notes))
+        return calibrated
+
+
+def _checked_labels(arguments: Given) -> Labels:
+    """Return the labels of a batch; raise if its arguments have different indexes or lengths."""
+    check_indexes(
+        X_cal=arguments.X,
+        y_cal=arguments.y,
+        groups=arguments.groups,
+        clusters=arguments.clusters,
+    )
+    labels = label_column(arguments.y, "y_cal")
+    check_labels(labels)
+    check_length(labels, "y_cal", n_rows_of(arguments.X), "X_cal")
+    if arguments.groups is not None:
+        check_length(arguments.groups, "groups", len(labels), "X_cal")
+    return labels
+
+
+def _certifying_rows(model: Model, arguments: Given, selects: Mask) -> Given:
+    """Return the rows of a batch that do not select, and the rows without labels that are not in it.
+
+    ``selects`` is a mask of the rows of the batch.
+    """
+    certifying = {
+        name: take(getattr(arguments, name), ~selects)
+        for name in ("X", "y", "groups", "clusters")
+    }
+    if arguments.X_unlabeled is not None:
+        # A row of the batch is no further row, whether it selects or certifies.
+        unlabeled = {
+            "X_unlabeled": arguments.X_unlabeled,
+            "groups_unlabeled": arguments.groups_unlabeled,
+        }
+        check_indexes(**unlabeled)
+        in_batch = row_hashes(model, arguments.X_unlabeled).copied_from(
+            row_hashes(model, arguments.X)
+        )
+        further = np.flatnonzero(~in_batch)
+        certifying |= {name: take(table, further) for name, table in unlabeled.items()}
+    return replace(arguments, **certifying)
 
 
 def own_answers(classifier: RobustMixtureClassifier) -> Reference:
@@ -429,12 +462,12 @@ def own_answers(classifier: RobustMixtureClassifier) -> Reference:
     if len(models.fitted) > 1:
         return Reference("the average of the models", _most_probable)
     (model,) = models.fitted
-    given = getattr(model, "estimator", model)
-    if isinstance(given, GivenModel) or judged(last_step(model)).by_group:
+    inner_model = getattr(model, "estimator", model)
+    if isinstance(inner_model, GivenModel) or judged(last_step(model)).by_group:
         return Reference("the model's most probable label", _most_probable)
-    if not isinstance(given, Scores):
+    if not isinstance(inner_model, Scores):
         return Reference("the model's own answers", lambda fresh: fresh.predicted_by(model))
-    name = {"probability": "the score at 0.5", "logit": "the score at 0"}.get(given.kind)
+    name = {"probability": "the score at 0.5", "logit": "the score at 0"}.get(inner_model.kind)
     if name is None:
         return Reference("", lambda fresh: None)
     if models.score_column is None:
@@ -450,50 +483,69 @@ def _most_probable(fresh: FreshRows) -> FreshRows:
 
 
 def _needed_groups(
-    groups: Groups, limits: Sequence[Limit], read: bool | str, *, every: bool
+    groups: Groups, limits: Sequence[Limit], read_by_rule: bool | str, *, all_columns: bool
 ) -> list[Labels]:
-    """Return the columns of groups that limits name and the one that rules read, or every column."""
+    """Return the columns of groups of which each group needs rows in both parts.
+
+    They are those of limits and the one that rules read, by ``read_by_rule``, or every column.
+    """
     if groups is None:
         return []
-    named = {read, *(name for limit in limits for name in names_in(limit.rate.by))} - {None}
-    every = every or not named.isdisjoint(("group", "cell"))
-    columns = group_columns(groups, "groups").items()
+    needed: set[Any] = {read_by_rule}
+    for limit in limits:
+        needed.update(names_in(limit.rate.by))
+    needed.discard(None)
+    all_columns = all_columns or not needed.isdisjoint(("group", "cell"))
     return [
-        label_column(column, "groups") for name, column in columns if every or name in named
+        label_column(column, "groups")
+        for name, column in group_columns(groups, "groups").items()
+        if all_columns or name in needed
     ]
 
 
-def _refuse_absent(name: str, column: Labels, selects: Mask) -> None:
-    """Raise if a label or group has rows in one part alone."""
-    for part, does, size in ((selects, "select", "larger"), (~selects, "certify", "smaller")):
+def _refuse_one_sided(name: str, column: Labels, selects: Mask) -> None:
+    """Raise ValueError if a label or group has rows in one part alone.
+
+    ``column`` has the labels or groups of all rows, and ``selects`` marks the part that selects.
+    """
+    for rows, purpose, size in (
+        (selects, "select", "larger"),
+        (~selects, "certify", "smaller"),
+    ):
         absent = sorted(
-            {*distinct(column).tolist()} - {*distinct(column[part]).tolist()}, key=repr
+            {*distinct(column).tolist()} - {*distinct(column[rows]).tolist()}, key=repr
         )
         if absent:
             n = int((column == absent[0]).sum())
             raise ValueError(
                 f"{name}: {absent[0]!r} has {n:,} rows, and none of them is among the "
-                f"{part.sum():,} rows drawn to {does}. No rule was tested, so no attempt is "
+                f"{rows.sum():,} rows drawn to {purpose}. No rule was tested, so no attempt is "
                 f"spent. Give a {size} selection_share=, bring more rows, or leave these out"
             )
 
 
 def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool | str) -> float:
-    """Return the fraction of the rows that select, see `calibrate`."""
+    """Return the fraction of the rows that select: more for tests than for ranks, see `calibrate`.
+
+    ``by_group`` says whether the rule reads the group, or names the column of groups that it reads.
+    """
     if not limits or any(limit.rate.counts_deferral for limit in limits):
         return FOR_TESTS
     if any(counted_answer(limit.rate, strata) is None for limit in limits):
         return FOR_TESTS
     if any(limit.compares for limit in limits):
-        reads_it = by_group is True or by_group in names_in(limits[0].rate.by)
-        if reads_it and len(limits) == 1:
+        reads_groups = by_group is True or by_group in names_in(limits[0].rate.by)
+        if reads_groups and len(limits) == 1:
             return FOR_COMPARISONS
         return FOR_TESTS
     return FOR_RANKS
 
 
 def contents_of(X: Table, labels: Labels, groups: Groups) -> Hashes:
-    """Return a hash of each row with its label and groups, which does not depend on the order of the rows."""
+    """Return a hash of each row with its label and groups, for `drawn_part`.
+
+    It depends neither on the order of the rows nor on that of the columns.
+    """
     X = as_table(X)
     if len(X.shape) == 1:  # `tune` refuses it
         X = np.asarray(X)[:, None]
@@ -501,8 +553,8 @@ def contents_of(X: Table, labels: Labels, groups: Groups) -> Hashes:
         X = as_table(X, sorted_names(list(X.columns)))
     contents = hash_rows(X) + hash_rows(labels[:, None], seed=1)
     if groups is not None:
-        for place, column in enumerate(group_columns(groups, "groups").values(), 2):
-            contents += hash_rows(label_column(column, "groups")[:, None], seed=place)
+        for seed, column in enumerate(group_columns(groups, "groups").values(), 2):
+            contents += hash_rows(label_column(column, "groups")[:, None], seed=seed)
     return contents
 
 

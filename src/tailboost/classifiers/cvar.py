@@ -55,9 +55,8 @@ class RowPlayer(ABC):
     """
 
     together: bool = False  # whether the models of all rounds predict together
-    five_folds_up_to: float = (
-        math.inf
-    )  # number of distinct rows above which "auto" takes three folds
+    # Number of distinct rows above which "auto" takes three folds.
+    five_folds_up_to: float = math.inf
 
     @abstractmethod
     def player(self, clf: CVaRBoostClassifier, units: Units) -> Player[Any]:
@@ -81,13 +80,16 @@ class HedgeOverRows(RowPlayer):
 
     def player(self, clf: CVaRBoostClassifier, units: Units) -> Hedge:
         """Return Hedge with the learning rate of the classifier."""
-        return Hedge(eta_for(clf.eta, units.count, most_rounds(clf)), clf.outlier_fraction)
+        return Hedge(eta_for(clf.eta, units.count, max_rounds(clf)), clf.outlier_fraction)
 
     def bounds(self, clf: CVaRBoostClassifier) -> Bounds:
-        """Return the bounds of Hedge's even mixture, and of the mixture of a linear program."""
+        """Return the bounds of the even mixture of Hedge.
+
+        If a linear program has selected the weights for a CVaR, its value is added.
+        """
         selection = clf.selection_
         alpha = selection.alpha
-        bounds = hedge_game_bounds(clf.game_, alpha, clf.eta, most_rounds(clf))
+        bounds = hedge_game_bounds(clf.game_, alpha, clf.eta, max_rounds(clf))
         if clf.combine == "average" or alpha is None:  # or another objective by `reweight`
             return bounds
         value = selection.value(clf.estimator_weights_)
@@ -112,7 +114,10 @@ class EntropicOverRows(RowPlayer):
     """The linear program with an entropy term."""
 
     def player(self, clf: CVaRBoostClassifier, units: Units) -> EntropicLP:
-        """Return the player of the program with the β of the classifier, or of the theorem."""
+        """Return the player of the regularised program, and set the β of the classifier.
+
+        β is the stated one, or that of the theorem.
+        """
         by_theory = isinstance(clf.beta, str)
         if by_theory:
             clf.beta_ = entropic_theory(clf.alpha, clf.delta)[0]
@@ -274,16 +279,17 @@ class CVaRBoostClassifier(MixtureClassifier):
     tol: float = 1e-3
 
     def _play(self, fit: BoostingFit) -> Cautions:
-        n_rounds = most_rounds(self)
-        over_rows = row_player(self)
+        """Play the game over rows, and select the mixture of least CVaR, or the even mixture."""
+        n_rounds = max_rounds(self)
+        row_weights = row_player(self)
         even = self.combine == "average"
-        together = over_rows.together and not even
+        together = row_weights.together and not even
         constants = self.include_constants and not even
         cv = self.cv
         patience = self.n_iter_no_change
         problem = Problem(CVaR(self.alpha), randomized=True)
         if even:  # an even mixture has training losses alone
-            if fit.judging.any_given:
+            if fit.validation.any_given:
                 raise ValueError(
                     "X_val: with combine='average' there is nothing to choose on other rows"
                 )
@@ -297,17 +303,17 @@ class CVaRBoostClassifier(MixtureClassifier):
         learner = fit.open(
             training,
             cv,
-            five_up_to=over_rows.five_folds_up_to if together else math.inf,
+            five_up_to=row_weights.five_folds_up_to if together else math.inf,
             together=together,
         )
         units = Units.samples(training.weight, learner.player_rows)
-        watched = patience is not None or (self.verbose and not even)
+        watches_objective = patience is not None or (self.verbose and not even)
         game = Game(
             RowStakes(units),
-            over_rows.player(self, units),
-            fit.kept(learner, training),
+            row_weights.player(self, units),
+            fit.with_checkpoints(learner, training),
             Schedule.falling(n_rounds, patience, self.tol, self.max_time),
-            LeastTail(problem) if watched else Unwatched(),
+            LeastTail(problem) if watches_objective else Unwatched(),
             refuses=HelpsTail(problem, self.tol) if together and patience else None,
         )
         pool = Pool(
@@ -333,7 +339,7 @@ def row_player(clf: CVaRBoostClassifier) -> RowPlayer:
     return clf.player
 
 
-def most_rounds(clf: CVaRBoostClassifier) -> int:
+def max_rounds(clf: CVaRBoostClassifier) -> int:
     """Return the largest number of rounds of a classifier."""
     if isinstance(clf.n_estimators, str):
         return row_player(clf).rounds_by_theory(clf)
@@ -672,7 +678,8 @@ class OCOBoostClassifier(MixtureClassifier):
     outlier_fraction: float = 0.0
 
     def _play(self, fit: BoostingFit) -> Cautions:
-        if fit.judging.any_given:
+        """Play the game over rows, whose rounds all vote; warn if the learner misses its condition."""
+        if fit.validation.any_given:
             raise ValueError(
                 "X_val: OCO boosting takes no validation rows, because it selects nothing"
             )
@@ -680,11 +687,11 @@ class OCOBoostClassifier(MixtureClassifier):
         self._named = NamedSubgroups.of("class", training.rows, self.classes_, None)
         learner = fit.open(training, "train")
         units = Units.samples(training.weight)
-        edge, n_rounds = plan_of(self, units)
+        edge, n_rounds = edge_and_rounds(self, units)
         game = Game(
             RowStakes(units),
             Hedge(eta_for(self.eta, units.count, n_rounds), self.outlier_fraction),
-            fit.kept(learner, training),
+            fit.with_checkpoints(learner, training),
             Schedule(n_rounds, max_time=self.max_time),
             demand=Demand(0.5 - edge, required=True),
         )
@@ -696,27 +703,28 @@ class OCOBoostClassifier(MixtureClassifier):
         stop = self.trace_.stop
         if stop.kind is not StopKind.LEARNER:
             return []
-        words = f"{stop.text}; {self.n_iter_} of {n_rounds} rounds vote, without a bound"
-        return [(words, BoundNotMetWarning)]
+        caution = f"{stop.text}; {self.n_iter_} of {n_rounds} rounds vote, without a bound"
+        return [(caution, BoundNotMetWarning)]
 
     def _learner(self) -> Any:
         return learner_of(self, HistTreeClassifier)
 
     def _bounds(self) -> tuple[Bounds, dict[str, str]]:
-        edge, planned = plan_of(self, self.game_.units)
+        """Return the bounds of the game of Hedge, and with the published η that on wrong voters."""
+        edge, n_rounds = edge_and_rounds(self, self.game_.units)
         symbols = {"γ": f"edge of the learner, {edge:.4g}"}
         promised, observed = hedge_game_bounds(
-            self.game_, self.selection_.alpha, self.eta, planned
+            self.game_, self.selection_.alpha, self.eta, n_rounds
         )
         if self.eta != "theory" or self.outlier_fraction > 0:
             return (promised, observed), symbols
         words = "below ½ the vote is right on every training row"
         name = "largest share of wrong voters on a row"
-        share = edge_bound(self.game_, edge, planned, name, words)
-        return ((*promised, share), observed), symbols
+        vote_bound = edge_bound(self.game_, edge, n_rounds, name, words)
+        return ((*promised, vote_bound), observed), symbols
 
 
-def plan_of(clf: OCOBoostClassifier, units: Units) -> tuple[float, int]:
+def edge_and_rounds(clf: OCOBoostClassifier, units: Units) -> tuple[float, int]:
     """Return γ, and the largest number of rounds for units."""
     edge = GAMMA if isinstance(clf.gamma, str) else float(clf.gamma)
     if isinstance(clf.n_estimators, str):

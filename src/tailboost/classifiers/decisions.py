@@ -177,11 +177,13 @@ class RandomizedDecision:
             rows = X
         else:
             rows = transformers.transform(X)
-        given = group_arguments(mixture, groups)
+        group_argument = group_arguments(mixture, groups)
         deferred = np.zeros(n, dtype=bool)
         if judged(mixture).can_defer:
-            deferred = mixture.defers_with(rows, candidate, **given)
-        return Decisions(mixture.predict_with(rows, candidate, **given), candidate, u, deferred)
+            deferred = mixture.defers_with(rows, candidate, **group_argument)
+        return Decisions(
+            mixture.predict_with(rows, candidate, **group_argument), candidate, u, deferred
+        )
 
     def __repr__(self) -> str:
         return f"RandomizedDecision({type(self.model).__name__}, context={self.context!r})"
@@ -218,13 +220,13 @@ def verify(ids: Any, u: ArrayLike, *, secret: bytes, context: str) -> Mask:
     del secret
     if isinstance(hasher, Exception):
         raise hasher
-    drawn = _draws(hasher, _encoded_ids(ids))
+    recomputed = _draws(hasher, _encoded_ids(ids))
     recorded = np.asarray(u)
-    if recorded.shape != drawn.shape or recorded.dtype.kind not in "iuf":
+    if recorded.shape != recomputed.shape or recorded.dtype.kind not in "iuf":
         raise ValueError(
-            f"u must be {len(drawn):,} numbers, one for each id, got shape {recorded.shape}"
+            f"u must be {len(recomputed):,} numbers, one for each id, got shape {recorded.shape}"
         )
-    agrees: Mask = drawn == recorded
+    agrees: Mask = recomputed == recorded
     return agrees
 
 
@@ -262,7 +264,10 @@ def _keyed(secret: Any, context: Any) -> Any:
 
 
 def _draws(hasher: Any, encoded: list[bytes]) -> Floats:
-    """Return u of each encoded id: the first 53 of 64 bits, exact as a float on every machine."""
+    """Return u in [0, 1) of each encoded id.
+
+    It is made of the first 53 of 64 bits of the hash, so it is exact as a float on every machine.
+    """
     copy_state = hasher.copy
 
     def digest(encoded_id: bytes) -> bytes:
@@ -276,23 +281,27 @@ def _draws(hasher: Any, encoded: list[bytes]) -> Floats:
 
 
 def _split_model(model: Model) -> tuple[Any, Any]:
-    """Return the steps of a model before its classifier (or None), and the classifier."""
+    """Return the steps of a pipeline before its classifier, None without any, and the classifier.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the classifier has no mixture weights, or a candidate that draws answers of its own.
+    """
     transformers = None
-    last = model
+    classifier = model
     if isinstance(model, Pipeline):
         if len(model) > 1:
             transformers = model[:-1]
-        else:
-            transformers = None
-        last = model[-1]
-    if isinstance(last, type):
-        raise TypeError(f"model={last!r} is a class; a fitted classifier is needed")
-    if hasattr(last, "fit"):
-        check_is_fitted(last)
-    ensemble = getattr(last, "ensemble_", None)
-    if not isinstance(ensemble, MixtureEnsemble) or not hasattr(last, "predict_with"):
+        classifier = model[-1]
+    if isinstance(classifier, type):
+        raise TypeError(f"model={classifier!r} is a class; a fitted classifier is needed")
+    if hasattr(classifier, "fit"):
+        check_is_fitted(classifier)
+    ensemble = getattr(classifier, "ensemble_", None)
+    if not isinstance(ensemble, MixtureEnsemble) or not hasattr(classifier, "predict_with"):
         raise TypeError(
-            f"model: a {type(last).__name__} has no mixture weights to draw by; use a "
+            f"model: a {type(classifier).__name__} has no mixture weights to draw by; use a "
             "classifier such as AdaLPBoostClassifier or RobustMixtureClassifier"
         )
     random_candidates = [m for m in ensemble.random_candidates if ensemble.weights[m] > 0]
@@ -302,11 +311,17 @@ def _split_model(model: Model) -> tuple[Any, Any]:
             "probabilities, so one draw does not determine the answer; select with a rate as "
             "objective instead"
         )
-    return transformers, last
+    return transformers, classifier
 
 
 def _encoded_ids(ids: Any) -> list[bytes]:
-    """Return ids in UTF-8; refuse ids of other types, empty ids and duplicates."""
+    """Return ids in UTF-8.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ids are of another type than text or integers, missing, empty, or not all different.
+    """
     if isinstance(ids, (str, bytes)) or not (
         hasattr(ids, "__array__") or isinstance(ids, (list, tuple, range))
     ):
@@ -314,13 +329,12 @@ def _encoded_ids(ids: Any) -> list[bytes]:
     if np.ndim(ids) != 1:
         raise TypeError(f"ids must have shape (n,), got {np.shape(ids)}")
     refuse_missing(ids, "ids")
-    encoded = [
-        _encoded_id(value)
-        for value in (list(np.asarray(ids)) if hasattr(ids, "__array__") else ids)
-    ]
-    ((repeated, times),) = Counter(encoded).most_common(1) or [(b"", 0)]
-    if times > 1:
-        n_repeats = len(encoded) - len(set(encoded))
+    if hasattr(ids, "__array__"):
+        ids = list(np.asarray(ids))
+    encoded = [_encoded_id(value) for value in ids]
+    n_repeats = len(encoded) - len(set(encoded))
+    if n_repeats:
+        [(repeated, _)] = Counter(encoded).most_common(1)
         raise ValueError(
             f"ids must differ, but {repeated.decode()!r} comes more than once ({n_repeats:,} "
             f"of {len(encoded):,} ids repeat another; 1 and '1' are one id)"
@@ -329,6 +343,7 @@ def _encoded_ids(ids: Any) -> list[bytes]:
 
 
 def _encoded_id(value: object) -> bytes:
+    """Return an id in UTF-8; raise unless it is text or an integer that NumPy's text arrays keep."""
     # bool is a subclass of int, and np.timedelta64 is one of np.integer.
     if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64)):
         return b"%d" % value

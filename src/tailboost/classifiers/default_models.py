@@ -92,7 +92,7 @@ class TableKind:
 
     @classmethod
     def of(cls, problem: TrainingSet) -> Self:
-        """Return the kind of a training table."""
+        """Return the kind of a training table: its size, its sparsity and its number of classes."""
         sparse = bool(sp.issparse(problem.X))
         if sparse:
             numbers = distinct_numbers(problem.X)
@@ -115,9 +115,9 @@ def distinct_numbers(X: Any) -> tuple[int, ...]:
     order = np.lexsort((numbers, columns))
     columns = columns[order]
     numbers = numbers[order]
-    another = np.ones(len(order), dtype=bool)
-    another[1:] = (columns[1:] != columns[:-1]) | (numbers[1:] != numbers[:-1])
-    return tuple(np.bincount(columns[another], minlength=table.shape[1]).tolist())
+    is_new = np.ones(len(order), dtype=bool)
+    is_new[1:] = (columns[1:] != columns[:-1]) | (numbers[1:] != numbers[:-1])
+    return tuple(np.bincount(columns[is_new], minlength=table.shape[1]).tolist())
 
 
 def default_estimators(kind: TableKind | None = None) -> Named:
@@ -134,7 +134,7 @@ def default_estimators(kind: TableKind | None = None) -> Named:
     """
     if kind is None:
         kind = TableKind()
-    size = next(size for most, size in BOOSTED if kind.n_rows <= most)
+    size = next(size for max_rows, size in BOOSTED if kind.n_rows <= max_rows)
     if kind.n_classes > 2 and FIVE_FOLDS_UP_TO < kind.n_rows <= CROSS_FIT_UP_TO:
         size = {**size, "learning_rate": RATE_OF_CLASSES}
     boosted = ("boosted", HistBoostClassifier(**size))
@@ -185,17 +185,23 @@ def strong_estimators(kind: TableKind | None = None) -> Named:
     """
     if kind is not None and (kind.is_text or kind.is_wide):
         return default_estimators(kind)
-    extra = TableForest(n_trees=200, leaf_rows=1.0, max_features=0.8, best_cuts=0.0, prior=0.01)
+    extra_trees = TableForest(
+        n_trees=200, leaf_rows=1.0, max_features=0.8, best_cuts=0.0, prior=0.01
+    )
     default = {name: model for name, model in default_estimators(kind) if name != "kernel"}
-    return [*default.items(), ("extra", extra), ("kernel", kernel_machine(STRONG_LANDMARKS))]
+    return [
+        *default.items(),
+        ("extra", extra_trees),
+        ("kernel", kernel_machine(STRONG_LANDMARKS)),
+    ]
 
 
 HURRIED = ("plain", "bayes", "linear", "kernel", "forest", "boosted", "extra")
 
 
-def hurried(estimators: Named) -> Named:
+def fastest_first(estimators: Named) -> Named:
     """Return default estimators in the order of fits with a time limit: linear models come first."""
-    return sorted(estimators, key=lambda named: HURRIED.index(named[0]))
+    return sorted(estimators, key=lambda pair: HURRIED.index(pair[0]))
 
 
 #: The estimators for each value of the parameter ``estimators`` without models.

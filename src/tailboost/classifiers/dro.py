@@ -150,17 +150,21 @@ class DROBoostClassifier(AdditiveClassifier):
         self._set_radius(training, learner, round_seed(fit.entropy, 0))
         play_steps(fit, training, learner, self._player(training.n_classes))
         self._set_worst_case(training)
-        return too_large(self)
+        return warning_of_large_radius(self)
 
     def _cost(self) -> Cost:
+        """Return F, the worst case of the loss over the ball, with its bound on the training error.
+
+        If all rows were fitted on, the largest training error of a reweighting in the ball is compared.
+        """
         selection = self.selection_
         worst_case = cast("Additive", self.game_.player).cost
         value = float(np.exp(selection.log_cost))
         at_zero = float(np.exp(MARGIN_LOSSES[self.loss].log_value(np.zeros(1))[0]))
-        worst = None
+        worst_error = None
         if selection.rows.fitted:
             wrong = selection.rows.wrong(selection.answers).astype(np.float64)
-            worst = worst_case_weights(
+            worst_error = worst_case_weights(
                 wrong,
                 worst_case.uncertainty,
                 radius=worst_case.radius,
@@ -178,7 +182,7 @@ class DROBoostClassifier(AdditiveClassifier):
             formula = "(F + σδ)/L(0)"
             penalty = " − σ KL(w ‖ p)"
             symbols["σ"] = f"smoothing = {worst_case.smoothing:g}"
-        bound = margin_bound(selection.n_classes, formula, upper / at_zero, worst)
+        bound = margin_bound(selection.n_classes, formula, upper / at_zero, worst_error)
         return Cost(
             f"F, the worst case of the mean of L(m){penalty} over the ball, m the margins",
             value,
@@ -195,7 +199,10 @@ class DROBoostClassifier(AdditiveClassifier):
         return make(cost, learning_rate=float(self.learning_rate))
 
     def _set_radius(self, training: TrainingSet, learner: Whole | CrossFit, seed: int) -> None:
-        """Set δ, and the effective dimensions d if δ is computed from them."""
+        """Set the radius δ of the ball: the stated one, or by `dro_radius`.
+
+        Then the number of parameters d is set too: the stated one, or the leaves of the first hypothesis.
+        """
         self.effective_dim_ = None
         if not isinstance(self.radius, str):
             self.radius_ = float(self.radius)
@@ -203,8 +210,8 @@ class DROBoostClassifier(AdditiveClassifier):
         if isinstance(self.effective_dim, str):
             # At zero margins the worst case is p, so round 1 fits the same hypothesis.
             units = Units.samples(training.weight, learner.player_rows)
-            first = learner.fit(Request(units.density(units.base), seed))
-            dim = n_leaves(cast("Candidate", first).model)
+            first_hypothesis = learner.fit(Request(units.density(units.base), seed))
+            dim = n_leaves(cast("Candidate", first_hypothesis).model)
         else:
             dim = int(self.effective_dim)
         self.effective_dim_ = dim
@@ -214,45 +221,48 @@ class DROBoostClassifier(AdditiveClassifier):
             print(f"radius {self.radius_:.4g} from {dim} effective dimensions", flush=True)
 
     def _set_worst_case(self, training: TrainingSet) -> None:
-        """Set the worst-case weights of the training rows after the last round."""
+        """Set the worst-case weights of the rows after the last round: 0 for rows held out."""
         units = self.game_.units
         if units.index is None:
-            played = np.ones(len(training.y), dtype=bool)
+            is_played = np.ones(len(training.y), dtype=bool)
         else:
-            played = units.index >= 0
-        margins = self.margins(take(training.X, played), self.classes_[training.y[played]])
+            is_played = units.index >= 0
+        margins = self.margins(
+            take(training.X, is_played), self.classes_[training.y[is_played]]
+        )
         cost = cast("Additive", self.game_.player).cost
         weights = cost.weigh(margins, units.base).rows
         self.worst_case_weights_ = np.zeros(training.n_given)
-        self.worst_case_weights_[training.used[played]] = weights
+        self.worst_case_weights_[training.used[is_played]] = weights
 
 
-def too_large(clf: DROBoostClassifier) -> Cautions:
-    """Return what to warn of: a ball so large that no step lowers the worst-case loss."""
+def warning_of_large_radius(clf: DROBoostClassifier) -> Cautions:
+    """Return a warning if the ball is so large that no step lowers the worst-case loss.
+
+    Then the worst case can put the share (K−1)/K of the weight on the errors of the first hypothesis.
+    """
     # With smoothing the worst case of equal losses is p, so a first step lowers F. A real-valued
     # hypothesis has no zero-one error.
     if clf.smoothing or is_regressor(clf._learner()):
         return []
     K = len(clf.classes_)
     error = float(clf.trace_.weighted_loss[0])
-    largest = BALLS[clf.uncertainty].critical(error, 1 - 1 / K)
-    if not 0 < largest <= clf.radius_:
+    critical_radius = BALLS[clf.uncertainty].critical(error, 1 - 1 / K)
+    if not 0 < critical_radius <= clf.radius_:
         return []
-    words = (
+    message = (
         f"radius={clf.radius_:.4g} is too large: the first hypothesis errs on {error:.4g} of "
-        f"the weight, and from radius {largest:.4g} on the worst case puts {1 - 1 / K:.3g} of "
-        "the weight on these errors, so that no step lowers the worst-case loss; the fitted "
-        "classifier is the best constant"
+        f"the weight, and from radius {critical_radius:.4g} on the worst case puts "
+        f"{1 - 1 / K:.3g} of the weight on these errors, so that no step lowers the "
+        "worst-case loss; the fitted classifier is the best constant"
     )
-    return [(words, UserWarning)]
+    return [(message, UserWarning)]
 
 
 def n_leaves(member: Any) -> int:
-    """Return the number of leaves of a tree, or 1 for other models."""
+    """Return the number of leaves of a tree or of a pipeline that ends in one, and 1 for other models."""
     if isinstance(member, Pipeline):
-        last = member[-1]
-    else:
-        last = member
-    if hasattr(last, "get_n_leaves"):
-        return int(last.get_n_leaves())
+        member = member[-1]
+    if hasattr(member, "get_n_leaves"):
+        return int(member.get_n_leaves())
     return 1

@@ -47,7 +47,7 @@ MOST_PARTS = 255
 # Out-of-fold log-probabilities are rounded to multiples of this step.
 LOG_STEP = 2.0**-16
 # The number of rows of which those given to `tune` are a part.
-_part_of: ContextVar[int | None] = ContextVar("part_of", default=None)
+_n_given_rows: ContextVar[int | None] = ContextVar("part_of", default=None)
 
 
 def fit_models(
@@ -99,14 +99,14 @@ def fit_models(
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
     scores = only_scores([estimator for _, estimator in estimators])
     parts = Parts.of(training, cv, seed, all(frozen), scores=scores)
-    fitted = training
+    weighted_training = training
     if factors is not None:
-        fitted = replace(training, weight=training.weight * factors)
-    about: dict[str, Any] = {
+        weighted_training = replace(training, weight=training.weight * factors)
+    options: dict[str, Any] = {
         "weighted": weighted, "seed": seed, "n_jobs": n_jobs, "clock": clock
     }  # fmt: skip
-    fits, stopped = _fits(estimators, frozen, fitted, parts, **about)
-    parts = _without_late(estimators, fits, parts, training, stopped=stopped)
+    fits, stopped = _fits(estimators, frozen, weighted_training, parts, **options)
+    parts = _without_unfinished(estimators, fits, parts, training, stopped=stopped)
     models = Models([], training.n_classes, [], [])
     log_probabilities = []
     for i, (name, estimator) in enumerate(estimators):
@@ -124,7 +124,7 @@ def fit_models(
     return outputs, parts.scheme
 
 
-def _without_late(
+def _without_unfinished(
     estimators: Estimators,
     fits: dict[int, list[Any]],
     parts: Parts,
@@ -132,57 +132,72 @@ def _without_late(
     *,
     stopped: bool,
 ) -> Parts:
-    """Warn of estimators without all their fits; if all lack some, keep the parts that one has reached."""
+    """Warn of estimators without all their fits, and return the held-out parts that can be used.
+
+    If all estimators lack fits, only the parts that the best one has reached remain, and its model of the
+    first part answers. ``stopped`` says that Ctrl-C was pressed.
+    """
     why = "fit was interrupted" if stopped else "max_time is over"
-    late = [i for i, of_estimator in fits.items() if None in of_estimator]
-    if len(late) == len(fits):  # not even the first estimator has all its fits
-        reached = {i: [j for j, fit in enumerate(fits[i]) if fit is not None] for i in late}
-        first = max(late, key=lambda i: len(reached[i]))
+    unfinished = [i for i, estimator_fits in fits.items() if None in estimator_fits]
+    if len(unfinished) == len(fits):  # not even the first estimator has all its fits
+        answering = max(unfinished, key=lambda i: len(fits[i]) - fits[i].count(None))
+        reached = [j for j, fit in enumerate(fits[answering]) if fit is not None]
         warn_user(
-            f"{why}: {estimators[first][0]!r} was judged on {len(reached[first])} of "
-            f"{len(parts.held)} held-out parts, and is not fitted to all rows",
+            f"{why}: {estimators[answering][0]!r} was judged on {len(reached)} of "
+            f"{len(parts.held_out)} held-out parts, and is not fitted to all rows",
             FitInterruptedWarning,
         )
-        parts = parts.only(reached[first], training)
-        fits[first] = [fits[first][j] for j in (*reached[first], reached[first][0])]
-        late.remove(first)
-    if late:
-        names = [estimators[i][0] for i in late]
+        parts = parts.only(reached, training)
+        # Its model of the first part that it reached answers.
+        fits[answering] = [fits[answering][j] for j in (*reached, reached[0])]
+        unfinished.remove(answering)
+    if unfinished:
+        names = [estimators[i][0] for i in unfinished]
         warn_user(
-            f"{why}: {names} {'is' if len(late) == 1 else 'are'} left out of the mixture",
+            f"{why}: {names} {'is' if len(unfinished) == 1 else 'are'} left out of the mixture",
             FitInterruptedWarning,
         )
     return parts
 
 
 def frozen_fit(name: str, estimator: Model, classes: Any) -> Fit:
-    """Return a fitted classifier, and the number among the classes of each of its own; raise for others."""
-    words = f"classes_ of {name!r}"
-    own = label_column(estimator.classes_, words)
-    check_same_kind(label_column(classes, "y"), "y", own, words)
-    if len(classes) > SHOWN > len(own) and classes.dtype.kind in "iuf":
-        raise ValueError(f"{words} are {own.tolist()}, and {no_classes(classes)}")
-    absent = f"classes that are not in y, which has {classes.tolist()[:5]}"
-    if own.tolist() == list(range(len(classes))):  # as of XGBoost, which reads no other labels
-        by_number = dict(zip(classes.tolist(), own.tolist(), strict=True))
-        absent = f"{absent}; map y to {own.tolist()}, by y.map({by_number})"
-    return estimator, positions(estimator.classes_, classes, words, absent)
+    """Return a fitted classifier, and the class number of each of its ``classes_``.
+
+    Raises
+    ------
+    ValueError
+        If it has a class that is not among ``classes``, the labels of y.
+    """
+    title = f"classes_ of {name!r}"
+    model_classes = label_column(estimator.classes_, title)
+    check_same_kind(label_column(classes, "y"), "y", model_classes, title)
+    labels = model_classes.tolist()
+    if len(classes) > SHOWN > len(labels) and classes.dtype.kind in "iuf":
+        raise ValueError(f"{title} are {labels}, and {no_classes(classes)}")
+    problem = f"classes that are not in y, which has {classes.tolist()[:5]}"
+    if labels == list(range(len(classes))):  # as of XGBoost, which reads no other labels
+        by_number = dict(zip(classes.tolist(), labels, strict=True))
+        problem = f"{problem}; map y to {labels}, by y.map({by_number})"
+    return estimator, positions(estimator.classes_, classes, title, problem)
 
 
 def _selection_logs(
     models: Models, final: Fit, fold_fits: list[Fit], parts: Parts, training: TrainingSet
 ) -> Floats:
-    """Return the newest model's log-probabilities of the selection data, those of its folds if it has any."""
-    number = len(models.names) - 1
+    """Return the log-probabilities of the selection data by the last one of ``models``.
+
+    Its models of the folds predict the rows held out; a frozen model predicts all rows.
+    """
+    model_number = len(models.names) - 1
     if training.validation is not None:
-        return logs_of(models.probabilities(number, *final, training.validation[0]))
+        return logs_of(models.probabilities(model_number, *final, training.validation[0]))
     if not fold_fits:  # a frozen model
-        held_out = parts.fold >= 0 if parts.held else np.ones(len(training.y), dtype=bool)
-        return logs_of(models.probabilities(number, *final, take(training.X, held_out)))
+        held_out = parts.fold >= 0 if parts.held_out else np.ones(len(training.y), dtype=bool)
+        return logs_of(models.probabilities(model_number, *final, take(training.X, held_out)))
     out_of_fold = np.zeros((len(training.y), training.n_classes))
-    for held, fit in zip(parts.held, fold_fits, strict=True):
-        given = models.probabilities(number, *fit, take(training.X, held))
-        out_of_fold[held] = logs_of(given)
+    for mask, fit in zip(parts.held_out, fold_fits, strict=True):
+        probabilities = models.probabilities(model_number, *fit, take(training.X, mask))
+        out_of_fold[mask] = logs_of(probabilities)
     # Models of other folds differ far more than by this step. Zeros in the digits beyond make files smaller.
     return np.rint(out_of_fold[parts.fold >= 0] / LOG_STEP) * LOG_STEP
 
@@ -214,40 +229,40 @@ def _fits(
         for i, (name, estimator) in enumerate(estimators)
         if not frozen[i]
     }
-    on_table = [i for i in jobs if isinstance(estimators[i][1], TableLearner)]
-    others = [i for i in jobs if i not in on_table]
+    table_learners = [i for i in jobs if isinstance(estimators[i][1], TableLearner)]
+    other_learners = [i for i in jobs if i not in table_learners]
     if not any(frozen):  # otherwise a frozen one can answer
-        jobs[(on_table or others)[0]][2] = replace(clock, sure=True)
+        jobs[(table_learners or other_learners)[0]][2] = replace(clock, sure=True)
     row_masks = [*parts.fitted, np.ones(len(training.y), dtype=bool)]
     stopped = False
     with (
-        steps("fits", len(row_masks) * len(jobs)) as done,
+        steps("fits", len(row_masks) * len(jobs)) as report_fit,
         noticing_interrupts() as interrupted,
     ):
         try:
-            if on_table:
-                share = partial(
-                    _fits_on_table, training, parts, seed, done, OpenTable(training.X)
+            if table_learners:
+                fit_on_table = partial(
+                    _fits_on_table, training, parts, seed, report_fit, OpenTable(training.X)
                 )
                 parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
-                shared = parallel(delayed(share)(*jobs[i]) for i in on_table)
-                for i, of_estimator in zip(on_table, shared, strict=True):
-                    fits[i] = of_estimator
-            if others:
+                table_fits = parallel(delayed(fit_on_table)(*jobs[i]) for i in table_learners)
+                for i, estimator_fits in zip(table_learners, table_fits, strict=True):
+                    fits[i] = estimator_fits
+            if other_learners:
                 fit_alone = partial(_fit_alone, training, weighted)
-                finished = Parallel(n_jobs=n_jobs, return_as="generator")(
-                    delayed(fit_alone)(*jobs[i], *numbered)
-                    for i in others
-                    for numbered in enumerate(row_masks)
+                tasks = [
+                    (i, *numbered) for i in other_learners for numbered in enumerate(row_masks)
+                ]
+                single_fits = Parallel(n_jobs=n_jobs, return_as="generator")(
+                    delayed(fit_alone)(*jobs[i], number, rows) for i, number, rows in tasks
                 )
-                for place, fit in enumerate(finished):
+                for (i, _, _), fit in zip(tasks, single_fits, strict=True):
                     # A learner that catches Ctrl-C may have returned a half-trained model.
                     if interrupted():
                         raise KeyboardInterrupt
-                    i = others[place // len(row_masks)]
                     fits[i].append(fit)
                     if fit is not None:
-                        done(detail=estimators[i][0])
+                        report_fit(detail=estimators[i][0])
         except KeyboardInterrupt:
             stopped = True
     if stopped:
@@ -271,13 +286,13 @@ class Clock:
 
 
 @contextmanager
-def selecting_part_of(n_given: int) -> Iterator[None]:
+def selecting_from(n_given: int) -> Iterator[None]:
     """Describe the rows given to `tailboost.tune` in the block as a part of so many rows."""
-    token = _part_of.set(n_given)
+    token = _n_given_rows.set(n_given)
     try:
         yield
     finally:
-        _part_of.reset(token)
+        _n_given_rows.reset(token)
 
 
 @dataclass(frozen=True)
@@ -285,7 +300,7 @@ class Parts:
     """Held-out parts of the rows, and the training rows for each part."""
 
     # Masks of shape (n,): the rows of each part, and the rows on which its models are fitted.
-    held: list[Mask]
+    held_out: list[Mask]
     fitted: list[Mask]
     rows: Rows  # the selection data: all held-out rows, or the validation set
     scheme: Any  # the kind of selection data after resolution of "auto"
@@ -309,25 +324,26 @@ class Parts:
         """
         if training.validation is not None:
             return cls([], [], training.validation[1], "X_val")
-        if (
-            isinstance(cv, str) and all_frozen
-        ):  # nothing is fitted, so all rows are selection data
-            n = f"{len(training.y):,}"
-            stated = "given rows (no model was fitted on them, as stated)"
-            words = f"the {n} {'rows of scores' if scores else stated}"
-            given = _part_of.get()
-            if given is not None:
-                words = f"the {n} rows (of the {given:,} given) that select"
+        # Nothing is fitted, so all rows are selection data.
+        if isinstance(cv, str) and all_frozen:
+            kind = "given rows (no model was fitted on them, as stated)"
+            n_given = _n_given_rows.get()
+            if n_given is not None:
+                kind = f"rows (of the {n_given:,} given) that select"
+            elif scores:
+                kind = "rows of scores"
+            words = f"the {len(training.y):,} {kind}"
             return cls([], [], replace(training.rows, words=words), "frozen")
         if isinstance(cv, (str, Real)):
             split = Split.of(training, cv, seed, five_up_to=FIVE_FOLDS_UP_TO)
             rows = split.selection_rows(training.rows, "probabilities")
-            held = split.parts
-            return cls(held, [~part for part in held], rows, split.validation)
-        return cls._given(training, cv)
+            fold_masks = split.parts
+            return cls(fold_masks, [~mask for mask in fold_masks], rows, split.validation)
+        return cls._of_splits(training, cv)
 
     @classmethod
-    def _given(cls, training: TrainingSet, cv: Any) -> Parts:
+    def _of_splits(cls, training: TrainingSet, cv: Any) -> Parts:
+        """Return the parts that a splitter makes, or a sequence of (fitted, held-out) row numbers."""
         n = len(training.y)
         position = np.full(training.n_given, -1)
         position[training.used] = np.arange(n)
@@ -341,55 +357,47 @@ class Parts:
                 f"cv makes {len(splits):,} splits; from 1 to {MOST_PARTS} are possible"
             )
         fold = np.full(n, -1)
-        held = []
-        fitted = []
+        held_masks = []
+        fitted_masks = []
         for j, (train, test) in enumerate(splits):
-            part, rest = (_marked(rows, position, j) for rows in (test, train))
-            if (part & rest).any():
-                raise ValueError(f"cv: split {j} fits rows that it also holds out")
-            if (fold[part] >= 0).any():
+            held_rows, fitted_rows = (_row_mask(rows, position, j) for rows in (test, train))
+            if (fold[held_rows] >= 0).any():
                 raise ValueError(
                     f"cv: split {j} holds out rows that an earlier one held out; hold out each row once"
                 )
-            if not part.any() or not rest.any():
-                raise ValueError(
-                    f"cv: split {j} leaves no rows to {'fit' if part.any() else 'judge'} on"
-                )
-            clusters = training.clusters
-            if clusters is not None and np.isin(clusters[part], clusters[rest]).any():
-                raise ValueError(
-                    f"cv: split {j} separates rows with the same value of clusters; GroupKFold "
-                    "keeps them together"
-                )
-            fold[part] = j
-            held.append(part)
-            fitted.append(rest)
-        return cls._splits(training, held, fitted)
+            _check_split(j, held_rows, fitted_rows, training.clusters)
+            fold[held_rows] = j
+            held_masks.append(held_rows)
+            fitted_masks.append(fitted_rows)
+        return cls._of_some_rows(training, held_masks, fitted_masks)
 
     @classmethod
-    def _splits(cls, training: TrainingSet, held: list[Mask], fitted: list[Mask]) -> Parts:
-        """Return parts that need not contain all rows."""
-        parts = cls(held, fitted, training.rows, "splits")
+    def _of_some_rows(
+        cls, training: TrainingSet, held_masks: list[Mask], fitted_masks: list[Mask]
+    ) -> Parts:
+        """Return parts that need not contain all rows; those that are held out are the selection data."""
+        parts = cls(held_masks, fitted_masks, training.rows, "splits")
         fold = parts.fold
         count = f"{(fold >= 0).sum():,} of the {len(fold):,} training rows"
         rows = replace(training.rows, fold=fold.astype(np.uint8), refit=True).part(fold >= 0)
-        words = (
-            f"out-of-fold probabilities of {count} ({len(held)} split{'s' * (len(held) > 1)})"
-        )
+        splits = "1 split"
+        if len(held_masks) > 1:
+            splits = f"{len(held_masks)} splits"
+        words = f"out-of-fold probabilities of {count} ({splits})"
         return replace(parts, rows=replace(rows, words=words))
 
     def only(self, numbers: list[int], training: TrainingSet) -> Parts:
         """Return some of the parts. A single one judges the model that answers: nothing is fitted again."""
-        parts = self._splits(
-            training, [self.held[j] for j in numbers], [self.fitted[j] for j in numbers]
+        parts = self._of_some_rows(
+            training, [self.held_out[j] for j in numbers], [self.fitted[j] for j in numbers]
         )
         return replace(parts, rows=replace(parts.rows, refit=len(numbers) > 1))
 
     @property
     def fold(self) -> Ints:
         """The part of each row, shape (n,); −1 for rows without a held-out prediction."""
-        fold = np.full(len(self.held[0]), -1)
-        for j, part in enumerate(self.held):
+        fold = np.full(len(self.held_out[0]), -1)
+        for j, part in enumerate(self.held_out):
             fold[part] = j
         return fold
 
@@ -397,19 +405,37 @@ class Parts:
     def is_partition(self) -> bool:
         """Whether each row is held out once, and is fitted in all other parts."""
         return (
-            len(self.held) > 1 and bool(np.any(self.held, axis=0).all()) and self.complementary
+            len(self.held_out) > 1
+            and bool(np.any(self.held_out, axis=0).all())
+            and self.complementary
         )
 
     @property
     def complementary(self) -> bool:
         """Whether all other rows are fitted while a part is held out."""
-        return np.array_equal(self.fitted, np.logical_not(self.held))
+        return np.array_equal(self.fitted, np.logical_not(self.held_out))
 
 
-def _marked(rows: Any, position: Ints, split: int) -> Mask:
-    """Return the marked rows as a mask of the rows of positive weight.
+def _check_split(split: int, held_out: Mask, fitted_rows: Mask, clusters: Ints | None) -> None:
+    """Raise ValueError if a split shares rows or clusters between its sides, or has an empty side."""
+    if (held_out & fitted_rows).any():
+        raise ValueError(f"cv: split {split} fits rows that it also holds out")
+    if not held_out.any():
+        raise ValueError(f"cv: split {split} leaves no rows to judge on")
+    if not fitted_rows.any():
+        raise ValueError(f"cv: split {split} leaves no rows to fit on")
+    if clusters is not None and np.isin(clusters[held_out], clusters[fitted_rows]).any():
+        raise ValueError(
+            f"cv: split {split} separates rows with the same value of clusters; GroupKFold "
+            "keeps them together"
+        )
 
-    ``rows`` has row numbers, or is a mask of all rows.
+
+def _row_mask(rows: Any, position: Ints, split: int) -> Mask:
+    """Return rows of a split as a mask of the rows of positive weight.
+
+    ``rows`` has row numbers, or is a mask of all rows. ``position`` is the place of each row among those of
+    positive weight, −1 for a row of weight 0.
     """
     rows = np.asarray(rows)
     if rows.dtype == np.bool_ and rows.shape == position.shape:
@@ -437,7 +463,11 @@ def _fit_alone(
     number: int,
     rows: Mask,
 ) -> Fit | None:
-    """Return an estimator fitted on some rows, and the class number of each column; None if it is late."""
+    """Return an estimator fitted on some rows, with the class number of each column of its probabilities.
+
+    It is None if the fit would begin too late. ``number`` counts the fits of the estimator from 0, and
+    ``weighted`` says whether ``fit`` gets weights.
+    """
     if clock.late(number):
         return None
     present, y = np.unique(training.y[rows], return_inverse=True)
@@ -450,11 +480,11 @@ def _fit_alone(
     try:
         model.fit(training.X if rows.all() else take(training.X, rows), y, **params)
     except (TypeError, ValueError) as error:
-        raise _in_fit(name, model, error) from error
+        raise _failed_fit(name, model, error) from error
     return model, present[np.asarray(model.classes_, dtype=np.intp)]
 
 
-def _in_fit(name: str, estimator: Model, error: Exception) -> ValueError:
+def _failed_fit(name: str, estimator: Model, error: Exception) -> ValueError:
     return ValueError(f"estimators: {name!r} ({type(estimator).__name__}) in fit: {error}")
 
 
@@ -462,7 +492,7 @@ def _fits_on_table(
     training: TrainingSet,
     parts: Parts,
     seed: int,
-    done: Steps,
+    report_fit: Steps,
     opened: OpenTable,
     name: str,
     learner: Model,
@@ -470,14 +500,14 @@ def _fits_on_table(
 ) -> list[Fit | None]:
     """Return the fits of a learner of tailboost for all parts, and the final one, on a prepared table.
 
-    ``done`` is called after each fit.
+    ``report_fit`` is called after each fit. A fit that would begin too late is None.
     """
     weight = training.weight
     try:
         session = learner.open_table(opened, training.y, training.n_classes, weight)
     except (TypeError, ValueError) as error:
-        raise _in_fit(name, learner, error) from error
-    if parts.held and parts.complementary and isinstance(session, Partitioned):
+        raise _failed_fit(name, learner, error) from error
+    if parts.held_out and parts.complementary and isinstance(session, Partitioned):
         session.leave_out(parts.fold)
     models = list[Any]()
     for number, rows in enumerate(parts.fitted):
@@ -485,21 +515,18 @@ def _fits_on_table(
             models.append(None)
         else:
             models.append(session.fit(weight, seed, rows))
-            done(detail=name)
+            report_fit(detail=name)
     final = None
-    if (
-        None not in models
-        and parts.is_partition
-        and isinstance(session, AveragingLearner)
-        and (not session.refits or clock.late(len(models)))
-    ):
-        final = session.mean(models, weight, parts.fitted)
+    if isinstance(session, AveragingLearner) and None not in models and parts.is_partition:
+        no_refit = not session.refits or clock.late(len(models))
+        if no_refit:
+            final = session.mean(models, weight, parts.fitted)
     if final is not None:
         final = final.table_  # a classifier with the mean probabilities
     elif not clock.late(len(models)):
         final = session.fit(weight, seed)
     if final is not None:
-        done(detail=name)
+        report_fit(detail=name)
     return [
         None if model is None else (model, np.asarray(model.classes_, dtype=np.intp))
         for model in (*models, final)
@@ -507,15 +534,15 @@ def _fits_on_table(
 
 
 def _seeded(estimator: Model, seed: int) -> Any:
-    """Return a clone with seeds drawn from ``seed`` for parameters without one."""
+    """Return a clone whose parameters ``random_state`` without a value have one drawn from ``seed``."""
     estimator = clone(estimator)
-    own = {
+    fixed_seeds = {
         k: v
         for k, v in estimator.get_params().items()
         if k.endswith("random_state") and v is not None
     }
     set_seeds(estimator, seed)
-    return estimator.set_params(**own)
+    return estimator.set_params(**fixed_seeds)
 
 
 def check_estimators(estimators: Estimators, weighted: bool) -> None:
@@ -543,12 +570,12 @@ def check_estimators(estimators: Estimators, weighted: bool) -> None:
             )
         kind = type(model).__name__
         if name == kind:
-            named = repr(name)
+            title = repr(name)
         else:
-            named = f"{name!r} ({kind})"
+            title = f"{name!r} ({kind})"
         if hasattr(model, "__sklearn_tags__") and is_regressor(model):
             raise TypeError(
-                f"estimators: {named} is a regressor; a classifier with predict_proba is needed"
+                f"estimators: {title} is a regressor; a classifier with predict_proba is needed"
             )
         if model is not estimator and not hasattr(model, "classes_"):
             raise NotFittedError(
@@ -557,7 +584,7 @@ def check_estimators(estimators: Estimators, weighted: bool) -> None:
             )
         if not hasattr(model, "predict_proba"):
             raise ValueError(
-                f"estimators: {named} has no predict_proba; CalibratedClassifierCV gives it one"
+                f"estimators: {title} has no predict_proba; CalibratedClassifierCV gives it one"
             )
         if (
             weighted
@@ -579,15 +606,15 @@ def _kind_of(model: Model) -> str:
 
 
 def named_models(models: Any) -> list[tuple[str, Any]]:
-    """Return models with their names, by default those of their kind."""
+    """Return models as (name, model) pairs: named by the caller, else by class, function or score column."""
     if isinstance(models, Mapping):
         return list(models.items())
-    each = list(models) if isinstance(models, (list, tuple)) else [models]
-    if each and all(isinstance(pair, tuple) and len(pair) == 2 for pair in each):
-        return each
-    kinds = [_kind_of(model) for model in each]
+    model_list = list(models) if isinstance(models, (list, tuple)) else [models]
+    if model_list and all(isinstance(pair, tuple) and len(pair) == 2 for pair in model_list):
+        return model_list
+    kinds = [_kind_of(model) for model in model_list]
     names = []
     for i, kind in enumerate(kinds):
         number = kinds[: i + 1].count(kind)
         names.append(kind if kinds.count(kind) == 1 else f"{kind} {number}")
-    return list(zip(names, each, strict=True))
+    return list(zip(names, model_list, strict=True))

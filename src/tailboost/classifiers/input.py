@@ -63,7 +63,7 @@ from tailboost.solvers.worst_case import BALLS
 
 
 def read_unlabeled(
-    classifier: Model, given: Given, labelled: Sequence[Any]
+    classifier: Model, arguments: Given, labelled: Sequence[Any]
 ) -> tuple[Any, Rows]:
     """Return the checked table and rows without labels, of class number K, without copies of the others.
 
@@ -71,50 +71,57 @@ def read_unlabeled(
     ----------
     classifier : classifier
         The classifier, with its columns and groups.
-    given : Given
+    arguments : Given
         The arguments.
     labelled : sequence of tables
         All rows with labels. If chance does not explain how many of them are among the rows without labels,
         each removes one equal row.
     """
     try:
-        X = checked_table(classifier, classifier, given.X_unlabeled)
+        X = checked_table(classifier, classifier, arguments.X_unlabeled)
     except (TypeError, ValueError) as error:
         raise type(error)(f"X_unlabeled: {error}") from error
     hashes = hash_rounded_rows(X)
-    known = np.concatenate([hash_rounded_rows(table) for table in labelled])
-    kept = np.flatnonzero(~copies_of(known, hashes))
-    if not len(kept):
+    labelled_hashes = np.concatenate([hash_rounded_rows(table) for table in labelled])
+    new_rows = np.flatnonzero(~copies_of(labelled_hashes, hashes))
+    if not len(new_rows):
         raise ValueError("X_unlabeled: all of these rows are among the rows with labels")
     groups = None
-    if given.groups_unlabeled is not None:
+    if arguments.groups_unlabeled is not None:
         names = classifier._group_names
-        numbers = names.numbers_of(given.groups_unlabeled, "groups_unlabeled", n_rows_of(X))
-        groups = numbers[kept]
-    number = np.unique(hashes[kept], return_inverse=True)[1] % N_TINY_HASHES
-    y = np.full(len(kept), len(classifier.classes_))
-    words = f"the {len(kept):,} rows without labels"
-    return take(X, kept), Rows(y, np.ones(len(kept)), groups, words, number.astype(np.uint16))
+        numbers = names.numbers_of(arguments.groups_unlabeled, "groups_unlabeled", n_rows_of(X))
+        groups = numbers[new_rows]
+    content_numbers = np.unique(hashes[new_rows], return_inverse=True)[1] % N_TINY_HASHES
+    y = np.full(len(new_rows), len(classifier.classes_))
+    words = f"the {len(new_rows):,} rows without labels"
+    return take(X, new_rows), Rows(
+        y, np.ones(len(new_rows)), groups, words, content_numbers.astype(np.uint16)
+    )
 
 
-def refuse_validation(given: Given, validation: Given, cv: object) -> None:
-    """Raise if held-out rows are incomplete, have other arguments than the rows, or a given ``cv``."""
+def refuse_validation(arguments: Given, validation: Given, cv: object) -> None:
+    """Raise ValueError if the validation set is incomplete, or comes with ``cv`` or clusters.
+
+    It needs groups if the rows have groups.
+    """
     facts = []
-    told = {"cv": cv}
+    details = {"cv": cv}
     if validation.any_given:
         facts.append("validation")
         names = ("X_val", "y_val", "groups_val", "sample_weight_val")
-        arguments = validation.arguments("_val")
-        told["alone"] = ", ".join(name for name in names if arguments[name] is not None)
+        validation_arguments = validation.arguments("_val")
+        details["alone"] = ", ".join(
+            name for name in names if validation_arguments[name] is not None
+        )
         if cv != "auto":
             facts.append("cv")
         if validation.X is not None and n_rows_of(validation.X) == 0:
             facts.append("X_val without rows")
     refuse(
         *facts,
-        told=told,
-        groups=given.groups,
-        clusters=given.clusters,
+        told=details,
+        groups=arguments.groups,
+        clusters=arguments.clusters,
         **validation.arguments("_val"),
     )
 
@@ -124,12 +131,12 @@ def input_tags(learner: Model) -> InputTags:
     tags = get_tags(learner).input_tags
     tags.three_d_array |= is_skorch(learner)  # skorch's nets accept images without a tag
     if isinstance(learner, Pipeline):
-        first = get_tags(
+        transformer_tags = get_tags(
             next(step for _, step in learner.steps if step != "passthrough")
         ).input_tags
-        tags.allow_nan = first.allow_nan
-        tags.categorical = first.categorical
-        tags.string = first.string
+        tags.allow_nan = transformer_tags.allow_nan
+        tags.categorical = transformer_tags.categorical
+        tags.string = transformer_tags.string
     return tags
 
 
@@ -143,15 +150,15 @@ def refuse_learner(
     if isinstance(estimator, type):
         raise TypeError(f"estimator={estimator!r} is a class; an estimator instance is needed")
     if isinstance(learner, Pipeline):
-        final = learner.steps[-1][1]
+        last_step = learner.steps[-1][1]
     else:
-        final = learner
-    if not hasattr(final, "__sklearn_tags__"):
+        last_step = learner
+    if not hasattr(last_step, "__sklearn_tags__"):
         raise TypeError(
             f"estimator={estimator!r} is no estimator of scikit-learn: let its class inherit "
             "from sklearn.base.ClassifierMixin and sklearn.base.BaseEstimator, in this order"
         )
-    if isinstance(final, FrozenEstimator):
+    if isinstance(last_step, FrozenEstimator):
         raise ValueError(
             f"estimator={estimator!r} is frozen, but every round fits the learner. For fitted "
             f"models: {FOR_FITTED}"
@@ -172,18 +179,22 @@ def refuse_learner(
 
 
 def checked_table(classifier: Model, learner: Model, X: Table, y: Column = None) -> Any:
-    """Return a checked table; with ``y``, the training table, the labels and the schema of its columns."""
-    reset = y is not None
-    given: dict[str, Any] = {} if y is None else {"y": unboxed(y)}
+    """Return a checked table; in a fit, so with ``y``, also the labels and the schema of its columns.
+
+    ``learner`` says what is allowed: sparse matrices, missing values, images. A fit sets scikit-learn's
+    attributes of the classifier; other tables must have the columns of the fit.
+    """
+    in_fit = y is not None
+    labels: dict[str, Any] = {} if y is None else {"y": unboxed(y)}
     refuse_swapped(X, y)
     refuse_texts(X)
     X, _ = unpack(X)
     X = as_pandas(X)  # learners read pandas' data frames
-    check_row_shape(classifier, X, reset)
+    check_row_shape(classifier, X, in_fit)
     if hasattr(X, "iloc"):  # the learner checks the columns of data frames
         refuse_frame(X)
-        checked = validate_data(classifier, X, reset=reset, skip_check_array=True, **given)
-        if reset:
+        checked = validate_data(classifier, X, reset=in_fit, skip_check_array=True, **labels)
+        if in_fit:
             schema, X = learn_columns(X)
             return X, checked[1], schema
         fitted = getattr(classifier, "_table_schema", None)
@@ -195,21 +206,21 @@ def checked_table(classifier: Model, learner: Model, X: Table, y: Column = None)
         checked = validate_data(
             classifier,
             summed(X),
-            reset=reset,
+            reset=in_fit,
             accept_sparse=["csr", "csc"] if tags.sparse else False,
             ensure_all_finite="allow-nan" if tags.allow_nan else True,
             dtype=None if tags.categorical or tags.string else "numeric",
             allow_nd=tags.three_d_array,
-            **given,
+            **labels,
         )
     except ValueError as failure:
         names = getattr(classifier, "feature_names_in_", None)
-        if reset or names is None:
+        if in_fit or names is None:
             raise
         raise ValueError(
             f"{failure}: X is an array; give a data frame with the columns of fit, {listed(names.tolist())}"
         ) from failure
-    if reset:
+    if in_fit:
         return (*checked, None)
     return checked
 
@@ -221,7 +232,10 @@ def labels_of(y: Column, name: str = "y") -> NDArray[Any]:
 
 
 def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Floats) -> Floats:
-    """Return the factor of each class. "balanced" uses weights, so that weight 2 counts the row twice."""
+    """Return the factor of each class by the parameter ``class_weight``, shape (K,).
+
+    "balanced" uses the sums of the sample weights, so that weight 2 counts the row twice.
+    """
     if class_weight is None:
         return np.ones(len(classes))
     if isinstance(class_weight, str):
@@ -246,7 +260,7 @@ def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Flo
 
 
 def selection_data(
-    classifier: Model, X: Table, given: Given, suffix: str, words: str
+    classifier: Model, X: Table, arguments: Given, suffix: str, words: str
 ) -> tuple[Any, Rows]:
     """Return selection data: the rows of positive weight of a table, and their labels, weights and groups.
 
@@ -256,30 +270,32 @@ def selection_data(
         The classifier, with its classes and groups.
     X : table of n rows
         The checked rows.
-    given : Given
+    arguments : Given
         The arguments.
     suffix : str
         Suffix of the argument names, for messages.
     words : str
         Name of the rows, with a format field for their number.
     """
-    y = labels_of(given.y, f"y{suffix}")
+    y = labels_of(arguments.y, f"y{suffix}")
     n = n_rows_of(X)
     if len(y) != n:
         raise ValueError(f"y{suffix} has {len(y)} labels, X{suffix} has {n} rows")
-    weight = row_weights(given.sample_weight, n, f"sample_weight{suffix}")
+    weight = row_weights(arguments.sample_weight, n, f"sample_weight{suffix}")
     used = weight > 0
     index = positions(y[used], classifier.classes_, f"y{suffix}")
     numbers = None
-    if given.groups is not None:
-        numbers = classifier._group_names.numbers_of(given.groups, f"groups{suffix}", n, used)
+    if arguments.groups is not None:
+        numbers = classifier._group_names.numbers_of(
+            arguments.groups, f"groups{suffix}", n, used
+        )
     X = take(X, used)
     words = words.format(n_rows_of(X))
-    place = None
+    used_rows = None
     if not used.all():
-        place = np.flatnonzero(used)
+        used_rows = np.flatnonzero(used)
     hashes = tiny_hashes(hash_rows(X))
-    return X, Rows(index, weight[used], numbers, words, hashes, n_given=n, used=place)
+    return X, Rows(index, weight[used], numbers, words, hashes, n_given=n, used=used_rows)
 
 
 def regroup(classifier: Model, names: GroupNames) -> None:
@@ -288,10 +304,10 @@ def regroup(classifier: Model, names: GroupNames) -> None:
     Features revealing the training groups are kept if all columns of groups have the same names and
     values. Groups of an array have no name, so the features that reveal them are unknown.
     """
-    same = names.columns is not None and np.array_equal(
+    same_columns = names.columns is not None and np.array_equal(
         getattr(classifier, "groups_", ()), names.names
     )
-    if same:
+    if same_columns:
         features = dict(getattr(classifier, "group_features_", ()))
     else:
         features = {}
@@ -357,48 +373,57 @@ def read_training_set(
 # -- rows used before --------------------------------------------------------------------------------------
 
 
-def noting_seen(seen: Fingerprint, X: Table, rows: Rows, instead: str = "") -> Rows:
+def marked_if_seen(
+    fingerprint: Fingerprint, X: Table, rows: Rows, default_data: str = ""
+) -> Rows:
     """Return selection data; if they contain training rows, warn and mark them.
 
-    ``seen`` are the fingerprints of the training rows, ``instead`` the default selection data.
+    ``fingerprint`` are the fingerprints of the training rows, ``default_data`` the default selection data.
     """
-    known, compared = seen.count(hash_rounded_rows(X))
-    if not too_many(known, compared):
+    n_seen, n_compared = fingerprint.count(hash_rounded_rows(X))
+    if not too_many(n_seen, n_compared):
         return rows
-    return _fitted_on(known / compared, "training rows", rows, instead)
+    return _warned_and_marked(n_seen / n_compared, "training rows", rows, default_data)
 
 
-def noting_frozen(estimator: Model, X: Table, rows: Rows) -> Rows:
+def marked_if_frozen(estimator: Model, X: Table, rows: Rows) -> Rows:
     """Return selection data; if they contain rows of frozen models, warn and mark them."""
     counts = counts_within(estimator, X).tolist()
     shares = [repeated / sampled for repeated, sampled in counts if too_many(repeated, sampled)]
     if shares:
-        return _fitted_on(max(shares), "rows of the fit of a frozen model", rows)
+        return _warned_and_marked(max(shares), "rows of the fit of a frozen model", rows)
     return rows
 
 
-def noting_fitted(
+def marked_if_fitted(
     rows: Rows,
     features: Table,
     models: list[Any],
     X_unlabeled: Table,
     training_rows: Fingerprint | None,
 ) -> Rows:
-    """Return selection data that know whether a model was fitted on them or on the rows without labels."""
+    """Return selection data that know whether a model was fitted on them, or on the rows without labels.
+
+    Rows of frozen ``models`` are recognised by the records of these models, others by ``training_rows``.
+    """
     if models:
-        rows = noting_frozen(models, features, rows)
+        rows = marked_if_frozen(models, features, rows)
         if X_unlabeled is not None:
-            more = replace(rows, words=f"the {n_rows_of(X_unlabeled):,} rows of X_unlabeled")
-            fitted = noting_frozen(models, X_unlabeled, more).fitted
+            unlabeled = replace(
+                rows, words=f"the {n_rows_of(X_unlabeled):,} rows of X_unlabeled"
+            )
+            fitted = marked_if_frozen(models, X_unlabeled, unlabeled).fitted
             rows = replace(rows, fitted=rows.fitted or fitted)
     if training_rows is None:
         return rows
-    return noting_seen(training_rows, features, rows)
+    return marked_if_seen(training_rows, features, rows)
 
 
-def _fitted_on(share: float, training_rows: str, rows: Rows, instead: str = "") -> Rows:
-    if instead:
-        default = f", or leave X and y out for {instead}"
+def _warned_and_marked(
+    share: float, training_rows: str, rows: Rows, default_data: str = ""
+) -> Rows:
+    if default_data:
+        default = f", or leave X and y out for {default_data}"
     else:
         default = ""
     warn_user(
@@ -493,22 +518,23 @@ _SAME_MEANING = {
 
 def with_suggestions(init: Callable[..., None]) -> Callable[..., None]:
     """Return a constructor whose error for an unknown parameter names similar parameters (a decorator)."""
-    known = list(inspect.signature(init).parameters)[1:]
+    parameters = list(inspect.signature(init).parameters)[1:]
 
     @wraps(init)
     def checked(self: Any, *args: object, **params: object) -> None:
+        """Raise TypeError for an unknown parameter, else call the constructor."""
         for name in params:
-            if name not in known:
-                same = [other for other in _SAME_MEANING.get(name, ()) if other in known]
+            if name not in parameters:
+                same = [other for other in _SAME_MEANING.get(name, ()) if other in parameters]
                 if same:
                     hint = f"here it is {same[0]}=; "
                 elif name == "limits":
                     hint = "tailboost.tune(model, X, y, limits=…) keeps limits with this model, once fitted; "
                 else:
-                    hint = did_you_mean(name, known)
+                    hint = did_you_mean(name, parameters)
                 raise TypeError(
                     f"{type(self).__name__} has no parameter {name!r}; {hint}parameters are "
-                    f"{', '.join(known)}"
+                    f"{', '.join(parameters)}"
                 )
         init(self, *args, **params)
 
@@ -522,19 +548,19 @@ def with_parameters(cls: C) -> C:
     Parameters are keyword-only; inherited ones come last. A class declares those with another default.
     Likewise ``_parameter_constraints`` has the entries in which the class differs.
     """
-    made: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
-    signature = inspect.signature(made.__init__)
+    built: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
+    signature = inspect.signature(built.__init__)
     inherited = Counter(
-        name for base in made.__mro__ for name in vars(base).get("__dataclass_fields__", ())
+        name for base in built.__mro__ for name in vars(base).get("__dataclass_fields__", ())
     )
     order = sorted(signature.parameters.values(), key=lambda p: (p.kind, inherited[p.name]))
-    made.__init__.__signature__ = signature.replace(parameters=order)
-    made.__init__ = with_suggestions(made.__init__)
-    for parameter in fields(made):  # the default of an argument is none of the class
-        if parameter.init and parameter.name in vars(made):
-            delattr(made, parameter.name)
-    stated = [vars(base).get("_parameter_constraints", {}) for base in made.__mro__]
-    made._parameter_constraints = dict(ChainMap(*stated))
+    built.__init__.__signature__ = signature.replace(parameters=order)
+    built.__init__ = with_suggestions(built.__init__)
+    for parameter in fields(built):  # the default of an argument is none of the class
+        if parameter.init and parameter.name in vars(built):
+            delattr(built, parameter.name)
+    stated = [vars(base).get("_parameter_constraints", {}) for base in built.__mro__]
+    built._parameter_constraints = dict(ChainMap(*stated))
     return cls
 
 

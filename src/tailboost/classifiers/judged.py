@@ -24,7 +24,7 @@ from tailboost.classifiers.robust_selection import (
     tables_of,
 )
 from tailboost.classifiers.robust_selection import (
-    readable as readable_by,
+    models_and_table as readable_by,
 )
 from tailboost.core.array_types import Column, Floats, Groups, Model, Table
 from tailboost.core.checks import has_named_columns, label_vector
@@ -87,7 +87,7 @@ class JudgedModels(Recorded):
         models = engine.outputs.models
         if only_scores(models.fitted) and not models.are_given:
             return digest_of_rule(rule, [model.estimator for model in models.fitted])
-        outputs = [each.tobytes() for each in engine.known_outputs]
+        outputs = [outputs_of_kind.tobytes() for outputs_of_kind in engine.known_outputs]
         return digest(digest_of_rule(rule).encode(), *outputs)
 
     @property
@@ -121,11 +121,11 @@ class JudgedModels(Recorded):
 
         Without a stated objective it is the overall error.
         """
-        new = copy.copy(self.classifier)
-        new.limits = list(limits)
-        new.max_error = None
-        new.confidence = None
-        selection: Selection = new.selection_.select(problem_of(new))
+        restated = copy.copy(self.classifier)
+        restated.limits = list(limits)
+        restated.max_error = None
+        restated.confidence = None
+        selection: Selection = restated.selection_.select(problem_of(restated))
         return selection
 
     def answering(self, selection: Selection, limits: Sequence[Limit] = ()) -> Any:
@@ -138,12 +138,12 @@ class JudgedModels(Recorded):
         limits : sequence of Limit, optional
             The stated limits, instead of those of the classifier.
         """
-        new = copy.copy(self.classifier)
+        answering_mix = copy.copy(self.classifier)
         if limits:
-            new.limits = list(limits)
-            new.max_error = None
-        answer_by(new, selection)
-        return new
+            answering_mix.limits = list(limits)
+            answering_mix.max_error = None
+        answer_by(answering_mix, selection)
+        return answering_mix
 
     def checked(self, X: Table) -> Any:
         """Return a table in the form of the fit."""
@@ -203,7 +203,10 @@ class JudgedModels(Recorded):
     def answers_of(
         self, classifiers: Sequence[Any], X: Table, groups: Groups
     ) -> list[tuple[Any, Any]]:
-        """Return the predictions of the classifiers of a curve, and which rows they defer."""
+        """Return the predictions of the classifiers of a curve, and which rows they defer.
+
+        A classifier that never defers has None in the place of a mask.
+        """
         mix = self.classifier
         models, X = readable_by(mix, X)
         table = models.transform(X)
@@ -212,9 +215,9 @@ class JudgedModels(Recorded):
         answers = []
         for point in classifiers:
             ensemble = point.ensemble_
-            review = deferred_rows(ensemble, table) if can_defer(ensemble) else None
+            deferred_mask = deferred_rows(ensemble, table) if can_defer(ensemble) else None
             labels = mix.classes_[shares(ensemble, table).argmax(axis=1)]
-            answers.append((labels, review))
+            answers.append((labels, deferred_mask))
         return answers
 
 
@@ -227,7 +230,7 @@ def cached(classifier: Model, name: str, make: Callable[[], Any]) -> Any:
     return results[name]
 
 
-def readable(classifier: Any, X: Table) -> tuple[Any, Any]:
+def rule_and_table(classifier: Any, X: Table) -> tuple[Any, Any]:
     """Return the rule of a boosting classifier, and a table in the form of its fit."""
     check_is_fitted(classifier)
     return classifier.ensemble_, judged(classifier).checked(X)
@@ -274,14 +277,14 @@ class JudgedHypotheses(JudgedBoosting):
         return counts
 
     def errors_by(self, counts: Floats) -> RateTable:
-        """Return the errors of the subgroups by confusion counts, in the order of `subgroups_`."""
+        """Return the error of each subgroup from confusion counts, in the order of `subgroups_`."""
         table: RateTable = self.selected.errors_of(counts)
         if not self.own_subgroups:
             return table
-        named = self.classifier._named
-        lines = [table.lines[code] for code in named.codes]
-        names = named.names.tolist()
-        lines = [replace(x, subgroup=name) for x, name in zip(lines, names, strict=True)]
+        subgroups = self.classifier._named
+        lines = [table.lines[code] for code in subgroups.codes]
+        names = subgroups.names.tolist()
+        lines = [replace(line, subgroup=name) for line, name in zip(lines, names, strict=True)]
         return replace(table, lines=tuple(lines))
 
     def error_values(self, counts: Floats) -> Floats:
@@ -341,8 +344,8 @@ class JudgedHypotheses(JudgedBoosting):
         answers = list(self.tested_values(X))
         labels = self.classifier.classes_
         return [
-            (labels[each.ensemble_.scores_of(answers).argmax(axis=1)], None)
-            for each in classifiers
+            (labels[classifier.ensemble_.scores_of(answers).argmax(axis=1)], None)
+            for classifier in classifiers
         ]
 
 
@@ -359,18 +362,24 @@ class JudgedSubgroups(JudgedHypotheses):
 
     @property
     def allowed_errors(self) -> Floats:
-        """The largest error allowed to each subgroup of the fit; NaN if it is not known."""
+        """The largest error allowed to each subgroup of the fit, shape (m,).
+
+        For ``max_error="auto"`` it is the smallest of `MAX_ERRORS` that `predict` reaches, or in the
+        indicator game that the balanced model meets. It is NaN after `reweight` for other subgroups.
+        """
         clf = self.classifier
         allowed: Floats = clf._allowed
         if clf.max_error != "auto" or not self.own_subgroups:
             return allowed
         stakes = clf.game_.stakes
-        least = stakes.limit
+        allowed_error = stakes.limit
         if not stakes.indicator:
-            reached = np.nanmax(self.error_values(self.selected.counts))
-            met = (most for most in MAX_ERRORS if round(reached - most, DECIMALS) <= 0)
-            least = min(met, default=MAX_ERRORS[-1])
-        return np.full(len(allowed), round(least, DECIMALS))
+            largest_error = np.nanmax(self.error_values(self.selected.counts))
+            reached = [
+                error for error in MAX_ERRORS if round(largest_error - error, DECIMALS) <= 0
+            ]
+            allowed_error = min(reached, default=MAX_ERRORS[-1])
+        return np.full(len(allowed), round(allowed_error, DECIMALS))
 
     @property
     def limits_met(self) -> bool | None:
@@ -409,7 +418,7 @@ class JudgedSteps(JudgedBoosting):
         check_is_fitted(clf)
         words = clf.selection_.rows.words
         fitted = self.fitted_on_selection
-        each = [(one.rate, one.limit) for one in stated]
+        pairs = [(rate.rate, rate.limit) for rate in stated]
         return rates_of(
-            clf.selection_, clf.classes_.tolist(), each, words, fitted=fitted, kind=kind
+            clf.selection_, clf.classes_.tolist(), pairs, words, fitted=fitted, kind=kind
         )

@@ -141,7 +141,7 @@ class LabelRules:
             name: rule.predict(score_columns(X, [rule.column], f"the rule of {name!r}"))
             for name, rule in self.rules.items()
         }
-        return {**answers, ANY: _of_any(answers, self.defers)}
+        return {**answers, ANY: _row_answers(answers, self.defers)}
 
     @property
     def defers(self) -> bool:
@@ -188,8 +188,8 @@ class LabelRules:
         stated = self.by_label(self.limits if limits is None else limits)
         if not stated:
             raise ValueError("limits is needed: there is no rate to bound")
-        given = self._fresh_pairs(X, Y, clusters, X_unlabeled)
-        return self._of_rows(certify(**given, rates=stated, confidence=confidence))
+        pairs = self._fresh_pairs(X, Y, clusters, X_unlabeled)
+        return self._of_rows(certify(**pairs, rates=stated, confidence=confidence))
 
     def calibrate(
         self,
@@ -248,9 +248,9 @@ class LabelRules:
             raise ValueError("limits is needed: there is no target to certify")
         pairs = self._fresh_pairs(X, Y, clusters, X_unlabeled)
         model = pairs.pop("model")
-        about = {"confidence": confidence, "previous": previous, "attempts": attempts}
+        options = {"confidence": confidence, "previous": previous, "attempts": attempts}
         try:
-            calibrated = calibrate_selected(model, Given(**pairs), limits=stated, **about)
+            calibrated = calibrate_selected(model, Given(**pairs), limits=stated, **options)
         except NotCertifiedError as error:
             if not error.advice:  # no attempt was made
                 raise
@@ -288,23 +288,27 @@ class LabelRules:
         names = list(self.rules)
         check_indexes(X=X, Y=Y, clusters=clusters)
         n = len(self.predict(X)[ANY])  # refuses scores of another kind
-        columns = [
+        score_values = [
             np.asarray(score_columns(X, [rule.column], name), dtype=np.float64)
             for name, rule in self.rules.items()
         ]
-        place = np.repeat(np.arange(len(names) + 1.0), n)
-        truth = None
+        label_number = np.repeat(np.arange(len(names) + 1.0), n)
+        labels = None
         if Y is not None:
-            of_label = _indicators(Y, names)
-            check_length(of_label, "Y", n)
-            truth = np.concatenate([of_label.T.ravel(), of_label.any(axis=1).astype(np.intp)])
-        times = len(names) + 1
+            indicators = _indicators(Y, names)
+            check_length(indicators, "Y", n)
+            labels = np.concatenate(
+                [indicators.T.ravel(), indicators.any(axis=1).astype(np.intp)]
+            )
+        n_copies = len(names) + 1
         return {
             "model": self.classifier,
-            "X": np.column_stack([place, np.tile(np.column_stack(columns), (times, 1))]),
-            "y": truth,
+            "X": np.column_stack(
+                [label_number, np.tile(np.column_stack(score_values), (n_copies, 1))]
+            ),
+            "y": labels,
             "groups": {LABEL: np.repeat([*names, ANY], n)},
-            "clusters": None if clusters is None else np.tile(np.asarray(clusters), times),
+            "clusters": None if clusters is None else np.tile(np.asarray(clusters), n_copies),
         }
 
     @property
@@ -324,20 +328,26 @@ class LabelRules:
     def _fresh_pairs(
         self, X: Table, Y: Table, clusters: Column, X_unlabeled: Table
     ) -> dict[str, Any]:
-        """Return the pairs of rows with and without labels, as keyword arguments of `tailboost.certify`."""
+        """Return the pairs of row and label of fresh rows, as keyword arguments of `tailboost.certify`.
+
+        Rows without labels that are among those with labels are left out.
+        """
         if X is None and X_unlabeled is None:
             raise ValueError("X or X_unlabeled is needed: there is no row")
         groups = [(LABEL, name) for name in [*self.rules, ANY]]
-        given: dict[str, Any] = {"X": None, "y": None, "model": self.classifier}
+        arguments: dict[str, Any] = {"X": None, "y": None, "model": self.classifier}
         if X is not None:
-            given = self.pairs(X, Y, clusters=clusters)
+            arguments = self.pairs(X, Y, clusters=clusters)
         if X is not None and X_unlabeled is not None:
             columns = [rule.column for rule in self.rules.values()]
             X_unlabeled = _further_rows(columns, X, X_unlabeled)
         if X_unlabeled is not None:
-            more = self.pairs(X_unlabeled)
-            given |= {"X_unlabeled": more["X"], "groups_unlabeled": more["groups"]}
-        return given | {"subgroups": {"class": [0, 1], "group": groups}}
+            unlabeled_pairs = self.pairs(X_unlabeled)
+            arguments |= {
+                "X_unlabeled": unlabeled_pairs["X"],
+                "groups_unlabeled": unlabeled_pairs["groups"],
+            }
+        return arguments | {"subgroups": {"class": [0, 1], "group": groups}}
 
     @property
     def ledger_(self) -> Ledger:
@@ -378,8 +388,8 @@ class LabelRules:
                     "again"
                 )
             rules = {
-                str(name): ThresholdRule.from_dict(each)
-                for name, each in document["labels"].items()
+                str(name): ThresholdRule.from_dict(rule)
+                for name, rule in document["labels"].items()
             }
             if not rules or any(
                 rule.classes != [0, 1] or rule.groups for rule in rules.values()
@@ -488,8 +498,8 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
 
     def within(self, limits: Sequence[Limit]) -> LabelPairs:
         """Return the rules within other limits, without a confidence, on the same selection data."""
-        found = self.rules.selection_.within(limits, 0)
-        return LabelPairs(replace(found, records_=self.records_), limits)
+        selected = self.rules.selection_.within(limits, 0)
+        return LabelPairs(replace(selected, records_=self.records_), limits)
 
     def of_each_kind(self) -> list[LabelPairs]:
         """Return the rules themselves: there is one kind."""
@@ -522,13 +532,13 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
         selection = self.rules.selection_
         of_family = LabelThresholds(selection, family)
         rules = {}
-        for place, score in of_family.places_of_scores:
+        for number, score in of_family.numbered_scores:
             scale = of_family.scale(score, fresh)
-            (end,) = scale.thresholds(thresholds[[place]]).tolist()
-            ranges = [(-np.inf, 0), (end, 1)]
+            (threshold,) = scale.thresholds(thresholds[[number]]).tolist()
+            ranges = [(-np.inf, 0), (threshold, 1)]
             rules[score.name] = ThresholdRule.of_ranges(score.score, [0, 1], None, [ranges])
-        found = selection.found(rules, self.limits)
-        return LabelPairs(replace(found, records_=self.records_), self.limits)
+        rated_rules = selection.with_rates(rules, self.limits)
+        return LabelPairs(replace(rated_rules, records_=self.records_), self.limits)
 
     def actions(self, X: Table) -> NDArray[Any]:
         """Return 1, 0 or "human review" for each pair of row and label, and each row as a whole."""
@@ -536,7 +546,7 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
             name: rule.predict(X[:, j])
             for j, (name, rule) in enumerate(self.rules.rules.items(), 1)
         }
-        answers = [*of_label.values(), _of_any(of_label, self.rules.defers)]
+        answers = [*of_label.values(), _row_answers(of_label, self.rules.defers)]
         return np.choose(X[:, 0].astype(np.intp), [answer.astype(object) for answer in answers])
 
     def predict(self, X: Table) -> Ints:
@@ -551,20 +561,26 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
 
 def _digest(rules: dict[str, ThresholdRule]) -> str:
     """Return the digest of the rules of all labels."""
-    each = [(name, digest_of_rule(rule)) for name, rule in rules.items()]
-    return digest(repr(each).encode())
+    digests = [(name, digest_of_rule(rule)) for name, rule in rules.items()]
+    return digest(repr(digests).encode())
 
 
-def _of_any(answers: dict[str, NDArray[Any]], defers: bool) -> NDArray[Any]:
-    """Return the answers to rows as a whole from those to their labels."""
+def _row_answers(answers: dict[str, NDArray[Any]], defers: bool) -> NDArray[Any]:
+    """Return the answers to rows as a whole: 1 if any label is answered 1, else deferred if any is, else 0.
+
+    Parameters
+    ----------
+    answers : dict of str to ndarray of shape (n,)
+        The answers by label.
+    defers : bool
+        Whether rules may defer. The answers are then of dtype object.
+    """
     flagged = np.any([answer == 1 for answer in answers.values()], axis=0)
-    deferred = (
-        np.any([answer == HUMAN_REVIEW for answer in answers.values()], axis=0) & ~flagged
-    )
-    of_row = flagged.astype(np.intp)
-    if defers:
-        return np.where(deferred, HUMAN_REVIEW, of_row.astype(object))
-    return of_row
+    row_answers = flagged.astype(np.intp)
+    if not defers:
+        return row_answers
+    any_deferred = np.any([answer == HUMAN_REVIEW for answer in answers.values()], axis=0)
+    return np.where(any_deferred & ~flagged, HUMAN_REVIEW, row_answers.astype(object))
 
 
 @with_known_arguments(RobustMixtureClassifier)
@@ -632,57 +648,70 @@ def tune_labels(
     >>> print(rules.rates_.met)
     True
     """
-    given = [scores] if isinstance(scores, Scores) else list(scores)
-    names = [str(score.label) for score in given]
-    if len(set(names)) < len(names) or ANY in names:
-        raise ValueError(
-            f"scores: each needs a label of its own, none of them {ANY!r}; got {names}"
-        )
-    several = [score for score in given if len(score.column_list) > 1]
-    if several:
-        raise ValueError(
-            f"scores: {several[0]!r} has several columns; a label needs a single one"
-        )
+    score_list = _checked_scores(scores)
+    names = [str(score.label) for score in score_list]
     refused = [name for name in ("by_group", "randomized") if name in params]
     if refused:
         raise ValueError(
             f"{refused[0]}: rules of several labels are thresholds of each label, without draws"
         )
-    stated = stacked_limits(limits, names)
+    pair_limits = stacked_limits(limits, names)
     check_indexes(X=X, Y=Y)
     if not n_rows_of(X):
         raise ValueError("X has no rows")
     y = _indicators(Y, names)
-    lacking = [
-        name for name, column in zip(names, y.T, strict=True) if column.min() == column.max()
-    ]
-    if lacking:
-        raise ValueError(f"Y: all rows have the label {lacking[0]!r}, or none has it")
+    for name, column in zip(names, y.T, strict=True):
+        if column.min() == column.max():
+            raise ValueError(f"Y: all rows have the label {name!r}, or none has it")
     tables = [X]
     if X_unlabeled is not None:
-        columns = [score.column_list[0] for score in given]
+        columns = [score.column_list[0] for score in score_list]
         tables.append(_further_rows(columns, X, X_unlabeled))
-    fitted = [_CalibratedScore.of(given[k], k, tables, y[:, k]) for k in range(len(given))]
+    calibrated = [
+        _CalibratedScore.of(score, k, tables, y[:, k]) for k, score in enumerate(score_list)
+    ]
     classifier = RobustMixtureClassifier(
         [(SCORE, Scores(0, 1))], objective=objective, by_group=True, **params
     )
-    selection = LabelSelection(fitted, tables, y, classifier)
-    found = replace(selection.within(stated, None), limits=checked_limits(limits))
-    cases = np.concatenate([found.pairs(table)["X"][-n_rows_of(table) :] for table in tables])
-    flagged = y.any(axis=1).astype(np.intp)
-    used = UsedRows.of(hash_rounded_rows(cases), flagged, "selection data")
-    missed = [line for line in found.lines if line.met is False]
+    selection = LabelSelection(calibrated, tables, y, classifier)
+    rules = replace(selection.within(pair_limits, None), limits=checked_limits(limits))
+    _warn_of_missed_limits(rules)
+    # The last pairs of a table are its rows as a whole.
+    whole_rows = [rules.pairs(table)["X"][-n_rows_of(table) :] for table in tables]
+    hashes = hash_rounded_rows(np.concatenate(whole_rows))
+    used = UsedRows.of(hashes, y.any(axis=1).astype(np.intp), "selection data")
+    return replace(rules, records_=Records(tables=(used,)))
+
+
+def _checked_scores(scores: Any) -> list[Scores]:
+    """Return the scores of all labels; raise unless each has one column and a label of its own."""
+    score_list = [scores] if isinstance(scores, Scores) else list(scores)
+    names = [str(score.label) for score in score_list]
+    if len(set(names)) < len(names) or ANY in names:
+        raise ValueError(
+            f"scores: each needs a label of its own, none of them {ANY!r}; got {names}"
+        )
+    for score in score_list:
+        if len(score.column_list) > 1:
+            raise ValueError(
+                f"scores: {score!r} has several columns; a label needs a single one"
+            )
+    return score_list
+
+
+def _warn_of_missed_limits(rules: LabelRules) -> None:
+    """Warn of the limits that rules break on the selection data."""
+    missed = [line for line in rules.lines if line.met is False]
     if missed:
         words = "; ".join(
             f"{line.rate} of {line.subgroup}: {line.value:.4g} ({line.sense} {line.bound:g})"
             for line in missed
         )
         warn_user(f"limits not kept on the selection data: {words}", BoundNotMetWarning)
-    return replace(found, records_=Records(tables=(used,)))
 
 
-def _further_rows(names: Sequence[Any], X: Table, X_unlabeled: Table) -> Any:
-    """Return the rows without labels, without copies of rows with labels; ``names`` are the score columns.
+def _further_rows(column_names: Sequence[Any], X: Table, X_unlabeled: Table) -> Any:
+    """Return the rows without labels that are no copies of rows with labels, by the columns of scores.
 
     Raises
     ------
@@ -690,15 +719,15 @@ def _further_rows(names: Sequence[Any], X: Table, X_unlabeled: Table) -> Any:
         If no row remains, or a column is missing.
     """
     tables = [
-        np.asarray(score_columns(table, names, title), dtype=np.float64)
-        for table, title in ((X, "X"), (X_unlabeled, "X_unlabeled"))
+        np.asarray(score_columns(table, column_names, argument), dtype=np.float64)
+        for table, argument in ((X, "X"), (X_unlabeled, "X_unlabeled"))
     ]
-    new = ~copies_of(*(hash_rounded_rows(table) for table in tables))
-    if not new.any():
+    is_new = ~copies_of(*(hash_rounded_rows(table) for table in tables))
+    if not is_new.any():
         raise ValueError(
             "X_unlabeled: there is no row, or all rows are among the rows with labels"
         )
-    return take(as_pandas(X_unlabeled), np.flatnonzero(new))
+    return take(as_pandas(X_unlabeled), np.flatnonzero(is_new))
 
 
 @dataclass(frozen=True)
@@ -713,96 +742,108 @@ class LabelSelection:
     )
 
     def within(self, limits: Sequence[Limit], confidence: float | None) -> LabelRules:
-        """Return the rules within limits of the form of `_stacked_limits`.
+        """Return the rules within limits of the form of `stacked_limits`.
+
+        A selection has limits on pairs only. So each limit on rows becomes one on all pairs, whose bound is
+        changed until the rate of rows is close to its limit.
 
         Raises
         ------
         InfeasibleLimitsError
             If the limits on labels contradict each other.
         """
-        y = self.y
-        names = [score.name for score in self.scores]
-        by_label = [limit for limit in limits if not _is_of_rows(limit)]
-        of_rows = [limit for limit in limits if _is_of_rows(limit)]
-        n = len(y)
-        P = np.stack([score.probability for score in self.scores])
-        table = P[:, :n].reshape(-1, 1), y.T.ravel()
-        groups = {LABEL: np.repeat(names, n)}
-        further = {}
-        if len(self.tables) > 1:
-            pairs = P[:, n:].reshape(-1, 1)
-            labels = np.repeat(names, P.shape[1] - n)
-            further = {"X_unlabeled": pairs, "groups_unlabeled": {LABEL: labels}}
-        bounds = np.array([dict(limit.bound)[ANY] for limit in of_rows])
-        pair_bounds = bounds
-        tried: list[tuple[tuple[float, float], LabelRules]] = []
+        label_limits = [limit for limit in limits if not _is_of_rows(limit)]
+        row_limits = [limit for limit in limits if _is_of_rows(limit)]
+        row_bounds = np.array([dict(limit.bound)[ANY] for limit in row_limits])
+        pair_bounds = row_bounds
         classifier = self.classifier
+        ranked_rules: list[tuple[tuple[float, float], LabelRules]] = []
         for _ in range(MOST_SELECTIONS):
-            pooled = [
+            pair_limits = [
                 replace(limit, rate=replace(limit.rate, by=None), bound=bound)
-                for limit, bound in zip(of_rows, pair_bounds.tolist(), strict=True)
+                for limit, bound in zip(row_limits, pair_bounds.tolist(), strict=True)
             ]
-            with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore", UserWarning
-                )  # about limits on pairs, which nobody stated
-                try:
-                    if hasattr(classifier, "ensemble_"):
-                        classifier = classifier.reweight(
-                            limits=[*by_label, *pooled], confidence=confidence
-                        )
-                    else:
-                        classifier.set_params(limits=[*by_label, *pooled])
-                        classifier.fit(*table, groups=groups, **further)
-                except InfeasibleLimitsError:
-                    if not tried:
-                        raise
-                    break
-            rules = {score.name: score.rule(classifier) for score in self.scores}
-            found = self.found(rules, limits)
-            row_rates = np.array([line.value for line in found.lines if line.subgroup == ANY])
-            excess = [
-                (line.value - line.bound) * (-1 if line.sense == "≥" else 1)
-                for line in found.lines
-            ]
-            rank = max([0.0, *excess]), classifier.rates_.lines[0].value
-            tried.append((rank, found))
-            last_lines = classifier.rates_.lines[-len(bounds) :]
-            pair_rates = np.array([line.value for line in last_lines])[: len(bounds)]
-            not_binding = (pair_bounds >= bounds) | (pair_rates < pair_bounds * (1 - CLOSE))
-            if not rank[0] and (not_binding | (row_rates >= bounds * (1 - CLOSE))).all():
+            try:
+                classifier = self._selected(
+                    classifier, [*label_limits, *pair_limits], confidence
+                )
+            except InfeasibleLimitsError:
+                if not ranked_rules:
+                    raise
+                break
+            rules = self.with_rates(
+                {score.name: score.rule(classifier) for score in self.scores}, limits
+            )
+            excess = _largest_excess(rules)
+            pair_lines = classifier.rates_.lines
+            ranked_rules.append(((excess, pair_lines[0].value), rules))
+            pair_lines = pair_lines[len(pair_lines) - len(row_bounds) :]
+            pair_rates = np.array([line.value for line in pair_lines])
+            row_rates = np.array([line.value for line in rules.lines if line.subgroup == ANY])
+            binding = (pair_bounds < row_bounds) & ~(pair_rates < pair_bounds * (1 - CLOSE))
+            close = row_rates >= row_bounds * (1 - CLOSE)
+            if excess == 0.0 and (close | ~binding).all():
                 break
             ratio = quotient(pair_rates, row_rates, 1.0)
-            pair_bounds = np.minimum(bounds * ratio * (1 - CLOSE / 2), bounds)
-        return min(tried, key=lambda pair: pair[0])[1]
+            pair_bounds = np.minimum(row_bounds * ratio * (1 - CLOSE / 2), row_bounds)
+        return min(ranked_rules, key=lambda ranked: ranked[0])[1]
 
-    def found(self, rules: dict[str, ThresholdRule], limits: Sequence[Limit]) -> LabelRules:
-        """Return rules with their rates on the selection data."""
-        found = LabelRules(rules, tuple(limits), selection_=self)
+    def _selected(
+        self,
+        classifier: RobustMixtureClassifier,
+        limits: list[Limit],
+        confidence: float | None,
+    ) -> RobustMixtureClassifier:
+        """Return the classifier of pairs within limits on pairs: fitted if it is not, else reweighted."""
+        with warnings.catch_warnings():
+            # Warnings are about limits on pairs, which nobody stated.
+            warnings.simplefilter("ignore", UserWarning)
+            if hasattr(classifier, "ensemble_"):
+                return classifier.reweight(limits=limits, confidence=confidence)
+            names = [score.name for score in self.scores]
+            n = len(self.y)
+            P = np.stack([score.probability for score in self.scores])
+            further = {}
+            if len(self.tables) > 1:
+                labels = np.repeat(names, P.shape[1] - n)
+                further = {
+                    "X_unlabeled": P[:, n:].reshape(-1, 1),
+                    "groups_unlabeled": {LABEL: labels},
+                }
+            groups = {LABEL: np.repeat(names, n)}
+            classifier.set_params(limits=limits)
+            pairs = P[:, :n].reshape(-1, 1)
+            return classifier.fit(pairs, self.y.T.ravel(), groups=groups, **further)
+
+    def with_rates(
+        self, rules: dict[str, ThresholdRule], limits: Sequence[Limit]
+    ) -> LabelRules:
+        """Return rules with their limited rates on the selection data and on rows without labels."""
+        unrated = LabelRules(rules, tuple(limits), selection_=self)
         words = f"the {len(self.y):,} rows of the selection"
         truth: list[Any] = [self.y.T.ravel(), self.y.any(axis=1)]
         answers: list[NDArray[Any]] = []
         labels = []
         for table in self.tables:
-            of_table = found.predict(table)
-            answers += of_table.values()
-            labels.append(np.repeat(list(of_table), n_rows_of(table)))
-        n_more = 0
+            answers_by_label = unrated.predict(table)
+            answers += answers_by_label.values()
+            labels.append(np.repeat(list(answers_by_label), n_rows_of(table)))
+        n_unlabeled_pairs = 0
         if len(self.tables) > 1:
             words += f" and {n_rows_of(self.tables[1]):,} rows without labels"
-            n_more = len(labels[1])
-            truth.append(np.zeros(n_more))  # `without_labels` takes them away
-        every = np.concatenate(answers)
-        deferred = every == HUMAN_REVIEW
+            n_unlabeled_pairs = len(labels[1])
+            truth.append(np.zeros(n_unlabeled_pairs))  # `without_labels` takes them away
+        actions = np.concatenate(answers)
+        deferred = actions == HUMAN_REVIEW
         answered = Answered.of(
             np.concatenate(truth).astype(np.intp),
-            np.where(deferred, 0, every).astype(np.intp),
+            np.where(deferred, 0, actions).astype(np.intp),
             groups={LABEL: np.concatenate(labels)},
             deferred=deferred,
         )
-        if n_more:
-            answered = answered.without_labels(n_more)
-        return replace(found, rates_=RateTable.measured(limits, answered, words))
+        if n_unlabeled_pairs:
+            answered = answered.without_labels(n_unlabeled_pairs)
+        return replace(unrated, rates_=RateTable.measured(limits, answered, words))
 
 
 @dataclass(frozen=True)
@@ -823,18 +864,20 @@ class _CalibratedScore:
 
     @classmethod
     def of(cls, score: Scores, column: int, tables: Sequence[Table], y: Ints) -> Self:
-        """Calibrate a score on the selection data if the calibration increases with the score."""
+        """Return a score with a logistic calibration if this increases with the score, otherwise without.
+
+        ``column`` is the number of the label, ``y`` says which rows have it, and ``tables`` are the selection
+        data and rows without labels.
+        """
         fitted = clone(score).set_params(label=1).fit(tables[0], y)
         values = np.concatenate([fitted.values(table)[:, 0] for table in tables])
-        empty = np.empty(0)
-        plain = cls(str(score.label), column, fitted, 1.0, 0.0, empty, empty)
-        log_odds = logit(plain.probabilities(values[: len(y)]))
+        result = cls(str(score.label), column, fitted, 1.0, 0.0, values, np.empty(0))
+        log_odds = logit(result.probabilities(values[: len(y)]))
         calibration = LogisticRegression().fit(log_odds[:, None], y)
         slope = float(calibration.coef_[0, 0])
-        intercept = float(calibration.intercept_[0])
         if slope > 0:
-            plain = replace(plain, slope=slope, intercept=intercept)
-        return replace(plain, values=values, probability=plain.probabilities(values))
+            result = replace(result, slope=slope, intercept=float(calibration.intercept_[0]))
+        return replace(result, probability=result.probabilities(values))
 
     def probabilities(self, values: Floats) -> Floats:
         """Return the calibrated probability at values of the score."""
@@ -853,7 +896,7 @@ class _CalibratedScore:
         return self.score.checked(values[:, None])[:, 0]
 
     def rule(self, classifier: Model) -> ThresholdRule:
-        """Return the rule of a label, from the answers of a classifier to each value of the score."""
+        """Return the rule of the label: ranges of the score with the answers of a classifier of pairs."""
         values, row = np.unique(self.values, return_index=True)
         mark = {"deferred": 2} if judged(classifier).can_defer else {}
         groups = {LABEL: np.repeat(self.name, len(row))}
@@ -884,16 +927,16 @@ class LabelThresholds:
         return self.of_pairs.on_selection
 
     @property
-    def places_of_scores(self) -> list[tuple[int, _CalibratedScore]]:
+    def numbered_scores(self) -> list[tuple[int, _CalibratedScore]]:
         """The scores of all labels, with the numbers of their thresholds."""
-        names = self.selection.classifier._group_names.values[0].tolist()
-        return [(names.index(score.name), score) for score in self.selection.scores]
+        labels = self.selection.classifier._group_names.values[0].tolist()
+        return [(labels.index(score.name), score) for score in self.selection.scores]
 
     def places(self, pairs: Floats) -> Ints:
         """Return the number of each pair's threshold; rows as a whole have none, the number m."""
         places = np.full(len(pairs), self.family.n_thresholds)
-        for place, score in self.places_of_scores:
-            places[score.of_label(pairs)] = place
+        for number, score in self.numbered_scores:
+            places[score.of_label(pairs)] = number
         return places
 
     def scores(self, pairs: Floats) -> Floats:
@@ -904,14 +947,17 @@ class LabelThresholds:
         return scores
 
     def scores_between_selected(self, pairs: Floats) -> Floats:
-        """Return scores which are beyond thresholds between selected pairs as their values are."""
+        """Return a score of each pair by which it is beyond the same thresholds as its value.
+
+        The thresholds lie between the scores of selected pairs.
+        """
         selected_scores, data = self.on_selection
         scores = np.zeros(len(pairs))
-        for place, score in self.places_of_scores:
-            of_label = data.strata.combination[data.stratum] == place
-            between, _ = possible_thresholds(selected_scores[of_label])
-            sides = self.scale(score, ()).sides(score.values_in(pairs), between)
-            scores[score.of_label(pairs)] = sides
+        for number, score in self.numbered_scores:
+            selected_pairs = data.strata.combination[data.stratum] == number
+            between, _ = possible_thresholds(selected_scores[selected_pairs])
+            label_scores = self.scale(score, ()).sides(score.values_in(pairs), between)
+            scores[score.of_label(pairs)] = label_scores
         return scores
 
     def scores_of(self, score: _CalibratedScore, values: Floats) -> Floats:
@@ -929,7 +975,10 @@ class LabelThresholds:
 
 
 def _indicators(Y: Table, labels: Sequence[str]) -> Ints:
-    """Return the labels of rows as numbers 0 and 1, shape (n, K). Columns are found by names as text."""
+    """Return whether each row has each label, as 0 and 1, shape (n, K).
+
+    Columns of a data frame or a dict are found by their names as text.
+    """
     if hasattr(Y, "columns") or isinstance(Y, dict):
         by_name = columns_by_name(Y, "Y")
         columns = {str(name): column for name, column in by_name.items()}
@@ -947,23 +996,40 @@ def _indicators(Y: Table, labels: Sequence[str]) -> Ints:
 
 
 def stacked_limits(limits: Stated, names: Sequence[str]) -> list[Limit]:
-    """Return all limits as limits by label, where a row as a whole is the label "any label"."""
-    of_labels = []
-    of_rows = []
+    """Return all limits as limits by label, where a row as a whole has the label "any label".
+
+    Raises
+    ------
+    ValueError
+        If a limit is neither on each label nor an upper limit on rows.
+    """
+    label_limits = []
+    row_limits = []
     for limit in checked_limits(limits):
         if limit.rate.by == LABEL and not limit.compares:
             bounds = zip(names, limit.bounds(list(names)).tolist(), strict=True)
-            named = tuple((name, bound) for name, bound in bounds if not np.isnan(bound))
-            of_labels.append(replace(limit, bound=named))
+            stated_bounds = tuple(pair for pair in bounds if not np.isnan(pair[1]))
+            label_limits.append(replace(limit, bound=stated_bounds))
         elif limit.rate.by is None and limit.from_above:
             rate = replace(limit.rate, by=LABEL)
-            of_rows.append(replace(limit, rate=rate, bound=((ANY, float(limit.bound)),)))
+            row_limits.append(replace(limit, rate=rate, bound=((ANY, float(limit.bound)),)))
         else:
             raise ValueError(
                 f"limits: {limit!r}: write by={LABEL!r} for a limit on each label, or an upper "
                 "limit without by= for rows as a whole"
             )
-    return [*of_labels, *of_rows]
+    return [*label_limits, *row_limits]
+
+
+def _largest_excess(rules: LabelRules) -> float:
+    """Return by how much rules miss the limit that they miss most, on the selection data; 0 if none."""
+    largest = 0.0
+    for line in rules.lines:
+        excess = line.value - line.bound
+        if line.sense == "≥":
+            excess = -excess
+        largest = max(largest, excess)
+    return largest
 
 
 def _is_of_rows(limit: Limit) -> bool:

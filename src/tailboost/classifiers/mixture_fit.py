@@ -11,13 +11,13 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
-from tailboost.classifiers.default_models import DEFAULTS, TableKind, hurried
+from tailboost.classifiers.default_models import DEFAULTS, TableKind, fastest_first
 from tailboost.classifiers.fitting import Clock, check_estimators, fit_models, frozen_fit
 from tailboost.classifiers.input import (
     checked_table,
     class_factors,
-    noting_fitted,
-    noting_seen,
+    marked_if_fitted,
+    marked_if_seen,
     read_training_set,
     read_unlabeled,
     refuse_validation,
@@ -69,7 +69,7 @@ class FitRows:
     training_fingerprint: Fingerprint | None
 
 
-def learn(mix: Model, given: Given, validation: Given) -> None:
+def learn(mix: Model, arguments: Given, validation: Given) -> None:
     """Set all attributes of a fit, in a classifier without any.
 
     If all models are fitted, as in `tune`, and X_val is absent, the given rows select the rule.
@@ -82,8 +82,8 @@ def learn(mix: Model, given: Given, validation: Given) -> None:
         If no rule keeps the limits; see `first_selection`.
     """
     clock = Clock(np.inf if mix.max_time is None else time.time() + mix.max_time)
-    problem = _checked_problem(mix, given, validation)
-    estimators, fit_rows = _read(mix, problem, given, validation)
+    problem = _checked_problem(mix, arguments, validation)
+    estimators, fit_rows = _read(mix, problem, arguments, validation)
     outputs = _fit(mix, estimators, fit_rows, clock)
     X_selecting, costs_selecting = _selecting(fit_rows, outputs.rows)
     records = _records(mix, estimators, fit_rows, outputs, X_selecting)
@@ -111,7 +111,7 @@ def first_selection(mix: Model, kinds: Kinds, problem: Problem, records: Records
         raise
 
 
-def unsettled(mix: Any, groups: Any) -> Problem:
+def problem_for_probabilities(mix: Any, groups: Any) -> Problem:
     """Check the parameters of a classifier for given probabilities; return its problem."""
     mix._validate_params()
     problem = problem_of(mix)
@@ -120,7 +120,7 @@ def unsettled(mix: Any, groups: Any) -> Problem:
     return problem
 
 
-def models_behind(mix: Any, probabilities: Mapping[str, Any], classes: Any) -> Models:
+def models_of_probabilities(mix: Any, probabilities: Mapping[str, Any], classes: Any) -> Models:
     """Set the classes; return the models whose probabilities are given by name."""
     mix.classes_ = np.asarray(classes)
     if len(np.unique(mix.classes_)) != len(mix.classes_) or len(mix.classes_) < 2:
@@ -131,11 +131,12 @@ def models_behind(mix: Any, probabilities: Mapping[str, Any], classes: Any) -> M
 
 
 def check_pairs(estimators: Any) -> None:
-    """Raise TypeError for a list of anything but names with classifiers."""
-    for pair in estimators if isinstance(estimators, list) else ():
-        if not (
-            isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)
-        ):
+    """Raise TypeError if ``estimators`` is a list of anything but (name, classifier) pairs."""
+    if not isinstance(estimators, list):
+        return
+    for pair in estimators:
+        is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
+        if not is_pair or not isinstance(pair[0], str):
             raise TypeError(
                 f"estimators must be a list of (name, classifier) pairs, got {pair!r} in it"
             )
@@ -144,28 +145,30 @@ def check_pairs(estimators: Any) -> None:
 # -- rows and estimators ---------------------------------------------------------------------------------
 
 
-def _checked_problem(mix: Model, given: Given, validation: Given) -> Problem:
+def _checked_problem(mix: Model, arguments: Given, validation: Given) -> Problem:
     """Return the problem of a classifier; raise if arguments of a fit exclude each other."""
-    given.check_indexes()
+    arguments.check_indexes()
     validation.check_indexes("_val")
     problem = problem_of(mix)
-    check_groups(mix, problem, given.groups)
-    refuse_validation(given, validation, mix.cv)
+    check_groups(mix, problem, arguments.groups)
+    refuse_validation(arguments, validation, mix.cv)
     facts = ["selection"]
     if problem.over_rows:
         facts.append("CVaR")
     if problem.needs_costs:
         facts.append("rate of costs")
-    if given.X_unlabeled is not None:
-        check_indexes(X_unlabeled=given.X_unlabeled, groups_unlabeled=given.groups_unlabeled)
-        if n_rows_of(given.X_unlabeled) == 0:
+    if arguments.X_unlabeled is not None:
+        check_indexes(
+            X_unlabeled=arguments.X_unlabeled, groups_unlabeled=arguments.groups_unlabeled
+        )
+        if n_rows_of(arguments.X_unlabeled) == 0:
             facts.append("X_unlabeled without rows")
-    given.refuse(*facts)
+    arguments.refuse(*facts)
     return problem
 
 
 def _read(
-    mix: Model, problem: Problem, given: Given, validation: Given
+    mix: Model, problem: Problem, arguments: Given, validation: Given
 ) -> tuple[Named, FitRows]:
     """Return the usable estimators and the checked rows; give the classifier its classes and groups.
 
@@ -174,24 +177,25 @@ def _read(
     ValueError, TypeError
         If estimators or rows cannot be used, or lack groups, labels or costs of the problem.
     """
-    weighted = given.sample_weight is not None or mix.class_weight is not None
-    training, estimators = _read_training(mix, given, weighted)
+    weighted = arguments.sample_weight is not None or mix.class_weight is not None
+    training, estimators = _read_training(mix, arguments, weighted)
     training_fingerprint = None
-    if given.training_rows is not None:
+    if arguments.training_rows is not None:
         training_fingerprint = fingerprint_of(
-            given.training_rows, lambda rows: hash_rounded_rows(checked_table(mix, mix, rows))
+            arguments.training_rows,
+            lambda rows: hash_rounded_rows(checked_table(mix, mix, rows)),
         )
-    costs = check_costs(given.costs, training.n_given, mix.classes_, training.used)
+    costs = check_costs(arguments.costs, training.n_given, mix.classes_, training.used)
     if validation.any_given:
         training.validation, costs = _read_validation(
             mix, training, validation, frozen=_all_frozen(estimators)
         )
     X_unlabeled = unlabeled_rows = None
-    if given.X_unlabeled is not None:
+    if arguments.X_unlabeled is not None:
         labeled_tables = [training.X]
         if training.validation is not None:
             labeled_tables.append(training.validation[0])
-        X_unlabeled, unlabeled_rows = read_unlabeled(mix, given, labeled_tables)
+        X_unlabeled, unlabeled_rows = read_unlabeled(mix, arguments, labeled_tables)
     fit_rows = FitRows(
         training=training,
         weighted=weighted,
@@ -204,25 +208,25 @@ def _read(
     return estimators, fit_rows
 
 
-def _read_training(mix: Model, given: Given, weighted: bool) -> tuple[TrainingSet, Named]:
+def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[TrainingSet, Named]:
     """Return the checked training rows, and the estimators by name."""
     defaults = mix.estimators is None or isinstance(mix.estimators, str)
     estimators: Named = []
     if not defaults:
-        estimators = _usable(mix, given.X, given.y, weighted)
-    training = read_training_set(mix, mix, given, None)
+        estimators = _usable(mix, arguments.X, arguments.y, weighted)
+    training = read_training_set(mix, mix, arguments, None)
     if defaults:
         estimators = DEFAULTS[mix.estimators](TableKind.of(training))
         if mix.max_time is not None:
-            estimators = hurried(estimators)
-    if given.clusters is not None:
-        clusters = numbered(given.clusters, "clusters", training.n_given)
+            estimators = fastest_first(estimators)
+    if arguments.clusters is not None:
+        clusters = numbered(arguments.clusters, "clusters", training.n_given)
         training.clusters = clusters[training.used]
         if (training.clusters == training.clusters[0]).all():
             raise ValueError(
                 "clusters has one value only: none of its rows can be held out without the others"
             )
-    if given.groups is not None:
+    if arguments.groups is not None:
         column_read(mix)
     for name, estimator in estimators:
         if isinstance(estimator, FrozenEstimator):
@@ -231,7 +235,13 @@ def _read_training(mix: Model, given: Given, weighted: bool) -> tuple[TrainingSe
 
 
 def _usable(mix: Model, X: Table, y: Column, weighted: bool) -> Named:
-    """Return the given estimators, models in other forms as frozen classifiers; raise for unusable ones."""
+    """Return the given estimators by name, with models in other forms as frozen classifiers.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is none, or one cannot be used.
+    """
     if not mix.estimators:
         raise ValueError("estimators must hold at least one (name, classifier) pair, got []")
     check_pairs(mix.estimators)
@@ -259,7 +269,7 @@ def _read_validation(
     X_val = checked_table(mix, mix, validation.X)
     X_val, rows = selection_data(mix, X_val, validation, "_val", "the {:,} rows of X_val")
     if not frozen:
-        rows = noting_seen(training.fingerprints, X_val, rows)
+        rows = marked_if_seen(training.fingerprints, X_val, rows)
     costs = check_costs(
         validation.costs, n_rows_of(validation.X), mix.classes_, rows.used, "costs_val"
     )
@@ -340,7 +350,7 @@ def _fit(mix: Model, estimators: Named, fit_rows: FitRows, clock: Clock) -> Mode
         clock=clock,
     )
     mix.probe_rows_ = probe_rows(training.X, seed)  # a loaded model file is checked on them
-    rows = noting_fitted(
+    rows = marked_if_fitted(
         outputs.rows,
         training.X if training.validation is None else training.validation[0],
         _models_with_a_past(estimators),
@@ -359,7 +369,10 @@ def _fit(mix: Model, estimators: Named, fit_rows: FitRows, clock: Clock) -> Mode
 
 
 def _selecting(fit_rows: FitRows, rows: Rows) -> tuple[Any, Floats | None]:
-    """Return the features of the selection data, and their costs."""
+    """Return the features of the selection data and their costs, which are None without costs.
+
+    ``rows`` are the selection data: the validation set, or held-out training rows.
+    """
     training = fit_rows.training
     if training.validation is not None:
         return training.validation[0], fit_rows.costs

@@ -364,22 +364,21 @@ def first_voters(
     """
     check_is_fitted(clf)
     y_val = np.asarray(y_val)
-    rows = [y_val == label for label in clf.classes_]
-    absent = [
-        label for label, of in zip(clf.classes_.tolist(), rows, strict=True) if not of.any()
-    ]
+    absent = [label for label in clf.classes_.tolist() if label not in y_val]
     if absent:
         raise ValueError(f"y_val: no row of class {', '.join(map(str, absent))}")
-    errors = [
-        max(float(np.mean(answers[of] != y_val[of])) for of in rows)
-        for answers in clf.staged_predict(X_val)
-    ]
-    last = len(errors) - int(np.argmin(errors[::-1]))
+    class_masks = [y_val == label for label in clf.classes_]
+    largest_errors = []
+    for answers in clf.staged_predict(X_val):
+        wrong = answers != y_val
+        largest_errors.append(max(float(np.mean(wrong[rows])) for rows in class_masks))
+    best_rounds = np.flatnonzero(np.equal(largest_errors, min(largest_errors)))
+    n_voters = int(best_rounds[-1]) + 1
     weights = np.zeros(len(clf.estimator_weights_))
-    weights[:last] = 1.0 / last
-    few = copy.copy(clf)
-    answer_by(few, clf.selection_, clf.selection_.pool.rule(weights))
-    return few
+    weights[:n_voters] = 1.0 / n_voters
+    first_rounds = copy.copy(clf)
+    answer_by(first_rounds, clf.selection_, clf.selection_.pool.rule(weights))
+    return first_rounds
 
 
 @with_known_arguments(OCOBoostClassifier)

@@ -63,10 +63,10 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
             If there is no limit.
         """
         if self.certificate_ is None:
-            drawn = self.rates_
+            source = self.rates_
         else:
-            drawn = self.certificate_
-        return drawn.plot(ax=ax, **kwargs)
+            source = self.certificate_
+        return source.plot(ax=ax, **kwargs)
 
     def _html_repr(self) -> str:
         """Return the limits as a table, the rule, and scikit-learn's diagram."""

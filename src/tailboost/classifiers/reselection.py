@@ -15,48 +15,63 @@ from tailboost.selection.problem import Problem
 
 
 def drawn_members(ensemble: Any, members: Any, n: int) -> Ints:
-    """Return the checked index of a candidate for each of n rows."""
-    chosen = np.asarray(members)
-    most = len(ensemble)
-    if chosen.shape != (n,) or chosen.dtype.kind not in "iu":
+    """Return the number of the candidate that answers each of n rows, checked.
+
+    Raises
+    ------
+    ValueError
+        If ``members`` are not n numbers of candidates, or a candidate draws its label.
+    """
+    candidates = np.asarray(members)
+    n_candidates = len(ensemble)
+    if candidates.shape != (n,) or candidates.dtype.kind not in "iu":
         raise ValueError(
-            f"members must be {n:,} integers, one per row; got {chosen.dtype}, {chosen.shape}"
+            f"members must be {n:,} integers, one per row; got {candidates.dtype}, "
+            f"{candidates.shape}"
         )
-    if len(wrong := chosen[(chosen < 0) | (chosen >= most)]):
-        raise ValueError(f"members holds {wrong[0]}; there are members 0 … {most - 1}")
-    if len(wrong := np.intersect1d(chosen, ensemble.random_candidates)):
+    outside = candidates[(candidates < 0) | (candidates >= n_candidates)]
+    if len(outside):
         raise ValueError(
-            f"members holds {wrong[0]}, a candidate that draws its label from probabilities; a "
-            "classifier with a rate as its objective has no such candidates"
+            f"members holds {outside[0]}; there are members 0 … {n_candidates - 1}"
         )
-    return chosen
+    drawing = np.intersect1d(candidates, ensemble.random_candidates)
+    if len(drawing):
+        raise ValueError(
+            f"members holds {drawing[0]}, a candidate that draws its label from probabilities; "
+            "a classifier with a rate as its objective has no such candidates"
+        )
+    return candidates
 
 
 def bound_of(problem: Problem, limited: Any) -> float | None:
-    """Return the bound of a problem's own limit on the limited rate of a curve; None without one."""
-    traded = limited.within(limited.most).form, limited.rate
+    """Return the bound of a problem's own limit on the limited rate of a curve; None without one.
+
+    A least recall is a largest miss rate: the bound is then 1 minus the bound of the limit.
+    """
+    form = limited.within(limited.most).form
     for limit in problem.limits:
         if not isinstance(limit.bound, (int, float)):
             continue
-        if (limit.form, limit.rate) == traded:
+        if limit.form == form and limit.rate == limited.rate:
             return float(limit.bound)
-        if (limit.form, replace(limit.rate, complement=True)) == (AT_LEAST, limited.rate):
+        if limit.form == AT_LEAST and replace(limit.rate, complement=True) == limited.rate:
             return round(1.0 - float(limit.bound), 12)
     return None
 
 
 def fractions_of(deferred: Any) -> list[float]:
-    """Return checked fractions of rows that may be deferred, one for each curve."""
+    """Return the checked fractions of rows that may be deferred, from 0 to below 1: one for each curve."""
     fractions = [float(fraction) for fraction in np.ravel(deferred)]
     inside = all(0.0 <= fraction < 1.0 for fraction in fractions)
-    if not fractions or not inside or len(set(fractions)) < len(fractions):
+    repeated = len(set(fractions)) < len(fractions)
+    if not fractions or not inside or repeated:
         raise ValueError(
             f"deferred must be different fractions of the rows, from 0 to below 1, got {deferred!r}"
         )
     return fractions
 
 
-def corners_of(clf: Any, rule: Any, answering: Callable[[Any], Any]) -> Curve:
+def cvar_curve(clf: Any, rule: Any, answering: Callable[[Any], Any]) -> Curve:
     """Return the trade-off of the overall error with a CVaR.
 
     Parameters

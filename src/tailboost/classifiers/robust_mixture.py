@@ -27,25 +27,25 @@ from tailboost.classifiers.mixture_fit import (
     check_pairs,
     first_selection,
     learn,
-    models_behind,
-    unsettled,
+    models_of_probabilities,
+    problem_for_probabilities,
 )
 from tailboost.classifiers.reported import ReportedClassifier
 from tailboost.classifiers.reselection import drawn_members
 from tailboost.classifiers.robust_selection import (
     answer_by,
-    asker,
+    candidate_answerer,
     check_groups,
     column_read,
     deferral_curves,
     kinds_by,
     kinds_of,
     kinds_on,
-    labels_of,
+    labels_or_mark,
+    models_and_table,
     name_groups,
     outputs_on,
     rate_curve,
-    readable,
     restated,
     tables_of,
     tail_curve,
@@ -317,7 +317,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
     verbose: int = 0
 
     def __post_init__(self) -> None:
-        self.estimators = _pairs(self.estimators)
+        self.estimators = _as_pairs(self.estimators)
 
     # -- parameters ----------------------------------------------------------------------------------
 
@@ -349,7 +349,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         self
         """
         if "estimators" in params:
-            params["estimators"] = _pairs(params["estimators"])
+            params["estimators"] = _as_pairs(params["estimators"])
             check_pairs(params["estimators"])
         self._set_params("estimators", **params)
         return self
@@ -427,7 +427,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         InfeasibleLimitsError
             If limits contradict each other. Its ``unselected`` keeps the fitted models.
         """
-        given = Given(
+        arguments = Given(
             *unpack(X, y),
             groups,
             sample_weight,
@@ -438,9 +438,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
             training_rows=training_rows,
         )
         validation = Given(*unpack(X_val, y_val), groups_val, sample_weight_val, costs_val)
-        loud = telling(patience=0, pause=0) if self.verbose else nullcontext()
-        with loud, fitting_apart(self) as fitted:
-            learn(fitted, given, validation)
+        progress = telling(patience=0, pause=0) if self.verbose else nullcontext()
+        with progress, fitting_apart(self) as fitted:
+            learn(fitted, arguments, validation)
         # After the assignment: a filter may make a warning an error.
         self.selection_.warn(forewarned=True)
         return self
@@ -487,25 +487,25 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
             If an argument is not as described.
         """
         mix = cls(objective=objective, **params)
-        problem = unsettled(mix, groups)
+        problem = problem_for_probabilities(mix, groups)
         check_named(probabilities)
-        about = {"groups": groups, "costs": costs, "sample_weight": sample_weight}
-        check_indexes(probabilities=probabilities, y=y, **about)
+        row_arguments = {"groups": groups, "costs": costs, "sample_weight": sample_weight}
+        check_indexes(probabilities=probabilities, y=y, **row_arguments)
         refuse_missing(y, "y")
         labels = label_vector(y)
-        models = models_behind(
+        models = models_of_probabilities(
             mix, probabilities, np.unique(labels) if classes is None else classes
         )
         if groups is not None:
             name_groups(mix, groups)
-        given = Given(probabilities, y, groups, sample_weight)
-        outputs = outputs_on(mix, models, given, "from_probabilities")
+        arguments = Given(probabilities, y, groups, sample_weight)
+        outputs = outputs_on(mix, models, arguments, "from_probabilities")
         outputs.check_order(mix.classes_)
         outputs = averaging(outputs)
         costs = check_costs(costs, n_rows_of(y), mix.classes_, outputs.rows.used)
         table = stacked(probabilities, models.names, mix.classes_)
-        read = models.row_hashes(table, probabilities)
-        records = Records.of_given().reading(read, labels, features=False)
+        hashes = models.row_hashes(table, probabilities)
+        records = Records.of_given().reading(hashes, labels, features=False)
         kinds = kinds_of(mix, problem, outputs, costs=costs)
         first_selection(mix, kinds, problem, records)
         mix.selection_.warn(forewarned=False)
@@ -578,27 +578,30 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         if not hasattr(self, "selection_"):
             check_is_fitted(self)
         X, y = unpack(X, y)
-        given = Given(X, y, groups, sample_weight, costs)
-        given.refuse("reweight", *["X is a number"] * isinstance(X, Real), told={"X": X})
-        new = copy.copy(self)
-        others = {
+        arguments = Given(X, y, groups, sample_weight, costs)
+        facts = ["reweight"]
+        if isinstance(X, Real):
+            facts.append("X is a number")
+        arguments.refuse(*facts, told={"X": X})
+        reweighted = copy.copy(self)
+        other_parameters = {
             "limits": limits,
             "error_budget": error_budget,
             "max_error": max_error,
             "confidence": confidence,
         }
-        problem = restated(new, objective, alpha, others)
+        problem = restated(reweighted, objective, alpha, other_parameters)
         kinds = self.selection_.kinds
         if X is not None:
-            given.check_indexes()
-            kinds = kinds_on(new, given, problem)
-            new.records_ = self.records_.joined(judged(new).reading(X, y))
+            arguments.check_indexes()
+            kinds = kinds_on(reweighted, arguments, problem)
+            reweighted.records_ = self.records_.joined(judged(reweighted).reading(X, y))
         elif groups is not None:
-            kinds = kinds_by(new, groups, problem)
-        check_groups(new, problem, kinds.widest.outputs.rows.groups)
-        answer_by(new, Selection.of(kinds, problem))
-        new.selection_.warn(forewarned=False)
-        return new
+            kinds = kinds_by(reweighted, groups, problem)
+        check_groups(reweighted, problem, kinds.widest.outputs.rows.groups)
+        answer_by(reweighted, Selection.of(kinds, problem))
+        reweighted.selection_.warn(forewarned=False)
+        return reweighted
 
     def tradeoff(
         self, a: Any = None, b: Any = None, *, n_points: int = 9, deferred: Any = None
@@ -666,7 +669,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
             As in `predict_distribution`; if ``deferred`` is a label.
         """
         tables = tables_of(self, X, groups)  # raises in an unfitted classifier
-        return np.concatenate([labels_of(self, deferred, table) for table in tables])
+        return np.concatenate([labels_or_mark(self, deferred, table) for table in tables])
 
     def predict_proba(self, X: Table) -> Floats:
         """Return P(y | x): the average of the models' probabilities on the log scale.
@@ -685,7 +688,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         ndarray of shape (n, K)
             Columns in the order of ``classes_``; rows sum to 1.
         """
-        models, X = readable(self, X)
+        models, X = models_and_table(self, X)
         return np.concatenate([models.pool(models.transform(rows)) for _, rows in batched(X)])
 
     def predict_log_proba(self, X: Table) -> Floats:
@@ -777,7 +780,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
             If ``members`` are not n such indices, or a candidate draws its label.
         """
         check_is_fitted(self)
-        n, ask = asker(self, X, groups)
+        n, ask = candidate_answerer(self, X, groups)
         return self.classes_[answers_by(drawn_members(self.ensemble_, members, n), ask)]
 
     def defers(self, X: Table, *, groups: Groups = None) -> Mask:
@@ -810,10 +813,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         ndarray of bool, shape (n,)
             All False if the rule defers no row.
         """
-        n, ask = asker(self, X, groups, "defers_table")
-        drawn = drawn_members(self.ensemble_, members, n)
+        n, ask = candidate_answerer(self, X, groups, "defers_table")
+        candidates = drawn_members(self.ensemble_, members, n)
         if judged(self).can_defer:
-            return answers_by(drawn, ask) == 1
+            return answers_by(candidates, ask) == 1
         return np.zeros(n, dtype=bool)
 
     def score(
@@ -847,9 +850,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
     def rule_(self) -> Rule | ThresholdRule:
         """The decision rule: thresholds on one score or P(second class), otherwise costs on probabilities."""
         check_is_fitted(self)
-        first, *others = self.ensemble_.base_models
-        if first.rule is not None and not others:
-            thresholds: ThresholdRule = first.rule
+        candidate, *further_candidates = self.ensemble_.base_models
+        if candidate.rule is not None and not further_candidates:
+            thresholds: ThresholdRule = candidate.rule
             column = column_read(self)
             if column is None:
                 return thresholds
@@ -935,13 +938,13 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         tags.input_tags.sparse = tags.input_tags.allow_nan = True
         for pair in default_estimators() if self.estimators is None else self.estimators:
             if len(pair) == 2 and hasattr(pair[1], "__sklearn_tags__"):
-                own = input_tags(pair[1])
-                tags.input_tags.sparse &= own.sparse
-                tags.input_tags.allow_nan &= own.allow_nan
+                model_tags = input_tags(pair[1])
+                tags.input_tags.sparse &= model_tags.sparse
+                tags.input_tags.allow_nan &= model_tags.allow_nan
         return tags
 
 
-def _pairs(estimators: Any) -> Any:
+def _as_pairs(estimators: Any) -> Any:
     if isinstance(estimators, Mapping):
         return list(estimators.items())
     return estimators
@@ -1019,9 +1022,9 @@ def tune(
             "tune: limits must be a list, such as limits=['miss(1) <= 40%'] or [rates.miss(1) "
             f"<= 0.4], got {limits!r}"
         )
-    named = [(name, as_fitted(model)) for name, model in named_models(models)]
+    fitted_models = [(name, as_fitted(model)) for name, model in named_models(models)]
     classifier = RobustMixtureClassifier(
-        named,
+        fitted_models,
         objective=objective,
         limits=limits,
         error_budget=error_budget,

@@ -15,12 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.classifiers.input import (
     checked_table,
-    noting_frozen,
-    noting_seen,
+    marked_if_frozen,
+    marked_if_seen,
     regroup,
     selection_data,
 )
-from tailboost.classifiers.reselection import bound_of, corners_of, fractions_of
+from tailboost.classifiers.reselection import bound_of, cvar_curve, fractions_of
 from tailboost.core.array_types import Groups, Ints, Mask, Model, Stated, Table
 from tailboost.core.checks import (
     as_pandas,
@@ -64,37 +64,45 @@ def problem_of(classifier: Model) -> Problem:
 
 
 def restated(
-    mix: Any, objective: Stated, alpha: float | None, others: dict[str, Any]
+    mix: Any, objective: Stated, alpha: float | None, parameters: dict[str, Any]
 ) -> Problem:
-    """Set the given parameters in a copy of a classifier; return its problem."""
-    before = name_of(mix.objective)
+    """Set parameters of `reweight` in a copy of a classifier; return its problem.
+
+    Parameters that are None stay as they are, except those that the new objective makes meaningless.
+    """
+    earlier_objective = name_of(mix.objective)
     if objective is None and alpha is not None:
         objective = "cvar"
     if objective is not None:
         mix.objective = objective
         if objective != "cvar" or alpha is not None:
             mix.alpha = alpha
-    if name_of(mix.objective) != before:
+    if name_of(mix.objective) != earlier_objective:
         mix.max_error = None  # its subgroups are those of the earlier objective
-    mix.set_params(**{name: value for name, value in others.items() if value is not None})
-    if others["confidence"] is None and not mix.limits and mix.max_error is None:
+    mix.set_params(**{name: value for name, value in parameters.items() if value is not None})
+    if parameters["confidence"] is None and not mix.limits and mix.max_error is None:
         mix.confidence = None  # it was about limits that are left out
     mix._validate_params()
     return problem_of(mix)
 
 
-def stating(mix: Any, objective: Objective, limits: tuple[Limit, ...]) -> tuple[Any, Problem]:
-    """Return a copy with these parameters instead of its own, and its problem; nothing is selected."""
-    new = copy.copy(mix)
-    new.objective = Largest(objective.rate) if objective.worst else objective.rate
-    new.limits = list(limits)
-    new.alpha = new.max_error = new.confidence = None
+def restated_copy(
+    mix: Any, objective: Objective, limits: tuple[Limit, ...]
+) -> tuple[Any, Problem]:
+    """Return a copy with this objective and these limits in place of its own, and its problem.
+
+    Nothing is selected. An error budget is dropped if the overall error is the objective or limited.
+    """
+    restated_mix = copy.copy(mix)
+    restated_mix.objective = Largest(objective.rate) if objective.worst else objective.rate
+    restated_mix.limits = list(limits)
+    restated_mix.alpha = restated_mix.max_error = restated_mix.confidence = None
     if objective.rate == error() or any(limit.rate == error() for limit in limits):
-        new.error_budget = None
-    new._validate_params()
-    problem = problem_of(new)
-    check_groups(new, problem, new.selection_.engine.outputs.rows.groups)
-    return new, problem
+        restated_mix.error_budget = None
+    restated_mix._validate_params()
+    problem = problem_of(restated_mix)
+    check_groups(restated_mix, problem, restated_mix.selection_.engine.outputs.rows.groups)
+    return restated_mix, problem
 
 
 def check_groups(classifier: Model, problem: Problem, groups: Groups) -> None:
@@ -105,17 +113,17 @@ def check_groups(classifier: Model, problem: Problem, groups: Groups) -> None:
             "estimate of it; leave one of them out"
         )
     facts = ["selection"]
-    told = {"objective": classifier.objective}
+    details = {"objective": classifier.objective}
     if problem.over_rows:
         facts.append("CVaR")
     if classifier.by_group:
         facts.append("by_group")
     if problem.needs_groups:
         facts.append("rate of groups")
-        told["rate"] = next(rate for rate in problem.rates if rate.needs_groups)
+        details["rate"] = next(rate for rate in problem.rates if rate.needs_groups)
         if isinstance(classifier.objective, str):
             facts.append("named objective of groups")
-    refuse(*facts, told=told, groups=groups)
+    refuse(*facts, told=details, groups=groups)
 
 
 # -- the selection data ----------------------------------------------------------------------------------
@@ -163,16 +171,19 @@ def column_read(mix: Any) -> int | None:
     return 0
 
 
-def outputs_on(mix: Any, models: Models, given: Given, to: str) -> ModelOutputs:
-    """Return the models' outputs on selection data: a table, or the models' probabilities by name."""
+def outputs_on(mix: Any, models: Models, arguments: Given, to: str) -> ModelOutputs:
+    """Return the models' log-probabilities of selection data: of a table, or given by name.
+
+    ``to`` is the name of the method that gets the rows, for messages.
+    """
     if models.are_given:
-        X = stacked(given.X, models.names, mix.classes_, n_rows_of(given.y))
+        X = stacked(arguments.X, models.names, mix.classes_, n_rows_of(arguments.y))
     else:
-        X = checked_rows(mix, given.X)
-    X, rows = selection_data(mix, X, given, "", f"the {{:,}} rows given to {to}")
+        X = checked_rows(mix, arguments.X)
+    X, rows = selection_data(mix, X, arguments, "", f"the {{:,}} rows given to {to}")
     if not all(isinstance(model, FrozenEstimator) for model in models.fitted):
-        rows = noting_seen(mix.seen_rows_, X, rows, "the probabilities kept with the model")
-    rows = noting_frozen(mix, X, rows)
+        rows = marked_if_seen(mix.seen_rows_, X, rows, "the probabilities kept with the model")
+    rows = marked_if_frozen(mix, X, rows)
     if only_scores(models.fitted):  # rows with equal scores are different rows
         rows = replace(rows, row_hashes=None)
     table = models.transform(X)
@@ -187,7 +198,11 @@ def kinds_of(
     costs: Table = None,
     X_unlabeled: Table = None,
 ) -> Kinds:
-    """Return the kinds of rules on selection data with features X and costs of answers."""
+    """Return the kinds of rules that may be selected: thresholds, or with an estimate of the group.
+
+    The estimate reads the features ``X`` of the selection data. ``costs`` are those of each answer in each
+    row.
+    """
     infer_groups = mix.infer_groups
     if only_scores(outputs.models.fitted) and not outputs.models.are_given:
         if infer_groups is True:
@@ -209,19 +224,19 @@ def kinds_of(
     )
 
 
-def kinds_on(mix: Any, given: Given, problem: Problem) -> Kinds:
-    """Return the kinds of rules on other rows; a copy of a classifier gets their groups."""
-    if given.groups is not None:
-        name_groups(mix, given.groups)
-    outputs = outputs_on(mix, mix.selection_.engine.outputs.models, given, "reweight")
+def kinds_on(mix: Any, arguments: Given, problem: Problem) -> Kinds:
+    """Return the kinds of rules on the rows of a call of `reweight`; the copy ``mix`` gets their groups."""
+    if arguments.groups is not None:
+        name_groups(mix, arguments.groups)
+    outputs = outputs_on(mix, mix.selection_.engine.outputs.models, arguments, "reweight")
     rows = outputs.rows
     check_groups(mix, problem, rows.groups)
-    costs = check_costs(given.costs, n_rows_of(given.y), mix.classes_, rows.used)
+    costs = check_costs(arguments.costs, n_rows_of(arguments.y), mix.classes_, rows.used)
     features = None
     if outputs.models.are_given:
         outputs.check_order(mix.classes_)
     elif not only_scores(outputs.models.fitted):  # no group is estimated from scores
-        features = checked_rows(mix, given.X)
+        features = checked_rows(mix, arguments.X)
         if rows.used is not None:
             features = take(features, rows.used)
     if problem.needs_costs and costs is None:
@@ -230,7 +245,7 @@ def kinds_on(mix: Any, given: Given, problem: Problem) -> Kinds:
 
 
 def kinds_by(mix: Any, groups: Groups, problem: Problem) -> Kinds:
-    """Return the kinds of rules on the same rows with other groups, which a copy of a classifier gets."""
+    """Return the kinds of rules on the same selection data with other groups, which the copy ``mix`` gets."""
     outputs = mix.selection_.engine.outputs
     rows = outputs.rows
     if outputs.unlabeled is not None:
@@ -256,11 +271,11 @@ def answer_by(mix: Any, selection: Selection) -> None:
     vars(mix).pop("certificate_", None)
 
 
-def reaching(mix: Any, objective: Objective, limits: tuple[Limit, ...]) -> Any:
+def classifier_within(mix: Any, objective: Objective, limits: tuple[Limit, ...]) -> Any:
     """Return the classifier of an objective within limits, which replace its limits and targets."""
-    new, problem = stating(mix, objective, limits)
-    answer_by(new, new.selection_.select(problem))
-    return new
+    reaching_mix, problem = restated_copy(mix, objective, limits)
+    answer_by(reaching_mix, reaching_mix.selection_.select(problem))
+    return reaching_mix
 
 
 def rate_curve(
@@ -269,26 +284,31 @@ def rate_curve(
     n_points: int,
     measured_rows: MeasuredRows | None = None,
 ) -> Curve:
-    """Return the trade-off of a limited and a minimised rate within limits on others."""
-    limited, minimised, others = rates
-    loosest, problem = stating(mix, minimised, (*others, limited.within(limited.most)))
+    """Return the trade-off of a limited and a minimised rate.
+
+    ``rates`` are the limited rate, the minimised one, and limits on other rates.
+    """
+    limited, minimised, other_limits = rates
+    loosest, problem = restated_copy(
+        mix, minimised, (*other_limits, limited.within(limited.most))
+    )
 
     def answering(selection: Selection) -> Any:
-        new = copy.copy(loosest)
-        new.limits = list(selection.problem.limits)
-        answer_by(new, selection)
-        return new
+        answering_mix = copy.copy(loosest)
+        answering_mix.limits = list(selection.problem.limits)
+        answer_by(answering_mix, selection)
+        return answering_mix
 
     def at(level: float, point: Any) -> Any:
-        own = limited.within(level)
+        level_limit = limited.within(level)
         if point is None:
-            return reaching(mix, minimised, (*others, own))
-        return answering(point.selection_.stated_within((*others, own)))
+            return classifier_within(mix, minimised, (*other_limits, level_limit))
+        return answering(point.selection_.stated_within((*other_limits, level_limit)))
 
     engine = mix.selection_.engine
     points = []
     for rate, value, selection in mix.selection_.curve(
-        problem.within(others), limited, n_points
+        problem.within(other_limits), limited, n_points
     ):
         points.append(CurvePoint(rate, value, answering(selection)))
         engine = selection.engine
@@ -299,7 +319,7 @@ def rate_curve(
         engine.words,
         at,
         mix,
-        limits=others,
+        limits=other_limits,
         bound=bound_of(mix.selection_.problem, limited),
         _recounted=engine.data.strata.columns != mix.selection_.engine.data.strata.columns,
         _measured_rows=measured_rows or MeasuredRows(),
@@ -311,28 +331,31 @@ def tail_curve(mix: Any) -> Curve:
     selection = mix.selection_
 
     def answering(rule: Any) -> Any:
-        new = copy.copy(mix)
-        new.error_budget = rule.problem.error_budget
-        problem = replace(selection.problem, error_budget=new.error_budget)
-        answer_by(new, replace(selection, problem=problem, rule=rule))
-        return new
+        answering_mix = copy.copy(mix)
+        answering_mix.error_budget = rule.problem.error_budget
+        problem = replace(selection.problem, error_budget=answering_mix.error_budget)
+        answer_by(answering_mix, replace(selection, problem=problem, rule=rule))
+        return answering_mix
 
-    return corners_of(mix, selection.rule, answering)
+    return cvar_curve(mix, selection.rule, answering)
 
 
 def deferral_curves(
     mix: Any, a: Stated, b: Stated, n_points: int, fractions: Any
 ) -> dict[float, Curve]:
-    """Return a curve for each fraction of rows that may be deferred, instead of such limits."""
+    """Return a trade-off curve for each fraction of rows that may be deferred.
+
+    Limits on deferral of the classifier are replaced. ``a`` and ``b`` are the rates, as in `tradeoff`.
+    """
     problem = mix.selection_.problem
-    kept = [limit for limit in problem.limits if limit.rate != deferred()]
-    limited, minimised, others = problem.within(tuple(kept)).traded(a, b)
+    own_limits = [limit for limit in problem.limits if limit.rate != deferred()]
+    limited, minimised, other_limits = problem.within(tuple(own_limits)).traded(a, b)
     measured_rows = MeasuredRows()  # a point may be picked from any of the curves
     curves = {}
     for fraction in fractions_of(fractions):
-        within = deferred() <= fraction
-        deferring = reaching(mix, minimised, (*kept, within))
-        rates = limited, minimised, (*others, within)
+        deferral_limit = deferred() <= fraction
+        deferring = classifier_within(mix, minimised, (*own_limits, deferral_limit))
+        rates = limited, minimised, (*other_limits, deferral_limit)
         curves[fraction] = rate_curve(deferring, rates, n_points, measured_rows)
     return curves
 
@@ -340,7 +363,7 @@ def deferral_curves(
 # -- answers ---------------------------------------------------------------------------------------------
 
 
-def readable(mix: Any, X: Table) -> tuple[Models, Any]:
+def models_and_table(mix: Any, X: Table) -> tuple[Models, Any]:
     """Return models that read a table or given probabilities, and the checked table."""
     check_is_fitted(mix)
     models = mix.selection_.engine.outputs.models
@@ -363,10 +386,19 @@ def checked_rows(mix: Any, X: Table) -> Any:
 
 
 def group_numbers(mix: Any, groups: Groups, n: int) -> Ints | None:
-    """Return the numbers of the rows' groups, if the rule is group-aware."""
+    """Return the number of each row's group in the column that the rule reads, shape (n,).
+
+    It is None if the rule is group-blind.
+
+    Raises
+    ------
+    ValueError
+        If ``by_group`` was changed after the selection, or groups are missing, unknown or not used.
+    """
     reads_groups = mix.selection_.engine.probabilities.group_aware
     column = column_read(mix)
-    if reads_groups != (column is not None and len(mix._group_names.values[column]) > 1):
+    may_read = column is not None and len(mix._group_names.values[column]) > 1
+    if reads_groups != may_read:
         if reads_groups:
             reads = "reads the group"
         else:
@@ -386,35 +418,43 @@ def group_numbers(mix: Any, groups: Groups, n: int) -> Ints | None:
 
 
 def tables_of(mix: Any, X: Table, groups: Groups) -> Iterator[LogProbabilities]:
-    """Return the log-probabilities of rows in batches, with the numbers of their groups."""
+    """Return the models' log-probabilities of rows in batches, with the number of each row's group."""
     if isinstance(X, OpenedRows):
         return iter(X.tables)
     groups = groups_in(X, groups)
     check_indexes(X=X, groups=groups)
-    models, X = readable(mix, X)
+    models, X = models_and_table(mix, X)
     numbers = group_numbers(mix, groups, n_rows_of(X))
-    return _told(models, X, numbers, mix.verbose)
+    return _log_probability_batches(models, X, numbers, mix.verbose)
 
 
-def _told(
+def _log_probability_batches(
     models: Models, X: Table, numbers: Ints | None, verbose: object
 ) -> Iterator[LogProbabilities]:
-    """Yield the log-probabilities of each batch, and tell how many rows are finished."""
+    """Yield the log-probabilities of each batch, and report how many rows are finished.
+
+    ``numbers`` are those of the rows' groups, None for a group-blind rule.
+    """
     with ExitStack() as stack:
         with telling() if verbose else nullcontext():  # left before the first yield
-            done = stack.enter_context(steps("rows", n_rows_of(X)))
-        for part, rows in batched(X):
-            yield models.transform(rows).knowing(None if numbers is None else numbers[part])
-            done(len(part))
+            report_rows = stack.enter_context(steps("rows", n_rows_of(X)))
+        for row_numbers, rows in batched(X):
+            yield models.transform(rows).knowing(
+                None if numbers is None else numbers[row_numbers]
+            )
+            report_rows(len(row_numbers))
 
 
-def asker(
+def candidate_answerer(
     mix: Any, X: Table, groups: Groups, method: str = "predict_table"
 ) -> tuple[int, Callable[[int, Ints], Ints]]:
-    """Return the number of rows, and a function ``ask(candidate, rows)`` that returns class numbers."""
+    """Return the number of rows, and a function ``ask(candidate, rows)`` for answers of one candidate.
+
+    It returns what the candidate's ``method`` returns for these row numbers: by default class numbers.
+    """
     groups = groups_in(X, groups)
     check_indexes(X=X, groups=groups)
-    models, X = readable(mix, X)
+    models, X = models_and_table(mix, X)
     n = n_rows_of(X)
     candidates = mix.ensemble_.base_models
     numbers = group_numbers(mix, groups, n)
@@ -428,18 +468,18 @@ def asker(
     return n, ask
 
 
-def labels_of(mix: Any, deferred: Any, table: LogProbabilities) -> NDArray[Any]:
-    """Return the label of each row, or the value for deferred rows."""
+def labels_or_mark(mix: Any, deferred: Any, table: LogProbabilities) -> NDArray[Any]:
+    """Return the label of each row, and ``deferred`` for a deferred row unless it is None."""
     classes = mix.classes_
     answers: NDArray[Any] = classes[shares(mix.ensemble_, table).argmax(axis=1)]
     if deferred is None:
         return answers
     if deferred in classes.tolist():
         raise ValueError(f"deferred={deferred!r} is a label: deferred rows need another mark")
-    mark = np.asarray(deferred)
-    if mark.ndim:
+    deferred_mark = np.asarray(deferred)
+    if deferred_mark.ndim:
         raise ValueError(f"deferred must be one value, got {deferred!r}")
-    if mark.dtype.kind != answers.dtype.kind:  # NumPy would turn numbers into text
-        mark = np.array(deferred, dtype=object)
+    if deferred_mark.dtype.kind != answers.dtype.kind:  # NumPy would turn numbers into text
+        deferred_mark = np.array(deferred, dtype=object)
         answers = answers.astype(object)
-    return np.where(deferred_rows(mix.ensemble_, table), mark, answers)
+    return np.where(deferred_rows(mix.ensemble_, table), deferred_mark, answers)

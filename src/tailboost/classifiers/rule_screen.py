@@ -33,7 +33,7 @@ class Shortened:
         return f"{type(self.model).__name__}(estimator={Shortened(inner)!r})"
 
 
-def shortened_repr(classifier: Any, most: int) -> str:
+def shortened_repr(classifier: Any, n_characters: int) -> str:
     """Return scikit-learn's text of a classifier with its inner models shortened."""
     shown = copy.copy(classifier)
     if isinstance(classifier.estimators, (list, tuple)):
@@ -41,46 +41,55 @@ def shortened_repr(classifier: Any, most: int) -> str:
     # scikit-learn breaks the lines of classes with its own `__repr__` alone.
     cls = type(classifier)
     shown.__class__ = type(cls.__name__, (cls,), {"__repr__": BaseEstimator.__repr__})
-    return BaseEstimator.__repr__(shown, most)
+    return BaseEstimator.__repr__(shown, n_characters)
 
 
 def stated_lines(rule: Any) -> list[tuple[str, str]]:
-    """Return a heading and a text for each stated limit with its verdict, and for the overall error."""
+    """Return a heading and a text for each stated limit with its verdict, and for the overall error.
+
+    They are certified if the rule has a certificate, otherwise measured on the selection data.
+    """
     summary = rule.summary_
     certificate = rule.certificate_
     if certificate is not None:
         limits = certificate.stated_limits()
-        after = [
+        error_lines = [
             ("error", words.removeprefix("Overall error ")) for words in certificate.price_words
         ]
     else:
-        limits = [(each.words, each.found) for each in rule.rates_.stated_limits()]
-        after = [("error", summary.error_words or summary.headline)]
-        after += [("", summary.chances)] * bool(limits)
+        limits = [(limit.words, limit.found) for limit in rule.rates_.stated_limits()]
+        error_lines = [("error", summary.error_words or summary.headline)]
+        if limits:
+            error_lines.append(("", summary.chances))
     width = max((len(words) for words, _ in limits), default=0)
-    first = [("limit", f"{words:{width}}  {verdict}") for words, verdict in limits]
-    return [*_first(first, MOST_LIMITS, "rule.rates_"), *after]
+    limit_lines = [("limit", f"{words:{width}}  {verdict}") for words, verdict in limits]
+    return [*_first_lines(limit_lines, MOST_LIMITS, "rule.rates_"), *error_lines]
 
 
 def rule_screen(rule: Any) -> str:
     """Return the limits with their verdict, the overall error and the rule of a fitted classifier."""
     check_is_fitted(rule)
     models, *texts = rule.rule_.short
-    where = f"measured on {rule.summary_.measured_on.partition(' (')[0]}"
+    source = f"measured on {rule.summary_.measured_on.partition(' (')[0]}"
     if rule.certificate_ is not None:
-        where = f"certified from {rule.certificate_.n_rows:,} fresh rows"
+        source = f"certified from {rule.certificate_.n_rows:,} fresh rows"
     lines = [
         *stated_lines(rule),
-        *_first([("rule", text) for text in texts], MOST_RULE_LINES, "rule.rule_"),
+        *_first_lines([("rule", text) for text in texts], MOST_RULE_LINES, "rule.rule_"),
         ("more", "rule.certificate_, rule.summary_, rule.rates_, rule.rule_, rule.tradeoff()"),
     ]
-    head = f"{type(rule).__name__} of {models}, {where}"
+    head = f"{type(rule).__name__} of {models}, {source}"
     return "\n".join([head, *(f"{name:5}  {text}" for name, text in lines)])
 
 
-def _first(lines: Sequence[tuple[str, str]], most: int, rest: str) -> list[tuple[str, str]]:
-    """Return the first lines; the last one says where the others are."""
-    if len(lines) <= most:
+def _first_lines(
+    lines: Sequence[tuple[str, str]], n_lines: int, attribute: str
+) -> list[tuple[str, str]]:
+    """Return at most ``n_lines`` lines; if there are more, the last says which attribute has the others."""
+    if len(lines) <= n_lines:
         return list(lines)
-    kept = list(lines[: most - 1])
-    return [*kept, (lines[0][0], f"… and {len(lines) - len(kept)} more in {rest}")]
+    first_lines = list(lines[: n_lines - 1])
+    return [
+        *first_lines,
+        (lines[0][0], f"… and {len(lines) - len(first_lines)} more in {attribute}"),
+    ]

@@ -133,6 +133,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
     tol: float = 1e-3
 
     def _play(self, fit: BoostingFit) -> Cautions:
+        """Play the additive game, and refit the weights by a program if one is given."""
         if self.stumps and self.variance_weight is None:
             raise ValueError("stumps=True takes the best step for a variance_weight, got None")
         if not self.stumps and (self.variance_weight or 0) > 1:
@@ -175,7 +176,10 @@ class VarianceBoostClassifier(AdditiveClassifier):
         return Additive(cost, learning_rate=float(self.learning_rate))
 
     def _refit(self, training: TrainingSet, learner: Whole | CrossFit) -> SoftMargin | None:
-        """Return the program for the weights after the last round; None keeps the steps."""
+        """Return the soft-margin program for the weights after the last round; None keeps the steps.
+
+        Without a stated C it is solved for several prices.
+        """
         program = self._program
         if program is None:
             return None
@@ -186,14 +190,17 @@ class VarianceBoostClassifier(AdditiveClassifier):
             prices = (float(self.C),)
         for price in prices:
             check_price(price, units.total, program)
-        fitted = slice(None) if units.index is None else units.index >= 0
+        fitted_rows = slice(None) if units.index is None else units.index >= 0
         class_weight: Floats = np.bincount(
-            training.y[fitted], weights=training.weight[fitted], minlength=training.n_classes
+            training.y[fitted_rows],
+            weights=training.weight[fitted_rows],
+            minlength=training.n_classes,
         ).astype(float)
         held_out = units.index is not None or training.validation is not None
         return SoftMargin(prices, units.total * units.base, class_weight, program, held_out)
 
     def _cost(self) -> Cost:
+        """Return the cost that the weights minimise: of the program, or of the steps with λ or without."""
         if self._program is not None:
             return self._soft_margin_cost()
         if self.variance_weight is None:
@@ -214,12 +221,13 @@ class VarianceBoostClassifier(AdditiveClassifier):
         )
 
     def _exponential_cost(self) -> Cost:
+        """Return the exponential cost of AdaBoost, with the bounds that follow from the edges γ_t and Z_t."""
         selection = self.selection_
         K = len(self.classes_)
         mean = float(np.exp(selection.log_cost))
         error = selection.training_error
-        stepped = np.array(self.game_.state.steps[: selection.n_kept]) > 0
-        errors = self.trace_.weighted_loss[: selection.n_kept][stepped]
+        has_step = np.array(self.game_.state.steps[: selection.n_kept]) > 0
+        errors = self.trace_.weighted_loss[: selection.n_kept][has_step]
         T = len(errors)
         gamma = 0.5 - float(errors.max(initial=0.0))
         published = margin_bound(K, "exp(−2γ²T)", float(np.exp(-2 * gamma**2 * T)), error)
@@ -239,6 +247,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
         )
 
     def _soft_margin_cost(self) -> Cost:
+        """Return the value of the program for soft margins, with the bound on the training error."""
         selection = self.selection_
         linear = self._program == "linear"
         choice = selection.choice

@@ -38,7 +38,12 @@ from tailboost.boosting.subgroups import (
 )
 from tailboost.classifiers.base import MixtureClassifier, learner_of
 from tailboost.classifiers.boosted_selection import NAMED, counts_of, missed_words
-from tailboost.classifiers.boosting_fit import BoostingFit, Cautions, fitted, with_callbacks
+from tailboost.classifiers.boosting_fit import (
+    BoostingFit,
+    Cautions,
+    fit_classifier,
+    with_callbacks,
+)
 from tailboost.classifiers.input import (
     CONSTRAINTS,
     ROUNDS_OR_AUTO,
@@ -100,21 +105,30 @@ class Terms:
 
     @classmethod
     def of(cls, clf: WorstClassBoostClassifier) -> Self:
-        """Return the terms by the parameters and the number of pools of subgroups."""
-        count = clf._pools.count
-        edge = edge_from_share(clf.q, count) if clf.gamma == "auto" else float(clf.gamma)
-        # An error budget, or a single hypothesis, needs mixture weights.
-        mixes = clf.error_budget is not None or not clf.randomized
-        published = clf.gamma != "auto" and edge > 0 and not mixes
+        """Return the terms by the parameters of a classifier and the number of its pools of subgroups.
+
+        A stated γ means the published game, unless mixture weights are needed.
+        """
+        n_pools = clf._pools.count
+        if clf.gamma == "auto":
+            edge = edge_from_share(clf.q, n_pools)
+        else:
+            edge = float(clf.gamma)
+        needs_weights = clf.error_budget is not None or not clf.randomized
+        published = clf.gamma != "auto" and edge > 0 and not needs_weights
         indicator = clf.class_loss == "indicator" or (clf.class_loss == "auto" and published)
-        votes = clf.combine == "vote" or (clf.combine == "auto" and indicator and not mixes)
+        published_vote = clf.combine == "auto" and indicator and not needs_weights
+        votes = clf.combine == "vote" or published_vote
         rounds = clf.n_estimators
-        if isinstance(rounds, str):
-            rounds = theory_rounds(float(count), edge) if indicator else ERROR_ROUNDS
+        if rounds == "auto":
+            rounds = theory_rounds(float(n_pools), edge) if indicator else ERROR_ROUNDS
         return cls(edge, indicator, votes, int(rounds))
 
     def demand(self, stakes: TargetStakes, *, limited: bool) -> Demand:
-        """Return the weighted loss up to which a learner grows."""
+        """Return the weighted loss that is good enough, so that a learner stops growing.
+
+        ``limited`` says whether ``max_error`` is stated.
+        """
         if self.indicator:
             return Demand(0.5 - self.edge, required=True)
         if not limited:  # a loss of 0 ends the growth
@@ -125,21 +139,31 @@ class Terms:
         return Demand(max(0.0, allowed - math.sqrt(math.log(K) / (2 * self.rounds))))
 
     def schedule(self, clf: WorstClassBoostClassifier, stakes: TargetStakes) -> Schedule:
-        """Return how long the game is played."""
-        patience: Any = PATIENCE if clf.n_iter_no_change == "auto" else clf.n_iter_no_change
-        target = None
+        """Return when the game ends: by rounds, a met target, or an objective that no longer falls."""
+        patience: Any = clf.n_iter_no_change
+        if patience == "auto":
+            patience = PATIENCE
+        target_error = None
         if clf.until_met:
             patience = None
-            target = stakes.limit
-            target += -TOLERANCE if stakes.indicator else TOLERANCE
-        least = None
+            target_error = stakes.limit + TOLERANCE
+            if stakes.indicator:  # an error equal to the limit misses it
+                target_error = stakes.limit - TOLERANCE
+        least_objective = None
         if patience is not None or clf.until_met:
-            # Without any error, minus the largest limit if limits differ.
-            least = TOLERANCE - (float(stakes.allowed.max()) if stakes.differ else 0.0)
+            least_objective = TOLERANCE
+            if stakes.differ:  # the objective is then the largest error minus its limit
+                least_objective -= float(stakes.allowed.max())
         rule = "the vote" if self.votes else "the randomised rule"
-        reached = f"{rule} meets all targets on the selection data"
-        stop = patience, clf.tol, clf.max_time, least, target
-        return Schedule(self.rounds, *stop, reached=reached)
+        return Schedule(
+            self.rounds,
+            patience,
+            clf.tol,
+            clf.max_time,
+            least=least_objective,
+            target=target_error,
+            reached=f"{rule} meets all targets on the selection data",
+        )
 
 
 @with_parameters
@@ -350,12 +374,13 @@ class WorstClassBoostClassifier(MixtureClassifier):
         ValueError
             If an argument is not as described. A fit that raises leaves the classifier as it was.
         """
-        given = Given(*unpack(X, y), groups, sample_weight)
-        judging = Given(*unpack(X_val, y_val), groups_val, sample_weight_val)
-        return fitted(self, given, judging, fit_params)
+        arguments = Given(*unpack(X, y), groups, sample_weight)
+        validation = Given(*unpack(X_val, y_val), groups_val, sample_weight_val)
+        return fit_classifier(self, arguments, validation, fit_params)
 
     def _play(self, fit: BoostingFit) -> Cautions:
-        refuse_contradictions(self, fit.given.groups)
+        """Play the game over subgroups, and select a vote or a mixture; return what to warn of."""
+        refuse_contradictions(self, fit.arguments.groups)
         training = fit.read()
         terms = stated_terms(self, training)
         learner = fit.open(training, self.cv, known_classes=True)
@@ -368,8 +393,8 @@ class WorstClassBoostClassifier(MixtureClassifier):
             self.shrinkage,
         )
         if stakes.indicator and self.max_error == "auto":
-            first = round_seed(fit.entropy, 0)
-            stakes = with_least_allowed(stakes, learner, first, 0.5 - terms.edge)
+            first_seed = round_seed(fit.entropy, 0)
+            stakes = with_least_allowed(stakes, learner, first_seed, 0.5 - terms.edge)
         pool = Pool(learner.judged, training.n_classes)
         if not terms.votes:
             pool = unboosted(pool, learner, training, fit.entropy)
@@ -382,15 +407,15 @@ class WorstClassBoostClassifier(MixtureClassifier):
         game = Game(
             stakes,
             Hedge(self.eta_),
-            fit.kept(learner, training),
+            fit.with_checkpoints(learner, training),
             terms.schedule(self, stakes),
             progress_of(mixture, votes=voting),
             terms.demand(stakes, limited=self.max_error != "auto"),
         )
 
-        def select(at: Position) -> Mixture:
-            majority = at.memory if voting else None
-            return replace(mixture, pool=at.pool, majority=majority)
+        def select(position: Position) -> Mixture:
+            majority = position.memory if voting else None
+            return replace(mixture, pool=position.pool, majority=majority)
 
         fit.play(game, pool, training, select)
         return [*small_subgroups(self._named, self._pools), *missed_targets(self)]
@@ -412,23 +437,27 @@ class WorstClassBoostClassifier(MixtureClassifier):
         return bool(view.keeps_targets(view.expected_counts))
 
     def _bounds(self) -> tuple[Bounds, dict[str, str]]:
+        """Return the promised and observed bounds on the loss of voters, and their symbols.
+
+        With ``max_error`` the observed ones contain the errors of `predict` with their limits.
+        """
         terms = Terms.of(self)
         promised, observed = hedge_game_bounds(self.game_, None, self.eta, terms.rounds)
-        units = self.game_.stakes
+        stakes = self.game_.stakes
         view = judged(self)
         symbols = {}
         kind = self._named.kind
-        promised = about_voters(promised, units, kind)
-        observed = about_voters(observed, units, kind)
-        if units.indicator:
+        promised = about_voters(promised, stakes, kind)
+        observed = about_voters(observed, stakes, kind)
+        if stakes.indicator:
             symbols = {"γ": f"edge of the learner, {terms.edge:.4g}", "θ": "1 − max_error"}
-        if units.indicator and self.eta == "theory":
+        if stakes.indicator and self.eta == "theory":
             share = f"largest share of voters with an error of max_error or more on a {kind}"
             words = "max_error = 1 − θ; Theorem 1 of Saito et al. 2024 without its last step, which can fail"
             bound = edge_bound(self.game_, terms.edge, terms.rounds, share, words)
             promised = (*promised, bound)
         if self.max_error != "auto" and view.own_subgroups:
-            bound = target_bound(view.errors_table, self.max_error_, units.indicator)
+            bound = target_bound(view.errors_table, self.max_error_, stakes.indicator)
             observed = (*observed, bound)
         return (promised, observed), symbols
 
@@ -531,6 +560,7 @@ class GroupDROBoostClassifier(MixtureClassifier):
     fit = WorstClassBoostClassifier.fit
 
     def _play(self, fit: BoostingFit) -> Cautions:
+        """Play the game over groups, and select the mixture of least largest error, or the even one."""
         even = self.combine == "average"
         if even and self.error_budget is not None:
             raise ValueError(
@@ -556,7 +586,7 @@ class GroupDROBoostClassifier(MixtureClassifier):
         game = Game(
             stakes,
             Hedge(eta_for(self.eta, stakes.units.count, n_rounds)),
-            fit.kept(learner, training),
+            fit.with_checkpoints(learner, training),
             Schedule.falling(n_rounds, patience, self.tol, self.max_time),
             progress_of(mixture) if watched else Unwatched(),
         )
@@ -594,7 +624,7 @@ def refuse_contradictions(clf: WorstClassBoostClassifier, groups: Groups) -> Non
 
 
 def stated_terms(clf: Any, training: TrainingSet) -> Terms:
-    """Give a classifier its subgroups with their allowed errors; return the terms of its game."""
+    """Give a classifier its subgroups with their allowed errors, γ and η; return the terms of its game."""
     name_subgroups(clf, clf.subgroups, training)
     terms = Terms.of(clf)
     if clf.class_loss == "indicator" and terms.edge <= 0:
@@ -604,23 +634,26 @@ def stated_terms(clf: Any, training: TrainingSet) -> Terms:
             "tailboost.published.worst_class_boost): use class_loss='error', or give gamma "
             "or a larger fraction"
         )
-    named = clf._named
-    clf._allowed = allowed_errors(clf.max_error, named.names.tolist(), named.kind)
+    subgroups = clf._named
+    clf._allowed = allowed_errors(clf.max_error, subgroups.names.tolist(), subgroups.kind)
     clf.gamma_ = terms.edge if terms.indicator else None
     clf.eta_ = eta_for(clf.eta, float(clf._pools.count), terms.rounds)
     return terms
 
 
 def problem_of(clf: WorstClassBoostClassifier, counts: Counts) -> Problem:
-    """Return the objective and the limits of the parameters."""
+    """Return the problem that selects the rule: the largest error, or the overall error within ``max_error``.
+
+    ``counts`` has the strata of the selection data.
+    """
     terms = Terms.of(clf)
     by_subgroup = error(by=clf._named.kind)
     aim: Rate | Largest = largest(by_subgroup)
     limits: tuple[Limit, ...] = ()
     if clf.max_error != "auto":
         names = counts.strata.subgroups(clf._named.kind)[0]
-        named = [names[code] for code in clf._named.codes]
-        allowed = dict(zip(named, clf._allowed.tolist(), strict=True))
+        own_names = [names[code] for code in clf._named.codes]
+        allowed = dict(zip(own_names, clf._allowed.tolist(), strict=True))
         # ℓ_k = I(R_k ≥ 1 − θ), equation (6): the loss of a class with an error of exactly max_error is 1.
         limit = by_subgroup <= allowed
         limits = (replace(limit, strict=terms.indicator),)
@@ -636,24 +669,24 @@ def problem_of(clf: WorstClassBoostClassifier, counts: Counts) -> Problem:
 
 
 def missed_targets(clf: WorstClassBoostClassifier) -> Cautions:
-    """Return what to warn of: subgroups without rows or above their limits, and useless predictions."""
+    """Return what to warn of after a fit: subgroups above their limits or without rows, useless answers."""
     view = judged(clf)
     errors = view.error_values(view.selected.counts)
     names = clf._named.names.tolist()
-    named = list(zip(names, errors.tolist(), clf.max_error_.tolist(), strict=True))
+    targets = list(zip(names, errors.tolist(), clf.max_error_.tolist(), strict=True))
     cautions: Cautions = []
-    unmeasured = [unit_name(name) for name, error, _ in named if np.isnan(error)]
+    unmeasured = [unit_name(name) for name, error, _ in targets if np.isnan(error)]
     if unmeasured:
         words = (
             f"{clf._named.kind} {', '.join(unmeasured[:NAMED])}: no row to measure the error "
             "on, except rows of the fit"
         )
         cautions.append((words, BoundNotMetWarning))
-    useless = uselessness(clf, view.selected.counts, float(np.nanmax(errors)))
+    useless = useless_words(clf, view.selected.counts, float(np.nanmax(errors)))
     strict = clf.game_.stakes.indicator
     missed = [
         (name, error, allowed)
-        for name, error, allowed in named
+        for name, error, allowed in targets
         if not np.isnan(error) and not is_kept(error - allowed, strict)
     ]
     if useless or missed:
@@ -663,8 +696,12 @@ def missed_targets(clf: WorstClassBoostClassifier) -> Cautions:
     return cautions
 
 
-def uselessness(clf: WorstClassBoostClassifier, counts: Floats, largest_error: float) -> str:
-    """Reason why the predictions are useless whatever limits they satisfy; "" if they are useful."""
+def useless_words(clf: WorstClassBoostClassifier, counts: Floats, largest_error: float) -> str:
+    """Return why the predictions are useless, whatever limits they satisfy; "" if they are useful.
+
+    They are useless if all rows get one answer, or if a mixture of constant answers has no larger errors.
+    ``counts`` are the confusion counts of `predict` on the selection data.
+    """
     predicted = counts.sum(axis=0)
     if np.count_nonzero(predicted) == 1:
         return f"predict answers {clf.classes_[int(predicted.argmax())]!s} to all rows"
@@ -673,38 +710,43 @@ def uselessness(clf: WorstClassBoostClassifier, counts: Floats, largest_error: f
     constants = clf.selection_.constants
     if constants is None or largest_error < constants - TOLERANCE:
         return ""
-    within = " within the error budget" * (clf.error_budget is not None)
-    return f"predict is no better than the best mixture of constants{within} ({constants:.3g})"
+    words = "predict is no better than the best mixture of constants"
+    if clf.error_budget is not None:
+        words += " within the error budget"
+    return f"{words} ({constants:.3g})"
 
 
 def name_subgroups(clf: Any, kind: str, training: TrainingSet) -> None:
-    """Give a classifier the names and pools of subgroups, and a training set their numbers as groups."""
+    """Give a classifier the names and pools of its subgroups, which become the groups of the training set.
+
+    ``kind`` is the parameter ``subgroups``: "auto" is "group" with groups and "class" without.
+    """
     names = None
     if training.groups is not None:
         names = clf._group_names
     if kind == "auto":
         kind = "class" if names is None else "group"
-    least = clf.min_subgroup_rows
-    clf._named, clf._pools = pooled_subgroups(kind, training, clf.classes_, names, least)
+    min_rows = clf.min_subgroup_rows
+    clf._named, clf._pools = pooled_subgroups(kind, training, clf.classes_, names, min_rows)
     clf.subgroup_pools_ = clf._pools.pool
 
 
-def small_subgroups(named: NamedSubgroups, pools: Pools) -> Cautions:
-    """Return what to warn of: subgroups with few rows."""
+def small_subgroups(subgroups: NamedSubgroups, pools: Pools) -> Cautions:
+    """Return a warning that names the subgroups with fewer rows than ``min_subgroup_rows``."""
     small = np.flatnonzero(pools.size < pools.least).tolist()
     if not small:
         return []
-    names = named.names.tolist()
+    names = subgroups.names.tolist()
     listed = ", ".join(
         f"{unit_name(names[u])} ({pools.size[u]:.3g})" for u in small[:MOST_COUNTED]
     )
     if len(small) > MOST_COUNTED:
         listed += f" and {len(small) - MOST_COUNTED} more"
-    result = "they share a weight with others, see subgroup_pools_"
+    consequence = "they share a weight with others, see subgroup_pools_"
     if pools.trivial:
-        result = "their errors are uncertain"
-    few = f"fewer than min_subgroup_rows={pools.least} different rows"
-    return [(f"{named.kind} {listed}: {few}; {result}", SmallSubgroupsWarning)]
+        consequence = "their errors are uncertain"
+    reason = f"fewer than min_subgroup_rows={pools.least} different rows"
+    return [(f"{subgroups.kind} {listed}: {reason}; {consequence}", SmallSubgroupsWarning)]
 
 
 def target_stakes(
@@ -747,7 +789,13 @@ def target_stakes(
 def group_stakes(
     training: TrainingSet, judged: Rows, clf: GroupDROBoostClassifier
 ) -> SubgroupStakes:
-    """Return the groups of the game; each must have selection data."""
+    """Return the groups that the player weighs, with their rows among the selection data ``judged``.
+
+    Raises
+    ------
+    ValueError
+        If a group has no selection data.
+    """
     pools = clf._pools
     assert training.groups is not None
     assert judged.groups is not None
@@ -783,7 +831,7 @@ def with_least_allowed(
     """
     errors_by_stage = []
 
-    def note(candidate: Candidate) -> float:
+    def note_errors(candidate: Candidate) -> float:
         errors_by_stage.append(
             np.where(stakes.measured, stakes.subgroups.means(candidate), 0.0)
         )
@@ -791,12 +839,12 @@ def with_least_allowed(
 
     base = stakes.units.base
     never = Demand(-np.inf)  # grows to the last stage
-    learner.fit(Request(stakes.units.density(base), seed, never, note))
-    R = np.array(errors_by_stage)
+    learner.fit(Request(stakes.units.density(base), seed, never, note_errors))
+    errors = np.array(errors_by_stage)
     feasible = [
         error
         for error in MAX_ERRORS
-        if ((np.round(R - error, DECIMALS) >= 0) @ base).min() <= demand
+        if ((np.round(errors - error, DECIMALS) >= 0) @ base).min() <= demand
     ]
     allowed = min(feasible, default=MAX_ERRORS[-1])
     return replace(stakes, allowed=np.full(len(base), round(allowed, DECIMALS)))
@@ -805,7 +853,7 @@ def with_least_allowed(
 def about_voters(
     bounds: Sequence[Bound], targets: TargetStakes, kind: str
 ) -> tuple[Bound, ...]:
-    """Return bounds with a note on the loss of a voter, if this loss is not the error."""
+    """Return bounds on the loss of voters, with a note that defines this loss if it is not the error."""
     note = ""
     if targets.indicator:
         note = "loss of a voter: 1 if the error is max_error or more"
@@ -818,7 +866,11 @@ def about_voters(
 
 
 def target_bound(errors: RateTable, allowed: Floats, strict: bool) -> Bound:
-    """Return the largest error of `predict` and its limit; if limits differ, the largest excess."""
+    """Return the largest error of `predict` beside its limit; if limits differ, the largest excess beside 0.
+
+    ``allowed`` has the limit of each subgroup in ``errors``. ``strict`` says that an equal error is too
+    large.
+    """
     note = "a limit, not a theorem"
     values = np.array([line.value for line in errors])
     words = f"on a {errors.kind}, as measured on {errors.words}"
@@ -827,7 +879,12 @@ def target_bound(errors: RateTable, allowed: Floats, strict: bool) -> Bound:
         name = f"largest error of predict {words}"
         return Bound(name, "max_error", float(allowed[0]), largest, note, strict)
     note += f"; the largest error is {largest:.4g}"
-    beyond = float(np.nanmax(values - allowed))
+    largest_excess = float(np.nanmax(values - allowed))
     return Bound(
-        f"largest error of predict, less max_error, {words}", "0", 0.0, beyond, note, strict
+        f"largest error of predict, less max_error, {words}",
+        "0",
+        0.0,
+        largest_excess,
+        note,
+        strict,
     )

@@ -108,12 +108,12 @@ def certify(
         raise TypeError(f"model must be a fitted classifier, got {type(model).__name__}")
     stated, max_error = requested_rates(model, rates, limits, max_error)
     draws = judged(model).draws
-    if stated and (draws or any(one.rate.needs_costs for one in stated)):
+    if stated and (draws or any(limit.rate.needs_costs for limit in stated)):
         raise ValueError(
             "rates of a randomised rule, and costs by row, need tailboost.certify and rows in "
             "memory; rates=() bounds errors here"
         )
-    given = Given(
+    arguments = Given(
         X,
         y,
         groups,
@@ -121,29 +121,33 @@ def certify(
         groups_unlabeled=groups_unlabeled,
         equal_rows=equal_rows,
     ).with_and_without_labels()
-    if given.has_unlabeled:
+    if arguments.has_unlabeled:
         check_unlabeled(model, stated, None)
-    if given.has_labels:
-        given.refuse("classifier")
+    if arguments.has_labels:
+        arguments.refuse("classifier")
     if not (subgroups is None or isinstance(subgroups, Mapping)):
         subgroups = {"group": subgroups}
-    some, more = _read(model, given)
-    parts = [*some, *more]
+    labelled, unlabelled = _judged_partitions(model, arguments)
+    parts = [*labelled, *unlabelled]
     classes = label_column(model.classes_, "classes_")
-    final = last_step(model)
-    here = Given(
-        None,
-        classes[_joined(some, "y")] if some else None,
-        _groups(some),
-        groups_unlabeled=_groups(more),
+    classifier = last_step(model)
+    in_memory = Given(
+        groups=_all_groups(labelled),
+        groups_unlabeled=_all_groups(unlabelled),
         subgroups={**(subgroups or {}), "class": classes},
-        equal_rows=reason_of_equal_rows(judged(final), equal_rows),
-        deferred=_joined(parts, "deferred") if judged(final).can_defer else None,
-        answers_unlabeled=classes[_joined(more, "answers")] if more else None,
+        equal_rows=reason_of_equal_rows(judged(classifier), equal_rows),
     )
-    answers = classes[_joined(some, "answers")] if some else classes[:0]
-    counted = [one.rate for one in stated]
-    fresh = fresh_rows(answers, here, counted, errors=not stated, fitted=final)
+    answers = classes[:0]
+    if labelled:
+        answers = classes[_all_rows(labelled, "answers")]
+        in_memory = replace(in_memory, y=classes[_all_rows(labelled, "y")])
+    if unlabelled:
+        numbers = _all_rows(unlabelled, "answers")
+        in_memory = replace(in_memory, answers_unlabeled=classes[numbers])
+    if judged(classifier).can_defer:
+        in_memory = replace(in_memory, deferred=_all_rows(parts, "deferred"))
+    limited_rates = [limit.rate for limit in stated]
+    fresh = fresh_rows(answers, in_memory, limited_rates, errors=not stated, fitted=classifier)
     repeated = np.sum([part["met"].counts for part in parts], axis=0)
     if len(repeated):
         fresh = replace(fresh, repeated=repeated)
@@ -159,79 +163,98 @@ def certify(
 
 
 Part = dict[str, Any]
-"""What a worker tells of the rows of a partition, see `_judge`."""
+"""What a worker returns about the rows of a partition, see `_judge`."""
 
 
-def _joined(parts: Sequence[Part], name: str) -> Any:
-    """Return the values of all rows."""
+def _all_rows(parts: Sequence[Part], name: str) -> Any:
+    """Return an entry of the parts, such as "answers", for the rows of all parts."""
     return np.concatenate([part[name] for part in parts])
 
 
-def _groups(parts: Sequence[Part]) -> Any:
-    """Return the groups of all rows, in columns by name; None without groups."""
+def _all_groups(parts: Sequence[Part]) -> Any:
+    """Return the groups of the rows of all parts: an array, or columns by name; None without groups."""
     if not parts or not parts[0]["groups"]:
         return None
-    columns = {
-        name: np.concatenate([part["groups"][name] for part in parts])
-        for name in parts[0]["groups"]
-    }
+    columns = {}
+    for name in parts[0]["groups"]:
+        columns[name] = np.concatenate([part["groups"][name] for part in parts])
     return columns.get(None, columns)
 
 
-def _read(model: Model, given: Given) -> tuple[list[Part], list[Part]]:
-    """Return what workers tell of rows with labels, and of rows without labels that are not among them.
+def _judged_partitions(model: Model, arguments: Given) -> tuple[list[Part], list[Part]]:
+    """Return the parts with labels, and those without labels, whose rows are not among the labelled ones.
 
     Raises
     ------
     LeakageError
         If the model knows rows.
     """
-    labelled = list[Any]()
-    more = list[Any]()
-    if given.X is not None:
-        of_labels = DaskColumn("y", given.y), DaskColumn("groups", given.groups)
-        labelled = partitions(given.X, *of_labels)
-    if given.X_unlabeled is not None:
-        of_more = DaskColumn("groups_unlabeled", given.groups_unlabeled)
-        more = partitions(given.X_unlabeled, DaskColumn("y", None), of_more, name="X_unlabeled")
-    both = bool(labelled and more)
+    labelled_blocks = list[Any]()
+    unlabelled_blocks = list[Any]()
+    if arguments.X is not None:
+        label_columns = DaskColumn("y", arguments.y), DaskColumn("groups", arguments.groups)
+        labelled_blocks = partitions(arguments.X, *label_columns)
+    if arguments.X_unlabeled is not None:
+        unlabelled_groups = DaskColumn("groups_unlabeled", arguments.groups_unlabeled)
+        no_labels = DaskColumn("y", None)
+        unlabelled_blocks = partitions(
+            arguments.X_unlabeled, no_labels, unlabelled_groups, name="X_unlabeled"
+        )
+    has_both = bool(labelled_blocks and unlabelled_blocks)
     judge = dask.delayed(_judge, pure=False)
     shared = dask.delayed(model)
     hashes_of = dask.delayed(row_hashes, pure=False)
-    some, known, own = dask.compute(
-        [judge(shared, *block) for block in labelled],
-        [hashes_of(shared, block[0]) for block in labelled if both],
-        [hashes_of(shared, block[0]) for block in more if both],
+    labelled_parts, labelled_hashes, unlabelled_hashes = dask.compute(
+        [judge(shared, *block) for block in labelled_blocks],
+        [hashes_of(shared, block[0]) for block in labelled_blocks if has_both],
+        [hashes_of(shared, block[0]) for block in unlabelled_blocks if has_both],
     )
-    some = _met(some, "X", model, given) if labelled else []
-    if not more:
-        return some, []
-    new: list[Any] = [None] * len(more)
-    if both:
-        ends = np.cumsum([len(hashes) for hashes in own])[:-1]
-        new = np.split(not_among(RowHashes.joined(known), RowHashes.joined(own)), ends)
-    others = dask.compute(
-        *(judge(shared, *block, mask) for block, mask in zip(more, new, strict=True))
+    if labelled_blocks:
+        labelled_parts = _unused_with_rows(labelled_parts, "X", model, arguments)
+    if not unlabelled_blocks:
+        return labelled_parts, []
+    new_rows: list[Any] = [None] * len(unlabelled_blocks)
+    if has_both:
+        is_new = not_among(
+            RowHashes.joined(labelled_hashes), RowHashes.joined(unlabelled_hashes)
+        )
+        starts = np.cumsum([len(hashes) for hashes in unlabelled_hashes])[:-1]
+        new_rows = np.split(is_new, starts)
+    unlabelled_parts = dask.compute(
+        *(
+            judge(shared, *block, mask)
+            for block, mask in zip(unlabelled_blocks, new_rows, strict=True)
+        )
     )
-    return some, _met(others, "X_unlabeled", model, given)
+    return labelled_parts, _unused_with_rows(unlabelled_parts, "X_unlabeled", model, arguments)
 
 
-def _met(parts: Sequence[Part | None], name: str, model: Model, given: Given) -> list[Part]:
-    """Return the partitions with rows; raise if there are none, or if the model knows the rows."""
-    there = [part for part in parts if part is not None]
-    if not there:
+def _unused_with_rows(
+    parts: Sequence[Part | None], name: str, model: Model, arguments: Given
+) -> list[Part]:
+    """Return the parts that have rows.
+
+    Raises
+    ------
+    ValueError
+        If there is none. ``name`` is the argument of the rows.
+    LeakageError
+        If the model was trained or selected on rows.
+    """
+    with_rows = [part for part in parts if part is not None]
+    if not with_rows:
         raise ValueError(f"{name} holds no rows")
-    Met.together([part["met"] for part in there]).refuse(model, given.equal_rows, name)
-    return there
+    Met.together([part["met"] for part in with_rows]).refuse(model, arguments.equal_rows, name)
+    return with_rows
 
 
 def _judge(
-    model: Model, X: Table, y: Column, groups: Groups, kept: Mask | None = None
+    model: Model, X: Table, y: Column, groups: Groups, new_rows: Mask | None = None
 ) -> Part | None:
-    """Return labels, answers, deferral and groups of a partition, and how the model meets its rows.
+    """Return labels, answers, deferral and groups of a partition, and whether the model has met its rows.
 
-    None for a partition without rows. A partition without labels has no ``y``; with ``kept`` the other rows
-    are left out.
+    None for a partition without rows. A partition without labels has no entry "y". ``new_rows`` is a mask of
+    the rows to judge, by default all.
     """
     labels: Any = ()
     classes = label_column(model.classes_, "classes_")
@@ -239,9 +262,9 @@ def _judge(
         check_indexes(X_unlabeled=X, groups_unlabeled=groups)
     else:
         check_indexes(X=X, y=y, groups=groups)
-    if kept is not None:
-        X = take(X, kept)
-        groups = take(groups, kept)
+    if new_rows is not None:
+        X = take(X, new_rows)
+        groups = take(groups, new_rows)
     n = n_rows_of(X)
     if not n:
         return None
@@ -250,12 +273,12 @@ def _judge(
         labels = label_column(y, "y")
         check_same_kind(labels, "y", classes, "classes_ of the model")
         part["y"] = positions(labels, classes, "y")
-    final, table = final_step(model, X)
+    classifier, table = final_step(model, X)
     answers = answers_of(model, X, "predict", groups)
     part["answers"] = positions(answers, classes, "answers")
-    if judged(final).can_defer:
-        part["deferred"] = final.defers(table, **group_arguments(final, groups))
-    met = Met.of(final, row_hashes(model, X), table, labels)
+    if judged(classifier).can_defer:
+        part["deferred"] = classifier.defers(table, **group_arguments(classifier, groups))
+    met = Met.of(classifier, row_hashes(model, X), table, labels)
     # Hashes stay with the worker.
     part["met"] = replace(met, rows=NO_HASHES)
     part["rows"] = RowCounts.of(met.rows.whole)
@@ -309,7 +332,7 @@ def calibrate(
         partitions(X_cal, DaskColumn("y_cal", y_cal), DaskColumn("groups", groups))
     if X_unlabeled is not None:
         partitions(X_unlabeled, DaskColumn("groups_unlabeled", groups_unlabeled))
-    X, y, of, more, of_more = dask.compute(X_cal, y_cal, groups, X_unlabeled, groups_unlabeled)
-    return local_calibrate(
-        model, X, y, groups=of, X_unlabeled=more, groups_unlabeled=of_more, **options
-    )
+    rows = {"X_cal": X_cal, "y_cal": y_cal, "groups": groups}
+    rows |= {"X_unlabeled": X_unlabeled, "groups_unlabeled": groups_unlabeled}
+    (rows_in_memory,) = dask.compute(rows)
+    return local_calibrate(model, **rows_in_memory, **options)

@@ -35,7 +35,7 @@ class DaskColumn:
     values: Column
 
 
-def partitions(X: Table, *others: DaskColumn, name: str = "X") -> list[tuple[Any, ...]]:
+def partitions(X: Table, *further: DaskColumn, name: str = "X") -> list[tuple[Any, ...]]:
     """Return the partitions of X with those of other columns, as delayed objects; None for missing columns.
 
     The other columns get the partitions of X; messages call X ``name``. If X is a dict of collections, such
@@ -50,10 +50,10 @@ def partitions(X: Table, *others: DaskColumn, name: str = "X") -> list[tuple[Any
     """
     if isinstance(X, Mapping) and X:
         models = [DaskColumn(f"{name}[{key!r}]", values) for key, values in X.items()]
-        aligned = partitions(wide(models[0].values), *models, *others, name=models[0].name)
-        ends = 1 + len(models)
-        return [(dict(zip(X, block[1:ends], strict=True)), *block[ends:]) for block in aligned]
-    for column in (DaskColumn(name, X), *others):
+        aligned = partitions(as_table(models[0].values), *models, *further, name=models[0].name)
+        end = 1 + len(models)
+        return [(dict(zip(X, block[1:end], strict=True)), *block[end:]) for block in aligned]
+    for column in (DaskColumn(name, X), *further):
         if column.values is not None and not is_collection(column.values):
             raise TypeError(
                 f"{column.name} is a {type(column.values).__name__}: a Dask array or data "
@@ -63,11 +63,10 @@ def partitions(X: Table, *others: DaskColumn, name: str = "X") -> list[tuple[Any
             )
     if X.ndim != 2:
         raise ValueError(f"{name} must have two dimensions, got {X.ndim}")
-    rows = _blocks(X)
-    columns = [_aligned(DaskColumn(name, X), len(rows), column) for column in others]
-    return [
-        (block, *(None if c is None else c[j] for c in columns)) for j, block in enumerate(rows)
-    ]
+    blocks = _blocks(X)
+    table = DaskColumn(name, X)
+    columns = [_aligned(table, len(blocks), column) for column in further]
+    return list(zip(blocks, *columns, strict=True))
 
 
 def frame_blocks(frame: Table) -> list[Any]:
@@ -99,6 +98,7 @@ def _in_order(block: Any, names: list[Any]) -> Any:
 
 
 def _blocks(X: Table) -> list[Any]:
+    """Return the partitions of a collection as delayed objects; a partition has all columns."""
     if _is_frame(X):
         return frame_blocks(X)
     if X.ndim == 2 and X.numblocks[1] > 1:
@@ -108,29 +108,36 @@ def _blocks(X: Table) -> list[Any]:
     return list(rows.to_delayed().ravel())
 
 
-def _aligned(to: DaskColumn, n_blocks: int, column: DaskColumn) -> list[Any] | None:
+def _aligned(table: DaskColumn, n_blocks: int, column: DaskColumn) -> list[Any]:
+    """Return the partitions of a column with the rows of those of a table; None for each without values.
+
+    Raises
+    ------
+    ValueError
+        If the numbers of rows or partitions differ.
+    """
     values = column.values
-    X = to.values
+    X = table.values
     if values is None:
-        return None
+        return [None] * n_blocks
     if isinstance(values, da.Array) and isinstance(X, da.Array):
-        known = [not np.isnan(sum(a.chunks[0])) for a in (X, values)]
-        if all(known):
+        lengths_known = [not np.isnan(sum(array.chunks[0])) for array in (X, values)]
+        if all(lengths_known):
             if len(values) != len(X):
                 raise ValueError(
-                    f"{column.name} has {len(values):,} entries, {to.name} has {len(X):,} rows"
+                    f"{column.name} has {len(values):,} entries, {table.name} has {len(X):,} rows"
                 )
             values = values.rechunk({0: X.chunks[0]})
     blocks = _blocks(values)
     if len(blocks) != n_blocks:
         raise ValueError(
-            f"{column.name} has {len(blocks)} partitions, {to.name} has {n_blocks}: the "
+            f"{column.name} has {len(blocks)} partitions, {table.name} has {n_blocks}: the "
             "partitions must have the same rows"
         )
     return blocks
 
 
-def wide(values: Column) -> Any:
+def as_table(values: Column) -> Any:
     """Return a column as a table of one column."""
     if getattr(values, "ndim", None) != 1:
         return values
@@ -139,6 +146,6 @@ def wide(values: Column) -> Any:
     return values.to_frame()
 
 
-def whole(blocks: list[Any]) -> Any:
+def concatenated(blocks: list[Any]) -> Any:
     """Return blocks of rows as one array."""
     return da.concatenate(blocks, axis=0, allow_unknown_chunksizes=True)

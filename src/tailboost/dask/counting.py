@@ -23,49 +23,57 @@ from tailboost.core.checks import (
     sorted_names,
     unboxed,
 )
-from tailboost.dask.collections import DaskColumn, partitions, wide
+from tailboost.dask.collections import DaskColumn, as_table, partitions
 
 WEIGHT = "weight"
 
 
-def added(tables: list[Any]) -> Any:
-    """Return the sum of such data frames."""
-    whole = pd.concat(tables, ignore_index=True)
-    keys = [name for name in whole.columns if name != WEIGHT]
+def summed_tables(tables: list[Any]) -> Any:
+    """Return the sum of tables of `_count_block`: a line for each combination of values, with its weight."""
+    lines = pd.concat(tables, ignore_index=True)
+    keys = [name for name in lines.columns if name != WEIGHT]
     return (
-        whole.groupby(keys, sort=True, observed=True, dropna=False)[WEIGHT].sum().reset_index()
+        lines.groupby(keys, sort=True, observed=True, dropna=False)[WEIGHT].sum().reset_index()
     )
 
 
 def counting(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
-    """Return a metric for Dask collections; its first arguments have the given names."""
+    """Return a metric for Dask collections, from a metric for arrays.
+
+    ``names`` are the names of its first arguments, which are collections with an entry for each row.
+    """
 
     @wraps(function)
-    def of_collections(*args: object, sample_weight: Column = None, **options: object) -> Any:
-        given = dict(zip(names, args, strict=False))
-        given |= {name: options.pop(name) for name in names if name in options}
-        columns = [DaskColumn(name, given[name]) for name in names]
+    def metric_of_collections(
+        *args: object, sample_weight: Column = None, **options: object
+    ) -> Any:
+        """Count the distinct combinations of values, and call the metric with them and their weights."""
+        arguments = dict(zip(names, args, strict=False))
+        arguments |= {name: options.pop(name) for name in names if name in options}
+        columns = [DaskColumn(name, arguments[name]) for name in names]
         weights = DaskColumn("sample_weight", sample_weight)
-        blocks = partitions(wide(given[names[0]]), *columns, weights, name=names[0])
-        delayed = dask.delayed(_count_block, pure=False)
-        tables = dask.compute(*(delayed(names, *block[1:]) for block in blocks))
-        table = added(list(tables))
+        blocks = partitions(as_table(arguments[names[0]]), *columns, weights, name=names[0])
+        count_block = dask.delayed(_count_block, pure=False)
+        tables = dask.compute(*(count_block(names, *block[1:]) for block in blocks))
+        table = summed_tables(list(tables))
         values = list[Any]()
         for column in columns:
-            of_name = [
+            name_columns = [
                 table[c].to_numpy() for c in table if c.rpartition(" ")[0] == column.name
             ]
             if hasattr(column.values, "columns"):
                 titles = sorted_names(list(column.values.columns))
-                values.append(dict(zip(titles, of_name, strict=True)))
-            elif len(of_name) == 1:
-                values.append(of_name[0])
+                values.append(dict(zip(titles, name_columns, strict=True)))
+            elif len(name_columns) == 1:
+                values.append(name_columns[0])
             else:
-                values.append(np.column_stack(of_name))
-        rest = args[len(names) :]
-        return function(*values, *rest, sample_weight=table[WEIGHT].to_numpy(), **options)
+                values.append(np.column_stack(name_columns))
+        further_arguments = args[len(names) :]
+        return function(
+            *values, *further_arguments, sample_weight=table[WEIGHT].to_numpy(), **options
+        )
 
-    return of_collections
+    return metric_of_collections
 
 
 def _count_block(names: tuple[str, ...], *values: Any) -> Any:
@@ -86,14 +94,14 @@ def _count_block(names: tuple[str, ...], *values: Any) -> Any:
             f"a partition has {sorted(lengths)} rows of {', '.join(names)} and weights"
         )
     table: dict[str, Any] = {}
-    for name, given in zip(names, columns, strict=True):
-        if hasattr(given, "columns"):
-            for j, (title, column) in enumerate(columns_by_name(given, name).items()):
+    for name, column_values in zip(names, columns, strict=True):
+        if hasattr(column_values, "columns"):
+            for j, (title, column) in enumerate(columns_by_name(column_values, name).items()):
                 refuse_missing(column, f"{name} column {title!r}")
                 table[f"{name} {j}"] = np.asarray(unboxed(column))
             continue
-        refuse_missing(given, name)
-        array = np.asarray(unboxed(given))
+        refuse_missing(column_values, name)
+        array = np.asarray(unboxed(column_values))
         table |= {f"{name} {j}": column for j, column in enumerate(np.atleast_2d(array.T))}
     table[WEIGHT] = np.ones(lengths.pop()) if weight is None else np.asarray(weight)
-    return added([pd.DataFrame(table)])
+    return summed_tables([pd.DataFrame(table)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from tailboost.app.datasets import ColumnSchema, TableSchema
 from tailboost.app.table_encoder import TableEncoder
 from tailboost.core.array_types import Column, Floats, Groups, Table
 from tailboost.core.table_files import is_csv
-from tailboost.dask.collections import frame_blocks, whole
+from tailboost.dask.collections import concatenated, frame_blocks
 
 # Text columns with more values are refused: rare values cannot be pooled without the counts of all rows.
 MOST_CATEGORIES = 50
@@ -110,17 +111,16 @@ def read_parquet(
     OSError
         If a file cannot be read.
     """
-    for each in path if isinstance(path, list) else [path]:
-        if is_csv(Path(each)):
+    paths = path if isinstance(path, list) else [path]
+    for file in paths:
+        if is_csv(Path(file)):
             raise ValueError(
-                f"{str(each)!r} is a CSV file: only Parquet files can be read on a cluster"
+                f"{str(file)!r} is a CSV file: only Parquet files can be read on a cluster"
             )
-    group_columns, dropped_columns = (
-        [names] if isinstance(names, str) else list(names) for names in (group, drop)
-    )
-    frame = dd.read_parquet(
-        path if isinstance(path, list) else str(path), split_row_groups=True
-    ).rename(columns=str)
+    group_columns = [group] if isinstance(group, str) else list(group)
+    dropped_columns = [drop] if isinstance(drop, str) else list(drop)
+    source = path if isinstance(path, list) else str(path)
+    frame = dd.read_parquet(source, split_row_groups=True).rename(columns=str)
     names = list(frame.columns)
     _check_roles(names, target, group_columns, dropped_columns, weight)
     features = [name for name in names if name not in {target, weight, *dropped_columns}]
@@ -130,20 +130,22 @@ def read_parquet(
     blocks = _scanned(frame[[*features, target]], target)
     if not blocks:
         raise ValueError(f"{str(path)!r} has no rows")
-    label_counts = dict(sum((Counter(block.label_counts) for block in blocks), Counter()))
+    label_counts = Counter[Any]()
+    gaps = set[str]()
+    for block in blocks:
+        label_counts.update(block.label_counts)
+        gaps |= block.gaps
     *feature_columns, target_column = _merged([block.schema for block in blocks])
     labels = replace(target_column, categories=tuple(map(str, sorted(label_counts))))
-    gaps = set[str]().union(*(block.gaps for block in blocks))
-    encoder = TableEncoder(schema=TableSchema(tuple(feature_columns), labels)).fit(
-        _example(feature_columns, gaps)
-    )
+    schema = TableSchema(tuple(feature_columns), labels)
+    encoder = TableEncoder(schema=schema).fit(_example(feature_columns, gaps))
     return ClusterTable(
         data=_encoded(frame[features], encoder),
         target=frame[target],
         groups=frame[group_columns] if group_columns else None,
         weight=None if weight is None else frame[weight],
         encoder=encoder,
-        label_counts=label_counts,
+        label_counts=dict(label_counts),
     )
 
 
@@ -187,36 +189,35 @@ def _summary(block: Table, target: str) -> BlockSummary:
     if target in gaps:
         raise ValueError(f"the target column {target!r} has missing values: drop these rows")
     counts = block[target].value_counts()
-    return BlockSummary(
-        schema=tuple(ColumnSchema.of(block[name]) for name in block.columns),
-        label_counts={
-            label: int(n) for label, n in zip(counts.index.tolist(), counts, strict=True) if n
-        },
-        gaps=gaps,
-    )
+    label_counts = {}
+    for label, n in zip(counts.index.tolist(), counts.tolist(), strict=True):
+        if n:
+            label_counts[label] = n
+    schema = tuple(ColumnSchema.of(block[name]) for name in block.columns)
+    return BlockSummary(schema, label_counts, gaps)
 
 
 def _merged(schemas: list[tuple[ColumnSchema, ...]]) -> list[ColumnSchema]:
     """Return the schema of all blocks; raise ValueError if a column has several kinds."""
     merged = list(schemas[0])
     for schema in schemas[1:]:
-        for place, (before, column) in enumerate(zip(merged, schema, strict=True)):
-            if before.kind != column.kind:
+        for j, (merged_column, column) in enumerate(zip(merged, schema, strict=True)):
+            if merged_column.kind != column.kind:
                 raise ValueError(
-                    f"column {column.name!r} holds {before.kind} in some files and "
+                    f"column {column.name!r} holds {merged_column.kind} in some files and "
                     f"{column.kind} in others"
                 )
-            values = {*before.categories, *column.categories}
-            merged[place] = replace(before, categories=tuple(sorted(values)))
+            values = {*merged_column.categories, *column.categories}
+            merged[j] = replace(merged_column, categories=tuple(sorted(values)))
     return merged
 
 
 def _encoded(frame: Any, encoder: TableEncoder) -> Any:
-    """Return feature columns as a Dask array of numbers, shape (n, d), not yet computed."""
+    """Return feature columns as a Dask array of numbers, shape (n, d); nothing is read yet."""
     encode = dask.delayed(_encode, pure=False)
     shared = dask.delayed(encoder)
     width = len(encoder.get_feature_names_out())
-    return whole(
+    return concatenated(
         [
             da.from_delayed(encode(shared, block), shape=(np.nan, width), dtype=np.float64)
             for block in frame_blocks(frame)
@@ -244,12 +245,8 @@ def _example(columns: Sequence[ColumnSchema], gaps: set[str]) -> Any:
         if column.name in gaps or not column.categories:
             examples[column.name].append(None)
     height = max(map(len, examples.values()))
-    return pd.DataFrame(
-        {
-            name: [values[i % len(values)] for i in range(height)]
-            for name, values in examples.items()
-        }
-    )
+    repeated = {name: list(islice(cycle(values), height)) for name, values in examples.items()}
+    return pd.DataFrame(repeated)
 
 
 def _encode(encoder: TableEncoder, block: Table) -> Floats:

@@ -17,7 +17,11 @@ import dask.array as da
 import numpy as np
 
 from tailboost.classifiers import robust_mixture as local
-from tailboost.classifiers.mixture_fit import first_selection, models_behind, unsettled
+from tailboost.classifiers.mixture_fit import (
+    first_selection,
+    models_of_probabilities,
+    problem_for_probabilities,
+)
 from tailboost.classifiers.robust_selection import (
     column_read,
     kinds_of,
@@ -43,7 +47,7 @@ from tailboost.core.checks import (
     refuse_missing,
     relative_weights,
 )
-from tailboost.dask.collections import DaskColumn, is_collection, partitions, whole
+from tailboost.dask.collections import DaskColumn, concatenated, is_collection, partitions
 from tailboost.rates import Strata
 from tailboost.rows.fingerprints import UsedRows, hash_rows
 from tailboost.rows.given import Given
@@ -52,6 +56,7 @@ from tailboost.rows.judged import judged
 from tailboost.rows.records import Records
 from tailboost.rows.rows import Rows
 from tailboost.selection.data import RemoteSelectionData
+from tailboost.selection.kinds import Kinds
 from tailboost.selection.outputs import (
     LogProbabilities,
     ModelOutputs,
@@ -163,30 +168,32 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
             If an argument is not as described.
         """
         mix = cls(objective=objective, **params)
-        problem = unsettled(mix, groups)
+        problem = problem_for_probabilities(mix, groups)
         check_named(probabilities)
-        others = DaskColumn("y", y), DaskColumn("sample_weight", sample_weight)
+        further = DaskColumn("y", y), DaskColumn("sample_weight", sample_weight)
         blocks = partitions(
-            probabilities, DaskColumn("groups", groups), *others, name="probabilities"
+            probabilities, DaskColumn("groups", groups), *further, name="probabilities"
         )
         if y is None:
             raise ValueError(
                 "from_probabilities requires y to be passed, but the target y is None"
             )
-        seen = _folded([block[1:] for block in blocks], _seen, _joint)
-        if seen is None:
+        labels_seen = _folded([block[1:] for block in blocks], _labels_and_groups, _joint)
+        if labels_seen is None:
             raise ValueError("y holds no rows")
-        labels, names, (largest, total, n) = seen
+        labels, names, (largest, relative_total, n) = labels_seen
         scale = None
-        if largest > 0 and not count_rows(largest, total / n):
-            scale = largest, total / n
-        models = models_behind(mix, probabilities, labels if classes is None else classes)
+        if largest > 0 and not count_rows(largest, relative_total / n):
+            scale = largest, relative_total / n
+        models = models_of_probabilities(
+            mix, probabilities, labels if classes is None else classes
+        )
         if names is not None:
             set_groups(mix, names)
-        used = _folded(
+        used_rows = _folded(
             [(P, y) for P, _, y, _ in blocks], partial(_used, models), UsedRows.together
         )
-        records = replace(Records.of_given(), tables=(used,))
+        records = replace(Records.of_given(), tables=(used_rows,))
         mix._choose(_RemoteReader(mix, models, problem, scale), blocks, records)
         mix.selection_.warn(forewarned=False)
         return mix
@@ -195,56 +202,65 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         self, reader: _RemoteReader, blocks: list[tuple[Any, ...]], records: Records
     ) -> None:
         """Make candidates on a sample, and select by their confusion counts on all rows."""
-        seen: RowSample | None = _folded(blocks, partial(_look, reader), RowSample.merged)
-        if seen is None:
+        sample: RowSample | None = _folded(blocks, partial(_sampled, reader), RowSample.merged)
+        if sample is None:
             raise ValueError("sample_weight: there is no row of positive weight")
-        n = int(seen.totals[0].sum())
-        self.n_threshold_rows_ = int(seen.row_totals[0].sum())
-        words = f"the {n:,} rows given to from_probabilities"
-        of_sample = ""
-        complete = self.n_threshold_rows_ == n
-        if not complete:
-            of_sample = f"a sample of {self.n_threshold_rows_:,} of "
-        sample = seen.sample(reader, of_sample + words)
-        sample.check_order(self.classes_)
-        sample = averaging(sample)
-        stated = reader.stated
+        n = int(sample.totals[0].sum())
+        self.n_threshold_rows_ = int(sample.row_totals[0].sum())
+        all_rows = f"the {n:,} rows given to from_probabilities"
+        words = all_rows
+        is_complete = self.n_threshold_rows_ == n
+        if not is_complete:
+            words = f"a sample of {self.n_threshold_rows_:,} of {all_rows}"
+        outputs = sample.outputs(reader, words)
+        outputs.check_order(self.classes_)
+        outputs = averaging(outputs)
+        problem = reader.problem
+        kinds = kinds_of(self, problem, outputs)
+        if not is_complete and not problem.over_rows:
+            averaged = replace(reader, models=outputs.models)
+            kinds = self._counted_on_workers(kinds, averaged, blocks, sample, all_rows)
+        first_selection(self, kinds, problem, records)
+
+    def _counted_on_workers(
+        self,
+        kinds: Kinds,
+        reader: _RemoteReader,
+        blocks: list[tuple[Any, ...]],
+        sample: RowSample,
+        words: str,
+    ) -> Kinds:
+        """Return the kinds of rules with candidates whose confusion counts are those of all rows.
+
+        ``words`` name all rows, of which the sample has the totals.
+        """
+        lines = reader.lines(sample.keys, sample.totals, words)
         names = getattr(self, "_group_names", None)
-        kinds = kinds_of(self, stated, sample)
-        if not complete and not stated.over_rows:
-            lines = reader.lines(seen.keys, seen.totals, words)
-            strata, stratum, _ = strata_of(
-                stated, lines, self.classes_, names, rule_column=column_read(self)
+        strata, stratum, _ = strata_of(
+            reader.problem, lines, self.classes_, names, rule_column=column_read(self)
+        )
+        strata = replace(strata, size=lines.sizes(stratum, len(strata.mass)))
+        weight = sample.totals[1].sum()
+
+        def count(probabilities: StratumProbabilities, members: Sequence[Any]) -> Floats:
+            count_block = partial(
+                _candidate_counts, reader, probabilities, strata, sample.keys, stratum, members
             )
-            strata = replace(strata, size=lines.sizes(stratum, len(strata.mass)))
-            averaged = replace(reader, models=sample.models)
-            weight = seen.totals[1].sum()
-            about = strata, seen.keys, stratum
+            sums: Floats = _folded(blocks, count_block, partial(np.sum, axis=0))
+            return sums / weight
 
-            def count(probabilities: StratumProbabilities, members: Sequence[Any]) -> Floats:
-                sums: Floats = _folded(
-                    blocks,
-                    partial(_count, averaged, probabilities, *about, members),
-                    partial(np.sum, axis=0),
-                )
-                return sums / weight
-
-            remote = [
-                replace(
-                    engine,
-                    data=RemoteSelectionData(
-                        strata, engine.data.in_memory, partial(count, engine.probabilities)
-                    ),
-                    words=f"{words} ({self.n_threshold_rows_:,} made the candidates)",
-                )
-                for engine in kinds.engines
-            ]
-            kinds = replace(kinds, engines=tuple(remote))
-        first_selection(self, kinds, stated, records)
+        engines = []
+        for engine in kinds.engines:
+            data = RemoteSelectionData(
+                strata, engine.data.in_memory, partial(count, engine.probabilities)
+            )
+            made_by = f"{words} ({self.n_threshold_rows_:,} made the candidates)"
+            engines.append(replace(engine, data=data, words=made_by))
+        return replace(kinds, engines=tuple(engines))
 
     def reweight(self, X: Table = None, y: Column = None, **stated: Any) -> Self:
         """Return the classifier with another rule, see `tailboost.RobustMixtureClassifier.reweight`."""
-        if has_named_columns(X) and any(map(is_collection, X.values())):
+        if _holds_collections(X):
             raise TypeError(
                 "reweight takes probabilities in memory; for Dask collections use "
                 "from_probabilities"
@@ -253,9 +269,9 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
 
     def to_local(self) -> local.RobustMixtureClassifier:
         """Return the same classifier for one machine: without Dask, and with a model file."""
-        new = object.__new__(local.RobustMixtureClassifier)
-        new.__dict__.update(vars(self))
-        return new
+        local_mix = object.__new__(local.RobustMixtureClassifier)
+        local_mix.__dict__.update(vars(self))
+        return local_mix
 
     def predict(self, X: Table, *, groups: Groups = None, deferred: Column = None) -> Any:
         """Predict labels from a dict of probabilities: a lazy Dask array for Dask collections."""
@@ -275,30 +291,32 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         return self._answers(self.to_local().predict_distribution, X, groups)
 
     def _answers(self, answer: Callable[..., Any], probabilities: Table, groups: Groups) -> Any:
-        if not (
-            has_named_columns(probabilities) and any(map(is_collection, probabilities.values()))
-        ):
+        """Return ``answer(probabilities, groups=groups)``: for Dask collections a lazy Dask array."""
+        if not _holds_collections(probabilities):
             return answer(probabilities, groups=groups)
         blocks = partitions(probabilities, DaskColumn("groups", groups), name="probabilities")
-        first = next(iter(probabilities.values()))
+        first_model = next(iter(probabilities.values()))
         lengths = [np.nan] * len(blocks)
-        if isinstance(first, da.Array):
-            lengths = list(first.chunks[0])
-        nothing = {name: np.empty((0, len(self.classes_))) for name in probabilities}
-        if groups is None:
-            none = None
-        else:
-            none = judged(self).example_groups(0)
-        meta = answer(
-            nothing, groups=none
-        )  # raises before any work is done if something is missing
-        ask = _everywhere(answer)
-        return whole(
-            [
-                da.from_delayed(ask(P, groups=own), shape=(n, *meta.shape[1:]), meta=meta)
-                for (P, own), n in zip(blocks, lengths, strict=True)
-            ]
-        )
+        if isinstance(first_model, da.Array):
+            lengths = list(first_model.chunks[0])
+        no_rows = {name: np.empty((0, len(self.classes_))) for name in probabilities}
+        no_groups = None
+        if groups is not None:
+            no_groups = judged(self).example_groups(0)
+        # This raises before any work is done if something is missing.
+        example = answer(no_rows, groups=no_groups)
+        delayed_answer = _delayed(answer)
+        arrays = []
+        for (P, block_groups), n in zip(blocks, lengths, strict=True):
+            answers = delayed_answer(P, groups=block_groups)
+            shape = (n, *example.shape[1:])
+            arrays.append(da.from_delayed(answers, shape=shape, meta=example))
+        return concatenated(arrays)
+
+
+def _holds_collections(X: Any) -> bool:
+    """Return whether X has a Dask collection for the probabilities of a model."""
+    return has_named_columns(X) and any(map(is_collection, X.values()))
 
 
 # -- passes over the rows ----------------------------------------------------------------------------------
@@ -309,24 +327,28 @@ def _folded(
     function: Callable[..., Any],
     join: Callable[[list[Any]], Any],
 ) -> Any:
-    """Return the joined results of a function on all blocks, without None; `FAN` results at a time."""
-    ask = _everywhere(function)
-    add = _everywhere(partial(_join, join))
-    parts = [ask(*block) for block in blocks]
-    while len(parts) > 1:
-        parts = [add(parts[a : a + FAN]) for a in range(0, len(parts), FAN)]
-    return dask.compute(parts[0])[0]
+    """Return the results of a function on all blocks, joined by ``join``; None if no block has rows.
+
+    `FAN` results are joined at a time, so that no worker holds many.
+    """
+    ask = _delayed(function)
+    join_results = _delayed(partial(_join, join))
+    results = [ask(*block) for block in blocks]
+    while len(results) > 1:
+        results = [join_results(results[a : a + FAN]) for a in range(0, len(results), FAN)]
+    return dask.compute(results[0])[0]
 
 
-def _everywhere(function: Callable[..., Any]) -> Callable[..., Any]:
+def _delayed(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of delayed objects; Dask sends the function once, not with each task."""
     return partial(dask.delayed(call, pure=False), dask.delayed(function))
 
 
-def _join(join: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
-    results = [part for part in parts if part is not None]
-    if results:
-        return join(results)
+def _join(join: Callable[[list[Any]], Any], results: list[Any]) -> Any:
+    """Return the joined results of partitions; those without rows have the result None."""
+    present = [result for result in results if result is not None]
+    if present:
+        return join(present)
     return None
 
 
@@ -335,8 +357,8 @@ def _join(join: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
 Seen = tuple[Labels, GroupNames | None, Floats]
 
 
-def _seen(groups: Groups, y: Column, weight: Column) -> Seen | None:
-    """Return what a partition holds; None without rows."""
+def _labels_and_groups(groups: Groups, y: Column, weight: Column) -> Seen | None:
+    """Return the labels, groups and weights of a partition; None without rows."""
     refuse_missing(y, "y")
     n = n_rows_of(y)
     if not n:
@@ -351,24 +373,28 @@ def _seen(groups: Groups, y: Column, weight: Column) -> Seen | None:
     return np.unique(label_vector(y)), names, weights
 
 
-def _joint(parts: list[Seen]) -> Seen:
-    """Return the same of several partitions."""
-    labels, names, weights = zip(*parts, strict=True)
+def _joint(seen: list[Seen]) -> Seen:
+    """Return the labels, groups and weights of several partitions together."""
+    labels, names, weights = zip(*seen, strict=True)
     columns = zip(*(part.values for part in names if part is not None), strict=True)
     values = tuple(np.unique(np.concatenate(column)) for column in columns)
     largest, total, n = np.transpose(weights)
-    most = largest.max()
-    joint = np.array([most, total @ (largest / (most or 1.0)), n.sum()])
-    every = GroupNames(values, names[0].columns) if values else None
-    return np.unique(np.concatenate(labels)), every, joint
+    largest_weight = largest.max()
+    # Each sum is divided by the largest weight of its partition.
+    sum_by_largest = total @ (largest / (largest_weight or 1.0))
+    joint_weights = np.array([largest_weight, sum_by_largest, n.sum()])
+    all_names = None
+    if values:
+        all_names = GroupNames(values, names[0].columns)
+    return np.unique(np.concatenate(labels)), all_names, joint_weights
 
 
 def _used(models: Models, P: Mapping[str, Any], y: Column) -> UsedRows | None:
     """Return the record of a partition of the selection data."""
     if not n_rows_of(y):
         return None
-    given = stacked(P, models.names, models.fitted[0].classes_, n_rows_of(y))
-    return UsedRows.of_table(models.row_hashes(given, P), label_vector(y), "selection data")
+    table = stacked(P, models.names, models.fitted[0].classes_, n_rows_of(y))
+    return UsedRows.of_table(models.row_hashes(table, P), label_vector(y), "selection data")
 
 
 @dataclass(frozen=True)
@@ -377,7 +403,7 @@ class _RemoteReader:
 
     mix: DaskRobustMixtureClassifier  # with classes and groups
     models: Models
-    stated: Problem  # the objective and the limits
+    problem: Problem  # the objective and the limits
     # The largest weight, and the mean of the positive ones by it; None if weights count rows. The weights of
     # all rows, divided by both, have the mean 1.
     scale: tuple[float, float] | None = None
@@ -387,7 +413,7 @@ class _RemoteReader:
         """Number of classes and, for each column of groups in use, number of groups."""
         K = len(self.mix.classes_)
         mix = self.mix
-        if not (self.stated.needs_groups or mix.by_group):
+        if not (self.problem.needs_groups or mix.by_group):
             return [K]
         return [K] + [len(mix.groups_)] * len(mix._group_names.values)
 
@@ -398,7 +424,8 @@ class _RemoteReader:
 
         None without any.
         """
-        if not n_rows_of(y) or (weight is not None and not np.any(np.asarray(weight))):
+        has_weight = weight is None or bool(np.any(np.asarray(weight)))
+        if not n_rows_of(y) or not has_weight:
             return None
         check_indexes(X=P, y=y, groups=groups, sample_weight=weight)
         outputs = outputs_on(self.mix, self.models, Given(P, y, groups, weight), "")
@@ -413,7 +440,10 @@ class _RemoteReader:
         return replace(outputs, rows=rows), np.ravel_multi_index(columns, self.radices)
 
     def lines(self, keys: Ints, totals: Floats, words: str) -> Rows:
-        """Return rows that aggregate others: class and groups from ``keys``, totals as in `RowSample`."""
+        """Return one row for each combination of class and groups, which stands for all rows of it.
+
+        ``keys`` are the numbers of the combinations, and ``totals`` are those of `RowSample`.
+        """
         y, *groups = np.unravel_index(keys, self.radices)
         if not groups:
             numbers = None
@@ -441,12 +471,15 @@ class RowSample:
 
     @classmethod
     def merged(cls, parts: list[RowSample]) -> RowSample:
-        """Return the sample of the rows of several parts."""
-        keys, place = np.unique(
+        """Return the sample of all rows of several parts, with the sums of their totals.
+
+        Rows of equal content become one row. Of a large stratum the smallest hashes stay.
+        """
+        keys, combination = np.unique(
             np.concatenate([part.keys for part in parts]), return_inverse=True
         )
-        of_parts = np.hstack([part.totals for part in parts])
-        sums = [np.bincount(place, weights=v, minlength=len(keys)) for v in of_parts]
+        part_totals = np.hstack([part.totals for part in parts])
+        sums = [np.bincount(combination, weights=v, minlength=len(keys)) for v in part_totals]
         totals: Floats = np.stack(sums).astype(np.float64)
         if len(keys) > MOST_STRATA:
             raise ValueError(
@@ -456,45 +489,54 @@ class RowSample:
         stratum = np.concatenate([part.stratum for part in parts])
         hashes = np.concatenate([part.hashes for part in parts])
         order = np.lexsort((hashes, stratum))
-        s = stratum[order]
-        h = hashes[order]
-        first = np.flatnonzero(np.r_[True, (s[1:] != s[:-1]) | (h[1:] != h[:-1])])
+        stratum = stratum[order]
+        hashes = hashes[order]
+        is_new = np.ones(len(order), dtype=bool)
+        is_new[1:] = (stratum[1:] != stratum[:-1]) | (hashes[1:] != hashes[:-1])
+        distinct = np.flatnonzero(is_new)
         row_totals = np.hstack([part.row_totals for part in parts])[:, order]
-        row_totals = np.add.reduceat(row_totals, first, axis=1)
+        row_totals = np.add.reduceat(row_totals, distinct, axis=1)
         # Each stratum keeps its smallest hashes, so that a sample of samples is a sample of all rows.
-        strata = s[first]
-        sampled = np.arange(len(strata)) - np.searchsorted(strata, strata) < room(
-            totals[0], SAMPLE
-        )
-        rows = order[first[sampled]]
+        strata = stratum[distinct]
+        place = np.arange(len(strata)) - np.searchsorted(strata, strata)
+        sampled = place < rows_per_stratum(totals[0], SAMPLE)
+        kept = distinct[sampled]
+        rows = order[kept]
         logs = np.concatenate([part.logs for part in parts])[rows]
-        return cls(keys, totals, stratum[rows], hashes[rows], logs, row_totals[:, sampled])
+        return cls(keys, totals, stratum[kept], hashes[kept], logs, row_totals[:, sampled])
 
-    def sample(self, reader: _RemoteReader, words: str) -> ModelOutputs:
-        """Return the sampled rows; their weights are scaled so that each stratum has its whole weight."""
-        at = np.searchsorted(self.keys, self.stratum)
-        sampled = np.array([np.bincount(at, weights=v) for v in self.row_totals])
+    def outputs(self, reader: _RemoteReader, words: str) -> ModelOutputs:
+        """Return the outputs on the sampled rows, whose weights sum to those of all rows in each stratum."""
+        combination = np.searchsorted(self.keys, self.stratum)
+        sampled_totals = np.array(
+            [np.bincount(combination, weights=v) for v in self.row_totals]
+        )
         rows = reader.lines(
-            self.stratum, self.row_totals * (self.totals / sampled)[:, at], words
+            self.stratum,
+            self.row_totals * (self.totals / sampled_totals)[:, combination],
+            words,
         )
         return ModelOutputs(reader.models, tuple(np.moveaxis(self.logs, 1, 0)), rows)
 
 
-def room(sizes: Any, most: int) -> int:
-    """Return the largest q ≥ 1 such that keeping up to q rows of each stratum keeps at most ``most`` rows."""
+def rows_per_stratum(sizes: Any, max_rows: int) -> int:
+    """Return the largest q ≥ 1 with which up to q rows of each stratum are at most ``max_rows`` rows."""
     sizes = np.sort(sizes)
-    before = np.cumsum(sizes) - sizes
-    left = np.arange(len(sizes), 0, -1)
-    level = (most - before) // left
-    short = np.flatnonzero(sizes > level)
-    return max(1, int(level[short[0]] if len(short) else sizes[-1]))
+    # If all smaller strata are kept whole, this many rows are left for each of the others.
+    rows_before = np.cumsum(sizes) - sizes
+    quota = (max_rows - rows_before) // np.arange(len(sizes), 0, -1)
+    too_large = np.flatnonzero(sizes > quota)
+    if not len(too_large):
+        return max(1, int(sizes[-1]))
+    return max(1, int(quota[too_large[0]]))
 
 
-def _look(reader: _RemoteReader, *columns: Any) -> RowSample | None:
-    found = reader.read(*columns)
-    if found is None:
+def _sampled(reader: _RemoteReader, *columns: Any) -> RowSample | None:
+    """Return the sample of a partition, with its totals; None without rows of positive weight."""
+    read_rows = reader.read(*columns)
+    if read_rows is None:
         return None
-    outputs, keys = found
+    outputs, keys = read_rows
     weight = outputs.rows.weight
     totals = np.stack([np.ones(len(weight)), weight, weight**2])
     logs = np.stack(outputs.logs, axis=1)
@@ -502,7 +544,7 @@ def _look(reader: _RemoteReader, *columns: Any) -> RowSample | None:
     return RowSample.merged([RowSample(keys, totals, keys, hashes, logs, totals)])
 
 
-def _count(
+def _candidate_counts(
     reader: _RemoteReader,
     probabilities: StratumProbabilities,
     strata: Strata,
@@ -515,26 +557,26 @@ def _count(
 
     ``keys`` are the numbers of the combinations of class and groups, sorted, ``stratum_of`` their strata.
     """
-    found = reader.read(*columns)
-    if found is None:
+    read_rows = reader.read(*columns)
+    if read_rows is None:
         return None
-    outputs, own = found
+    outputs, row_keys = read_rows
     n_strata = len(strata.mass)
     A = strata.n_actions
-    at = np.searchsorted(keys, own).clip(max=len(keys) - 1)
-    if not np.array_equal(keys[at], own):
+    combination = np.searchsorted(keys, row_keys).clip(max=len(keys) - 1)
+    if not np.array_equal(keys[combination], row_keys):
         raise ValueError("the probabilities changed between two passes: store or persist them")
-    stratum = stratum_of[at]
+    stratum = stratum_of[combination]
     sums = np.zeros((len(members), n_strata * A))
     size = max(512, AT_ONCE // outputs.logs[0].shape[1])
-    for start in range(0, len(own), size):  # a few rows at a time
-        part = slice(start, start + size)
-        logs = [np.ascontiguousarray(log[part]) for log in outputs.logs]
-        groups = strata.combination[stratum[part]]
+    for start in range(0, len(row_keys), size):  # a few rows at a time
+        block = slice(start, start + size)
+        logs = [np.ascontiguousarray(log[block]) for log in outputs.logs]
+        groups = strata.combination[stratum[block]]
         table = LogProbabilities.of(logs, groups, reader.models.average)
-        p = stratum_probabilities(probabilities, table)
-        cell = stratum[part] * A
+        P = stratum_probabilities(probabilities, table)
+        cell = stratum[block] * A
         for t, member in enumerate(members):
-            weights = outputs.rows.weight[part]
-            sums[t] += np.bincount(cell + member.actions(p), weights, n_strata * A)
+            weights = outputs.rows.weight[block]
+            sums[t] += np.bincount(cell + member.actions(P), weights, n_strata * A)
     return sums.reshape(len(members), n_strata, A)

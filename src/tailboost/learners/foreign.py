@@ -42,7 +42,7 @@ def is_constant(model: Model) -> bool:
     return isinstance(model, DummyClassifier)
 
 
-def among(X: Table, rows: Mask | None) -> Any:
+def rows_of_mask(X: Table, rows: Mask | None) -> Any:
     """Return the rows of a mask (None: all) of a table or column."""
     if rows is None:
         return X
@@ -73,11 +73,11 @@ def _seeded_torch(seed: int) -> Iterator[None]:
 def weight_parameter(estimator: Model) -> str | None:
     """Return the name of the sample weights in ``fit``; None if there is no such parameter."""
     if isinstance(estimator, Pipeline):
-        last, step = estimator.steps[-1]
-        inner = weight_parameter(step)
-        if inner is None:
+        step_name, final_step = estimator.steps[-1]
+        inner_name = weight_parameter(final_step)
+        if inner_name is None:
             return None
-        return f"{last}__{inner}"
+        return f"{step_name}__{inner_name}"
     if has_fit_parameter(estimator, "sample_weight"):
         return "sample_weight"
     return None
@@ -121,11 +121,13 @@ def grow(model: Model, X: Table, y: Ints, weights: dict[str, Any]) -> Iterator[A
     is one stage. ``weights`` contains the sample weights under their name in ``fit``, or nothing.
     """
     if isinstance(model, Pipeline):
-        (name, last), head = model.steps[-1], model[:-1]
-        if head.steps:
-            X = head.fit_transform(X, y)
-            model.steps[:-1] = head.steps
-        for _ in grow(last, X, y, {k.removeprefix(f"{name}__"): v for k, v in weights.items()}):
+        name, final_step = model.steps[-1]
+        transformers = model[:-1]
+        if transformers.steps:
+            X = transformers.fit_transform(X, y)
+            model.steps[:-1] = transformers.steps
+        step_weights = {key.removeprefix(f"{name}__"): w for key, w in weights.items()}
+        for _ in grow(final_step, X, y, step_weights):
             yield model
         return
     parameter = growth_parameter(model)
@@ -133,9 +135,8 @@ def grow(model: Model, X: Table, y: Ints, weights: dict[str, Any]) -> Iterator[A
         yield from fit_whole(model, X, y, weights)
     elif hasattr(model, "partial_fit"):
         seed = model.get_params()["random_state"]
-        model.set_params(
-            random_state=np.random.RandomState(seed)
-        )  # another order in each epoch
+        # A generator gives each epoch another order of the rows.
+        model.set_params(random_state=np.random.RandomState(seed))
         try:
             for _ in range(getattr(model, parameter)):
                 yield model.partial_fit(X, y, classes=np.unique(y), **weights)
@@ -143,10 +144,10 @@ def grow(model: Model, X: Table, y: Ints, weights: dict[str, Any]) -> Iterator[A
             model.set_params(random_state=seed)
     else:
         size = 0
-        last = getattr(model, parameter)
+        full_size = getattr(model, parameter)
         model.set_params(warm_start=True)
-        while size < last:
-            size = min(max(size + 1, int(size * GROWTH)), last)
+        while size < full_size:
+            size = min(max(size + 1, int(size * GROWTH)), full_size)
             yield model.set_params(**{parameter: size}).fit(X, y, **weights)
 
 
@@ -212,8 +213,14 @@ class SklearnSession:
         """Yield a clone after each stage of its growth, see `grow`."""
         return self._fitted(weight, seed, rows, fit_whole if self.fit_params else grow)
 
-    def _fitted(self, weight: Floats, seed: int, rows: Mask | None, by: Any) -> Iterator[Any]:
-        index = among(np.arange(len(self.y)), rows)
+    def _fitted(
+        self, weight: Floats, seed: int, rows: Mask | None, grow_model: Any
+    ) -> Iterator[Any]:
+        """Yield a clone after each stage of ``grow_model``, which is `grow` or `fit_whole`.
+
+        Without weights it is fitted on a resample. Rows of one class give a constant.
+        """
+        index = rows_of_mask(np.arange(len(self.y)), rows)
         params: dict[str, Any] = {}
         if self.weight_parameter is None:
             size = max(1, round(float(self.sample_weight[index].sum())))
@@ -225,27 +232,27 @@ class SklearnSession:
         if rows is not None or self.weight_parameter is None:
             X = _safe_indexing(X, index)
         params |= _check_method_params(self.X, self.fit_params, indices=index)
-        present, y = np.unique(self.y[index], return_inverse=True)
-        weighed = np.unique(self.y[index][weight[index] > 0])
-        if len(weighed) == 1:
-            yield constant(int(weighed[0]), self.n_classes)
+        present_classes, y = np.unique(self.y[index], return_inverse=True)
+        weighted_classes = np.unique(self.y[index][weight[index] > 0])
+        if len(weighted_classes) == 1:
+            yield constant(int(weighted_classes[0]), self.n_classes)
             return
         model = clone(self.estimator)
         set_seeds(model, seed)
-        fits = by(model, X, y, params)
-        if (
-            self.skorch
-        ):  # a skorch net has one stage, after which PyTorch's generators are restored
+        stages = grow_model(model, X, y, params)
+        if self.skorch:
+            # A skorch net has one stage, after which PyTorch's generators are restored.
             with _seeded_torch(seed):
-                fits = iter(list(fits))
-        for fitted in fits:
-            yield (
-                fitted if len(present) == self.n_classes else _OnPresentClasses(fitted, present)
-            )
+                stages = iter(list(stages))
+        for fitted in stages:
+            if len(present_classes) == self.n_classes:
+                yield fitted
+            else:
+                yield _OnPresentClasses(fitted, present_classes)
 
     def predict(self, model: Model, rows: Mask | None = None) -> Ints:
         """Return class numbers of the session's rows."""
-        answers = np.asarray(model.predict(among(self.X, rows)))
+        answers = np.asarray(model.predict(rows_of_mask(self.X, rows)))
         return answers.astype(np.intp).ravel()  # CatBoost returns shape (n, 1)
 
 
@@ -284,30 +291,33 @@ class RegressorSession:
             self.coded = coded
         else:
             self.coded = coded[:, 1]
-        alone = n_classes > 2 and not get_tags(estimator).target_tags.multi_output
-        if alone:
+        fits_each_class = n_classes > 2 and not get_tags(estimator).target_tags.multi_output
+        if fits_each_class:
             self.estimator = MultiOutputRegressor(estimator)
         else:
             self.estimator = estimator
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
-        """Return a clone fitted to ``u z/p`` on these rows."""
-        p = among(self.sample_weight, rows)
-        target = (among(self.coded, rows).T * (among(weight, rows) / p)).T
+        """Return a clone fitted to the targets ``u z/p`` on these rows, with the weights p.
+
+        ``weight`` are the weights u of the player.
+        """
+        p = rows_of_mask(self.sample_weight, rows)
+        target = (rows_of_mask(self.coded, rows).T * (rows_of_mask(weight, rows) / p)).T
         model = clone(self.estimator)
         set_seeds(model, seed)
         if self.weight_parameter is None:
             weights = {}
         else:
             weights = {self.weight_parameter: p}
-        return model.fit(among(self.X, rows), target, **weights)
+        return model.fit(rows_of_mask(self.X, rows), target, **weights)
 
     def predict(self, model: Model, rows: Mask | None = None) -> Any:
         """Return values of the session's rows, shape (m,), or (m, K) with sum 0."""
-        h = np.asarray(model.predict(among(self.X, rows)), dtype=np.float64)
-        if h.ndim == 1:
-            return h
-        return h - h.mean(axis=1, keepdims=True)
+        values = np.asarray(model.predict(rows_of_mask(self.X, rows)), dtype=np.float64)
+        if values.ndim == 1:
+            return values
+        return values - values.mean(axis=1, keepdims=True)
 
 
 # -- calls ------------------------------------------------------------------------------------------------
@@ -369,23 +379,27 @@ def model_probabilities(models: Iterable[Any], X: Table, n_classes: int) -> Iter
             P = _votes(next(predict_models([model], X)), n_classes)
         classes = np.asarray(getattr(model, "classes_", np.arange(n_classes)), dtype=np.intp)
         probabilities = np.zeros((len(P), n_classes))
-        probabilities[:, classes if P.shape[1] == len(classes) else slice(None)] = P
+        if P.shape[1] != len(classes):  # the columns are those of all classes
+            classes = np.arange(n_classes)
+        probabilities[:, classes] = P
         yield probabilities
 
 
 def _prepared(model: Model, X: Table, tables: dict[Any, Any]) -> Any:
+    """Return X as the model's reader prepares it; ``tables`` keeps what each reader has prepared."""
     if model.table_ not in tables:
         tables[model.table_] = model.table_.transform(X)
     return tables[model.table_]
 
 
 def _votes(predictions: Any, n_classes: int) -> Floats:
+    """Return 1 for the predicted class and 0 for others, or softmax(2h) of real values h, shape (n, K)."""
     if is_real(predictions):
         if predictions.ndim == 1:
-            h = np.column_stack([-predictions, predictions])
+            class_values = np.column_stack([-predictions, predictions])
         else:
-            h = predictions
-        values: Floats = softmax(2.0 * h, axis=1)
+            class_values = predictions
+        values: Floats = softmax(2.0 * class_values, axis=1)
         return values
     return np.asarray(predictions[:, None] == np.arange(n_classes), dtype=np.float64)
 
@@ -399,5 +413,6 @@ def is_skorch(estimator: Model) -> bool:
     """Return whether an estimator is a skorch net, or a pipeline or search that contains one."""
     if "skorch" not in sys.modules:  # saves the search through the parameters
         return False
-    parts = [estimator, *estimator.get_params().values()]
-    return any(c.__module__.startswith("skorch.") for part in parts for c in type(part).__mro__)
+    objects = [estimator, *estimator.get_params().values()]
+    bases = [base for part in objects for base in type(part).__mro__]
+    return any(base.__module__.startswith("skorch.") for base in bases)

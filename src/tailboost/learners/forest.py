@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from itertools import chain
 from typing import Any, Self, TypeVar
@@ -14,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats, Hashes, Ints, Mask, Table
 from tailboost.core.long_work import count_threads, predict_in_blocks, sklearn_threads
-from tailboost.learners.foreign import among
-from tailboost.learners.table import BinnedReader, OpenTable, TableClassifier, cuts
+from tailboost.learners.foreign import rows_of_mask
+from tailboost.learners.table import BinnedReader, OpenTable, TableClassifier, bin_cuts
 
 N_TREES = 100
 # "auto": the number of trees times the number of rows is about this, within the limits below.
@@ -100,9 +101,11 @@ class TableForest(TableClassifier):
     def feature_importances_(self) -> Floats:
         """Mean decrease in impurity by column, shape (d,)."""
         check_is_fitted(self)
-        each = [batch.feature_importances_ for batch in self.batches_]
+        batch_importances = [batch.feature_importances_ for batch in self.batches_]
         return np.average(
-            each, axis=0, weights=[len(batch.estimators_) for batch in self.batches_]
+            batch_importances,
+            axis=0,
+            weights=[len(batch.estimators_) for batch in self.batches_],
         )
 
     def predict_proba_table(self, table: Table) -> NDArray[np.float64]:
@@ -111,44 +114,47 @@ class TableForest(TableClassifier):
         The probability of a class is the mean over the trees that were fitted with the class, mixed with the
         class frequencies by `prior`.
         """
+        n_threads = count_threads(self.n_jobs, table.shape)
+        return predict_in_blocks(self._predict_rows, table, n_threads)
 
-        def predict_block(block: Table) -> NDArray[np.float64]:
-            # scikit-learn's forests change warning filters, which threads share, and sum trees in any order.
-            total = np.zeros((block.shape[0], len(self.classes_)))
-            n_trees = np.zeros(len(self.classes_))
-            # Rows of one leaf take similar paths through the other trees. Sorted by leaf they use the cache.
-            leaf = self.batches_[0].estimators_[0].apply(block, check_input=sp.issparse(block))
-            order = np.argsort(leaf, kind="stable")
-            similar = block[order]
-            sparse = sp.issparse(block)
-            for batch in self.batches_:
-                columns: Any = batch.classes_
-                if len(columns) == len(n_trees):
-                    columns = slice(None)
-                for tree in batch.estimators_:
-                    # Only sparse rows need checks; checks of dense rows for each tree would be slow.
-                    if sparse:
-                        total[:, columns] += tree.predict_proba(similar)
-                    else:
-                        total[:, columns] += tree.tree_.predict(similar)
-                n_trees[columns] += len(batch.estimators_)
-            total /= np.maximum(n_trees, 1.0)
-            if any(len(batch.classes_) < len(n_trees) for batch in self.batches_):
-                total /= total.sum(axis=1, keepdims=True)
-            if self.prior:
-                total += self.prior * (self.shares_ - total)
-            probabilities = np.empty_like(total)
-            probabilities[order] = total
-            return probabilities
+    def _predict_rows(self, rows: Table) -> NDArray[np.float64]:
+        """Return the probabilities of rows in one thread, in blocks of bounded memory."""
+        n = max(rows.shape[0], 1)
+        step = min(max(ENTRIES_AT_ONCE * n // max(rows.size, 1), 1024), ROWS_AT_ONCE)
+        blocks = [self._predict_block(rows[i : i + step]) for i in range(0, n, step)]
+        return np.concatenate(blocks)
 
-        def predict(rows: Table) -> NDArray[np.float64]:
-            n = max(rows.shape[0], 1)
-            step = min(max(ENTRIES_AT_ONCE * n // max(rows.size, 1), 1024), ROWS_AT_ONCE)
-            return np.concatenate(
-                [predict_block(rows[a : a + step]) for a in range(0, n, step)]
-            )
+    def _predict_block(self, block: Table) -> NDArray[np.float64]:
+        """Return the probabilities of a block of rows, summed tree by tree.
 
-        return predict_in_blocks(predict, table, count_threads(self.n_jobs, table.shape))
+        scikit-learn's forests change warning filters, which threads share, and sum trees in any order.
+        """
+        total = np.zeros((block.shape[0], len(self.classes_)))
+        n_trees = np.zeros(len(self.classes_))
+        sparse = sp.issparse(block)
+        # Rows of one leaf take similar paths through the other trees. Sorted by leaf they use the cache.
+        leaf = self.batches_[0].estimators_[0].apply(block, check_input=sparse)
+        order = np.argsort(leaf, kind="stable")
+        sorted_rows = block[order]
+        for batch in self.batches_:
+            columns: Any = batch.classes_
+            if len(columns) == len(n_trees):
+                columns = slice(None)
+            for tree in batch.estimators_:
+                # Only sparse rows need checks; checks of dense rows for each tree would be slow.
+                if sparse:
+                    total[:, columns] += tree.predict_proba(sorted_rows)
+                else:
+                    total[:, columns] += tree.tree_.predict(sorted_rows)
+            n_trees[columns] += len(batch.estimators_)
+        total /= np.maximum(n_trees, 1.0)
+        if any(len(batch.classes_) < len(n_trees) for batch in self.batches_):
+            total /= total.sum(axis=1, keepdims=True)
+        if self.prior:
+            total += self.prior * (self.shares_ - total)
+        probabilities = np.empty_like(total)
+        probabilities[order] = total
+        return probabilities
 
 
 class ForestSession:
@@ -162,14 +168,16 @@ class ForestSession:
     """
 
     def __init__(self, template: TableForest, opened: OpenTable, y: Ints) -> None:
-        self.template, self.opened, self.y = template, opened, np.asarray(y)
-        self.part: Ints | None = None
-        self.grown: dict[int, list[Any]] = {}
-        self.grown_for: bytes = b""
+        self.template = template
+        self.opened = opened
+        self.y = np.asarray(y)
+        self.fold: Ints | None = None
+        self.grown: dict[int, list[Any]] = {}  # the trees without each fold
+        self.grown_key: bytes = b""  # the weights of these trees
 
-    def leave_out(self, part: Ints) -> None:
+    def leave_out(self, fold: Ints) -> None:
         """Set the folds, see `protocols.Partitioned`."""
-        self.part = part
+        self.fold = fold
         self.grown.clear()
 
     def fit(self, weight: Floats, seed: int = 0, rows: Mask | None = None) -> TableForest:
@@ -180,11 +188,18 @@ class ForestSession:
         return self.grow(TableForest(**self.template.get_params()), weight, rows)
 
     def grow(self, forest: Forest, weight: Floats, rows: Mask | None = None) -> Forest:
-        """Fit a forest; class numbers of a batch of trees are positions in ``classes_``."""
+        """Fit a forest on these rows (None: all), and return it.
+
+        The class numbers of a batch of trees are positions in its ``classes_``.
+        """
         n_classes = int(self.y.max(initial=0)) + 1
-        mass = np.bincount(among(self.y, rows), among(weight, rows), n_classes)
-        forest.table_, forest.batches_ = self.opened.reader, self._batches(weight, rows)
-        forest.classes_, forest.shares_ = np.arange(len(mass)), mass / mass.sum()
+        class_weight = np.bincount(
+            rows_of_mask(self.y, rows), rows_of_mask(weight, rows), n_classes
+        )
+        forest.table_ = self.opened.reader
+        forest.batches_ = self._batches(weight, rows)
+        forest.classes_ = np.arange(len(class_weight))
+        forest.shares_ = class_weight / class_weight.sum()
         return forest
 
     @cached_property
@@ -196,51 +211,67 @@ class ForestSession:
         return self.template.n_trees
 
     def _batches(self, weight: Floats, rows: Mask | None) -> list[Any]:
-        """Return the trees of a forest, in batches."""
-        everything = np.ones(len(weight), dtype=bool)
-        if self.part is None:
-            return self._grow(weight, everything if rows is None else rows, self.n_trees, 0)
+        """Return the trees of a forest on these rows (None: all), in batches.
+
+        With folds the trees for all rows are those without each fold; trees without a fold are grown once.
+        """
+        fitted_rows = rows
+        if fitted_rows is None:
+            fitted_rows = np.ones(len(weight), dtype=bool)
+        if self.fold is None:
+            return self._grow(weight, fitted_rows, self.n_trees, 0)
         # With a single fold the other half of the trees uses all rows.
-        numbers = list(range(max(2, int(self.part.max()) + 1)))
-        wanted = [j for j in numbers if rows is None or np.array_equal(rows, self.part != j)]
-        if not wanted:  # rows that are not the complement of a fold
-            assert rows is not None
-            return self._grow(weight, rows, self.n_trees, 0)
-        if self.grown_for != weight.tobytes():
-            self.grown, self.grown_for = {}, weight.tobytes()
-        n_trees = dict(zip(numbers, _evenly(self.n_trees, len(numbers)), strict=True))
-        for j in wanted:
+        n_folds = max(2, int(self.fold.max()) + 1)
+        numbers = list(range(n_folds))
+        if rows is not None:
+            numbers = [j for j in numbers if np.array_equal(rows, self.fold != j)]
+        if not numbers:  # rows that are not the complement of a fold
+            return self._grow(weight, fitted_rows, self.n_trees, 0)
+        if self.grown_key != weight.tobytes():
+            self.grown = {}
+            self.grown_key = weight.tobytes()
+        n_trees = _evenly(self.n_trees, n_folds)
+        for j in numbers:
             if j not in self.grown:
-                self.grown[j] = self._grow(weight, self.part != j, n_trees[j], j)
-        return list(chain.from_iterable(self.grown[j] for j in wanted))
+                self.grown[j] = self._grow(weight, self.fold != j, n_trees[j], j)
+        return list(chain.from_iterable(self.grown[j] for j in numbers))
 
     def _grow(self, weight: Floats, rows: Mask, n_trees: int, number: int) -> list[Any]:
-        """Return trees grown on rows of positive weight; ``number`` identifies the fold in the seeds."""
-        kept = np.flatnonzero(rows & (weight > 0.0))
-        stratum, (place, size) = self.y, self._places
-        most = quota(size, ROWS_OF_TREE)
-        if (most == size).all() or n_trees <= BATCH:
-            return self._batch(kept, weight[kept], n_trees, (number, 0))
-        n_batches = -(-n_trees // BATCH)
-        mass = np.bincount(stratum[kept], weights=weight[kept]).astype(np.float64)
+        """Return batches of trees, grown on rows of positive weight.
+
+        ``number`` identifies the fold in the seeds. Batches on many rows have different samples, with a quota
+        of rows for each class.
+        """
+        used = np.flatnonzero(rows & (weight > 0.0))
+        y = self.y
+        place, class_sizes = self._places
+        quotas = stratum_quotas(class_sizes, ROWS_OF_TREE)
+        if (quotas == class_sizes).all() or n_trees <= BATCH:
+            return self._batch(used, weight[used], n_trees, (number, 0))
+        n_batches = math.ceil(n_trees / BATCH)
+        class_weight = np.bincount(y[used], weights=weight[used]).astype(np.float64)
         batches = []
-        for b, n in enumerate(_evenly(n_trees, n_batches)):
+        for b, batch_trees in enumerate(_evenly(n_trees, n_batches)):
             # Consecutive windows of places: samples have few rows in common.
-            offset = (place - (number * n_batches + b) * most[stratum]) % size[stratum]
-            index = kept[(offset < most[stratum])[kept]]
-            sample_weight = reweighed(weight[index], stratum[index], mass)
-            batches += self._batch(index, sample_weight, n, (number, b))
+            offset = (place - (number * n_batches + b) * quotas[y]) % class_sizes[y]
+            sample = used[(offset < quotas[y])[used]]
+            sample_weight = with_stratum_weights(weight[sample], y[sample], class_weight)
+            batches += self._batch(sample, sample_weight, batch_trees, (number, b))
         return batches
 
     def _batch(
         self, index: Ints, weight: Floats, n_trees: int, number: tuple[int, int]
     ) -> list[Any]:
+        """Return a forest of random cuts and one of best cuts, grown on the rows with these numbers.
+
+        ``number`` is the fold and the batch, which are a part of the seed.
+        """
         template = self.template
         seeds = [int(template.random_state or 0), *number]
         (seed,) = np.random.SeedSequence(seeds).generate_state(1)
         y = self.y[index]
-        leaf = smallest_leaf(self.opened.hashes[index], y, template.leaf_rows)
-        common = {"min_weight_fraction_leaf": leaf, "random_state": int(seed >> 1)}
+        leaf_weight = smallest_leaf(self.opened.hashes[index], y, template.leaf_rows)
+        common = {"min_weight_fraction_leaf": leaf_weight, "random_state": int(seed >> 1)}
         n_best = 0
         if not sp.issparse(self.opened.table):
             n_best = round(template.best_cuts * n_trees)
@@ -252,24 +283,24 @@ class ForestSession:
                 )
                 forests.append(forest.fit(self.opened.table[index], y, weight))
             if n_best:
-                best = RandomForestClassifier(
+                best_cut_forest = RandomForestClassifier(
                     n_best, bootstrap=False, max_features=CUT_FEATURES, **common
                 )
-                best.fit(self._bins.bins(self.opened.table[index]), y, weight)
-                for tree in best.estimators_:
+                best_cut_forest.fit(self._bins.bins(self.opened.table[index]), y, weight)
+                for tree in best_cut_forest.estimators_:
                     _cut_values(tree.tree_, self._bins.cuts)
-                forests.append(best)
+                forests.append(best_cut_forest)
         return forests
 
     @cached_property
     def _bins(self) -> BinnedReader:
         return BinnedReader(
-            self.opened.reader, cuts(self.opened.table, CUT_BINS, self.opened.hashes)
+            self.opened.reader, bin_cuts(self.opened.table, CUT_BINS, self.opened.hashes)
         )
 
     @cached_property
     def _places(self) -> tuple[Ints, Ints]:
-        return places(self.y, self.opened.hashes)
+        return places_in_strata(self.y, self.opened.hashes)
 
 
 def _cut_values(tree: Any, cuts: list[NDArray[np.float32]]) -> None:
@@ -282,52 +313,52 @@ def _cut_values(tree: Any, cuts: list[NDArray[np.float32]]) -> None:
             tree.threshold[nodes] = np.nextafter(above, np.float32(-np.inf))
 
 
-def reweighed(weight: Floats, strata: Ints, mass: Floats) -> Floats:
+def with_stratum_weights(weight: Floats, strata: Ints, stratum_weight: Floats) -> Floats:
     """Return weights multiplied by one factor per stratum, so that each stratum sums to about its mass.
 
     Factors have few significant bits, so that sums of weights are exact and trees break ties in one way.
     """
-    sums = np.bincount(strata, weights=weight, minlength=len(mass))
-    mantissa, exponent = np.frexp(mass / np.where(sums > 0.0, sums, 1.0))
+    sums = np.bincount(strata, weights=weight, minlength=len(stratum_weight))
+    mantissa, exponent = np.frexp(stratum_weight / np.where(sums > 0.0, sums, 1.0))
     factor = np.ldexp(
         np.rint(np.ldexp(mantissa, SIGNIFICANT_BITS)), exponent - SIGNIFICANT_BITS
     )
-    weighed: Floats = weight * factor[strata]
-    return weighed
+    new_weight: Floats = weight * factor[strata]
+    return new_weight
 
 
 def smallest_leaf(hashes: Hashes, y: NDArray[Any], leaf_rows: float) -> float:
     """Return the minimum weight of a leaf, as a fraction of the total weight; equal rows count once."""
-    _, rows = places(np.unique(y, return_inverse=True)[1], hashes)
-    smallest = max(SMALLEST_LEAF, 1.0 / (LEAVES_PER_CLASS * len(rows)))
-    return max(smallest, min(leaf_rows / float(rows.sum()), LARGEST_LEAF))
+    _, class_sizes = places_in_strata(np.unique(y, return_inverse=True)[1], hashes)
+    smallest = max(SMALLEST_LEAF, 1.0 / (LEAVES_PER_CLASS * len(class_sizes)))
+    return max(smallest, min(leaf_rows / float(class_sizes.sum()), LARGEST_LEAF))
 
 
-def places(stratum: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
+def places_in_strata(stratum: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
     """Return the place of each row among the distinct rows of its stratum, and the sizes of the strata.
 
     Places depend on content: equal rows have the same place, at any position.
     """
     order = np.lexsort((hashes, stratum))
-    another = np.empty(len(order), dtype=bool)
-    another[:1] = True
-    another[1:] = (np.diff(stratum[order]) > 0) | (hashes[order[1:]] != hashes[order[:-1]])
-    size = np.bincount(stratum[order[another]])
+    is_distinct = np.empty(len(order), dtype=bool)
+    is_distinct[:1] = True
+    is_distinct[1:] = (np.diff(stratum[order]) > 0) | (hashes[order[1:]] != hashes[order[:-1]])
+    sizes = np.bincount(stratum[order[is_distinct]])
     place = np.empty(len(order), dtype=np.intp)
-    place[order] = np.cumsum(another) - 1
-    return place - (np.cumsum(size) - size)[stratum], size
+    place[order] = np.cumsum(is_distinct) - 1
+    return place - (np.cumsum(sizes) - sizes)[stratum], sizes
 
 
-def quota(size: Ints, most: int) -> Ints:
-    """Return the number of rows of each stratum in a sample of ``most`` rows; rare ones get a minimum."""
-    if size.sum() <= most:
-        return size
-    at_least = most // (LEAST_SHARE * len(size))
+def stratum_quotas(sizes: Ints, n_rows: int) -> Ints:
+    """Return the number of rows of each stratum in a sample of ``n_rows`` rows; rare ones get a minimum."""
+    if sizes.sum() <= n_rows:
+        return sizes
+    minimum = n_rows // (LEAST_SHARE * len(sizes))
     return np.minimum(
-        size, np.maximum(np.ceil(size * (most / size.sum())).astype(np.intp), at_least)
+        sizes, np.maximum(np.ceil(sizes * (n_rows / sizes.sum())).astype(np.intp), minimum)
     )
 
 
-def _evenly(n: int, parts: int) -> list[int]:
-    sizes: list[int] = (n // parts + (np.arange(parts) < n % parts)).tolist()
+def _evenly(n: int, n_parts: int) -> list[int]:
+    sizes: list[int] = (n // n_parts + (np.arange(n_parts) < n % n_parts)).tolist()
     return sizes

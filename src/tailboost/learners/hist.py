@@ -30,7 +30,7 @@ from tailboost.core.long_work import (
     predict_in_blocks,
     sklearn_threads,
 )
-from tailboost.learners.foreign import among, fit_whole, grow, set_seeds
+from tailboost.learners.foreign import fit_whole, grow, rows_of_mask, set_seeds
 from tailboost.learners.table import (
     LEAST,
     BinnedReader,
@@ -38,8 +38,8 @@ from tailboost.learners.table import (
     OpenTable,
     Ranked,
     TableReader,
-    cuts,
-    dense,
+    as_dense,
+    bin_cuts,
 )
 from tailboost.rows.fingerprints import stratified_places
 
@@ -88,24 +88,23 @@ def cut_table(
     The shape is (largest number of bins of a column, d).
     """
     table = opened.table
-    thresholds = cuts(opened.table, max_bins, opened.hashes)
-    missing = _has_missing(table)
-    for j, c in enumerate(thresholds):
+    thresholds = bin_cuts(opened.table, max_bins, opened.hashes)
+    has_missing = _has_missing(table)
+    for j, column_cuts in enumerate(thresholds):
         if feature_types[j] == "c":  # categories are their own bins
-            thresholds[j] = np.arange(
-                int(np.nanmax(table[:, j], initial=0)) + 1, dtype=np.float32
-            )
-        elif missing[
-            j
-        ]:  # a split of all numbers from the missing ones has a threshold above all numbers
-            thresholds[j] = np.r_[-FURTHEST, c[: max(max_bins - 2, 1)], FURTHEST]
-        elif len(c):
-            thresholds[j] = np.r_[np.nextafter(c[0], np.float32(-np.inf)), c]  # opens bin 0
+            n_categories = int(np.nanmax(table[:, j], initial=0)) + 1
+            thresholds[j] = np.arange(n_categories, dtype=np.float32)
+        elif has_missing[j]:
+            # A split of all numbers from the missing ones has a threshold above all numbers.
+            kept_cuts = column_cuts[: max(max_bins - 2, 1)]
+            thresholds[j] = np.r_[-FURTHEST, kept_cuts, FURTHEST]
+        elif len(column_cuts):
+            opens_bin_0 = np.nextafter(column_cuts[0], np.float32(-np.inf))
+            thresholds[j] = np.r_[opens_bin_0, column_cuts]
         else:
             thresholds[j] = np.zeros(1, dtype=np.float32)
-    reference = np.full(
-        (max(2, *map(len, thresholds)), len(thresholds)), np.nan, dtype=np.float32
-    )
+    height = max(2, *map(len, thresholds))
+    reference = np.full((height, len(thresholds)), np.nan, dtype=np.float32)
     for j, values in enumerate(thresholds):
         reference[: len(values), j] = values
     return reference
@@ -155,16 +154,15 @@ class HistSession:
         self.table: Table = opened.table
         self.table_weight: Any = None  # weights that the binned table contains now
         if self.backend == "sklearn":
-            table = dense(self.table)
+            table = as_dense(self.table)
             self.reader = BinnedReader(
-                reader, cuts(table, min(template.max_bins, SKLEARN_BINS), opened.hashes)
+                reader, bin_cuts(table, min(template.max_bins, SKLEARN_BINS), opened.hashes)
             )
             self.table = self.reader.bins(table)
         else:
             kinds = reader.feature_types
-            if template._vector_leaves(
-                n_classes
-            ):  # trees with vector leaves cannot split sets of categories
+            # Trees with vector leaves cannot split sets of categories.
+            if template._vector_leaves(n_classes):
                 kinds = ["q"] * len(kinds)
             self.threads = count_threads(template.n_jobs, self.table.shape)
             reference = cut_table(opened, template.max_bins, kinds)
@@ -178,6 +176,7 @@ class HistSession:
                 nthread=self.threads,
                 enable_categorical=True,
             )
+            # All tables get the bins of the reference.
             self.bin: Callable[[Table], Any] = partial(binned, ref=binned(reference))
             self.data = self.bin(self.table)
             self.data.set_info(label=self._targets(y))
@@ -215,18 +214,19 @@ class HistSession:
     def _by_sklearn(
         self, fit_stages: Any, weight: Floats, seed: int, rows: Mask | None
     ) -> Generator[_HistClassifier, None, None]:
+        """Yield the classifier after each stage of ``fit_stages``: scikit-learn's trees, fitted or grown."""
         model = self._new_model()
-        inner = model._sklearn_estimator()
-        set_seeds(inner, seed)
-        codes = among(self.table, rows)
+        estimator = model._sklearn_estimator()
+        set_seeds(estimator, seed)
+        bins = rows_of_mask(self.table, rows)
         # scikit-learn cannot bin a column that has only missing values; a constant is equivalent.
-        codes = np.where(np.isnan(codes).all(axis=0), np.float32(0), codes)
-        threads = count_threads(model.n_jobs, codes.shape)
-        weights = {"sample_weight": among(weight, rows)}
-        growing = fit_stages(inner, codes, among(self.y, rows), weights)
+        bins = np.where(np.isnan(bins).all(axis=0), np.float32(0), bins)
+        threads = count_threads(model.n_jobs, bins.shape)
+        weight_argument = {"sample_weight": rows_of_mask(weight, rows)}
+        stages = fit_stages(estimator, bins, rows_of_mask(self.y, rows), weight_argument)
         while True:
             with sklearn_threads(threads):  # ends before the generator yields to other work
-                fitted = next(growing, None)
+                fitted = next(stages, None)
             if fitted is None:
                 return
             model.model_ = fitted
@@ -235,26 +235,29 @@ class HistSession:
     def _by_xgboost(
         self, weight: Floats, rows: Mask | None, *, whole: bool
     ) -> Generator[_HistClassifier, None, None]:
+        """Yield the classifier after each tree of XGBoost; it is whole when the generator has ended.
+
+        ``whole`` says that the trees are fitted in one go, so that predictions of other rows are not needed.
+        """
         model = self._new_model()
-        used = weight if rows is None else np.where(rows, weight, 0.0)
-        params, factor = self._training_params(used)
+        row_weight = weight if rows is None else np.where(rows, weight, 0.0)
+        params, scale = self._training_params(row_weight)
         data = self.data
-        used = used * factor
+        row_weight = row_weight * scale
         if whole and rows is not None and not model._vector_leaves(self.n_classes):
             # A new binned table of the used rows is faster here: XGBoost would otherwise count and predict
             # the rows of weight 0 with every tree. Other fits in stages need predictions of all rows.
             data = self.bin(self.table[rows])
-            used = used[rows]
+            row_weight = row_weight[rows]
             data.set_info(label=self._targets(self.y[rows]))
         model._booster = booster = xgboost.Booster(params, [data])
         try:
-            for i in range(getattr(model, "n_estimators", 1)):
-                if (
-                    self.table_weight is not used
-                ):  # another fit may have set its weights since the last tree
-                    data.set_weight(used.astype(np.float32))
-                    self.table_weight = used
-                booster.update(data, i)
+            for round_number in range(getattr(model, "n_estimators", 1)):
+                # Another fit may have set its weights since the last tree.
+                if self.table_weight is not row_weight:
+                    data.set_weight(row_weight.astype(np.float32))
+                    self.table_weight = row_weight
+                booster.update(data, round_number)
                 yield model
         finally:
             # The trained booster references the binned table; the model keeps a copy without the reference.
@@ -262,7 +265,10 @@ class HistSession:
             del model._booster
 
     def _training_params(self, weight: Floats) -> tuple[dict[str, Any], float]:
-        """Return XGBoost's parameters for a fit, and the factor of its weights."""
+        """Return XGBoost's parameters for a fit, and the factor of its weights.
+
+        The factor brings their sum into the range in which XGBoost computes well.
+        """
         template = self.template
         total = float(weight.sum())
         if WEIGHT_RANGE[0] <= total <= WEIGHT_RANGE[1]:
@@ -281,15 +287,15 @@ class HistSession:
 
     def predict(self, model: _HistClassifier, rows: Mask | None = None) -> Ints:
         """Return class numbers of the session's rows."""
-        return model.predict_table(among(self.table, rows))
+        return model.predict_table(rows_of_mask(self.table, rows))
 
 
 class BoostSession(HistSession):
     """Fits of boosted trees, whose class probabilities can be averaged over folds and rounds."""
 
-    part: Ints | None = None  # the fold of each row
+    fold: Ints | None = None  # the fold of each row
     n_trees = MOST_TREES  # of the next fit, for "auto"
-    grown_for: Any = None  # seed and weights of the models of the folds in ``grown``
+    grown_key: Any = None  # seed and weights of the models of the folds in ``grown``
 
     @property
     def accumulates(self) -> bool:
@@ -303,13 +309,13 @@ class BoostSession(HistSession):
     @property
     def refits(self) -> bool:
         """Whether one model of all rows answers, see `protocols.AveragingLearner`."""
-        several = self.part is not None and int(self.part.max()) > 0
-        return self.n_classes > 2 and several and self.template.n_estimators == "auto"
+        has_folds = self.fold is not None and int(self.fold.max()) > 0
+        return self.n_classes > 2 and has_folds and self.template.n_estimators == "auto"
 
-    def leave_out(self, part: Ints) -> None:
+    def leave_out(self, fold: Ints) -> None:
         """Set the folds, see `protocols.Partitioned`."""
-        self.part = part
-        self.grown_for = None
+        self.fold = fold
+        self.grown_key = None
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> _HistClassifier:
         """Return a classifier fitted on these rows (None: all); other rows get weight 0.
@@ -320,94 +326,114 @@ class BoostSession(HistSession):
         """
         if self.template.n_estimators != "auto":
             return super().fit(weight, seed, rows)
-        fold = None
-        if self.part is not None and rows is not None:
-            folds = range(int(self.part.max()) + 1)
-            fold = next((j for j in folds if np.array_equal(rows, self.part != j)), None)
-        if self.part is not None and (rows is None or fold is not None):
+        left_out = None  # the number of the fold that the rows are without
+        if self.fold is not None and rows is not None:
+            numbers = range(int(self.fold.max()) + 1)
+            left_out = next((j for j in numbers if np.array_equal(rows, self.fold != j)), None)
+        if self.fold is not None and (rows is None or left_out is not None):
             key = (seed, weight.tobytes())
-            if self.grown_for != key:
-                self.grown = self._grow(self.part, weight, seed)
-                self.grown_for = key
-            if fold is not None:
-                return self.grown[fold]
+            if self.grown_key != key:
+                self.grown = self._grow(self.fold, weight, seed)
+                self.grown_key = key
+            if left_out is not None:
+                return self.grown[left_out]
         else:
-            # A fifth of the distinct rows is held out, stratified by class.
-            used = weight > 0.0
-            if rows is not None:
-                used &= rows
-            place = stratified_places(self.opened.hashes[used], self.y[used], weight[used])
-            own = np.full(len(weight), -1)
-            own[used] = np.where(place % OWN_PARTS == OWN_PARTS - 1, 0, -1)
-            self.grown = self._grow(own, weight, seed, rows)
-            self.grown_for = None
+            self.grown = self._grow(self._own_fold(weight, rows), weight, seed, rows)
+            self.grown_key = None
         n_trees = self.grown[0].n_estimators if self.grown else FEW_TREES
         if rows is None and self.refits:
             n_trees = round(MORE_TREES * n_trees)
         return self._fit_trees(n_trees, weight, seed, rows)
 
+    def _own_fold(self, weight: Floats, rows: Mask | None) -> Ints:
+        """Return 0 for a fifth of the distinct rows, stratified by class, and −1 for the others."""
+        used = weight > 0.0
+        if rows is not None:
+            used &= rows
+        place = stratified_places(self.opened.hashes[used], self.y[used], weight[used])
+        fold = np.full(len(weight), -1)
+        fold[used] = np.where(place % OWN_PARTS == OWN_PARTS - 1, 0, -1)
+        return fold
+
     def _fit_trees(
-        self, n: int, weight: Floats, seed: int, rows: Mask | None
+        self, n_trees: int, weight: Floats, seed: int, rows: Mask | None
     ) -> _HistClassifier:
-        self.n_trees = n
+        """Return a classifier of this number of trees, fitted on these rows (None: all)."""
+        self.n_trees = n_trees
         try:
             return super().fit(weight, seed, rows)
         finally:
             self.n_trees = MOST_TREES
 
     def _grow(
-        self, part: Ints, weight: Floats, seed: int, rows: Mask | None = None
+        self, fold: Ints, weight: Floats, seed: int, rows: Mask | None = None
     ) -> list[_HistClassifier]:
-        """Return a model without each part of the rows; the number of trees is the best for all parts."""
-        held = part >= 0
-        if not held.any():
+        """Return a model without each fold; the number of trees has the least loss over all folds.
+
+        Parameters
+        ----------
+        fold : ndarray of int, shape (n,)
+            The fold that holds out each row; −1 for none.
+        weight : ndarray of shape (n,)
+            Weights of the rows.
+        seed : int
+            Of scikit-learn's trees.
+        rows : ndarray of bool, shape (n,), optional
+            The rows that may be fitted; by default all.
+        """
+        held_out = fold >= 0
+        if not held_out.any():
             return []
-        masks = [part == j for j in range(int(part.max()) + 1)]
-        fitted = [~own if rows is None else rows & ~own for own in masks]
+        fold_rows = [fold == j for j in range(int(fold.max()) + 1)]
+        fitted_rows = [~held if rows is None else rows & ~held for held in fold_rows]
         if self.backend == "xgboost":
             step = STEP
-            growing = [self._by_xgboost(weight, each, whole=True) for each in fitted]
-            tables = [self.bin(self.table[own]) for own in masks]
+            growing = [self._by_xgboost(weight, mask, whole=True) for mask in fitted_rows]
+            tables = [self.bin(self.table[mask]) for mask in fold_rows]
         else:
             step = 1
-            growing = [self.stages(weight, seed, each) for each in fitted]
-            tables = [self.table[own] for own in masks]
-        if weight[held].any():
-            judged = weight[held]
-        else:
-            judged = np.ones(np.count_nonzero(held))
-        scores = np.zeros((len(part), self.n_classes))
-        models: list[Any] = [None] * len(masks)
-        least = np.inf
-        best = 0
-        scale = 1.0
-        size = 0
-        gain, wait = LEAST_GAIN, LEAST_WAIT
+            growing = [self.stages(weight, seed, mask) for mask in fitted_rows]
+            tables = [self.table[mask] for mask in fold_rows]
+        loss_weight = weight[held_out]
+        if not loss_weight.any():
+            loss_weight = np.ones(len(loss_weight))
+        max_trees = MOST_OF_FOLDS if fold is self.fold and self.refits else MOST_TREES
+        min_gain = LEAST_GAIN
+        min_wait = LEAST_WAIT
         n_rows = len(np.unique(self.opened.hashes))
         if n_rows > MANY_ROWS:
-            gain, wait = LEAST_GAIN * MANY_ROWS / n_rows, LONG_WAIT
-        most = MOST_OF_FOLDS if part is self.part and self.refits else MOST_TREES
-        while size < most and size - best < max(wait, WAIT * size):
-            for j, (stages, own, table) in enumerate(zip(growing, masks, tables, strict=True)):
+            min_gain = LEAST_GAIN * MANY_ROWS / n_rows
+            min_wait = LONG_WAIT
+        scores = np.zeros((len(fold), self.n_classes))
+        models: list[Any] = [None] * len(fold_rows)
+        least_loss = np.inf
+        best_size = 0
+        scale = 1.0
+        size = 0
+        while size < max_trees and size - best_size < max(min_wait, WAIT * size):
+            for j, stages in enumerate(growing):
                 # The step of one fold is not interrupted: each fold sets its weights in the binned table.
                 models[j] = deque(islice(stages, step), maxlen=1)[0]
-                scores[own] = self._scores(models[j], table)
+                scores[fold_rows[j]] = self._scores(models[j], tables[j])
             if self.backend == "sklearn":
                 size = models[0].model_.n_iter_
             else:
                 size = models[0]._booster.num_boosted_rounds()
-            loss, scale = _scaled_loss(scores[held], self.y[held], judged, scale)
-            if loss < least * (1.0 - gain):
-                least = loss
-                best = size
+            loss, scale = _scaled_loss(scores[held_out], self.y[held_out], loss_weight, scale)
+            if loss < least_loss * (1.0 - min_gain):
+                least_loss = loss
+                best_size = size
         for stages in growing:
             stages.close()
         if self.backend == "sklearn":  # the stages were one growing model
-            return [self._fit_trees(best, weight, seed, each) for each in fitted]
-        return [model.first(best) for model in models]
+            return [self._fit_trees(best_size, weight, seed, mask) for mask in fitted_rows]
+        return [model.first(best_size) for model in models]
 
     def _scores(self, model: _HistClassifier, table: Any) -> Floats:
-        """Return scores of the rows of a table by class; XGBoost keeps those of the earlier trees."""
+        """Return the scores of the rows of a table by class, shape (n, K).
+
+        XGBoost adds only the scores of new trees to those that it keeps with the table.
+        """
         if self.backend == "sklearn":
             return np.log(np.maximum(model.predict_proba_table(table), LEAST))
         margin = model._booster.predict(table, output_margin=True).astype(np.float64)
@@ -423,13 +449,14 @@ class BoostSession(HistSession):
 
     def mean(self, models: list[_HistClassifier], weight: Floats, rows: list[Mask]) -> Ranked:
         """Return the mean of the models, see `protocols.AveragingLearner`."""
-        sums = [
-            np.bincount(self.y[r], weights=weight[r], minlength=self.n_classes) for r in rows
+        class_weights = [
+            np.bincount(self.y[mask], weights=weight[mask], minlength=self.n_classes)
+            for mask in rows
         ]
         # A model counts for the classes of its rows; all models count for a class that none of them has.
-        seen = np.array(sums) > 0.0
-        used = seen | ~seen.any(axis=0)
-        return Ranked(ClassProbabilities(models, used / used.sum(axis=0)))
+        has_class = np.array(class_weights) > 0.0
+        counts = has_class | ~has_class.any(axis=0)
+        return Ranked(ClassProbabilities(models, counts / counts.sum(axis=0)))
 
     def probabilities(self, model: _HistClassifier, rows: Mask) -> NDArray[np.float32]:
         """Return class probabilities of these rows of the session, shape (rows.sum(), K)."""
@@ -444,15 +471,15 @@ def _scaled_loss(scores: Floats, y: Ints, weight: Floats, scale: float) -> tuple
     """
     centred = scores - scores[np.arange(len(y)), y][:, None]  # 0 for the class of the row
     for step in range(SCALING_STEPS + 1):
-        z = scale * centred
-        largest = z.max(axis=1, keepdims=True)
-        odds = np.exp(z - largest)
-        total = odds.sum(axis=1, keepdims=True)
+        scaled = scale * centred
+        largest = scaled.max(axis=1, keepdims=True)
+        exponentials = np.exp(scaled - largest)
+        total = exponentials.sum(axis=1, keepdims=True)
         if step == SCALING_STEPS:
             break
-        odds /= total
-        mean = (odds * centred).sum(axis=1)
-        curvature = weight @ ((odds * centred**2).sum(axis=1) - mean**2)
+        exponentials /= total
+        mean = (exponentials * centred).sum(axis=1)
+        curvature = weight @ ((exponentials * centred**2).sum(axis=1) - mean**2)
         if curvature > 0.0:
             scale = float(np.clip(scale - weight @ mean / curvature, scale / 2, 2 * scale))
     losses = (largest + np.log(total)).ravel()
@@ -472,9 +499,8 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     model_: Any  # XGBoost's model as bytes, or scikit-learn's classifier
 
     _session: ClassVar[type[HistSession]] = HistSession
-    _threshold: ClassVar[
-        float
-    ]  # with two classes: class 1 is predicted if XGBoost's output is above
+    # With two classes: class 1 is predicted if XGBoost's output is above.
+    _threshold: ClassVar[float]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "max_depth": [Interval(Integral, 1, None, closed="left")],
@@ -502,6 +528,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         """Return class probabilities for XGBoost's output, (n,) or (n, K)."""
 
     def _choose_backend(self) -> Backend:
+        """Return the library that grows the trees; warn if XGBoost is not there and not excluded."""
         if self.backend == "sklearn":
             return "sklearn"
         if xgboost is not None:
@@ -534,6 +561,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         return self._session(self, opened, y, n_classes)
 
     def _checked(self, X: Table, y: Column = None) -> Any:
+        """Return the checked table, in a fit with the labels; scikit-learn's attributes are set in a fit."""
         if hasattr(X, "iloc"):  # keeps categories; TableReader checks the columns
             refuse_frame(X)
             return validate_data(
@@ -575,21 +603,19 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
             If X, y or sample_weight is not as described, or y has fewer than two classes.
         """
         with fitting_apart(self) as fitted:
-            X, classes, index, weight = check_labelled_rows(fitted, X, y, sample_weight)
-            used = np.flatnonzero(weight)
+            X, classes, class_numbers, weight = check_labelled_rows(fitted, X, y, sample_weight)
+            used_rows = np.flatnonzero(weight)
             if hasattr(X, "iloc"):
-                rows = X.iloc[used]
+                rows = X.iloc[used_rows]
             else:
-                rows = X[used]
-            session = fitted.open_session(rows, index[used], len(classes))
-            state = self.random_state
-            if state is None:
-                seed = 0
-            else:
-                seed = int(check_random_state(state).randint(2**31 - 1))
-            trees = session.fit(weight[used], seed)
+                rows = X[used_rows]
+            session = fitted.open_session(rows, class_numbers[used_rows], len(classes))
+            seed = 0
+            if self.random_state is not None:
+                seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+            fitted_trees = session.fit(weight[used_rows], seed)
             for name in ("table_", "backend_", "model_"):
-                setattr(fitted, name, getattr(trees, name))
+                setattr(fitted, name, getattr(fitted_trees, name))
             if fitted.backend_ == "xgboost":
                 fitted._booster = _load(fitted.model_)
             fitted.classes_ = classes
@@ -655,11 +681,12 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         if self.backend_ == "sklearn":
             # Classes without training rows get probability 0. If the training rows have only one class,
             # scikit-learn returns two columns, so its probability is set to 1 here.
-            present = self.model_.classes_.astype(np.intp)
+            trained_classes = self.model_.classes_.astype(np.intp)
             P = np.zeros((table.shape[0], len(self.classes_)))
-            P[:, present] = (
-                self._call_sklearn("predict_proba", table) if len(present) > 1 else 1.0
-            )
+            if len(trained_classes) == 1:
+                P[:, trained_classes] = 1.0
+            else:
+                P[:, trained_classes] = self._call_sklearn("predict_proba", table)
             return P
         return self._probabilities(self._margin(table))
 
@@ -762,10 +789,10 @@ class HistTreeClassifier(_HistClassifier):
         else:
             strategy = "one_output_per_tree"
         if self.max_leaf_nodes is None:
-            leaves = {}
+            leaf_limit = {}
         else:
-            leaves = {"max_leaves": self.max_leaf_nodes, "grow_policy": "lossguide"}
-        return leaves | {
+            leaf_limit = {"max_leaves": self.max_leaf_nodes, "grow_policy": "lossguide"}
+        return leaf_limit | {
             "objective": "reg:squarederror", "base_score": 0.0, "eta": 1.0, "reg_lambda": 0.0,
             "multi_strategy": strategy,
         }  # fmt: skip

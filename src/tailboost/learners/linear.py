@@ -18,8 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.core.array_types import Floats, Hashes, Ints, Mask, Table
 from tailboost.core.long_work import one_blas_thread
 from tailboost.learners.foreign import constant
-from tailboost.learners.forest import places, quota, reweighed
-from tailboost.learners.table import OpenTable, TableClassifier, dense
+from tailboost.learners.forest import places_in_strata, stratum_quotas, with_stratum_weights
+from tailboost.learners.table import OpenTable, TableClassifier, as_dense
 
 # Numbers are clipped at this many standard deviations from the mean.
 FURTHEST = 5.0
@@ -90,18 +90,9 @@ class TableLinear(_Refitted):
         self.columns_ = np.array(numbers, dtype=np.intp)
         if sp.issparse(table):
             width = table.nnz // table.shape[0]
-        width = max(width, self.landmarks)
-        index = np.flatnonzero(weight > 0.0)
+        max_rows = MOST_ENTRIES // max(width, self.landmarks, 1)
+        index, weight = _sampled(opened.hashes, y, weight, max_rows)
         y = y[index]
-        weight = weight[index]
-        place, size = places(y, opened.hashes[index])
-        most = quota(size, MOST_ENTRIES // max(width, 1))
-        if (most < size).any():
-            mass = np.bincount(y, weights=weight).astype(np.float64)
-            sampled = place < most[y]
-            index = index[sampled]
-            y = y[sampled]
-            weight = reweighed(weight[sampled], y, mass)
         rows = table[index]
         self.mean_, deviation = _moments(rows[:, self.columns_], weight)
         self.scale_ = _positive(deviation)
@@ -120,17 +111,17 @@ class TableLinear(_Refitted):
         return self
 
     def _numbers(self, table: Table) -> Any:
-        """Return the columns of the linear model."""
+        """Return the columns of the linear model: scaled numbers, and an indicator of each category."""
         if sp.issparse(table):
             scaled = sp.csr_matrix(table[:, self.columns_].multiply(1.0 / self.scale_))
             scaled.data = np.nan_to_num(scaled.data).clip(-FURTHEST, FURTHEST)
             return scaled
         values = np.nan_to_num((table[:, self.columns_] - self.mean_) / self.scale_)
-        parts = [values.clip(-FURTHEST, FURTHEST)]
-        parts += [table[:, [j]] == np.arange(n) for j, n in self.levels_]
+        blocks = [values.clip(-FURTHEST, FURTHEST)]
+        blocks += [table[:, [j]] == np.arange(n) for j, n in self.levels_]
         if self.levels_:
-            return np.hstack(parts)
-        return parts[0]
+            return np.hstack(blocks)
+        return blocks[0]
 
     def _choose_landmarks(self, rows: Any, hashes: Hashes) -> Floats:
         """Choose rows by their hashes, so that order and repetitions do not matter; return the whitening.
@@ -138,10 +129,14 @@ class TableLinear(_Refitted):
         Inner products of kernels, whitened by this symmetric matrix, approximate the kernels of rows.
         """
         distinct = np.unique(hashes, return_index=True)[1]
-        chosen = rows[distinct[: max(1, min(self.landmarks, len(distinct) // 2))]]
-        self.landmarks_ = dense(chosen)
-        size, U = np.linalg.eigh(rbf_kernel(self.landmarks_, gamma=self._gamma))
-        whitening: Floats = (U / np.sqrt(np.maximum(size, LEAST_EIGENVALUE))) @ U.T
+        n_landmarks = max(1, min(self.landmarks, len(distinct) // 2))
+        self.landmarks_ = as_dense(rows[distinct[:n_landmarks]])
+        eigenvalues, eigenvectors = np.linalg.eigh(
+            rbf_kernel(self.landmarks_, gamma=self._gamma)
+        )
+        whitening: Floats = (
+            eigenvectors / np.sqrt(np.maximum(eigenvalues, LEAST_EIGENVALUE))
+        ) @ eigenvectors.T
         return whitening
 
     @property
@@ -154,12 +149,12 @@ class TableLinear(_Refitted):
         check_is_fitted(self)
         if self.landmarks:
             raise AttributeError("a kernel model has no importances of columns")
-        size = np.abs(self.coef_ - self.coef_.mean(axis=0)).mean(axis=0)
+        mean_sizes = np.abs(self.coef_ - self.coef_.mean(axis=0)).mean(axis=0)
         importances = np.zeros(len(self.table_.categories_))
-        importances[self.columns_] = size[: len(self.columns_)]
+        importances[self.columns_] = mean_sizes[: len(self.columns_)]
         start = len(self.columns_)
         for j, n in self.levels_:
-            importances[j] = size[start : start + n].mean()
+            importances[j] = mean_sizes[start : start + n].mean()
             start += n
         total = importances.sum()
         if total > 0.0:
@@ -182,12 +177,12 @@ class TableLinear(_Refitted):
         """Return the scores of rows by class, shape (n, K)."""
         # Pair by pair and term by term: the order of sums in a matrix product depends on the number of rows.
         if self.landmarks:
-            squares = cdist(dense(numbers), self.landmarks_, "sqeuclidean")
+            squares = cdist(as_dense(numbers), self.landmarks_, "sqeuclidean")
             numbers = np.exp(-self._gamma * squares)
-        by_class = np.repeat(self.intercept_[:, None], len(numbers), axis=1)
-        for number, coef in zip(numbers.T, self.coef_.T, strict=True):
-            by_class += coef[:, None] * number
-        return np.ascontiguousarray(by_class.T)
+        scores = np.repeat(self.intercept_[:, None], len(numbers), axis=1)
+        for values, coefficients in zip(numbers.T, self.coef_.T, strict=True):
+            scores += coefficients[:, None] * values
+        return np.ascontiguousarray(scores.T)
 
 
 class TableBayes(_Refitted):
@@ -199,9 +194,9 @@ class TableBayes(_Refitted):
     def learn(self, opened: OpenTable, y: Ints, weight: Floats) -> Self:
         """Fit the model to rows of at least two classes."""
         self.table_ = opened.reader
-        used = np.flatnonzero(weight)
+        used_rows = np.flatnonzero(weight)
         fitted = MultinomialNB(alpha=SMOOTHING).fit(
-            _counts(opened.table[used]), y[used], weight[used]
+            _counts(opened.table[used_rows]), y[used_rows], weight[used_rows]
         )
         self.coef_, self.intercept_ = fitted.feature_log_prob_, fitted.class_log_prior_
         self.classes_ = np.arange(len(self.coef_))
@@ -245,8 +240,28 @@ class LinearSession:
         return model
 
 
+def _sampled(hashes: Hashes, y: Ints, weight: Floats, max_rows: int) -> tuple[Ints, Floats]:
+    """Return the numbers of the rows of positive weight and their weights; of many rows a sample by class.
+
+    The weights of a sample sum to those of all rows in each class.
+    """
+    index = np.flatnonzero(weight > 0.0)
+    weight = weight[index]
+    y = y[index]
+    place, class_sizes = places_in_strata(y, hashes[index])
+    quotas = stratum_quotas(class_sizes, max_rows)
+    if (quotas == class_sizes).all():
+        return index, weight
+    class_weight = np.bincount(y, weights=weight).astype(np.float64)
+    sampled = place < quotas[y]
+    return index[sampled], with_stratum_weights(weight[sampled], y[sampled], class_weight)
+
+
 def _coefficients(Z: Any, y: Ints, weight: Floats, C: float) -> tuple[Floats, Floats]:
-    """Return the minimum of ``Σ_i w_i log loss_i + |coef|²/(2C)``, shapes (K, p) and (K,)."""
+    """Return the coefficients of logistic regression and the intercepts, shapes (K, p) and (K,).
+
+    They minimise ``Σ_i w_i log loss_i + |coef|²/(2C)``.
+    """
     binary = y.max() == 1
     # scikit-learn has one row of coefficients for two classes. Two opposite halves have half the penalty.
     fitted = LogisticRegression(C=2.0 * C if binary else C, max_iter=MOST_STEPS).fit(
@@ -260,18 +275,21 @@ def _coefficients(Z: Any, y: Ints, weight: Floats, C: float) -> tuple[Floats, Fl
 
 
 def _moments(table: Table, weight: Floats) -> tuple[Floats, Floats]:
-    """Return weighted mean and standard deviation of the columns without missing values."""
+    """Return weighted mean and standard deviation of each column without its missing values.
+
+    In a sparse table absent entries are 0, and numbers are not centred: the mean is 0.
+    """
     if sp.issparse(table):
-        present = table.copy()
-        present.data = np.nan_to_num(present.data.astype(np.float64))
-        square = present.multiply(present)
-        scale = np.sqrt(np.asarray(square.T @ (weight / weight.sum())).ravel())
+        numbers = table.copy()
+        numbers.data = np.nan_to_num(numbers.data.astype(np.float64))
+        squares = numbers.multiply(numbers)
+        scale = np.sqrt(np.asarray(squares.T @ (weight / weight.sum())).ravel())
         return np.zeros(table.shape[1]), scale
-    present = ~np.isnan(table)
-    total = np.maximum(weight @ present, np.finfo(np.float64).tiny)
-    values = np.where(present, table, 0.0).astype(np.float64)
-    mean = weight @ values / total
-    return mean, np.sqrt(weight @ (present * (values - mean)) ** 2 / total)
+    numbers = ~np.isnan(table)
+    total_weight = np.maximum(weight @ numbers, np.finfo(np.float64).tiny)
+    values = np.where(numbers, table, 0.0).astype(np.float64)
+    mean = weight @ values / total_weight
+    return mean, np.sqrt(weight @ (numbers * (values - mean)) ** 2 / total_weight)
 
 
 def _positive(scale: Floats) -> Floats:

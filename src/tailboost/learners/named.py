@@ -50,9 +50,8 @@ if XGBClassifier is not None:
             """Fit on class numbers."""
             labels, index = np.unique(y, return_inverse=True)
             with fitting_apart(self) as fitted:
-                fitted.labels_ = np.arange(
-                    len(labels)
-                )  # XGBoost compares the class numbers with these
+                # XGBoost compares the class numbers with these.
+                fitted.labels_ = np.arange(len(labels))
                 super(PlainXGBoost, fitted).fit(X, index, sample_weight=sample_weight, **params)
                 fitted.labels_ = labels
             return self
@@ -67,8 +66,8 @@ if XGBClassifier is not None:
             return self.labels_[super().predict(X, **params)]
 
 
-def _plain(project: str, classifier: str, **silent: object) -> Callable[..., Any]:
-    """Return a factory of another project's classifier, without output and files."""
+def _factory(project: str, classifier: str, **defaults: object) -> Callable[..., Any]:
+    """Return a function that makes another project's classifier, by default without output and files."""
 
     def make(**params: object) -> Any:
         package = project.lower()
@@ -76,7 +75,7 @@ def _plain(project: str, classifier: str, **silent: object) -> Callable[..., Any
             module = import_module(package)
         except ImportError as error:
             raise ImportError(f"'{package}' needs {project}: pip install {package}") from error
-        return getattr(module, classifier)(**{**silent, **params})
+        return getattr(module, classifier)(**{**defaults, **params})
 
     return make
 
@@ -89,8 +88,8 @@ LEARNERS: dict[str, Callable[..., Any]] = {
     "forest": RandomForestClassifier,
     "extra": ExtraTreesClassifier,
     "xgboost": plain_xgboost,
-    "lightgbm": _plain("LightGBM", "LGBMClassifier", verbose=-1),
-    "catboost": _plain(
+    "lightgbm": _factory("LightGBM", "LGBMClassifier", verbose=-1),
+    "catboost": _factory(
         "CatBoost", "CatBoostClassifier", verbose=False, allow_writing_files=False
     ),
 }

@@ -63,7 +63,7 @@ class Growing(Protocol):
 class Partitioned(Protocol):
     """A session with shared work among the fits of a cross-fit."""
 
-    def leave_out(self, part: Ints) -> None:
+    def leave_out(self, fold: Ints) -> None:
         """Set the fold of each row before the first fit; −1 for rows in no fold.
 
         Fits on other rows than the complement of a fold remain possible.

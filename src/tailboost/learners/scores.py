@@ -145,40 +145,11 @@ class Scores(ClassifierMixin, BaseEstimator):
             raise ValueError(f"{self!r}: {failure}") from None
         if len(set(columns)) < len(columns):
             raise ValueError(f"{self!r}: a column is named twice")
-        if self.label is None:
-            named = " or ".join(f"label={label!r}" for label in labels.tolist()[:2])
-            raise ValueError(
-                f"Scores({self.columns!r}): which label does a higher score speak for? State "
-                f"{named}"
-                if len(columns) == 1
-                else f"Scores({self.columns!r}): state label=[...], the label of each column"
-            )
+        self._check_label(labels, X)
         if len(columns) == 1:
-            label = self.label_list[0]
-            if len(labels) > 2 or label not in labels.tolist():
-                if len(labels) > SHOWN and labels.dtype.kind in "iuf":
-                    raise ValueError(f"{self!r}: {no_classes(labels)}")
-                names = list(getattr(as_pandas(X), "columns", columns))
-                only = f". The table has no column {columns[0]!r}, only {names[:20]}"
-                if columns[0] in names:
-                    absent = ""
-                else:
-                    absent = only
-                raise ValueError(
-                    f"{self!r}: one column scores a label against one other, but y has the "
-                    f"labels {labels.tolist()[:10]}{absent}"
-                )
-            if len(labels) < 2:
-                raise ValueError(f"{self!r}: y has the label {plain(labels[0])!r} only")
             self.classes_ = labels
-            self.positive_ = int(np.flatnonzero(labels == label)[0])
+            self.positive_ = int(np.flatnonzero(labels == self.label_list[0])[0])
         else:
-            if self.kind == "number":
-                raise ValueError(f"{self!r}: kind='number' needs a single column")
-            if not isinstance(self.label, (list, tuple)) or len(self.label) != len(columns):
-                raise ValueError(
-                    f"{self!r}: label must be a list with the label of each column"
-                )
             self.classes_ = np.asarray(self.label)
         values = self.values(X)
         check_length(y, "y", len(values))
@@ -186,7 +157,48 @@ class Scores(ClassifierMixin, BaseEstimator):
             self._learn_ranks(values[:, 0], np.asarray(y == labels[self.positive_]))
         return self
 
+    def _check_label(self, y_labels: NDArray[Any], X: Table) -> None:
+        """Raise ValueError if the label of a column is not stated, or does not fit the labels of y."""
+        columns = self.column_list
+        labels = y_labels.tolist()
+        several = len(columns) > 1
+        if self.label is None and several:
+            raise ValueError(
+                f"Scores({self.columns!r}): state label=[...], the label of each column"
+            )
+        if self.label is None:
+            choices = " or ".join(f"label={label!r}" for label in labels[:2])
+            raise ValueError(
+                f"Scores({self.columns!r}): which label does a higher score speak for? State "
+                f"{choices}"
+            )
+        if several and self.kind == "number":
+            raise ValueError(f"{self!r}: kind='number' needs a single column")
+        if several:
+            if not isinstance(self.label, (list, tuple)) or len(self.label) != len(columns):
+                raise ValueError(
+                    f"{self!r}: label must be a list with the label of each column"
+                )
+            return
+        if len(labels) > 2 or self.label_list[0] not in labels:
+            if len(labels) > SHOWN and y_labels.dtype.kind in "iuf":
+                raise ValueError(f"{self!r}: {no_classes(y_labels)}")
+            names = list(getattr(as_pandas(X), "columns", columns))
+            absent = ""
+            if columns[0] not in names:
+                absent = f". The table has no column {columns[0]!r}, only {names[:20]}"
+            raise ValueError(
+                f"{self!r}: one column scores a label against one other, but y has the "
+                f"labels {labels[:10]}{absent}"
+            )
+        if len(labels) < 2:
+            raise ValueError(f"{self!r}: y has the label {labels[0]!r} only")
+
     def _learn_ranks(self, scores: Floats, positive: NDArray[np.bool_]) -> None:
+        """Learn the ranks of a score of kind "number"; warn of equal scores, or of the wrong direction.
+
+        ``positive`` says which rows have the label of high scores.
+        """
         n = len(scores)
         if scores.min() == scores.max():
             warn_user(
@@ -204,27 +216,31 @@ class Scores(ClassifierMixin, BaseEstimator):
             knots, counts = np.unique(scores, return_counts=True)
             levels = (np.cumsum(counts) - counts / 2) / n
             if len(knots) > MOST_KNOTS:
-                places = np.unique(
-                    np.searchsorted(levels, np.linspace(levels[0], levels[-1], MOST_KNOTS))
-                )
-                knots = knots[places]
-                levels = levels[places]
+                even_levels = np.linspace(levels[0], levels[-1], MOST_KNOTS)
+                kept_knots = np.unique(np.searchsorted(levels, even_levels))
+                knots = knots[kept_knots]
+                levels = levels[kept_knots]
             self.knots_ = knots
             self.levels_ = levels
 
     def refuse_other_label(self, X: Table, y: Column) -> None:
-        """Raise ValueError if high values of a single score go with another label than the stated one."""
+        """Raise ValueError if high values of a single score go with another label than the stated one.
+
+        Rows with two labels are needed to tell, and an area under the ROC curve that is below ½ beyond noise.
+        """
         labels = label_vector(y)
-        others = [label for label in np.unique(labels).tolist() if label not in self.label_list]
-        if len(self.column_list) > 1 or len(others) != 1:
+        other_labels = [
+            label for label in np.unique(labels).tolist() if label not in self.label_list
+        ]
+        if len(self.column_list) > 1 or len(other_labels) != 1:
             return
-        area = area_if_below_half(self.values(X)[:, 0], np.asarray(labels != others[0]))
+        area = area_if_below_half(self.values(X)[:, 0], np.asarray(labels != other_labels[0]))
         if area is not None:
-            label = self.label_list[0]
+            other = other_labels[0]
             raise ValueError(
-                f"{self!r}: high scores go with {others[0]!r}, not with {label!r}, whose area under the "
-                f"ROC curve is {area:.2f} on the {len(labels):,} rows that select; state "
-                f"{as_typed(f'label={others[0]!r}', f'--positive {others[0]}')}"
+                f"{self!r}: high scores go with {other!r}, not with {self.label_list[0]!r}, "
+                f"whose area under the ROC curve is {area:.2f} on the {len(labels):,} rows that "
+                f"select; state {as_typed(f'label={other!r}', f'--positive {other}')}"
             )
 
     def values(self, X: Table) -> Floats:
@@ -242,7 +258,10 @@ class Scores(ClassifierMixin, BaseEstimator):
         return self.probabilities_of(self.values(X))
 
     def probabilities_of(self, values: Floats) -> Floats:
-        """Return `predict_proba` of rows with these scores, shape (n, columns)."""
+        """Return `predict_proba` of rows with these scores, whose shape is (n, columns).
+
+        A number becomes its rank among the scores of the fit, in [0, 1].
+        """
         if values.shape[1] > 1:
             if self.kind == "logit":
                 return np.asarray(softmax(values, axis=1))
@@ -252,8 +271,9 @@ class Scores(ClassifierMixin, BaseEstimator):
             score = expit(score)
         elif self.kind == "number":
             score = np.interp(score, self.knots_, self.levels_)
-        pair = [1.0 - score, score]
-        return np.column_stack(pair if self.positive_ == 1 else pair[::-1])
+        if self.positive_ == 1:
+            return np.column_stack([1.0 - score, score])
+        return np.column_stack([score, 1.0 - score])
 
     def scores_at(self, probabilities: Floats) -> Floats:
         """Return the scores at which `predict_proba` of the label is each number, for a single column."""
@@ -274,15 +294,20 @@ def area_if_below_half(scores: Floats, positive: NDArray[np.bool_]) -> float | N
     n_positive = int(positive.sum())
     if n_positive in (0, n):
         return None
-    area = (rankdata(scores)[positive].sum() / n_positive - (n_positive + 1) / 2) / (
-        n - n_positive
-    )
-    noise = np.sqrt((n + 1) / (12 * n_positive * (n - n_positive)))
-    return float(area) if area < 0.5 - WRONG_DIRECTION * noise else None
+    n_negative = n - n_positive
+    mean_rank = rankdata(scores)[positive].sum() / n_positive
+    area = float((mean_rank - (n_positive + 1) / 2) / n_negative)
+    standard_error = np.sqrt((n + 1) / (12 * n_positive * n_negative))
+    if area < 0.5 - WRONG_DIRECTION * standard_error:
+        return area
+    return None
 
 
 def score_columns(X: Table, columns: Sequence[Any], owner: str) -> NDArray[Any]:
-    """Return columns of a table, shape (n, columns); messages begin with ``owner``."""
+    """Return columns of a table, shape (n, columns); messages begin with ``owner``.
+
+    ``columns`` are names, or numbers if the table is an array.
+    """
     X = as_pandas(X)
     if hasattr(X, "columns"):
         absent = [name for name in columns if name not in X.columns]
@@ -304,13 +329,12 @@ def score_columns(X: Table, columns: Sequence[Any], owner: str) -> NDArray[Any]:
             f"{owner}: the table must be a data frame or an array of shape (n, d), got "
             f"{type(X).__name__} of shape {array.shape}; give {cure}"
         )
-    if any(
-        not isinstance(c, (int, np.integer)) or not 0 <= c < array.shape[1] for c in columns
-    ):
-        raise ValueError(
-            f"{owner}: the table is an array, so columns are numbers below {array.shape[1]}; "
-            "name one of them, or give a data frame"
-        )
+    for column in columns:
+        if not isinstance(column, (int, np.integer)) or not 0 <= column < array.shape[1]:
+            raise ValueError(
+                f"{owner}: the table is an array, so columns are numbers below "
+                f"{array.shape[1]}; name one of them, or give a data frame"
+            )
     return np.asarray(array[:, list(columns)])
 
 
@@ -335,30 +359,28 @@ class GivenModel(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        inputs = tags.input_tags
-        inputs.allow_nan = inputs.categorical = inputs.string = inputs.three_d_array = (
-            inputs.sparse
-        ) = True
+        for name in ("allow_nan", "categorical", "string", "three_d_array", "sparse"):
+            setattr(tags.input_tags, name, True)
         return tags
 
     def fit(self, X: Table, y: Column, sample_weight: Column = None) -> Self:
         """Learn the labels; no model is trained."""
-        labels = getattr(self.model, "classes_", None)
-        if labels is None:
-            labels = getattr(self.model, "class_labels", None)
-        if labels is None:
+        model_labels = getattr(self.model, "classes_", None)
+        if model_labels is None:
+            model_labels = getattr(self.model, "class_labels", None)
+        if model_labels is None:
             self.classes_ = np.unique(label_vector(y))
         else:
-            self.classes_ = np.asarray(labels)
+            self.classes_ = np.asarray(model_labels)
         return self
 
     def predict_proba(self, X: Table) -> Floats:
-        """Return class probabilities, shape (n, K)."""
+        """Return the class probabilities that the model gives, checked, shape (n, K)."""
         if hasattr(self.model, "predict_proba"):
-            asked = self.model.predict_proba
+            predict = self.model.predict_proba
         else:
-            asked = self.model
-        P = asked(X)
+            predict = self.model
+        P = predict(X)
         n = n_rows_of(X)
         labels = self.classes_.tolist()
         if hasattr(P, "columns"):
@@ -446,7 +468,10 @@ def as_fitted(model: Model) -> Any:
 
 
 def as_classifier(model: Model, X: Table, y: Column) -> Any:
-    """Return a model in another form as a frozen classifier; estimators of scikit-learn are unchanged."""
+    """Return a model in another form as a frozen classifier that knows its labels from ``y``.
+
+    Estimators of scikit-learn are returned unchanged.
+    """
     if not needs_adapter(model):
         return model
     if isinstance(model, Scores):

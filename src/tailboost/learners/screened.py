@@ -32,14 +32,16 @@ class ScreenedBoost(TableClassifier):
         self.n_columns = n_columns
 
     def learn(self, opened: OpenTable, y: Ints, weight: Floats) -> Self:
-        """Choose columns and fit the trees, to rows of at least two classes."""
+        """Choose the columns on rows of positive weight, and fit the trees; the rows need two classes."""
         self.table_ = opened.reader
-        used = weight > 0.0
-        table = opened.table[used]
-        y = y[used]
-        weight = weight[used]
-        best = np.argsort(-between_classes(table, y, weight), kind="stable")[: self.n_columns]
-        self.columns_ = np.sort(best)
+        is_used = weight > 0.0
+        table = opened.table[is_used]
+        y = y[is_used]
+        weight = weight[is_used]
+        best_columns = np.argsort(-between_classes(table, y, weight), kind="stable")[
+            : self.n_columns
+        ]
+        self.columns_ = np.sort(best_columns)
         trees = HistBoostClassifier(
             n_estimators="auto", max_depth=DEPTH, learning_rate=RATE, max_bins=BINS
         )  # fmt: skip
@@ -62,10 +64,10 @@ def between_classes(table: Table, y: Ints, weight: Floats) -> Floats:
     total = np.maximum(weight @ present, np.finfo(np.float64).tiny)
     mean = weight @ np.where(present, table, 0.0) / total
     values = np.where(present, table - mean, 0.0)
-    own = np.zeros((int(y.max()) + 1, len(y)))
-    own[y, np.arange(len(y))] = weight
-    mass = np.maximum(own.sum(axis=1), np.finfo(np.float64).tiny)
-    between = ((own @ values) ** 2 / mass[:, None]).sum(axis=0)
+    class_weights = np.zeros((int(y.max()) + 1, len(y)))
+    class_weights[y, np.arange(len(y))] = weight
+    class_totals = np.maximum(class_weights.sum(axis=1), np.finfo(np.float64).tiny)
+    between = ((class_weights @ values) ** 2 / class_totals[:, None]).sum(axis=0)
     variance = weight @ values**2
     ratio: Floats = np.divide(
         between, variance, out=np.zeros_like(between), where=variance > 0.0

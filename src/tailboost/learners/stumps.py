@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Table
 from tailboost.core.checks import check_weights, label_vector, unboxed
 from tailboost.core.long_work import fitting_apart
-from tailboost.learners.foreign import among
+from tailboost.learners.foreign import rows_of_mask
 
 # Costs within this distance are equal, so that the order of the rows does not break ties. Costs lie in [0, 1]
 # if variance_weight is 0.
@@ -50,13 +50,13 @@ class SortedColumn:
         values = column[order]
         edges = np.flatnonzero(values[1:] > values[:-1]) + 1  # first row of each further value
         bounds = np.concatenate([[0], edges, [len(values)]])
-        #: Number of thresholds below the most common value.
+        # Number of thresholds below the most common value.
         self.n_below = int(np.argmax(np.diff(bounds)))
-        first = bounds[self.n_below]
-        last = bounds[self.n_below + 1]
-        self.order = np.concatenate([order[:first], order[last:]])
+        mode_start = bounds[self.n_below]
+        mode_end = bounds[self.n_below + 1]
+        self.order = np.concatenate([order[:mode_start], order[mode_end:]])
         #: End of the rows below each threshold, in ``order``.
-        self.ends = np.where(edges > first, edges - (last - first), edges)
+        self.ends = np.where(edges > mode_start, edges - (mode_end - mode_start), edges)
 
     def below(self, terms: Floats, total: float) -> Floats:
         """Return the sum of the terms below each threshold; ``total`` is the sum over all rows."""
@@ -66,7 +66,7 @@ class SortedColumn:
         return sums
 
 
-def middle_of(column: Floats, threshold: int) -> float:
+def threshold_value(column: Floats, threshold: int) -> float:
     """Return the value of the threshold with this number: the midpoint between neighbouring values."""
     low, high = np.unique(column)[threshold : threshold + 2].tolist()
     middle: float = low / 2 + high / 2
@@ -83,7 +83,8 @@ class StumpSession:
     def __init__(
         self, template: StumpClassifier, X: Table, y: Ints, sample_weight: Floats
     ) -> None:
-        self.template, self.reader = template, NumericTable()
+        self.template = template
+        self.reader = NumericTable()
         self.X = self.reader.transform(X)
         self.y = y
         self.sample_weight = sample_weight
@@ -93,7 +94,9 @@ class StumpSession:
         """Return the sorted columns of these rows, from the last fit if the rows are the same."""
         key = b"" if rows is None else rows.tobytes()
         if key not in self.sorted:
-            self.sorted = {key: [SortedColumn(column) for column in among(self.X, rows).T]}
+            self.sorted = {
+                key: [SortedColumn(column) for column in rows_of_mask(self.X, rows).T]
+            }
         return self.sorted[key]
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> StumpClassifier:
@@ -101,15 +104,17 @@ class StumpSession:
         stump = StumpClassifier(variance_weight=self.template.variance_weight)
         feature, threshold, stump.above_, stump.cost_ = best_stump(
             self._columns(rows),
-            among(self.y, rows),
-            among(weight, rows),
-            among(self.sample_weight, rows),
+            rows_of_mask(self.y, rows),
+            rows_of_mask(weight, rows),
+            rows_of_mask(self.sample_weight, rows),
             stump.variance_weight,
         )
         stump.feature_ = feature
         stump.threshold_ = 0.0
         if feature >= 0:
-            stump.threshold_ = middle_of(among(self.X[:, feature], rows), threshold)
+            stump.threshold_ = threshold_value(
+                rows_of_mask(self.X[:, feature], rows), threshold
+            )
         stump.classes_ = np.arange(2)
         stump.n_features_in_ = self.X.shape[1]
         stump.table_ = self.reader
@@ -117,7 +122,7 @@ class StumpSession:
 
     def predict(self, model: StumpClassifier, rows: Mask | None = None) -> Ints:
         """Return class numbers of the session's rows."""
-        return model.predict_table(among(self.X, rows))
+        return model.predict_table(rows_of_mask(self.X, rows))
 
 
 def eb_cost(s: Floats, t: Floats, variance_weight: float, V: float) -> Floats:
@@ -171,29 +176,30 @@ def best_stump(
     squares = w * np.divide(w, p, out=np.zeros_like(w), where=p > 0)  # w²/p
     V = float(squares.sum())
     sign = 2.0 * y - 1.0
-    parts = [(sign * terms, float(sign @ terms), float(terms.sum())) for terms in (w, squares)]
-    if not variance_weight:
-        parts = parts[:1]
+    summands = [w]
+    if variance_weight:
+        summands.append(squares)
+    # The signed terms of each sum, the signed sum, and the sum.
+    sums = [(sign * terms, float(sign @ terms), float(terms.sum())) for terms in summands]
     best = (-1, 0, 0)
-    least = np.inf
-    # The last is the constant: no row below its threshold.
-    for j, column in enumerate((*columns, None)):
-        # A stump that predicts class 1 above is right on class 1 above and on class 0 below.
-        halves = [
-            (net - 2 * (np.zeros(1) if column is None else column.below(signed, net))) / mass
-            for signed, net, mass in parts
-        ]
-        s = halves[0]
-        t = halves[-1]
+    least_cost = np.inf
+    for j in range(len(columns) + 1):
+        is_constant = j == len(columns)  # no row is below its threshold
+        differences = []
+        for signed_terms, signed_sum, total in sums:
+            # A stump that predicts class 1 above is right on class 1 above and on class 0 below.
+            below = np.zeros(1) if is_constant else columns[j].below(signed_terms, signed_sum)
+            differences.append((signed_sum - 2 * below) / total)
+        s = differences[0]
+        t = differences[-1]
         cost = eb_cost(s, t, variance_weight, V)
-        if len(cost) and cost.min() < least - TIE:
-            at = int((cost <= cost.min() + TIE).argmax())
-            above = int(
-                (1 - variance_weight) * s[at] + variance_weight * V * t[at] >= -TIE
-            )  # P ≥ Q
-            best = (-1 if column is None else j, at, above)
-            least = float(cost[at])
-    return (*best, least)
+        if len(cost) and cost.min() < least_cost - TIE:
+            number = int((cost <= cost.min() + TIE).argmax())
+            # P − Q, up to a positive factor
+            excess = (1 - variance_weight) * s[number] + variance_weight * V * t[number]
+            best = (-1 if is_constant else j, number, int(excess >= -TIE))
+            least_cost = float(cost[number])
+    return (*best, least_cost)
 
 
 class StumpClassifier(ClassifierMixin, BaseEstimator):

@@ -68,35 +68,38 @@ class TableReader:
             if self.sparse_:
                 return table
             return table.toarray()
-        if not hasattr(X, "iloc"):
-            if "c" in self.feature_types:
-                place = self.feature_types.index("c")
-                raise ValueError(
-                    f"X is an array, but column {place} (from 0) of the data frame in fit "
-                    "contained categories: pass a data frame, because numbers of an array "
-                    "could be values or codes"
-                )
-            with np.errstate(over="ignore"):
-                table = np.asarray(X, dtype=np.float32)
-            _refuse_infinite(table, range(table.shape[1]))
-            return table
+        if hasattr(X, "iloc"):
+            return self._frame_numbers(X)
+        if "c" in self.feature_types:
+            raise ValueError(
+                f"X is an array, but column {self.feature_types.index('c')} (from 0) of the "
+                "data frame in fit contained categories: pass a data frame, because numbers of "
+                "an array could be values or codes"
+            )
+        with np.errstate(over="ignore"):
+            table = np.asarray(X, dtype=np.float32)
+        _refuse_infinite(table, range(table.shape[1]))
+        return table
+
+    def _frame_numbers(self, X: Any) -> NDArray[np.float32]:
+        """Return a data frame as float32, with the number of each category."""
         table = np.empty(X.shape, dtype=np.float32)
         # All NumPy columns are converted at once: one by one would be slower than most models.
-        plain = [
-            j
-            for j, (names, dtype) in enumerate(zip(self.categories_, X.dtypes, strict=True))
-            if names is None and is_plain(dtype, "number", "truth")
-        ]
-        table[:, plain] = (X if len(plain) == X.shape[1] else X.iloc[:, plain]).to_numpy(
-            dtype=np.float32
-        )
-        for j in sorted({*range(X.shape[1])} - {*plain}):
+        numpy_columns = []
+        for j, (categories, dtype) in enumerate(zip(self.categories_, X.dtypes, strict=True)):
+            if categories is None and is_plain(dtype, "number", "truth"):
+                numpy_columns.append(j)
+        numbers = X
+        if len(numpy_columns) < X.shape[1]:
+            numbers = X.iloc[:, numpy_columns]
+        table[:, numpy_columns] = numbers.to_numpy(dtype=np.float32)
+        for j in sorted({*range(X.shape[1])} - {*numpy_columns}):
             column = X.iloc[:, j]
-            names = self.categories_[j]
-            if names is None:
+            categories = self.categories_[j]
+            if categories is None:
                 table[:, j] = column.to_numpy(np.float32, na_value=np.nan)
             else:
-                table[:, j] = _codes(column, names)
+                table[:, j] = _codes(column, categories)
         _refuse_infinite(table, X.columns)
         return table
 
@@ -175,7 +178,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def dense(table: Table) -> Any:
+def as_dense(table: Table) -> Any:
     """Return a sparse matrix as an array; other tables unchanged."""
     return table.toarray() if sp.issparse(table) else table
 
@@ -197,7 +200,7 @@ class BinnedReader:
 
     def bins(self, table: Table) -> Table:
         """Return bin numbers of a prepared table."""
-        table = dense(table)
+        table = as_dense(table)
         codes = np.empty(table.shape, dtype=np.float32)
         for j, thresholds in enumerate(self.cuts):
             column = table[:, j]
@@ -208,6 +211,13 @@ class BinnedReader:
 
 
 def _categories(column: Any, name: Any) -> list[Any] | None:
+    """Return the sorted categories of a column of text or categories; None for numbers.
+
+    Raises
+    ------
+    ValueError
+        If the column holds dates, complex numbers, or values that cannot be ordered.
+    """
     kind = dtype_kind(column.dtype)
     if kind == "dates":
         raise ValueError(
@@ -219,10 +229,10 @@ def _categories(column: Any, name: Any) -> list[Any] | None:
         return list(column.dtype.categories)
     if kind != "text":
         return None
-    present = column.dropna().infer_objects()
-    if len(present) and dtype_kind(present.dtype) in ("number", "truth"):
+    present_values = column.dropna().infer_objects()
+    if len(present_values) and dtype_kind(present_values.dtype) in ("number", "truth"):
         return None  # numbers of dtype object, as in a transposed table
-    _, values = distinct(present, f"column {name!r}")
+    _, values = distinct(present_values, f"column {name!r}")
     try:
         return sorted(values)
     except TypeError:
@@ -239,12 +249,11 @@ def _codes(column: Any, categories: list[Any]) -> NDArray[np.float32]:
     code_of_text = {text(value): float(i) for i, value in enumerate(categories)}
     numbers, values = distinct(column, f"column {column.name!r}")
     codes = [code.get(value, code_of_text.get(text(value), np.nan)) for value in values]
-    return np.array([*codes, np.nan], dtype=np.float32)[
-        numbers
-    ]  # missing values have the number −1
+    codes.append(np.nan)  # missing values have the number −1
+    return np.array(codes, dtype=np.float32)[numbers]
 
 
-def cuts(
+def bin_cuts(
     table: Table, max_bins: int, hashes: Hashes | None = None
 ) -> list[NDArray[np.float32]]:
     """Return at most ``max_bins − 1`` thresholds for each column, from the distinct rows of float32.
@@ -253,8 +262,10 @@ def cuts(
     in scikit-learn's trees. Other columns have midpoints at evenly spaced quantiles of the distinct rows. A
     row goes left of a threshold if its value is smaller. NaN and absent entries of a csr matrix are ignored.
     """
-    _, first = np.unique(hash_rows(table) if hashes is None else hashes, return_index=True)
-    rows = table[first[:ROWS_FOR_CUTS]]
+    _, distinct_rows = np.unique(
+        hash_rows(table) if hashes is None else hashes, return_index=True
+    )
+    rows = table[distinct_rows[:ROWS_FOR_CUTS]]
     if sp.issparse(rows):
         by_column = sp.csc_matrix(rows)
         columns = [
@@ -263,25 +274,25 @@ def cuts(
         ]
     else:
         columns = list(rows.T)
-    return [_column_cuts(np.sort(c[~np.isnan(c)]), max_bins) for c in columns]
+    return [_column_cuts(np.sort(column[~np.isnan(column)]), max_bins) for column in columns]
 
 
 def _column_cuts(ordered: NDArray[np.float32], max_bins: int) -> NDArray[np.float32]:
-    last = np.flatnonzero(
-        ordered[1:] > ordered[:-1]
-    )  # last row of each distinct value except the largest
-    if len(last) >= max_bins:
-        quantile = np.arange(1, max_bins) * (len(ordered) / max_bins)
-        last = last[np.unique(np.searchsorted(last, quantile - 1).clip(max=len(last) - 1))]
-    low = ordered[last]
-    high = ordered[last + 1]
+    """Return the cuts of a column from its sorted numbers, see `cuts`."""
+    # The last row of each distinct value except the largest: a cut lies between it and the next row.
+    cut_rows = np.flatnonzero(ordered[1:] > ordered[:-1])
+    if len(cut_rows) >= max_bins:
+        quantile_rows = np.arange(1, max_bins) * (len(ordered) / max_bins)
+        nearest = np.searchsorted(cut_rows, quantile_rows - 1).clip(max=len(cut_rows) - 1)
+        cut_rows = cut_rows[np.unique(nearest)]
+    low = ordered[cut_rows]
+    high = ordered[cut_rows + 1]
     middle = ((low.astype(np.float64) + high) / 2).astype(np.float32)
-    return np.where(middle > low, middle, high).astype(
-        np.float32
-    )  # neighbours in float32 have no midpoint
+    # Neighbours in float32 have no midpoint.
+    return np.where(middle > low, middle, high).astype(np.float32)
 
 
-def ranked(P: NDArray[Any], rank: int) -> Ints:
+def class_of_rank(P: NDArray[Any], rank: int) -> Ints:
     """Return the class with the ``rank``-th largest probability, from 0; ties go to the first class."""
     for _ in range(rank):
         P = P.copy()
@@ -314,8 +325,8 @@ class ClassProbabilities:
     @property
     def feature_importances_(self) -> Floats:
         """Mean of the models' importances, shape (d,)."""
-        each: list[Any] = list(self.models)
-        return np.mean([model.feature_importances_ for model in each], axis=0)
+        models: list[Any] = list(self.models)
+        return np.mean([model.feature_importances_ for model in models], axis=0)
 
     def predict_proba_table(self, table: Any) -> Floats:
         """Return class probabilities for ``table_.transform(X)``, shape (n, K); each row sums to 1.
@@ -349,8 +360,8 @@ class ClassProbabilities:
     def transform(self, X: Table) -> Floats:
         """Return the arithmetic mean of the models' probabilities by class, shape (n, K)."""
         table = self.table_.transform(X)
-        each = (model.predict_proba_table(table) for model in self.models)
-        total: Floats = sum(share * P for share, P in zip(self.share, each, strict=True))
+        tables = (model.predict_proba_table(table) for model in self.models)
+        total: Floats = sum(share * P for share, P in zip(self.share, tables, strict=True))
         return total / self.share.sum(axis=0)
 
 
@@ -371,7 +382,7 @@ class Ranked:
 
     def predict_table(self, table: Floats) -> Ints:
         """Return class numbers for ``table_.transform(X)``, shape (n,)."""
-        return ranked(table, self.rank)
+        return class_of_rank(table, self.rank)
 
     def predict_proba_table(self, table: Floats) -> Floats:
         """Return the mean probabilities, which do not depend on the rank, shape (n, K)."""

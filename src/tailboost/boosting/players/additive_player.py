@@ -188,9 +188,8 @@ def variance_cost(margins: Floats, base: Floats, variance_weight: float) -> floa
     """
     mean = tilted(base, -margins)[1]
     with np.errstate(divide="ignore"):
-        centred = np.expm1(
-            -margins - mean
-        )  # e^(−m) over its mean, minus 1: the variance does not cancel
+        # e^(−m) over its mean, minus 1: the variance does not cancel.
+        centred = np.expm1(-margins - mean)
         variance = np.log(base @ (centred - base @ centred) ** 2)
         return 2 * mean + float(np.logaddexp(0.0, np.log(variance_weight) + variance))
 
@@ -257,7 +256,7 @@ class ExactVariancePenalty:
         return Weighed(w, w, variance_cost(margins, base, self.variance_weight))
 
     def step(self, wrong: Mask, state: AdditiveState) -> float:
-        """Return the minimiser of the cost along the base model."""
+        """Return the step that minimises the cost along the base model, ¼ log(P/Q)."""
         w = state.weighed.rows
         square = w * (w / state.base)
 

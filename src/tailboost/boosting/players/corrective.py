@@ -34,20 +34,16 @@ class History:
     gap: float = 0.0
 
     def add(self, losses: NDArray[Any]) -> History:
-        """Return the history with one more loss vector of shape (m,)."""
+        """Return the history with one more loss vector of shape (m,), of the type of the others."""
+        past = self.losses
         if losses.dtype == np.bool_:
-            if isinstance(self.losses, BitLosses):
-                bits = self.losses
-            else:
-                bits = BitLosses(len(losses))
-            stacked: BitLosses | Floats = bits.append(losses)
+            if not isinstance(past, BitLosses):  # before the first round
+                past = BitLosses(len(losses))
+            past = past.append(losses)
         else:
-            row = np.asarray(losses, dtype=np.float64)[None, :]
-            if isinstance(self.losses, BitLosses):
-                stacked = row
-            else:
-                stacked = np.vstack([self.losses, row])
-        return replace(self, losses=stacked, cumulative=self.cumulative + losses)
+            assert not isinstance(past, BitLosses)
+            past = np.vstack([past, losses])
+        return replace(self, losses=past, cumulative=self.cumulative + losses)
 
 
 @dataclass(frozen=True)
@@ -149,11 +145,14 @@ class EntropicLP(TotallyCorrective):
         }
 
     def solve(self, past: History) -> EntropicSolution:
-        """Solve the regularised program, starting from the last multipliers and 0 for the newest model."""
+        """Solve the regularised program over all losses so far.
+
+        The start is the last solution, with multiplier 0 for the newest model.
+        """
         if past.multipliers is None:
-            start = None
+            first_multipliers = None
         else:
-            start = np.append(past.multipliers, 0.0)
+            first_multipliers = np.append(past.multipliers, 0.0)
         return entropic_weights(
-            past.losses, self.alpha, self.beta, self.inliers(past), start=start
+            past.losses, self.alpha, self.beta, self.inliers(past), start=first_multipliers
         )

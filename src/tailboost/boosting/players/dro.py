@@ -167,7 +167,11 @@ class RealAdditive(Additive):
     """
 
     def update(self, state: AdditiveState, losses: NDArray[Any]) -> AdditiveState:
-        """Add the base model with its step, and solve for the new worst case."""
+        """Return the state after a real-valued base model: its step, and the new worst case.
+
+        A base model that points the wrong way gets no step and ends the game. One that is right on all rows
+        of two classes gets the longest step so far and ends the game.
+        """
         z = 1.0 - 2.0 * np.asarray(losses, dtype=np.float64)
         if not (state.learner_weights * z).sum() > 0:
             return self.unmoved(state, self.cost.no_step)
@@ -176,9 +180,8 @@ class RealAdditive(Additive):
             if a == 0.0:
                 return self.unmoved(state, self.cost.no_step)
             return self.moved(state, z, a)
-        if (
-            self.cost.n_classes == 2
-        ):  # right on all rows: the cost falls with the length of the step
+        # The model is right on all rows: with two classes the cost falls with the length of the step.
+        if self.cost.n_classes == 2:
             return self.moved(state, z, max(state.steps, default=PERFECT_STEP), FLAWLESS)
         # Longer steps never raise the cost, but the true class's positive score may not be the largest.
         return self.moved(state, z, self.learning_rate * PERFECT_STEP)

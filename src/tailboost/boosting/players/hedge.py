@@ -51,8 +51,8 @@ def without_outliers(base: Floats, cumulative: Floats, fraction: float) -> Float
     mass = np.bincount(index, weights=base, minlength=len(level))
     dropped = np.clip(fraction - (np.cumsum(mass) - mass), 0.0, mass)
     remaining = np.divide(mass - dropped, mass, out=np.zeros_like(mass), where=mass > 0)
-    rest: Floats = base * remaining[index]
-    return rest / rest.sum()
+    inlier_mass: Floats = base * remaining[index]
+    return inlier_mass / inlier_mass.sum()
 
 
 @dataclass(frozen=True)

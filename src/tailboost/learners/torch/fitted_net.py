@@ -44,9 +44,8 @@ class Architecture:
                 f"module={self.module!r} returned {type(net).__name__}; an nn.Module is needed"
             )
         if any(isinstance(p, nn.UninitializedParameter) for p in net.parameters()):
-            net.eval()(
-                torch.zeros(2, *self.input_shape)
-            )  # lazy layers take their shape from the first rows
+            # Lazy layers take their shape from the first rows.
+            net.eval()(torch.zeros(2, *self.input_shape))
         return net
 
     @cached_property
@@ -100,11 +99,11 @@ class FittedNet:
     def _logits(self, table: Tensor) -> Tensor:
         net = self.net()
         device = find_device(self.table_.device)
-        parts = (
+        batches = (
             self.table_.batch(rows, device) for rows in torch.split(table, self.eval_batch_size)
         )
         with threads_for(net, table, self.eval_batch_size):
-            return torch.cat([net(x).float() for x in parts])
+            return torch.cat([net(x).float() for x in batches])
 
     def predict_table(self, table: Tensor) -> Ints:
         """Return class numbers for rows prepared by ``table_.transform``, shape (n,)."""

@@ -243,17 +243,17 @@ def naive(
     .. [1] Y. Saito et al., "Bounding the Worst-class Error: A Boosting Approach", 2024.
     """
     # `bincount` would wait for a GPU, and `index_add` would sum in a varying order.
-    belongs = y[:, None] == torch.arange(logits.shape[1], device=y.device)
-    rows = belongs.sum(0)
+    in_class = y[:, None] == torch.arange(logits.shape[1], device=y.device)
+    class_sizes = in_class.sum(0)
 
-    def of_classes(values: Tensor) -> Tensor:
-        total = torch.where(belongs, values[:, None], 0).sum(0)
-        return torch.where(rows > 0, total / rows.clamp(min=1), -torch.inf)
+    def class_means(values: Tensor) -> Tensor:
+        total = torch.where(in_class, values[:, None], 0).sum(0)
+        return torch.where(class_sizes > 0, total / class_sizes.clamp(min=1), -torch.inf)
 
-    losses = of_classes(_cross_entropies(logits, y))
+    losses = class_means(_cross_entropies(logits, y))
     if not by_accuracy:
         return losses.max()
-    return losses[of_classes((logits.argmax(1) != y).to(logits)).argmax()]
+    return losses[class_means((logits.argmax(1) != y).to(logits)).argmax()]
 
 
 def cvar_doro(
@@ -292,13 +292,13 @@ def cvar_doro(
     check_number(outlier_fraction, "outlier_fraction", 0, 1, closed=True, below=True)
     losses = _cross_entropies(logits, y).sort(descending=True).values
     # Each row has an interval of length 1/m; the part from ε to ε + α (1 − ε) counts.
-    low = outlier_fraction
-    high = outlier_fraction + alpha * (1 - outlier_fraction)
+    start = outlier_fraction
+    end = outlier_fraction + alpha * (1 - outlier_fraction)
     edges = torch.linspace(
         0, 1, len(losses) + 1, dtype=losses.dtype, device=losses.device
-    ).clamp(low, high)
-    inside = edges.diff()
-    return (inside * torch.where(inside > 0, losses, 0)).sum() / (high - low)
+    ).clamp(start, end)
+    fractions = edges.diff()
+    return (fractions * torch.where(fractions > 0, losses, 0)).sum() / (end - start)
 
 
 def _inverse_influence(
@@ -308,17 +308,18 @@ def _inverse_influence(
     alpha: float | None = None,
     epsilon: float = 1e-3,
 ) -> Tensor:
-    # ‖p − e_y‖₁ = 2 (1 − p_y)
-    influence = (
-        -2 * torch.expm1(functional.log_softmax(logits, dim=1).gather(1, y[:, None]))[:, 0]
-    )
+    """Return α / (‖p − e_y‖₁ ‖h‖₁ + ε) of each row, where ‖p − e_y‖₁ = 2 (1 − p_y).
+
+    Without ``features`` ‖h‖₁ is 1. The default of α is 1000 with features and 1 without.
+    """
+    log_p = functional.log_softmax(logits, dim=1).gather(1, y[:, None])[:, 0]
+    influence = -2 * torch.expm1(log_p)
+    default_alpha = 1.0
     if features is not None:
         influence = influence * features.flatten(1).abs().sum(dim=1)
+        default_alpha = 1000.0
     if alpha is None:
-        if features is None:
-            alpha = 1.0
-        else:
-            alpha = 1000.0
+        alpha = default_alpha
     return alpha / (influence + epsilon)
 
 
@@ -402,12 +403,8 @@ def make_loss(
     if not takes(loss, "class_counts") or "class_counts" in getattr(loss, "keywords", ()):
         return loss
     counts = np.asarray(class_counts, dtype=np.float64)
-    if (
-        counts.ndim != 1
-        or not np.isfinite(counts).all()
-        or (counts < 0).any()
-        or not counts.any()
-    ):
+    valid = np.isfinite(counts) & (counts >= 0)
+    if counts.ndim != 1 or not valid.all() or not counts.any():
         raise ValueError(
             "class_counts must be finite numbers ≥ 0, one per class, not all zero: got "
             f"{counts}"

@@ -80,7 +80,7 @@ class TorchSession:
         self._try()
 
     def _try(self) -> None:
-        """Try module, augmentation and loss on two rows before any training."""
+        """Raise ValueError if module, augmentation or loss fail on two rows, before any training."""
         learner = self.learner
         recipe = self.recipe
         K = self.architecture.n_classes
@@ -89,9 +89,9 @@ class TorchSession:
             if not any(p.requires_grad for p in net.parameters()):
                 raise ValueError(f"module={learner.module!r} has no parameter to train")
             x = self.feed.batch(self.X[:2], recipe.device)
-            shown = f"rows of shape {tuple(x.shape[1:])}" + (
-                " (channels first)" if x.ndim > 2 else ""
-            )
+            shown = f"rows of shape {tuple(x.shape[1:])}"
+            if x.ndim > 2:
+                shown += " (channels first)"
             try:
                 scores = net(x)
             except (RuntimeError, ValueError, IndexError, TypeError) as error:
@@ -102,12 +102,12 @@ class TorchSession:
                     f"the module returns {_shape(scores)} for {len(x)} {shown}; {(len(x), K)} "
                     f"is needed, one score for each of the {K} classes"
                 )
-            if learner.augment is not None and _shape(
-                other := learner.augment(x.clone())
-            ) != tuple(x.shape):
-                raise ValueError(
-                    f"augment returned {_shape(other)} for a batch of shape {tuple(x.shape)}"
-                )
+            if learner.augment is not None:
+                augmented = _shape(learner.augment(x.clone()))
+                if augmented != tuple(x.shape):
+                    raise ValueError(
+                        f"augment returned {augmented} for a batch of shape {tuple(x.shape)}"
+                    )
             loss = self._loss(None)(scores.float(), recipe.y[: len(x)].to(recipe.device))
             if _shape(loss) not in ((), (len(x),)):
                 raise ValueError(
@@ -116,10 +116,11 @@ class TorchSession:
                 )
 
     def _loss(self, rows: Mask | None) -> Callable[[Tensor, Tensor], Tensor]:
-        chosen = slice(None) if rows is None else rows
+        """Return the loss of the learner, with the class counts of these rows (None: all)."""
+        selected = slice(None) if rows is None else rows
         counts = np.bincount(
-            self.y[chosen],
-            weights=self.sample_weight[chosen],
+            self.y[selected],
+            weights=self.sample_weight[selected],
             minlength=self.architecture.n_classes,
         )
         return make_loss(self.learner.loss, counts, self.recipe.device)
@@ -130,20 +131,19 @@ class TorchSession:
         return self.order[rows[self.order]]
 
     def begin(self, weight: Floats, seed: int, rows: Mask | None) -> Training:
-        """Return the training of a round, before its first step."""
+        """Return the training of a round before its first step: a new net, or the warmed-up one."""
         learner = self.learner
         index = self._drawn_from(rows)
         milestones = tuple(round(share * learner.steps) for share in learner.milestones)
+        start = None
         if learner.warmup_steps:
             start = self._start(rows)
-        else:
-            start = None
         return Training(
             self.recipe, self._loss(rows), seed, index, weight[index], start, milestones
         )
 
     def _start(self, rows: Mask | None) -> Start:
-        """Return the model warmed up on these rows; each fold has one."""
+        """Return the model warmed up on these rows, from which rounds start; each fold has its own."""
         if rows is None:
             key = "all"
         else:
@@ -175,8 +175,8 @@ class TorchSession:
     def grown(self, training: Training) -> Iterator[FittedNet]:
         """Yield the net of a training after every ``growth`` steps, up to ``steps``."""
         steps = self.learner.steps
-        while training.done < steps:
-            training.advance(min(self.learner.growth or steps, steps - training.done))
+        while training.steps_taken < steps:
+            training.advance(min(self.learner.growth or steps, steps - training.steps_taken))
             yield self._fitted_net(training)
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> FittedNet:
@@ -339,35 +339,37 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def _make_optimizer(self, parameters: Any) -> torch.optim.Optimizer:
+        """Return the optimiser for the trained parameters of a net, by name or by the given factory."""
         parameters = [p for p in parameters if p.requires_grad]
-        make: Callable[..., torch.optim.Optimizer] = OPTIMIZERS.get(
+        factory: Callable[..., torch.optim.Optimizer] = OPTIMIZERS.get(
             self.optimizer, self.optimizer
         )
-        if make is self.optimizer:
-            return make(parameters)
+        if factory is self.optimizer:
+            return factory(parameters)
+        options = {}
         if self.optimizer == "sgd":
-            more = {"momentum": self.momentum}
-        else:
-            more = {}
-        return make(parameters, lr=self.learning_rate, weight_decay=self.weight_decay, **more)
+            options["momentum"] = self.momentum
+        return factory(
+            parameters, lr=self.learning_rate, weight_decay=self.weight_decay, **options
+        )
 
     def open_session(
         self, X: Table, y: Ints, n_classes: int, sample_weight: Floats
     ) -> TorchSession:
         """Return a session on these rows; labels are class numbers 0 … K − 1."""
         self._validate_params()
-        bad = [m for m in self.milestones if not (isinstance(m, Real) and 0 <= m < 1)]
-        if bad:
+        wrong = [m for m in self.milestones if not (isinstance(m, Real) and 0 <= m < 1)]
+        if wrong:
             raise ValueError(
                 f"milestones={self.milestones!r}: fractions of steps in [0, 1) are needed, got "
-                f"{bad}"
+                f"{wrong}"
             )
         return TorchSession(self, np.asarray(X), y, n_classes, sample_weight)
 
     def _checked(self, X: Table, y: Column = None) -> Any:
-        given: dict[str, Any] = {} if y is None else {"y": y}
+        labels: dict[str, Any] = {} if y is None else {"y": y}
         check_row_shape(self, X, reset=y is not None)
-        return validate_data(self, X, reset=y is not None, allow_nd=True, **given)
+        return validate_data(self, X, reset=y is not None, allow_nd=True, **labels)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Table, y: Column = None, sample_weight: Column = None) -> Self:

@@ -57,16 +57,20 @@ class Randomness:
 @contextmanager
 def threads_for(net: nn.Module, rows: Tensor, batch_size: int) -> Iterator[None]:
     """Use one thread of the processor in the block for small nets on tables; other nets are unaffected."""
-    weights = sum(p.numel() for p in net.parameters())
-    before = torch.get_num_threads()
-    if rows.ndim > 2 or before == 1 or weights * min(batch_size, len(rows)) >= WORK_FOR_THREADS:
+    n_weights = sum(p.numel() for p in net.parameters())
+    n_threads = torch.get_num_threads()
+    if (
+        rows.ndim > 2
+        or n_threads == 1
+        or n_weights * min(batch_size, len(rows)) >= WORK_FOR_THREADS
+    ):
         yield
         return
     torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(n_threads)
 
 
 def is_mixed(precision: str, net: nn.Module, device: torch.device) -> bool:
@@ -130,8 +134,8 @@ class Training:
         self.recipe = recipe
         self.loss = loss
         self.milestones = milestones
-        self.done = 0
-        self.rows = np.random.default_rng(seed)
+        self.steps_taken = 0
+        self.row_draws = np.random.default_rng(seed)
         self.index = index
         total = np.cumsum(weight)
         self.cumulative = total / total[-1]
@@ -146,11 +150,11 @@ class Training:
             self.net.load_state_dict(start.net)
             # A copy: PyTorch uses the tensors of an optimiser's state directly, and rounds would share them.
             self.optimizer.load_state_dict(copy_state(start.optimizer))
-        self.seen: dict[str, Tensor] = {}
+        self.layer_inputs: dict[str, Tensor] = {}
         linear = [module for module in self.net.modules() if isinstance(module, nn.Linear)]
         if linear and takes(loss, "features"):
             linear[-1].register_forward_pre_hook(
-                lambda layer, given: self.seen.update(features=given[0].float())
+                lambda layer, inputs: self.layer_inputs.update(features=inputs[0].float())
             )
         self.forward: Callable[[Tensor], Tensor] = (
             torch.compile(self.net) if recipe.compile else self.net
@@ -158,12 +162,12 @@ class Training:
 
     def draw(self, n_steps: int) -> Tensor:
         """Draw the rows of the coming steps with replacement by weight, shape (n_steps, batch size)."""
-        places = self.rows.random((n_steps, self.recipe.batch_size))
-        drawn = self.index[np.searchsorted(self.cumulative, places, side="right")]
-        return torch.from_numpy(drawn.astype(np.int64))
+        uniform = self.row_draws.random((n_steps, self.recipe.batch_size))
+        rows = self.index[np.searchsorted(self.cumulative, uniform, side="right")]
+        return torch.from_numpy(rows.astype(np.int64))
 
     def advance(self, n_steps: int) -> None:
-        """Train for some more steps."""
+        """Train for ``n_steps`` more steps; warn if the loss is no longer finite."""
         recipe = self.recipe
         batches = self.draw(n_steps).to(recipe.X.device)
         labels = recipe.y.index_select(0, batches.flatten()).view_as(batches).to(recipe.device)
@@ -171,16 +175,16 @@ class Training:
         loss = torch.zeros(())
         with threads_for(self.net, recipe.X, recipe.batch_size), self.random.in_use():
             for rows, y in zip(batches, labels, strict=True):
-                if self.done in self.milestones:
+                if self.steps_taken in self.milestones:
                     for group in self.optimizer.param_groups:
-                        group["lr"] *= DECAY ** self.milestones.count(self.done)
+                        group["lr"] *= DECAY ** self.milestones.count(self.steps_taken)
                 loss = self._step(recipe.X.index_select(0, rows), y)
-                self.done += 1
+                self.steps_taken += 1
         value = float(loss.mean())
         if not math.isfinite(value):
             warnings.warn(
-                f"the loss is {value} after {self.done} steps: the training diverged; reduce "
-                "learning_rate",
+                f"the loss is {value} after {self.steps_taken} steps: the training diverged; "
+                "reduce learning_rate",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -188,20 +192,20 @@ class Training:
     def _step(self, rows: Tensor, y: Tensor) -> Tensor:
         """Take a step on a minibatch and return its loss, without waiting for the device."""
         recipe = self.recipe
-        x = recipe.feed.batch(rows, recipe.device)
+        inputs = recipe.feed.batch(rows, recipe.device)
         if recipe.augment is not None:
-            x = recipe.augment(x)
+            inputs = recipe.augment(inputs)
         # Only the forward pass is mixed; loss, gradients and weights are float32.
-        with (
-            torch.autocast(recipe.device.type, dtype=torch.bfloat16)
-            if self.mixed
-            else nullcontext()
-        ):
-            logits = self.forward(x)
-        loss = self.loss(logits.float(), y, **self.seen)
-        self.seen = {}  # releases this step's autograd graph, whose nodes belong to one stream
+        precision: Any = nullcontext()
+        if self.mixed:
+            precision = torch.autocast(recipe.device.type, dtype=torch.bfloat16)
+        with precision:
+            logits = self.forward(inputs)
+        loss = self.loss(logits.float(), y, **self.layer_inputs)
+        # This releases the step's autograd graph, whose nodes belong to one stream.
+        self.layer_inputs = {}
         self.optimizer.zero_grad()
-        (loss.mean() if loss.ndim else loss).backward()  # type: ignore[no-untyped-call,unused-ignore]
+        loss.mean().backward()  # type: ignore[no-untyped-call,unused-ignore]
         self.optimizer.step()
         return loss.detach()
 
