@@ -26,6 +26,7 @@ from tailboost import __version__, datasets
 from tailboost.app import cli
 from tailboost.app.cli.fit import name_labels
 from tailboost.app.cli.parameters import literal
+from tailboost.app.cli.shared import shortened
 from tailboost.app.registry import METHODS
 from tailboost.rows.judged import label_shares
 from tailboost.storage import load_model, save_model
@@ -501,17 +502,20 @@ class TestFilesAreKept:
         monkeypatch.delitem(sys.modules, "experiments", raising=False)
         line = refused("reproduce", "trials")
         assert "not part of the installed package: in a checkout" in line
+        assert "tailboost.published.adalpboost('tree', alpha=.1)" in line
         listed = call("list")
         assert listed.exit_code == 0
         assert "load_credit_default" in listed.stdout
-        assert "reproduce" not in listed.stdout
+        assert "Experiments (tailboost reproduce)" not in listed.stdout
+        assert "in a checkout of tailboost's repository" in " ".join(listed.stdout.split())
 
     def test_another_package_called_experiments_is_not_ours(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "experiments", ModuleType("experiments"))
         listed = call("list")
         assert listed.exit_code == 0
         assert "load_credit_default" in listed.stdout
-        assert "reproduce" not in listed.stdout
+        assert "Experiments (tailboost reproduce)" not in listed.stdout
+        assert "in a checkout of tailboost's repository" in " ".join(listed.stdout.split())
 
     @pytest.mark.thinned(1)
     @pytest.mark.parametrize("what", ["predictions", "results", "report"])
@@ -720,6 +724,13 @@ class TestMessages:
         )
         assert len(line) <= 400
         assert "people.csv" in line
+
+    def test_no_number_of_a_long_line_is_left_out_of_its_words(self):
+        parts = "; ".join(f"miss rate of {i}: at most {i} % (reached: {i}.5 %)" for i in range(40))
+        line = shortened(f"limits: no rule meets these together: {parts}. Wider limits may do")
+        assert 200 < len(line) <= 400
+        assert line.endswith("Wider limits may do")
+        assert "%); … miss rate of 3" in line
 
     @pytest.mark.slow
     def test_names_that_are_no_utf8(self, csv, tmp_path):

@@ -1,5 +1,6 @@
 """Tables as people have them: slices of data frames in Parquet, and files of spreadsheets."""
 
+import json
 from io import StringIO
 
 import numpy as np
@@ -137,3 +138,25 @@ def test_encodings_and_separators_are_named_with_their_options(files, tmp_path):
     assert "--sep" in refused("predict", files / "c.model", data)
     assert "'utf-9' is unknown" in refused("predict", files / "c.model", data, "--encoding", "utf-9")
     assert call("predict", files / "c.model", data, "--sep", ";", "--decimal", "x").exit_code == 2
+
+
+def test_a_rule_file_notes_how_its_table_was_written(tmp_path):
+    """Later commands read the same kind of file without the options; another kind needs them."""
+    for number, name in enumerate(("selection", "fresh")):
+        german(table(number), tmp_path / f"{name}.csv")
+    signs = ("--sep", ";", "--decimal", ",", "--encoding", "cp1252")
+    score = ("--score", "value", "--kind", "number", "--positive", "yes", "--target", "y")
+    rule, fresh = tmp_path / "rule.json", tmp_path / "fresh.csv"
+    done("tune", tmp_path / "selection.csv", *signs, *score, *LIMIT, "--out", rule)
+    answers = done("predict", rule, fresh)
+    assert answers == done("predict", rule, fresh, *signs)
+    assert answers.startswith("row;prediction;")
+    table(1).to_csv(tmp_path / "commas.csv", index=False)
+    assert "if ',' separates values, state --sep ','" in refused("predict", rule, tmp_path / "commas.csv")
+    options = ("--sep", ",", "--decimal", ".", "--encoding", "utf-8")
+    done("predict", rule, tmp_path / "commas.csv", *options)
+    for csv in ({"sep": ";;"}, {"encoding": "utf-9"}, [1]):  # a forged file
+        content = json.loads(rule.read_text())
+        content["selection"]["csv"] = csv
+        rule.write_text(json.dumps(content))
+        assert call("predict", rule, fresh).exit_code == 2

@@ -131,7 +131,7 @@ def other_separator(names: Sequence[Any]) -> str:
     """Return advice for a table whose only column has a name with separators; for others an empty text."""
     if len(names) != 1:
         return ""
-    found = re.search(r"[;\t|]", str(names[0]))
+    found = re.search(r"[;\t|,]", str(names[0]))
     if found is None:
         return ""
     only = repr(str(names[0])[:60])

@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from tailboost import __version__
-from tailboost.app.cli.options import CSV, OF_CSV, CsvFormat
+from tailboost.app.cli.options import OF_CSV, CsvFormat, csv_of_rule
 from tailboost.app.cli.shared import INTERRUPTED, exit_codes, fail, printable, starting_now
 
 # The function of each command, and its line in `tailboost -h`. The library is imported when a command runs.
@@ -96,7 +96,7 @@ def ending_with_a_code(command: Callable[..., None]) -> Callable[..., None]:
     shared = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
         for name, kind, default in (
-            *((name, kind, getattr(CSV, name)) for name, kind in OF_CSV.items() if reads_csv),
+            *((name, kind, None) for name, kind in OF_CSV.items() if reads_csv),
             ("quiet", Quiet, False),
             ("verbose", Verbose, False),
         )
@@ -105,7 +105,11 @@ def ending_with_a_code(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def run(*, quiet: bool, verbose: bool, **given: Any) -> None:
         if reads_csv:
-            given["csv"] = CsvFormat(*(given.pop(name) for name in OF_CSV))
+            stated = {name: given.pop(name) for name in OF_CSV}
+            stored = csv_of_rule(given.get("model"))
+            given["csv"] = CsvFormat(
+                **stored | {name: value for name, value in stated.items() if value is not None}
+            )
         with exit_codes(verbose, quiet):
             command(**given)
 
@@ -128,12 +132,10 @@ class LazyGroup(TyperGroup):
         alone = typer.Typer(rich_markup_mode=None, add_completion=False)
         if cmd_name != "reproduce":
             module = f"tailboost.app.cli.{module}"
-        elif import_module("tailboost.app.cli.listing").experiments_of_checkout() is None:
-            message = (
-                "experiments are not part of the installed package: in a checkout of tailboost's repository "
-                "run pip install -e '.[experiments]' and tailboost reproduce NAME"
-            )
-            raise typer.Exit(fail(message, 2))
+        else:
+            listing = import_module("tailboost.app.cli.listing")
+            if listing.experiments_of_checkout() is None:
+                raise typer.Exit(fail(listing.where_experiments_are(), 2))
         command = getattr(import_module(module), function)
         alone.command(name=cmd_name, context_settings=HELP)(ending_with_a_code(command))
         return typer.main.get_command(alone)

@@ -15,7 +15,6 @@ from tailboost import NotCertifiedError
 from tailboost import certify as certify_model
 from tailboost.app.cli import options, score_rules, shared
 from tailboost.app.cli import rates as stated
-from tailboost.app.cli.documents import is_rule_file
 from tailboost.app.cli.label_files import LabelFile
 from tailboost.app.cli.models import (
     FileLedger,
@@ -392,7 +391,7 @@ def _calibrate_model(
         raise shared.BadInput(
             "DATA is missing: name the table of fresh rows, or the --score column of MODEL"
         )
-    if is_rule_file(model) != is_rule_file(out):
+    if shared.is_rule_file(model) != shared.is_rule_file(out):
         raise shared.BadInput(
             "--model: a rule file (.json) gives a rule file, and a model file a model file; "
             "MODEL is the first argument, DATA the second"
@@ -486,7 +485,7 @@ def _calibrate_scores(
     """Calibrate a rule on the scores of one table."""
     data = fresh.data
     assert data is not None
-    if not is_rule_file(out):
+    if not shared.is_rule_file(out):
         raise shared.BadInput("--model: with --score the file to write is a rule file (.json)")
     shared.check_output("--model", out, *fresh.files)
     with shared.warnings_as_lines():
@@ -524,7 +523,7 @@ def _calibrate_labels(
         raise shared.BadInput(
             "rules of several labels per row need DATA or --unlabeled, and --selection"
         )
-    if not is_rule_file(out):
+    if not shared.is_rule_file(out):
         raise shared.BadInput("--model: the file to write is a rule file (.json)")
     shared.check_output("--model", out, labelled.path, selection, *fresh.files)
     ledger = FileLedger(labelled)

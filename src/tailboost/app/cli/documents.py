@@ -27,16 +27,10 @@ from tailboost.rows.fingerprints import digest
 from tailboost.rows.ledger import Ledger
 from tailboost.storage.rule_files import RULE
 
-RULE_FILE = ".json"
 # Most rows named by a message.
 MOST_ROWS = 5
 # A whole number of at most 18 digits, as Python writes it.
 WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")
-
-
-def is_rule_file(path: Path) -> bool:
-    """Return whether a file holds a rule on scores, by its name; others are model files."""
-    return path.suffix.lower() == RULE_FILE
 
 
 def text_of(content: dict[str, Any]) -> str:

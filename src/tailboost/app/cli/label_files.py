@@ -13,7 +13,6 @@ import pandas as pd
 from tailboost import LabelRules, Scores, rates, tune_labels
 from tailboost.app.cli.documents import (
     StoredDocument,
-    is_rule_file,
     numbers_of,
     read_document,
     score_rows,
@@ -27,6 +26,7 @@ from tailboost.app.cli.shared import (
     BadInput,
     bad_input,
     digest_of,
+    is_rule_file,
     say,
     tell,
     warnings_as_lines,
@@ -50,6 +50,7 @@ class LabelSettings:
     objective: str | None
     data: str  # digest of the selection data
     unlabeled: str | None  # digest of the file of rows without labels
+    csv: dict[str, Any] = field(default_factory=dict)  # as in `RuleSelection`
 
     def run(
         self, data: Path, csv: CsvFormat, limits: Stated, unlabeled: Path | None = None

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.metadata import metadata
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
@@ -40,6 +41,20 @@ def experiments_of_checkout() -> ModuleType | None:
         return None
     sys.path.insert(0, str(checkout))
     return import_module("experiments")
+
+
+def where_experiments_are() -> str:
+    """Return a sentence on experiments for an installed package, and what it has of the papers."""
+    urls = metadata("tailboost").get_all("Project-URL") or []
+    address = dict(url.split(", ", 1) for url in urls).get("Repository", "")
+    checkout = "a checkout of tailboost's repository"
+    if address and "//example.org/" not in address:
+        checkout += f" ({address})"
+    return (
+        "experiments are not part of the installed package: in "
+        f"{checkout} run pip install -e '.[experiments]' and tailboost reproduce NAME. The algorithms of the "
+        "papers are here, with their settings: tailboost.published.adalpboost('tree', alpha=.1) and others"
+    )
 
 
 def list_all(
@@ -84,8 +99,10 @@ def list_all(
         shared.tell_json(document)
         return
     for title, heads, rows in sections.values():
-        if rows:  # only a checkout has experiments
+        if rows:
             shared.plain_table(heads, rows, title=title, left=len(heads))
+    if package is None:
+        shared.tell(f"\n{where_experiments_are().capitalize()}.")
 
 
 def _recorded_time(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from tailboost.app.cli.shared import read_number
+from tailboost.app.cli.shared import is_rule_file, read_json, read_number
 from tailboost.core.table_files import check_encoding
 
 
@@ -53,7 +53,9 @@ def _jobs(jobs: int) -> int:
     return jobs
 
 
-def _separator(sep: str) -> str:
+def _separator(sep: str | None) -> str | None:
+    if sep is None:
+        return None
     sep = {"\\t": "\t", "tab": "\t"}.get(sep, sep)
     if len(sep) != 1 or sep in '"\r\n':
         raise typer.BadParameter(f"must be one character, or tab; got {sep!r}")
@@ -75,12 +77,33 @@ class CsvFormat(NamedTuple):
     decimal: str | None = None
     encoding: str | None = None
 
+    @property
+    def noted(self) -> dict[str, Any]:
+        """The fields that differ from the default, for a file."""
+        return {
+            name: value for name, value in self._asdict().items() if value != getattr(CSV, name)
+        }
+
     def text_of(self, table: Any) -> str:
         """Return a table as a CSV file with these signs."""
         return str(table.to_csv(index=False, sep=self.sep, decimal=self.decimal or "."))
 
 
 CSV = CsvFormat()
+
+
+def csv_of_rule(path: Path | None) -> dict[str, Any]:
+    """Return the fields of `CsvFormat` that a rule file notes; none of another or a damaged file."""
+    if path is None or not is_rule_file(path):
+        return {}
+    try:
+        noted = read_json(path)["selection"]["csv"]
+        _separator(noted.get("sep"))
+        check_encoding(noted.get("encoding"))
+        return {name: noted[name] for name in CsvFormat._fields if name in noted}
+    except (OSError, LookupError, TypeError, AttributeError, ValueError, typer.BadParameter):
+        return {}  # the command says what is wrong with the file
+
 
 # Files and folders.
 Data = Annotated[
@@ -112,7 +135,13 @@ TrainingRows = Annotated[
     ),
 ]
 Sep = Annotated[
-    str, option("CHAR", "Separator of CSV files; `tab` is allowed.", callback=_separator)
+    str | None,
+    option(
+        "CHAR",
+        "Separator of CSV files; `tab` is allowed. Default: a comma, or that of the rows on which the rule "
+        "of a file was selected; so for --decimal and --encoding.",
+        callback=_separator,
+    ),
 ]
 Decimal = Annotated[
     Literal[".", ","] | None,

@@ -13,9 +13,7 @@ from tailboost import Scores, ThresholdRule, rates
 from tailboost import tune as tune_rule
 from tailboost.app.cli import options, shared
 from tailboost.app.cli.documents import (
-    RULE_FILE,
     StoredDocument,
-    is_rule_file,
     read_document,
     score_rows,
     text_of,
@@ -53,7 +51,7 @@ POSITIVE = ("1", "True", "true", "yes")
 
 def read_model(path: Path) -> StoredModel:
     """Read a model file, or a rule file as a model."""
-    if is_rule_file(path):
+    if shared.is_rule_file(path):
         return StoredRule.read(path)
     return StoredModel.read(path)
 
@@ -108,10 +106,10 @@ def tune(
     label. Then 'miss(1, by=label) <= .1' limits each label, and 'selected(1) <= .1' the share of rows with
     any label.
     """
-    as_model = not is_rule_file(out)
+    as_model = not shared.is_rule_file(out)
     if as_model and out.suffix != SUFFIX:
         raise shared.BadInput(
-            f"--out: {str(out)!r} must end in {RULE_FILE} (a rule) or {SUFFIX} (a model)"
+            f"--out: {str(out)!r} must end in {shared.RULE_FILE} (a rule) or {SUFFIX} (a model)"
         )
     check = check_model_output if as_model else shared.check_output
     check("--out", out, data, unlabeled, training_rows)
@@ -138,7 +136,7 @@ def tune(
     if several:
         digest = shared.digest_of(data)
         label_settings = LabelSettings(
-            score, target, kind, missing, spelt(minimised), digest, joined
+            score, target, kind, missing, spelt(minimised), digest, joined, csv.noted
         )
         label_settings.tune(data, out, csv, limits=limits, unlabeled=unlabeled)
         return
@@ -259,6 +257,8 @@ class RuleSelection:
     missing: float | None = None
     confidence: float | None = None
     unlabeled: str | None = None  # digest of the file of rows without labels
+    # How the file of the selection data was written, if in another way than `options.CSV`.
+    csv: Mapping[str, Any] = field(default_factory=dict)
 
     def on(
         self, data: Path, csv: options.CsvFormat, positive: Sequence[str] | None
@@ -277,6 +277,7 @@ class RuleSelection:
             objective=objective,
             limits=tuple(limits),
             data=shared.digest_of(data),
+            csv=csv.noted,
         )
         return selection, rows
 
@@ -353,6 +354,7 @@ class RuleSelection:
             "rule": classifier.rule_.to_dict(),
             "selection": {
                 **vars(self),
+                "csv": dict(self.csv),
                 "objective": spelt(self.objective),
                 "limits": [limit.text for limit in self.limits],
             },

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shlex
 import sys
 import time
@@ -26,7 +27,9 @@ from rich.text import Text
 from tailboost.core.files import is_same_file, write_output
 from tailboost.core.spelling import speaking_to_the_shell
 
+RULE_FILE = ".json"
 LONGEST_LINE = 400  # characters of an error line
+LONGEST_END = 150  # characters of its end
 LONGEST_WORD = 200  # characters of a word of an error line, such as a file name
 INTERRUPTED = 130  # exit code of a process ended by Ctrl-C
 
@@ -112,12 +115,32 @@ def fail(message: str, code: int) -> int:
         if len(word) > LONGEST_WORD:
             words[k] = f"{word[: LONGEST_WORD // 2]}…{word[-LONGEST_WORD // 2 :]}"
     line = f"tailboost: {printable(' '.join(words))}"
-    if len(line) > LONGEST_LINE:  # the end often names the remedy
-        start = line[: LONGEST_LINE - 150]
-        end = line[-150:]
-        line = f"{start.rpartition(' ')[0]} … {end.partition(' ')[2]}"
-    print(line, file=sys.stderr)
+    print(shortened(line), file=sys.stderr)
     return code
+
+
+def shortened(line: str) -> str:
+    """Return an error line without parts of its middle, if it is long; the end often names the remedy.
+
+    Sentences are left out as a whole, and entries of a list, so that no number is taken out of its words.
+    """
+    for ends in (".;", ".;,"):
+        if len(line) > LONGEST_LINE:
+            line = _without_middle(line, ends)
+    return line
+
+
+def _without_middle(line: str, ends: str) -> str:
+    """Return the first and the last parts of a line, of which each ends with one of some signs."""
+    first, *parts = re.split(f"(?<=[{ends}]) ", line)
+    start = [first]
+    while parts and len(" ".join(start)) + len(parts[0]) < LONGEST_LINE - LONGEST_END:
+        start.append(parts.pop(0))
+    end = parts[-1:]
+    parts = parts[:-1]
+    while parts and len(" ".join(end)) + len(parts[-1]) < LONGEST_END:
+        end.insert(0, parts.pop())
+    return " ".join([*start, *["…"] * bool(parts), *end])
 
 
 def refuse_overwriting(option: str, outputs: Sequence[Path], *inputs: Path | None) -> None:
@@ -148,6 +171,11 @@ def digest_of(path: Path) -> str:
     """Return a digest of a file's content."""
     with bad_input(), path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()[:32]
+
+
+def is_rule_file(path: Path) -> bool:
+    """Return whether a file holds a rule on scores, by its name; others are model files."""
+    return path.suffix.lower() == RULE_FILE
 
 
 def read_json(path: Path) -> dict[str, Any]:
