@@ -1,18 +1,23 @@
 """The table of docs/reliability.md: each procedure with each feature is valid, refused or left to another."""
 
 import copy
+import pathlib
 import re
 import warnings
-from functools import cache
-from pathlib import Path
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binom
 
 import tailboost as tb
+from tailboost.guarantees.path import Path
+from tailboost.guarantees.ranks import Ranks
+from tailboost.guarantees.score_path import ScorePath
+from tailboost.guarantees.thresholds import ThresholdSequences
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reliability.md").read_text(encoding="utf-8")
+PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "reliability.md").read_text(encoding="utf-8")
 ROWS, COLUMNS = 700, 8
 
 
@@ -201,6 +206,106 @@ def test_the_table_is_complete():
 def test_each_entry_of_the_table_is_what_a_call_does(procedure, feature):
     found = {outcome(procedure, feature, call) for call in calls(procedure, feature)}
     assert found == TABLE[procedure, feature]
+
+
+# -- the order of tests, and its end -----------------------------------------------------------------------
+
+
+class Stopped(Exception):
+    """Raised in place of the tests of a procedure."""
+
+
+def paths_of(run):
+    """Return the paths of the only threshold of sequences."""
+    return run.tests.paths([run.tests.fresh_rates], run.level)
+
+
+# A procedure, limits that it serves, and what it has fixed before its tests.
+FIXED = {
+    "ranks": (Ranks, ["gap(miss(1, by=group)) <= .3"], lambda run: run.reached),
+    "sequences": (ThresholdSequences, ["precision(1) >= .6"], lambda run: paths_of(run)[0].thresholds),
+    "path of a score": (ScorePath, ["miss(1) <= .5", "deferred() <= .5"], lambda run: vars(run.path[0])),
+    "path": (
+        Path, ["f_score(1) >= .4"], lambda run: [str(step.selection.problem.limits) for step in run.rules],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_what_is_fixed_before_the_tests_depends_on_no_label_of_the_fresh_rows(name, monkeypatch):
+    """The same for other labels of the fresh rows, with as many of each in each group."""
+    kind, limits, fixed = FIXED[name]
+    orders = []
+
+    def run(procedure):
+        orders.append(fixed(procedure))
+        raise Stopped
+
+    monkeypatch.setattr(kind, "run", run)
+    T, y, g = FRESH
+    other = y.copy()
+    for group in "ab":
+        other[g == group] = np.random.default_rng(0).permutation(y[g == group])
+    for labels in (y, other):
+        with pytest.raises(Stopped):
+            tb.calibrate(copy.deepcopy(tuned(tuple(limits))), T, labels, groups=g, attempts=1)
+    assert (y != other).mean() > 0.2
+    np.testing.assert_equal(*orders)
+
+
+def passes(errors, n, most):
+    """Return whether counts pass the exact test at the whole level of one attempt."""
+    return n > 0 and binom.cdf(errors, n, most) <= 0.05
+
+
+def precise(answers, y, most):
+    return passes(((answers == 1) & (y == 0)).sum(), (answers == 1).sum(), most)
+
+
+def few_missed_and_deferred(answers, y):
+    missed = passes(((answers == 0) & (y == 1)).sum(), y.sum(), 0.35)
+    return missed and passes((answers == 2).sum(), len(y), 0.3)
+
+
+# A procedure, its limits, the answers of its rules in their order, their tests, and the seed of the rows.
+SEQUENCES = {
+    "sequences": (
+        ThresholdSequences, ["precision(1) >= .75"], partial(precise, most=0.25), 64,
+        lambda run: [(run.tests.fresh.scores > t).astype(int) for t in paths_of(run)[0].thresholds],
+    ),
+    "path of a score": (
+        ScorePath, ["miss(1) <= .35", "deferred() <= .3"], few_missed_and_deferred, 52,
+        lambda run: [run.fresh.by(rule).answered.actions for rule in run.rules()],
+    ),
+    "path": (
+        Path, ["precision(1) >= .6"], partial(precise, most=0.4), 59,
+        lambda run: [run.fresh.by(step.selection).answered.actions for step in run.rules],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_no_rule_behind_a_failed_binomial_test_is_certified(name, monkeypatch):
+    """Of rows on which a later rule passes again."""
+    kind, limits, test, seed, answers_of = SEQUENCES[name]
+    recorded, own = [], kind.run
+
+    def run(procedure):
+        recorded.extend(answers_of(procedure))
+        return own(procedure)
+
+    monkeypatch.setattr(kind, "run", run)
+    T, y, g = draw(250, np.random.default_rng(seed))
+    # Each row is a cluster of its own, which no sequence of thresholds serves.
+    given = {"clusters": np.arange(250)} if name == "path" else {}
+    rule = tb.calibrate(copy.deepcopy(tuned(tuple(limits))), T, y, groups=g, attempts=1, **given)
+    passed = [test(answers, y) for answers in recorded]
+    end = passed.index(False)
+    assert any(passed[end:])
+    defers = rule.defers(T, groups=g) if rule.rule_.defers else False
+    certified = np.where(defers, 2, rule.predict(T, groups=g))
+    assert any((certified == answers).all() for answers in recorded[:end])
+    assert not any((certified == answers).all() for answers in recorded[end:])
 
 
 def test_later_batches_of_groups_that_share_clusters_are_refused():

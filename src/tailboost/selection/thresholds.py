@@ -37,26 +37,27 @@ class Thresholds:
     def scores_between_selected(self, rows: OpenedRows) -> Floats:
         """Return scores of rows, which are beyond thresholds between selection rows as their values are.
 
-        A rule on one score has other thresholds there than the family, decimals. A row between the two is
-        then on the side of the rule. Rules on other models, or with one threshold on odds in which the
-        groups differ, have the thresholds of the family.
+        A rule on one score has other thresholds there than the family, decimals for each group that it reads.
+        A row between the two is then on the side of the rule. Rules on other models have the thresholds of
+        the family.
         """
-        if self.engine.score is None or (
-            self.engine.probabilities.group_aware and not self.family.by_group
-        ):
+        if self.engine.score is None:
             return self.scores(rows)
         known = self.engine.known_scores
         known_scores = self.family.scores(known.probabilities)
         selected_scores, data = self.on_selection
-        places = self.places(rows)
-        models = self.engine.outputs.models
-        values = rows.scores(models)
+        values = rows.scores(self.engine.outputs.models)
+        groups = rows.places(by_group=self.engine.probabilities.group_aware)
         scores = np.zeros(len(values))
         falls = self.engine.score.positive_ == 0
-        for place in range(self.family.n_thresholds):
-            of_place = known.place == place
-            scale = Scale.of(known.values[of_place], known_scores[of_place], falls=falls)
-            between, _ = possible_thresholds(selected_scores[of_place[: len(data)]])
-            here = places == place
+        for group in np.unique(groups).tolist():
+            of_group = known.place == group
+            scale = Scale.of(known.values[of_group], known_scores[of_group], falls=falls)
+            # Groups may have one threshold in common, between scores of all of them.
+            compared = selected_scores
+            if self.family.by_group:
+                compared = selected_scores[of_group[: len(data)]]
+            between, _ = possible_thresholds(compared)
+            here = groups == group
             scores[here] = scale.sides(values[here], between)
         return scores
