@@ -105,6 +105,34 @@ def test_few_of_few_certificates_are_false(name):
     assert false <= draws * 0.05 + 3 * np.sqrt(draws * 0.05 * 0.95)
 
 
+# Limits, the objective that drives counts to the edge of the test, and the parts of the level.
+EXACT = {
+    "misses": (["miss(1, by=group) <= .2", "false_alarm(1, by=group) <= .9"], rates.selected(1), 4),
+    "precision": (["precision(1, by=group) >= .7"], rates.miss(1), 2),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_certified_counts_pass_the_exact_test_at_their_part_of_the_level(name):
+    """Counted by hand on the certifying rows."""
+    limits, objective, parts = EXACT[name]
+    scores, edges = tb.Scores("s", 1, kind="logit"), 0
+    for seed in range(3):
+        T, y, g = Population().draw(1200, np.random.default_rng(seed))
+        given = {"limits": limits, "objective": objective, "by_group": True, "random_state": seed}
+        rest = T.index.isin(OneBatch.of(scores, Given(T, y, g), **given).rows.X.index)
+        rule = tb.calibrate(scores, T, y, groups=g, attempts=1, **given)
+        answers, labels, groups = rule.predict(T[rest], groups=g[rest]), y[rest], g[rest]
+        wrong, among, bound = answers == 0, labels == 1, 0.2
+        if name == "precision":
+            wrong, among, bound = labels == 0, answers == 1, 0.3
+        for group in "ab":
+            k, n = (wrong & among & (groups == group)).sum(), (among & (groups == group)).sum()
+            assert binom.cdf(k, n, bound) <= 0.05 / parts
+            edges += binom.cdf(k + 2, n + 2, bound) > 0.05 / parts
+    assert edges >= 3
+
+
 def test_a_group_that_is_rare_on_one_part_is_not_rare_on_the_other():
     """A draw evenly from each of twenty equal groups makes the test of the rarest false in .38 of draws."""
     draws, false = 1000, 0
