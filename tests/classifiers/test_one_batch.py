@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 import tailboost as tb
 from tailboost import rates
+from tailboost.classifiers import calibrating
 from tailboost.classifiers.calibrating import OneBatch, default_share, drawn_part
 from tailboost.guarantees.calibration import calibrate_selected
 from tailboost.rates import Answered, checked_limits
@@ -181,7 +182,27 @@ def test_all_sets_of_rows_are_drawn_with_the_same_probability():
         expected = 4000 * hypergeom(200, size, 60).pmf(np.arange(size + 1))
         often = expected > 5
         assert ((found - expected)[often] ** 2 / expected[often]).sum() < chi2(often.sum()).ppf(0.999)
-    np.testing.assert_array_equal(drawn_part(np.arange(200), 0.3, 1), draws[1])
+    order = np.random.default_rng(0).permutation(200)
+    np.testing.assert_array_equal(drawn_part(order, 0.3, 1), draws[1][order])
+
+
+def test_labels_of_the_selecting_rows_are_as_random_as_the_rows(monkeypatch):
+    """A draw from each label would fix their number: `drawn_part` has no label, and its callers give none."""
+    T, y, _ = Population().draw(300, np.random.default_rng(0))
+    counts = []
+
+    def stopped(model, X, labels, **_):
+        counts.append(labels.sum())
+        raise InterruptedError
+
+    monkeypatch.setattr(calibrating, "tune", stopped)
+    scores = tb.Scores("s", 1, kind="logit")
+    for seed in range(60):
+        with pytest.raises(InterruptedError):
+            OneBatch.of(scores, Given(T, y), limits=["precision(1) >= .7"], random_state=seed)
+    true = hypergeom(300, y.sum(), 90)
+    assert np.mean(counts) == pytest.approx(true.mean(), abs=4 * true.std() / np.sqrt(60))
+    assert chi2(59).ppf(0.0005) < 59 * np.var(counts, ddof=1) / true.var() < chi2(59).ppf(0.9995)
 
 
 def test_clusters_stay_together():

@@ -284,10 +284,9 @@ SEQUENCES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SEQUENCES)
-def test_no_rule_behind_a_failed_binomial_test_is_certified(name, monkeypatch):
-    """Of rows on which a later rule passes again."""
-    kind, limits, test, seed, answers_of = SEQUENCES[name]
+def run_and_record(name, limits, seed, monkeypatch):
+    """Return fresh rows, the answers of the rules in their order, and a call that certifies one of them."""
+    kind, *_, answers_of = SEQUENCES[name]
     recorded, own = [], kind.run
 
     def run(procedure):
@@ -298,7 +297,16 @@ def test_no_rule_behind_a_failed_binomial_test_is_certified(name, monkeypatch):
     T, y, g = draw(250, np.random.default_rng(seed))
     # Each row is a cluster of its own, which no sequence of thresholds serves.
     given = {"clusters": np.arange(250)} if name == "path" else {}
-    rule = tb.calibrate(copy.deepcopy(tuned(tuple(limits))), T, y, groups=g, attempts=1, **given)
+    clf = copy.deepcopy(tuned(tuple(limits)))
+    return (T, y, g), recorded, lambda: tb.calibrate(clf, T, y, groups=g, attempts=1, **given)
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_no_rule_behind_a_failed_binomial_test_is_certified(name, monkeypatch):
+    """Of rows on which a later rule passes again."""
+    _, limits, test, seed, _ = SEQUENCES[name]
+    (T, y, g), recorded, call = run_and_record(name, limits, seed, monkeypatch)
+    rule = call()
     passed = [test(answers, y) for answers in recorded]
     end = passed.index(False)
     assert any(passed[end:])
@@ -306,6 +314,28 @@ def test_no_rule_behind_a_failed_binomial_test_is_certified(name, monkeypatch):
     certified = np.where(defers, 2, rule.predict(T, groups=g))
     assert any((certified == answers).all() for answers in recorded[:end])
     assert not any((certified == answers).all() for answers in recorded[end:])
+
+
+@pytest.mark.parametrize(("name", "seed"), [("sequences", 65), ("path", 60)])
+def test_no_rule_is_certified_if_the_first_one_fails(name, seed, monkeypatch):
+    (_, y, _), recorded, call = run_and_record(name, ["precision(1) >= .75"], seed, monkeypatch)
+    with pytest.raises(tb.NotCertifiedError, match="no rule with several answers"):
+        call()
+    passed = [precise(answers, y, 0.25) for answers in recorded]
+    assert not passed[0]
+    assert any(passed)
+
+
+def test_certified_ranks_have_the_counts_that_were_fixed(monkeypatch):
+    """Exactly so many rows of each group get the counted answer: no two scores are equal."""
+    fixed, own = [], Ranks.run
+    monkeypatch.setattr(Ranks, "run", lambda run: fixed.append(run.reached) or own(run))
+    T, y, g = FRESH
+    clf = copy.deepcopy(tuned(("gap(selected(1, by=group)) <= .3",)))
+    answers = tb.calibrate(clf, T, y, groups=g, attempts=1).predict(T, groups=g)
+    for (least, most), group in zip(fixed[0].tolist(), "ab", strict=True):
+        assert least <= (answers[g == group] == 1).sum() <= most
+        assert most - least < 3
 
 
 def test_later_batches_of_groups_that_share_clusters_are_refused():

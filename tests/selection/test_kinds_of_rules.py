@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.special import expit
+from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
+from tailboost import rates
 from tailboost.exceptions import InfeasibleLimitsError
+from tailboost.guarantees import calibration
 from tailboost.guarantees.calibration import simplest_certified
 from tailboost.guarantees.procedure import Refused
 from tailboost.rows.judged import judged
@@ -177,6 +180,38 @@ def test_both_kinds_are_certified_at_half_the_level():
     assert not is_inferring(alone)
     assert "CASE" in alone.rule_.to_sql()
     assert "half the level" not in alone.certificate_.assumptions
+
+
+@pytest.mark.parametrize(
+    ("limit", "objective"),
+    [("miss(1, by=group) <= 30%", rates.selected(1)), ("selected(1, by=group) <= 30%", rates.miss(1))],
+)
+def test_the_counts_of_either_kind_pass_the_exact_test_at_half_the_level(limit, objective):
+    """The objective drives the threshold to the last rank of one group, whichever kind is taken."""
+    model, X, y, groups = made(told=True, n=1500)
+    rule = tb.calibrate(model, X, y, groups=groups, limits=[limit], objective=objective, attempts=1)
+    assert {bound.method for bound in rule.certificate_.bounds} == {"ranks"}
+    last = []
+    for bound in rule.certificate_.bounds:
+        k = round(bound.estimate * bound.n)
+        assert binom.cdf(k, bound.n, 0.3) <= 0.05 / 2
+        last.append(binom.cdf(k + 1, bound.n, 0.3))
+    assert max(last) > 0.05 / 2
+
+
+def test_each_kind_has_half_the_level(monkeypatch):
+    levels, own = [], calibration.first_that_applies
+
+    def recorded(selection, fresh, level):
+        levels.append(level)
+        return own(selection, fresh, level)
+
+    monkeypatch.setattr(calibration, "first_that_applies", recorded)
+    model, X, y, groups = made(told=True, n=1500)
+    for attempts, whole in ((1, 0.05), (5, 0.01)):
+        tb.calibrate(model, X, y, groups=groups, limits=LIMITS, objective="error", attempts=attempts)
+        assert levels[:2] == pytest.approx([whole / 2] * 2)
+        levels.clear()
 
 
 @pytest.mark.slow
