@@ -97,15 +97,6 @@ def test_false_certificates_of_one_batch(name):
     assert false <= draws * 0.05 + 2 * np.sqrt(draws * 0.05 * 0.95)
 
 
-@pytest.mark.thinned(1)
-@pytest.mark.parametrize("name", LIMITS)
-def test_few_of_few_certificates_are_false(name):
-    draws = 8
-    false, certified = false_certificates(name, draws, 600)
-    assert certified > draws / 3
-    assert false <= draws * 0.05 + 3 * np.sqrt(draws * 0.05 * 0.95)
-
-
 # Limits, the objective that drives counts to the edge of the test, and the parts of the level.
 EXACT = {
     "misses": (["miss(1, by=group) <= .2", "false_alarm(1, by=group) <= .9"], rates.selected(1), 4),

@@ -72,19 +72,6 @@ def test_limits_that_ranks_or_comparisons_serve_are_left_out():
     assert not limited_rates(rates.f_score(1, beta=2.0, by="g") >= 0.5, *tabled(g, y))  # rows count in part
 
 
-def test_the_order_reads_the_selection_data_alone():
-    rng = np.random.default_rng(1)
-    chosen, fresh, other = draw(600, rng), draw(1_000, rng), draw(1_000, rng)
-    one, two = procedure(PRECISION, chosen, fresh), procedure(PRECISION, chosen, other)
-    for k in range(2):
-        paths = [
-            ThresholdPath.of(k, p.selection, [p.selection_rates[k]], [p.fresh_rates[k]], 1.5, 0.025)
-            for p in (one, two)
-        ]
-        np.testing.assert_array_equal(paths[0].thresholds, paths[1].thresholds)
-        assert paths[0].constant == BEYOND  # nobody gets 1: a precision says nothing
-
-
 def test_a_threshold_behind_a_failure_is_not_certified():
     """Of 40 rows with a limit of .3 at most 6 errors pass at .05 (binomial): the second threshold has 7."""
     errors = np.array([6.0, 7.0, 0.0, 0.0])
@@ -96,18 +83,6 @@ def test_a_threshold_behind_a_failure_is_not_certified():
     assert tests.n_passed(path, [rate, rate], 0.2) == 4
     errors[0] = 7.0
     assert tests.n_passed(path, [rate], 0.05) == 0
-
-
-def test_passed_thresholds_have_binomial_tests():
-    rng = np.random.default_rng(2)
-    chosen, fresh = draw(1_500, rng), draw(3_000, rng)
-    certified, _ = procedure(PRECISION, chosen, fresh).thresholds(0.05)
-    s, g, y = fresh
-    each = 1 - 0.95**0.5
-    assert (np.abs(certified) < BEYOND).all()
-    for k, t in enumerate(certified):
-        chosen = (g == k) & (s > t)
-        assert binom.cdf((chosen & (y == 0)).sum(), chosen.sum(), 0.3) <= each
 
 
 @pytest.mark.parametrize(
