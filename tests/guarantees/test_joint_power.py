@@ -173,24 +173,22 @@ def test_several_limits_are_certified_by_the_exact_tests_of_fresh_rows(by_group)
 
 
 def test_the_rule_before_the_first_failure_is_taken(monkeypatch):
-    """The second rule fails its second limit, and the tests end. In the second call the first rule fails."""
-    tested = []
+    """The fourth test fails, the second one of the second rule; rules behind it would pass."""
+    X, y, _ = table(1500, 4)
+    limits, tested, failing = ["miss(1) <= 30%", "deferred() <= 60%"], [], 4
 
     def passes(family, counts, never, level):
         tested.append(counts)
-        return len(tested) not in (4, 5)
+        return len(tested) != failing
 
-    X, y, _ = table(1500, 4)
-    limits = ["miss(1) <= 30%", "deferred() <= 60%"]
-    with monkeypatch.context() as patched:
-        patched.setattr(LimitedFamily, "passes", passes)
-        rule = calibrated(X, y, None, limits)
-        assert len(tested) == 4
-        with pytest.raises(tb.NotCertifiedError):
-            calibrated(X, y, None, limits)
-        assert len(tested) == 5
-    deferred = rule.certificate_.bounds[1].estimate
-    assert deferred == tested[0][:, 2].sum() / tested[0].sum() != tested[2][:, 2].sum() / tested[2].sum()
+    monkeypatch.setattr(LimitedFamily, "passes", passes)
+    deferred = calibrated(X, y, None, limits).certificate_.bounds[1].estimate
+    first, _, second, *_ = [counts[:, 2].sum() / counts.sum() for counts in tested]
+    assert deferred == first != second
+    tested.clear()
+    failing = 1
+    with pytest.raises(tb.NotCertifiedError):
+        calibrated(X, y, None, limits)
 
 
 def test_groups_that_share_rows_are_not_compared_by_tests_of_independent_counts():
