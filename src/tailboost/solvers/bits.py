@@ -38,33 +38,36 @@ class _Losses:
 
     def means(self, base: npt.ArrayLike | None = None) -> Floats:
         """Return the mean loss of each candidate under the base measure (default: uniform), shape (T,)."""
-        means: Floats = self.expectations(base_measure(base, self.shape[1]))
-        return means
+        return self.expectations(base_measure(base, self.shape[1]))
 
     def keys(self) -> list[int]:
         """Return a number for each candidate. Equal losses have equal numbers; different losses rarely do."""
-        step = self.shape[1] // KEY_UNITS + 1
-        return [
-            hash((self.row(t)[::step] + 0.0).tobytes()) for t in range(self.shape[0])
-        ]  # −0.0 is 0.0
+        n_candidates, n_units = self.shape
+        step = n_units // KEY_UNITS + 1
+        # The sum makes −0.0 a 0.0.
+        return [hash((self.row(t)[::step] + 0.0).tobytes()) for t in range(n_candidates)]
 
     def covariance(self, d: Floats) -> Floats:
-        """Return Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, with m their mean under d ≥ 0; shape (T, T)."""
+        """Return Σ_i d_i (ℓ_i − m)(ℓ_i − m)', shape (T, T): a weighted sum over the units.
+
+        ℓ_i are the losses of all candidates on unit i, and m is their mean under the weights d ≥ 0.
+        """
         units = np.flatnonzero(d != 0)
         gram = np.zeros((self.shape[0], self.shape[0]))
         if not units.size:
             return gram
-        used = d[units]
-        total = float(used.sum())
+        weights = d[units]
+        total_weight = float(weights.sum())
         blocks = [slice(start, start + BLOCK) for start in range(0, units.size, BLOCK)]
-        if isinstance(self, BitLosses) and used.min() == used.max():
-            for block in blocks:  # numbers of common losses
+        if isinstance(self, BitLosses) and weights.min() == weights.max():
+            # With equal weights, numbers of common losses are enough.
+            for block in blocks:
                 columns = self.raw_columns(units[block]).astype(np.float32)
                 gram += columns.T @ columns
             moment = gram.diagonal()
-            return (gram - np.outer(moment, moment) / units.size) * (total / units.size)
-        mean = self.expectations(d) / total
-        root = np.sqrt(used)[:, None]
+            return (gram - np.outer(moment, moment) / units.size) * (total_weight / units.size)
+        mean = self.expectations(d) / total_weight
+        root = np.sqrt(weights)[:, None]
         for block in blocks:
             centred = (self.raw_columns(units[block]) - mean) * root[block]
             gram += centred.T @ centred
@@ -72,7 +75,10 @@ class _Losses:
 
 
 def _patterns(columns: Sequence[npt.NDArray[Any]]) -> tuple[Ints, Ints]:
-    """Return the first unit with each combination of values of the columns, and each unit's combination."""
+    """Return the first unit of each combination of values, and the number of each unit's combination.
+
+    Each column has a value of every unit. Units are compared by a hash of their values, which is checked.
+    """
     key = np.zeros(len(columns[0]), dtype=np.uint64)
     rng = np.random.default_rng(0)
     for column in columns:
@@ -82,10 +88,12 @@ def _patterns(columns: Sequence[npt.NDArray[Any]]) -> tuple[Ints, Ints]:
             word = (column + 0.0).view(np.uint64)
         key += (word ^ (word >> np.uint64(29))) * rng.integers(2**64, dtype=np.uint64)
         key ^= key >> np.uint64(32)
-    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-    if not all(np.array_equal(column[first][inverse], column) for column in columns):
-        _, first, inverse = np.unique(columns, axis=1, return_index=True, return_inverse=True)
-    return first, inverse.ravel()
+    _, first_unit, inverse = np.unique(key, return_index=True, return_inverse=True)
+    if not all(np.array_equal(column[first_unit][inverse], column) for column in columns):
+        _, first_unit, inverse = np.unique(
+            columns, axis=1, return_index=True, return_inverse=True
+        )
+    return first_unit, inverse.ravel()
 
 
 class BitLosses(_Losses):
@@ -139,11 +147,11 @@ class BitLosses(_Losses):
                 raise ValueError("row must hold zeros and ones only")
             bits = bits.astype(np.bool_)
         position = self._rows % 8
-        new = bits.view(np.uint8) << np.uint8(position)
+        shifted_bits = bits.view(np.uint8) << np.uint8(position)
         if position == 0:
-            planes = (*self._planes, new)
+            planes = (*self._planes, shifted_bits)
         else:
-            planes = (*self._planes[:-1], self._planes[-1] | new)
+            planes = (*self._planes[:-1], self._planes[-1] | shifted_bits)
         return self._with(planes, self._rows + 1)
 
     def _with(self, planes: tuple[Bytes, ...], rows: int) -> Self:
@@ -192,60 +200,54 @@ class BitLosses(_Losses):
 
     def toarray(self) -> npt.NDArray[Any]:
         """Return all losses, shape (T, n)."""
-        return np.array([self.row(t) for t in range(self._rows)], dtype=np.bool_).reshape(
-            self.shape
-        )
+        rows = [self.row(t) for t in range(self._rows)]
+        return np.array(rows, dtype=np.bool_).reshape(self.shape)
 
     def combine(self, lam: npt.ArrayLike) -> Floats:
         """Return the loss of each unit under the mixture: Σ_t λ_t ℓ^t, shape (n,)."""
-        # Each table holds the sums of λ over all subsets of the eight candidates of a plane.
         padded = np.zeros(8 * len(self._planes))
         padded[: self._rows] = lam
+        # Each table holds the sums of λ over all subsets of the eight candidates of a plane.
         tables = self._scale * padded.reshape(-1, 8) @ BITS.T
-        used = [
+        planes_and_tables = [
             (plane, table)
             for plane, table in zip(self._planes, tables, strict=True)
             if table.any()
         ]
-        out = np.full(
-            self._n, 0.0 if self._shift is None else float(padded[: self._rows] @ self._shift)
-        )
-        part = np.empty(min(CACHED, self._n))
+        out = np.zeros(self._n)
+        if self._shift is not None:
+            out += float(padded[: self._rows] @ self._shift)
+        looked_up = np.empty(min(CACHED, self._n))
         for start in range(0, self._n, CACHED):
-            total = out[start : start + CACHED]
-            for plane, table in used:
-                total += np.take(
-                    table, plane[start : start + CACHED], out=part[: total.size], mode="clip"
-                )
+            block = slice(start, start + CACHED)
+            total = out[block]
+            for plane, table in planes_and_tables:
+                total += np.take(table, plane[block], out=looked_up[: total.size], mode="clip")
         return out
 
     def expectations(self, w: npt.ArrayLike) -> Floats:
-        """Return the expected loss of each candidate: ⟨w, ℓ^t⟩, shape (T,)."""
+        """Return the expected loss of each candidate under unit weights w: ⟨w, ℓ^t⟩, shape (T,)."""
         weights = np.asarray(w, dtype=float)
         planes = self._planes
-        if self._shift is None:
-            shift = 0.0
-        else:
-            shift = self._shift * weights.sum()
+        total = weights.sum()
         units = np.flatnonzero(weights != 0)
         if units.size < 0.5 * weights.size:
             weights = weights[units]
             planes = tuple(plane[units] for plane in planes)
         # The histogram of a plane's bytes gives the weight of each set of eight losses.
-        sums = np.zeros((len(planes), 256))
+        histograms = np.zeros((len(planes), 256))
         for start in range(0, weights.size, CACHED):
             block = slice(start, start + CACHED)
-            for plane, total in zip(planes, sums, strict=True):
-                total += np.bincount(plane[block], weights[block], 256)
-        return self._scale * (sums @ BITS).ravel()[: self._rows] + shift
+            for plane, histogram in zip(planes, histograms, strict=True):
+                histogram += np.bincount(plane[block], weights[block], 256)
+        expected: Floats = self._scale * (histograms @ BITS).ravel()[: self._rows]
+        if self._shift is None:
+            return expected
+        return expected + self._shift * total
 
     def covariance(self, d: Floats) -> Floats:
         """Return the covariance as `DenseLosses.covariance`; the shifts do not change it."""
-        if self._shift is None:
-            bits = self
-        else:
-            bits = self.shifted(1.0, None)
-        return self._scale**2 * _Losses.covariance(bits, d)
+        return self._scale**2 * _Losses.covariance(self.shifted(1.0, None), d)
 
     def raw_columns(self, units: npt.ArrayLike) -> npt.NDArray[Any]:
         """Return the bits of some units as bytes, shape (len(units), T)."""
@@ -264,26 +266,19 @@ class BitLosses(_Losses):
         self, candidates: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None
     ) -> Self:
         """Select candidates and units by integer indices or boolean masks."""
-        out = self
+        out = self.shifted(1.0, None)
         shift = self._shift
         if units is not None:
-            chosen = np.asarray(units)
-            if chosen.dtype == np.bool_:
-                n = int(chosen.sum())
-            else:
-                n = chosen.size
-            out = type(self)(n)._with(
-                tuple(plane[chosen] for plane in self._planes), self._rows
-            )
+            index = np.arange(self._n)[np.asarray(units)]
+            planes = tuple(plane[index] for plane in self._planes)
+            out = type(self)(index.size)._with(planes, self._rows)
         if candidates is not None:
-            bits = out.shifted(1.0, None)
-            out = type(self)(out._n)
+            bits = out
+            out = type(self)(bits._n)
             index = np.arange(self._rows)[np.asarray(candidates)]
             for t in index.tolist():
                 out = out.append(bits.row(t))
-            if shift is None:
-                shift = None
-            else:
+            if shift is not None:
                 shift = shift[index]
         return out.shifted(self._scale, shift)
 
@@ -337,13 +332,12 @@ class DenseLosses(_Losses):
         self, candidates: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None
     ) -> DenseLosses:
         """Select candidates and units by integer indices or boolean masks."""
-        if candidates is None:
-            array = self.array
-        else:
-            array = self.array[np.asarray(candidates)]
-        return DenseLosses(
-            array if units is None else np.ascontiguousarray(array[:, np.asarray(units)])
-        )
+        array = self.array
+        if candidates is not None:
+            array = array[np.asarray(candidates)]
+        if units is not None:
+            array = np.ascontiguousarray(array[:, np.asarray(units)])
+        return DenseLosses(array)
 
     def patterns(self) -> tuple[Ints, Ints]:
         """Return the first unit of each distinct pattern of losses, and the pattern of each unit."""
@@ -380,12 +374,12 @@ def starting_mixture(start: npt.ArrayLike | None, size: int) -> Floats:
     """
     if start is None:
         return np.full(size, 1.0 / size)
-    given = finite(start, "start")
-    if given.ndim != 1 or given.size > size or (given < 0).any() or not given.sum() > 0:
+    weights = finite(start, "start")
+    if weights.ndim != 1 or weights.size > size or (weights < 0).any() or not weights.sum() > 0:
         raise ValueError(
             f"start must be at most {size} non-negative weights with a positive sum, got "
             f"{start!r}"
         )
     out = np.zeros(size)
-    out[: given.size] = given / given.sum()
+    out[: weights.size] = weights / weights.sum()
     return out

@@ -90,10 +90,11 @@ def entropic_weights(
     """
     beta = check_number(beta, "beta", 0)
     problem = TailGame.build(losses, alpha, base)
-    first = problem.reduce_mixture(starting_mixture(start, problem.full.shape[0]))
+    reduced_start = problem.reduce_mixture(starting_mixture(start, problem.full.shape[0]))
     best: EntropicSolution | None = None
     for method in METHODS:
-        solution = _certify(problem, beta, *method(problem, beta * problem.scale, first))
+        lam, w, n_iter, name = method(problem, beta * problem.scale, reduced_start)
+        solution = _certify(problem, beta, lam, w, n_iter, name)
         if best is None or solution.gap < best.gap:
             best = solution
         if best.gap <= problem.tolerance(best.value):
@@ -137,16 +138,9 @@ def _certify(
     penalty = divergence(w / problem.p - 1.0, problem.p) / beta
     value = 1.0 - float(problem.full.expectations(weights).min()) + penalty
     combined = problem.losses.combine(lam)
-    best = Entropic(problem.p, problem.alpha, beta * problem.scale)(combined)
-    dual_value = (
-        1.0 - problem.offset - problem.scale * (float(best.w @ combined) - best.penalty)
-    )
-    return EntropicSolution(
-        weights,
-        problem.expand_mixture(lam),
-        value,
-        dual_value,
-        value - dual_value,
-        n_iter,
-        method,
-    )
+    response = Entropic(problem.p, problem.alpha, beta * problem.scale)(combined)
+    reduced_bound = float(response.w @ combined) - response.penalty
+    dual_value = 1.0 - problem.offset - problem.scale * reduced_bound
+    mixture = problem.expand_mixture(lam)
+    gap = value - dual_value
+    return EntropicSolution(weights, mixture, value, dual_value, gap, n_iter, method)

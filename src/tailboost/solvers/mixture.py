@@ -104,11 +104,11 @@ def minimize_cvar_mixture(
         If no method closes the gap to ``1e-8 (1 + |value|)``.
     """
     problem = TailGame.build(losses, alpha, base)
-    if start is None:
-        given = None
-    else:
-        given = problem.reduce_mixture(starting_mixture(start, problem.full.shape[0]))
-    return _solve(problem, given, canonical)[0]
+    reduced_start = None
+    if start is not None:
+        reduced_start = problem.reduce_mixture(starting_mixture(start, problem.full.shape[0]))
+    solution, _ = _solve(problem, reduced_start, canonical)
+    return solution
 
 
 @one_blas_thread
@@ -139,16 +139,16 @@ def mixture_path(
         return []
     problem = TailGame.build(losses, levels[0], base)
     solutions: dict[int, MixtureSolution] = {}
-    near: Floats | None = None  # the solution at the previous α
+    previous: Floats | None = None  # the reduced mixture at the next larger α
     for i in np.argsort(levels)[::-1]:
-        solutions[i], near = _solve(replace(problem, alpha=levels[i]), near, True)
+        solutions[i], previous = _solve(replace(problem, alpha=levels[i]), previous, True)
     return [solutions[i] for i in range(len(levels))]
 
 
 def _solve(
     problem: TailGame, start: Floats | None, canonical: bool
 ) -> tuple[MixtureSolution, Floats]:
-    """Return the solution, and its mixture in the reduced problem."""
+    """Return the solution of the full problem, and its mixture in the reduced problem."""
     optimum = _single_candidate(problem)
     if optimum is None or not optimum.closed:
         optimum = _first_closed(problem, start)
@@ -163,23 +163,26 @@ def _single_candidate(problem: TailGame) -> Optimum | None:
     No mixture is then better. This holds with one candidate, with one unit, at α = 1 and often at large α.
     The candidate has the smallest mean loss and the weights are closest to p, so both are canonical.
     """
-    p = problem.p
-    n_candidates = problem.losses.shape[0]
-    means = problem.losses.expectations(p)
+    means = problem.losses.expectations(problem.p)
     # A tolerance keeps rounding from deciding between equal candidates.
-    best = int(np.flatnonzero(means <= means.min() + 1e-14)[0])
-    lam = np.zeros(n_candidates)
+    best = np.flatnonzero(means <= means.min() + 1e-14)[0]
+    lam = np.zeros(means.size)
     lam[best] = 1.0
-    optimum = problem.optimum(lam, p if problem.alpha >= ERM else None, 0, "closed-form")
-    optimum.canonical = True
     # The shortcut is accepted only if its gap is rounding.
-    if optimum.gap <= (1e-10 if problem.alpha >= ERM else 1e-13):
+    w = None
+    rounding = 1e-13
+    if problem.alpha >= ERM:
+        w = problem.p
+        rounding = 1e-10
+    optimum = problem.optimum(lam, w, 0, "closed-form")
+    optimum.canonical = True
+    if optimum.gap <= rounding:
         return optimum
     return None
 
 
 def _first_closed(problem: TailGame, start: Floats | None) -> Optimum:
-    """Try the methods in turn until the gap is closed."""
+    """Return the first optimum with a closed gap of the methods in turn, or the one with the least gap."""
     best: Optimum | None = None
     for method in METHODS:
         optimum = method(problem, start)
@@ -251,30 +254,33 @@ RESOLUTION = 1e-11
 SHRINK = 5.0
 
 
-class _Part(NamedTuple):
-    """Some units of a problem; the weights of all others are fixed at 0 or at their cap."""
+class _FreeUnits(NamedTuple):
+    """The units of a problem whose weights are open; those of all others are fixed at 0 or at their cap."""
 
     units: Ints  # their numbers
     at_cap: Mask  # of all units: fixed at their cap
-    losses: PackedLosses
-    p: Floats
+    losses: PackedLosses  # of these units
+    p: Floats  # of these units
     # Weight left for these units, and the expected losses under the fixed weights.
     mass: float
     fixed: Floats | float
 
 
-def _part(problem: TailGame, keep: Mask, above: Mask) -> _Part:
-    """Return the part with the units in ``keep``; all units if the fixed ones take all the weight."""
-    at_cap = above & ~keep
-    settled = np.where(at_cap, problem.cap, 0.0)
-    units = np.flatnonzero(keep)
-    mass = 1.0 - float(settled.sum())
-    if keep.all() or not 0.0 < mass < problem.cap[units].sum():
-        nothing = np.zeros_like(keep)
-        return _Part(np.arange(keep.size), nothing, problem.losses, problem.p, 1.0, 0.0)
+def _free_units(problem: TailGame, free: Mask, above: Mask) -> _FreeUnits:
+    """Return the units in ``free``, after the others are fixed: at their cap if ``above``, otherwise at 0.
+
+    All units are returned if the fixed ones take all the weight.
+    """
+    at_cap = above & ~free
+    fixed_weights = np.where(at_cap, problem.cap, 0.0)
+    units = np.flatnonzero(free)
+    mass = 1.0 - float(fixed_weights.sum())
+    if free.all() or not 0.0 < mass < problem.cap[units].sum():
+        none = np.zeros_like(free)
+        return _FreeUnits(np.arange(free.size), none, problem.losses, problem.p, 1.0, 0.0)
     losses = problem.losses.select(units=units)
-    fixed = problem.losses.expectations(settled)
-    return _Part(units, at_cap, losses, problem.p[units], mass, fixed)
+    fixed = problem.losses.expectations(fixed_weights)
+    return _FreeUnits(units, at_cap, losses, problem.p[units], mass, fixed)
 
 
 def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
@@ -286,33 +292,26 @@ def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
     few = FEW * n_candidates
     if n_units <= 2 * few:
         return None
-    if start is None:
-        lam = np.full(n_candidates, 1.0 / n_candidates)
-    else:
+    lam = np.full(n_candidates, 1.0 / n_candidates)
+    if start is not None:
         lam = start
     combined = problem.losses.combine(lam)
-    # The width of an interval around the boundary of the tail with a good part of the losses.
-    eta = tail_boundary(combined, problem.alpha, problem.p)
-    sample = combined[:: combined.size // 4096 + 1]
-    near_boundary = 4 * float(np.quantile(np.abs(sample - eta), 0.1))
-    spread = max(near_boundary, 0.3 * float(sample.std()), 1e-3)
-    # At a tiny α, a large ε would spread the weights over more than the tail.
-    epsilon = max(problem.alpha, 0.01) * spread
+    epsilon = _first_epsilon(problem, combined)
     if start is not None:
         epsilon /= WARM
     near = np.ones(n_units, dtype=bool)
     high = np.inf
-    before = n_units
+    n_free_before = n_units
     steps = 0
     for _ in range(40):
-        part = _part(problem, near, combined >= high)
+        free = _free_units(problem, near, combined >= high)
         solution = newton(
-            part.losses,
-            Quadratic(part.p, problem.alpha, epsilon, part.mass),
+            free.losses,
+            Quadratic(free.p, problem.alpha, epsilon, free.mass),
             lam,
             1e-14,
-            combined=combined[part.units],
-            fixed=part.fixed,
+            combined=combined[free.units],
+            fixed=free.fixed,
             relative_gap=RELATIVE_GAP,
             max_iter=15,
         )
@@ -320,26 +319,41 @@ def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
         steps += solution.n_iter
         low, high = solution.free
         combined = problem.losses.combine(lam)
-        n_free = int(((combined > low) & (combined < high)).sum())
+        n_free = ((combined > low) & (combined < high)).sum()
         if n_free <= few or epsilon < RESOLUTION:
             break
-        if n_free > 0.5 * before:
+        if n_free > 0.5 * n_free_before:
             optimum = _all_tied(problem, epsilon, lam, combined, steps)
             if optimum.closed:
                 return optimum
-        before = n_free
+        n_free_before = n_free
         epsilon /= SHRINK
         # The weights of other units are neither free nor nearly free.
         margin = MARGIN * (high - low)
         near = (combined > low - margin) & (combined < high + margin)
-        near |= near.sum() >= 0.5 * n_units
-    return _in_doubt(problem, lam, combined, steps)
+        if near.sum() >= 0.5 * n_units:
+            near[:] = True
+    return _exact_near_boundary(problem, lam, combined, steps)
+
+
+def _first_epsilon(problem: TailGame, combined: Floats) -> float:
+    """Return an ε at which a good part of the units has free weights, from the losses of a mixture."""
+    # The width of an interval around the boundary of the tail with a good part of the losses.
+    eta = tail_boundary(combined, problem.alpha, problem.p)
+    sample = combined[:: combined.size // 4096 + 1]
+    near_boundary = 4 * float(np.quantile(np.abs(sample - eta), 0.1))
+    width = max(near_boundary, 0.3 * float(sample.std()), 1e-3)
+    # At a tiny α, a large ε would spread the weights over more than the tail.
+    return max(problem.alpha, 0.01) * width
 
 
 def _all_tied(
     problem: TailGame, epsilon: float, lam: Floats, combined: Floats, steps: int
 ) -> Optimum:
-    """Return the optimum if the regularised weights, computed to the last digit, are exact."""
+    """Return the optimum of weights at this ε, computed to the last digit: it is closed if they are exact.
+
+    ``combined`` are the losses of ``lam``, after a number of ``steps``.
+    """
     player = Quadratic(problem.p, problem.alpha, epsilon)
     exact = newton(problem.losses, player, lam, 1e-14, combined=combined, max_iter=15)
     w = feasible(exact.w, problem.cap)
@@ -352,8 +366,14 @@ def _all_tied(
     return optimum
 
 
-def _in_doubt(problem: TailGame, lam: Floats, combined: Floats, steps: int) -> Optimum | None:
-    """Solve exactly for the units nearest to the boundary; add units on the wrong side of it and repeat."""
+def _exact_near_boundary(
+    problem: TailGame, lam: Floats, combined: Floats, steps: int
+) -> Optimum | None:
+    """Solve exactly for the units nearest to the boundary; add units on the wrong side of it and repeat.
+
+    ``combined`` are the losses of the mixture ``lam``, which gives the first boundary. None if too many units
+    are near it.
+    """
     n_candidates, n_units = problem.losses.shape
     eta = tail_boundary(combined, problem.alpha, problem.p)
     distance = np.abs(combined - eta)
@@ -361,26 +381,26 @@ def _in_doubt(problem: TailGame, lam: Floats, combined: Floats, steps: int) -> O
     near = distance <= np.partition(distance, size)[size]
     best: Optimum | None = None
     while 2 * near.sum() < n_units:
-        part = _part(problem, near, combined > eta)
-        if part.units.size == n_units:
+        free = _free_units(problem, near, combined > eta)
+        if free.units.size == n_units:
             break
-        columns = part.losses.columns(np.arange(part.p.size))
+        columns = free.losses.columns(np.arange(free.p.size))
         lam, w, n_iter = mixture_program(
-            columns, problem.cap[part.units], part.fixed, part.mass
+            columns, problem.cap[free.units], free.fixed, free.mass
         )
         steps += n_iter
         combined = problem.losses.combine(lam)
-        weights = np.where(part.at_cap, problem.cap, 0.0)
-        weights[part.units] = w
+        weights = np.where(free.at_cap, problem.cap, 0.0)
+        weights[free.units] = w
         weights = feasible(weights, problem.cap)
         optimum = problem.optimum(lam, weights, steps, "newton", combined)
         eta = optimum.threshold
         if best is None or optimum.gap < best.gap:
             best = optimum
-        wrong = ~near & (part.at_cap != (combined > eta))
-        if optimum.closed or not wrong.any():
+        on_wrong_side = ~near & (free.at_cap != (combined > eta))
+        if optimum.closed or not on_wrong_side.any():
             break
-        near = near | wrong
+        near = near | on_wrong_side
     return best
 
 
@@ -401,9 +421,8 @@ def make_canonical(problem: TailGame, optimum: Optimum) -> Optimum:
     """Return the canonical optimum, or the given one if the optimal face is known too inexactly."""
     if optimum.canonical:
         return optimum
-    if optimum.closest:
-        w = optimum.w
-    else:
+    w = optimum.w
+    if not optimum.closest:
         w = _closest_weights(problem, optimum)
     # If exact, the closest weights give the strictest conditions on an optimal λ.
     canonical = problem.optimum(
@@ -428,9 +447,8 @@ def _closest_weights(problem: TailGame, optimum: Optimum) -> Floats:
     """
     cap = problem.cap
     w = np.where(optimum.w > 0.5 * cap, cap, 0.0)
-    tied = np.flatnonzero(
-        optimum.tied | (np.abs(optimum.combined - optimum.threshold) <= 1e3 * CLEAR)
-    )
+    at_boundary = np.abs(optimum.combined - optimum.threshold) <= 1e3 * CLEAR
+    tied = np.flatnonzero(optimum.tied | at_boundary)
     w[tied] = 0.0
     mass = 1.0 - float(w.sum())
     if not tied.size or not 0 < mass < cap[tied].sum():
@@ -440,10 +458,10 @@ def _closest_weights(problem: TailGame, optimum: Optimum) -> Floats:
     p = problem.p[tied]
     lam = optimum.lam
     for epsilon in 10.0 ** -np.arange(1, 9):
-        solution = newton(
-            losses, Quadratic(p, problem.alpha, epsilon, mass), lam, 1e-13, fixed=fixed
-        )
-        if (fixed + losses.expectations(solution.w)).min() >= optimum.value - 10 * LOSS:
+        player = Quadratic(p, problem.alpha, epsilon, mass)
+        solution = newton(losses, player, lam, 1e-13, fixed=fixed)
+        expected = fixed + losses.expectations(solution.w)
+        if expected.min() >= optimum.value - 10 * LOSS:
             w[tied] = solution.w
             return feasible(w, cap)
     return optimum.w
@@ -460,25 +478,21 @@ def least_mixture(problem: TailGame, optimum: Optimum, value: float) -> Floats |
     """
     candidates = np.flatnonzero(optimum.candidates)
     losses = problem.losses
-    settled = ~optimum.tied
-    high = optimum.w > 0.5 * problem.cap
-    lower = np.where(settled & ~high, -np.inf, 0.0)
-    upper = np.where(settled & high, np.inf, 0.0)
+    at_cap = ~optimum.tied & (optimum.w > 0.5 * problem.cap)
+    at_zero = ~optimum.tied & ~at_cap
+    # Bounds of the loss of each unit less η.
+    lower = np.where(at_zero, -np.inf, 0.0)
+    upper = np.where(at_cap, np.inf, 0.0)
     means = losses.expectations(problem.p)[candidates]
     preference = ((problem.candidates[candidates] + 1.0) / problem.full.shape[0]) ** 2
     costs = [np.append(means, 0.0), np.append(preference, 0.0)]
     # Neighbouring units have similar losses, so the first conditions are spread over all units.
     tied = np.flatnonzero(optimum.tied)
-    some = min(2 * candidates.size, tied.size)
-    rows = tied[np.arange(some) * tied.size // max(some, 1)]
+    n_first = min(2 * candidates.size, tied.size)
+    rows = tied[np.arange(n_first) * tied.size // max(n_first, 1)]
     best: Floats | None = None
     for _ in range(50):
-        matrix = np.ones((rows.size + 1, candidates.size + 1))
-        matrix[:-1, :-1], matrix[:-1, -1], matrix[-1, -1] = (
-            losses.columns(rows)[:, candidates],
-            -1.0,
-            0.0,
-        )
+        matrix = _with_threshold(losses.columns(rows)[:, candidates])
         vertex = lexicographic_vertex(
             costs, matrix, np.append(lower[rows], 1.0), np.append(upper[rows], 1.0)
         )
@@ -493,18 +507,27 @@ def least_mixture(problem: TailGame, optimum: Optimum, value: float) -> Floats |
         excess = combined - vertex[-1]
         violation = np.maximum(lower - excess, excess - upper)
         violation[rows] = 0.0
-        worst = np.flatnonzero(violation > 1e-12)
-        worst = worst[np.argsort(violation[worst])[::-1][: 2 * candidates.size + 20]]
-        if (
-            float(tail(combined, problem.alpha, problem.p)[0] @ combined) / total
-            <= min(value, optimum.bound + 1e-9) + LOSS
-        ):
+        violated = np.flatnonzero(violation > 1e-12)
+        largest_first = np.argsort(violation[violated])[::-1]
+        worst_weights, _ = tail(combined, problem.alpha, problem.p)
+        reached = float(worst_weights @ combined) / total
+        if reached <= min(value, optimum.bound + 1e-9) + LOSS:
             best = np.where(lam > 1e-12, lam, 0.0)
             best /= best.sum()
-        if not worst.size or (best is not None and rows.size > ENOUGH * candidates.size):
+        enough = best is not None and rows.size > ENOUGH * candidates.size
+        if not violated.size or enough:
             break
-        rows = np.append(rows, worst)
+        rows = np.append(rows, violated[largest_first[: 2 * candidates.size + 20]])
     return best
+
+
+def _with_threshold(matrix: Floats) -> Floats:
+    """Return constraints on x with a further variable η: matrix x − η, and as last row the sum of x."""
+    extended = np.ones((matrix.shape[0] + 1, matrix.shape[1] + 1))
+    extended[:-1, :-1] = matrix
+    extended[:-1, -1] = -1.0
+    extended[-1, -1] = 0.0
+    return extended
 
 
 # -- The mixture program as a linear program, and canonical vertices of linear programs, by HiGHS ------------
@@ -529,8 +552,6 @@ def mixture_program(
         Weight of the n units.
     """
     n_units, n_candidates = losses.shape
-    matrix = np.ones((n_candidates + 1, n_units + 1))
-    matrix[:-1, :-1], matrix[:-1, -1], matrix[-1, -1] = losses.T, -1.0, 0.0
     lower = np.append(np.zeros(n_candidates) - fixed, mass)
     upper = np.append(np.full(n_candidates, np.inf), mass)
     # No weight exceeds Σ w, so larger caps have no effect.
@@ -538,7 +559,8 @@ def mixture_program(
         np.append(np.zeros(n_units), -np.inf),
         np.append(np.minimum(cap, 2.0 * mass), np.inf),
     )
-    highs = highs_model(np.append(np.zeros(n_units), -1.0), matrix, (lower, upper), columns)
+    cost = np.append(np.zeros(n_units), -1.0)
+    highs = highs_model(cost, _with_threshold(losses.T), (lower, upper), columns)
     highs.run()
     solution = highs.getSolution()
     lam = np.maximum(np.array(solution.row_dual)[:-1], 0.0)
@@ -578,8 +600,10 @@ def lexicographic_vertex(
             highs.changeColBounds(int(j), 0.0, 0.0)
         duals = np.array(solution.row_dual)
         for i in np.flatnonzero(np.abs(duals) > scale):
-            # A row with a positive dual is at its lower bound.
-            lower[i] = upper[i] = lower[i] if duals[i] > 0 else upper[i]
+            if duals[i] > 0:  # the row is at its lower bound
+                upper[i] = lower[i]
+            else:
+                lower[i] = upper[i]
             highs.changeRowBounds(int(i), lower[i], upper[i])
     return x
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import xlog1py
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.solvers.bits import PackedLosses
 from tailboost.solvers.tail_game import tail, tail_boundary
 
@@ -78,47 +78,63 @@ class Entropic:
         p = self.p
         beta = self.beta
         cap = p / self.alpha
-        most = float(np.log(1.0 / self.alpha))
+        log_cap = float(np.log(1.0 / self.alpha))  # of w/p at the cap
         top = float(combined.max())
         reach = beta * (top - float(combined.min()))
-        reached = 1.0
+        below_top: Any = slice(None)
+        mass_below_top = 1.0
         if reach > 600:
             # Exponents relative to the boundary η of the tail neither overflow nor all underflow.
             worst, top = tail(combined, self.alpha, p)
-            reached = max(float(worst[combined <= top].sum()), 1e-300)
+            below_top = combined <= top
+            mass_below_top = max(float(worst[below_top].sum()), 1e-300)
         # Below the range, e^x is 0 to the last digit; above, a unit is capped.
         exponent = np.clip(beta * (combined - top), -800.0, 600.0)
         w = p * np.exp(exponent)
         # Units up to η get at least their weight in the tail, which gives a κ to the left of the solution.
-        # Σ min(c, κ w) = 1 is concave in κ: Newton's method from the left only adds capped units.
-        kappa = reached / float(w.sum() if reach <= 600 else w[combined <= top].sum())
-        capped = np.zeros(w.size, dtype=bool)
-        n_capped = -1
-        while kappa > 0:
-            above = exponent >= most - np.log(kappa)
-            n_above = int(np.count_nonzero(above))
-            if n_above <= n_capped:
-                break
-            capped = above
-            n_capped = n_above
-            rest = float(w @ ~capped)
-            kappa = max(1.0 - float(cap @ capped), 0.0) / rest if rest > 0 else 0.0
+        kappa, capped = _scale_to_one(
+            w, cap, exponent, log_cap, mass_below_top / float(w[below_top].sum())
+        )
         w = kappa * np.where(capped, 0.0, w)
         d = beta * w
         w = np.where(capped, cap, np.minimum(w, cap))
         w /= w.sum()
         caps_from = top
         if kappa > 0:
-            caps_from += (most - float(np.log(kappa))) / beta
+            caps_from += (log_cap - float(np.log(kappa))) / beta
         if reach > 1e-2 and kappa > 0:
             # log(w/p) is log κ + β (ℓ − top) for free units and log 1/α for capped ones.
-            free = float(d.sum()) / beta
-            penalty = (
-                float(d @ exponent) / beta + free * np.log(kappa) + (1 - free) * most
-            ) / beta
+            free_mass = float(d.sum()) / beta
+            mean_exponent = float(d @ exponent) / beta
+            mean_log = mean_exponent + free_mass * np.log(kappa) + (1 - free_mass) * log_cap
+            penalty = mean_log / beta
         else:
             penalty = divergence(w / p - 1.0, p) / beta
         return BestWeights(w, float(penalty), d, (-np.inf, caps_from))
+
+
+def _scale_to_one(
+    w: Floats, cap: Floats, exponent: Floats, log_cap: float, kappa: float
+) -> tuple[float, Mask]:
+    """Return κ with Σ min(c, κ w) = 1, and the capped units; ``kappa`` is to the left of the solution.
+
+    The sum is concave in κ: Newton's method from the left only adds capped units. A unit is capped if its
+    ``exponent``, log(w/p), plus log κ reaches ``log_cap``.
+    """
+    capped = np.zeros(w.size, dtype=bool)
+    n_capped = -1
+    while kappa > 0:
+        above = exponent >= log_cap - np.log(kappa)
+        n_above = int(np.count_nonzero(above))
+        if n_above <= n_capped:
+            break
+        capped = above
+        n_capped = n_above
+        free_sum = float(w @ ~capped)
+        kappa = 0.0
+        if free_sum > 0:
+            kappa = max(1.0 - float(cap @ capped), 0.0) / free_sum
+    return kappa, capped
 
 
 @dataclass
@@ -144,24 +160,29 @@ class Quadratic:
         if bottom is None:
             bottom = tail_boundary(combined, self.alpha * self.mass, p) / epsilon - 1.0
         bottom = min(max(bottom, low), high)
-        before = np.inf
+        previous_error = np.inf
         for _ in range(100):
             q = np.clip(scaled - bottom, 0.0, top)
             free = (q > 0) & (q < top)
             excess = float(p @ q) - self.mass
             # The rounding of a sum of unequal weights would make the iteration oscillate.
-            settled = abs(excess) >= before and abs(excess) < SETTLED * self.mass
+            settled = abs(excess) >= previous_error and abs(excess) < SETTLED * self.mass
             if settled or abs(excess) < 1e-15:
                 break
-            before = abs(excess)
-            low, high = (bottom, high) if excess > 0 else (low, bottom)
+            previous_error = abs(excess)
+            if excess > 0:
+                low = bottom
+            else:
+                high = bottom
             slope = float(p @ free)
-            new = bottom + excess / slope if slope > 0 else np.nan
-            if not low <= new <= high:
-                new = 0.5 * (low + high)
-            if new == bottom:
+            next_bottom = np.inf
+            if slope > 0:
+                next_bottom = bottom + excess / slope
+            if not low <= next_bottom <= high:
+                next_bottom = 0.5 * (low + high)
+            if next_bottom == bottom:
                 break
-            bottom = new
+            bottom = next_bottom
         self.bottom = bottom
         w = p * q
         penalty = 0.5 * epsilon * float(p @ (q - 1.0) ** 2)
@@ -206,8 +227,8 @@ def newton(
         hessian = losses.covariance(response.d)
         target = simplex_qp(g, hessian, lam, min(1e-3 * gap, 1e-4 * gap**2 + 1e-15))
         toward = losses.combine(target)
-        drift = float(np.sum(fixed * (target - lam)))
-        step, response = _line_search(respond, response, combined, toward, drift)
+        fixed_slope = float(np.sum(fixed * (target - lam)))
+        step, response = _line_search(respond, response, combined, toward, fixed_slope)
         if step == 0.0:
             break
         if step < 1.0:
@@ -224,24 +245,30 @@ def _line_search(
     response: BestWeights,
     combined: Floats,
     toward: Floats,
-    drift: float,
+    fixed_slope: float,
 ) -> tuple[float, BestWeights]:
     """Return a step in [0, 1] at which the slope of F has halved, and the weights there.
 
-    Slopes are compared, because values of F cancel. ``drift`` is the constant part of the slope, from units
-    whose weights are fixed.
+    The losses go from ``combined``, with the weights ``response``, to ``toward`` at step 1. Slopes are
+    compared, because values of F cancel. ``fixed_slope`` is the constant part of the slope, from units whose
+    weights are fixed.
     """
     change = toward - combined
-    initial = float(response.w @ change) + drift
+    initial = float(response.w @ change) + fixed_slope
     if abs(initial) < GAP_ROUNDING:
         return 1.0, respond(toward)
     low = 0.0
+    if not initial < 0:
+        return low, response
     high = 1.0
     step = 1.0
     slope_low = initial
-    for trials in range(40 if initial < 0 else 0):
-        trial = respond(toward if step == 1.0 else combined + step * change)
-        slope = float(trial.w @ change) + drift
+    for trials in range(40):
+        losses = toward
+        if step < 1.0:
+            losses = combined + step * change
+        trial = respond(losses)
+        slope = float(trial.w @ change) + fixed_slope
         if abs(slope) <= 0.5 * abs(initial) or (step == 1.0 and slope < 0):
             return step, trial
         if slope > 0:
@@ -269,8 +296,7 @@ def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float) -> Floats:
     The unknown is the step from λ, so that steps much smaller than λ keep their digits. Near the solution the
     support hardly changes, and block pivoting (Júdice and Pires 1994) needs few solves.
     """
-    # A proximal term for singular H; adding a constant to H does not matter on the simplex, and conditions
-    # it.
+    # A proximal term for singular H. A constant added to H does not matter on the simplex, and conditions it.
     scale = max(float(hessian.diagonal().max()), 1e-3 * float(np.ptp(g)))
     proximal = hessian + scale
     proximal[np.diag_indices(g.size)] += 1e-12 * scale
@@ -289,17 +315,16 @@ def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float) -> Floats:
         gradient = g + hessian @ d
         level = float(x[inside] @ gradient[inside])
         wrong = np.where(support, x < 0, gradient < level - tol)
-        n_wrong = int(wrong.sum())
+        n_wrong = wrong.sum()
         if not n_wrong:
             break
         if n_wrong < fewest:
+            fewest = n_wrong
             patience = 4
         else:
-            patience = patience - 1
-        fewest = min(fewest, n_wrong)
-        if (
-            patience <= 0
-        ):  # exchanges of the last wrong candidate alone do not cycle (Murty 1974)
+            patience -= 1
+        if patience <= 0:
+            # Exchanges of the last wrong candidate alone do not cycle (Murty 1974).
             wrong[: np.flatnonzero(wrong)[-1]] = False
         support = support ^ wrong
     x = np.maximum(x, 0.0)
@@ -309,13 +334,16 @@ def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float) -> Floats:
 def _stationary(
     g: Floats, proximal: Floats, lam: Floats, inside: Ints, outside: Ints
 ) -> Floats:
-    """Return the step d from λ to the stationary point with support ``inside``."""
+    """Return the step d from λ to the stationary point with support ``inside``.
+
+    Candidates ``outside`` go to 0. The gradients of the others are equal there, to the multiplier y of the
+    sum.
+    """
     d = -lam
-    right = g[inside] + proximal[np.ix_(inside, outside)] @ d[outside]
+    gradient = g[inside] + proximal[np.ix_(inside, outside)] @ d[outside]
     factor = cho_factor(proximal[np.ix_(inside, inside)], overwrite_a=True, check_finite=False)
-    solved = cho_solve(
-        factor, np.column_stack([right, np.ones(inside.size)]), check_finite=False
-    )
-    y = (solved[:, 0].sum() - d[outside].sum()) / solved[:, 1].sum()
-    d[inside] = y * solved[:, 1] - solved[:, 0]
+    right_sides = np.column_stack([gradient, np.ones(inside.size)])
+    from_gradient, from_ones = cho_solve(factor, right_sides, check_finite=False).T
+    y = (from_gradient.sum() - d[outside].sum()) / from_ones.sum()
+    d[inside] = y * from_ones - from_gradient
     return d

@@ -115,15 +115,20 @@ def soft_margin_weights(
         total = float(weight.sum())
         check_price(C, total, loss)
         solution = minimize_cvar_mixture(wrong, min(1.0, 1 / (C * total)), weight)
-        values = (1 - spread * solution.value, 1 - spread * solution.dual_value)
         return SoftMarginSolution(
-            solution.mixture, *values, spread * solution.gap, solution.method
+            solution.mixture,
+            1 - spread * solution.value,
+            1 - spread * solution.dual_value,
+            spread * solution.gap,
+            solution.method,
         )
-    used = losses
+    losses_with_weight = losses
     if not weight.all():
-        used = losses.select(units=np.flatnonzero(weight))
-    first, inverse = used.patterns()  # rows with equal losses have equal slack
-    M: Floats = 1.0 - spread * used.columns(first)
+        losses_with_weight = losses.select(units=np.flatnonzero(weight))
+    first_rows, inverse = (
+        losses_with_weight.patterns()
+    )  # rows with equal losses have equal slack
+    M: Floats = 1.0 - spread * losses_with_weight.columns(first_rows)
     prices = np.asarray(C * np.bincount(inverse, weight[weight > 0]), dtype=np.float64)
     optimum = _interior_point(M, prices)
     tolerance = GAP * (1.0 + abs(optimum.value))
@@ -136,7 +141,10 @@ def soft_margin_weights(
 
 
 def _certified(M: Floats, C: Floats, a: Floats, v: Floats) -> SoftMarginSolution:
-    """Return the better of the weights a and ½(Mᵀv)₊, with the dual bound of v."""
+    """Return the better of the weights a and ½(Mᵀv)₊, with the dual bound of v.
+
+    M and C are as in `_interior_point`.
+    """
     v = np.clip(v, 0.0, C)
     best = 0.5 * np.maximum(M.T @ v, 0.0)
     dual_value = float(v.sum() - best @ best)
@@ -203,42 +211,45 @@ def _interior_point(M: Floats, C: Floats) -> SoftMarginSolution:
     return best
 
 
-def _step(M: Floats, scale: float, at: _MarginPoint) -> _MarginPoint:
+def _step(M: Floats, scale: float, point: _MarginPoint) -> _MarginPoint:
     """Return the next point for the objective ‖a‖²/scale + C'ξ.
+
+    A first direction aims at the optimum. The second one adds second-order terms, and aims at a smaller
+    ``target`` of all products.
 
     Raises
     ------
     LinAlgError, ValueError
         If the system is singular or not finite.
     """
-    stationarity = 2 * at.a / scale - M.T @ at.v - at.nu
-    feasibility = M @ at.a + at.xi - 1.0 - at.s
-    D = 1.0 / (at.xi / at.mu + at.s / at.v)
+    stationarity = 2 * point.a / scale - M.T @ point.v - point.nu
+    feasibility = M @ point.a + point.xi - 1.0 - point.s
+    D = 1.0 / (point.xi / point.mu + point.s / point.v)
     matrix = (M.T * D) @ M
-    matrix[np.diag_indices(len(at.a))] += 2 / scale + at.nu / at.a
+    matrix[np.diag_indices(len(point.a))] += 2 / scale + point.nu / point.a
     factor = scipy.linalg.cho_factor(matrix)
 
     def direction(r_a: Floats, r_s: Floats, r_xi: Floats) -> _MarginPoint:
         """Return Newton's direction; r_a, r_s and r_xi are the decreases of a∘ν, s∘v and ξ∘μ."""
-        h = r_xi / at.mu - r_s / at.v - feasibility
-        da = scipy.linalg.cho_solve(factor, M.T @ (D * h) - stationarity - r_a / at.a)
+        h = r_xi / point.mu - r_s / point.v - feasibility
+        da = scipy.linalg.cho_solve(factor, M.T @ (D * h) - stationarity - r_a / point.a)
         dv = D * (h - M @ da)
         return _MarginPoint(
             a=da,
-            nu=-(r_a + at.nu * da) / at.a,
-            s=-(r_s + at.s * dv) / at.v,
+            nu=-(r_a + point.nu * da) / point.a,
+            s=-(r_s + point.s * dv) / point.v,
             v=dv,
-            xi=-(r_xi - at.xi * dv) / at.mu,
+            xi=-(r_xi - point.xi * dv) / point.mu,
             mu=-dv,
         )
 
-    d = direction(at.a * at.nu, at.s * at.v, at.xi * at.mu)
-    gap = at.complementarity
-    left = at.moved(d, at.longest(d)).complementarity / gap
-    target = left**3 * gap / (len(at.a) + 2 * len(at.v))
-    d = direction(
-        at.a * at.nu + d.a * d.nu - target,
-        at.s * at.v + d.s * d.v - target,
-        at.xi * at.mu + d.xi * d.mu - target,
+    step = direction(point.a * point.nu, point.s * point.v, point.xi * point.mu)
+    gap = point.complementarity
+    remaining = point.moved(step, point.longest(step)).complementarity / gap
+    target = remaining**3 * gap / (len(point.a) + 2 * len(point.v))
+    step = direction(
+        point.a * point.nu + step.a * step.nu - target,
+        point.s * point.v + step.s * step.v - target,
+        point.xi * point.mu + step.xi * step.mu - target,
     )
-    return at.moved(d, at.longest(d))
+    return point.moved(step, point.longest(step))

@@ -90,7 +90,8 @@ class TailGame:
         full = as_losses(losses)
         alpha = check_alpha(alpha)
         n_units = full.shape[1]
-        full_p = p = base_measure(base, n_units)
+        full_p = base_measure(base, n_units)
+        p = full_p
         reduced = full
         with_mass: Ints | None = None
         pattern: Ints | None = None
@@ -100,13 +101,13 @@ class TailGame:
             p = full_p[with_mass]
         merged = _merge(reduced)
         if merged is not None:
-            first, pattern = merged
+            first_units, pattern = merged
             # Sums of 10⁷ equal numbers lose digits, so units of equal mass are counted.
             if base is None:
                 p = np.bincount(pattern) / n_units
             else:
-                p = np.bincount(pattern, p, first.size).astype(np.float64)
-            reduced = reduced.select(units=first)
+                p = np.bincount(pattern, p, first_units.size).astype(np.float64)
+            reduced = reduced.select(units=first_units)
         candidates, equal_to = _distinct(reduced)
         if candidates.size < equal_to.size:
             reduced = reduced.select(candidates=candidates)
@@ -115,6 +116,7 @@ class TailGame:
         if isinstance(reduced, DenseLosses):
             array = reduced.array
             offset = float(array.min())
+            # The halves do not overflow. Equal losses keep the scale 1.
             scale = float(array.max() / 2 - offset / 2) * 2 or 1.0
             reduced = DenseLosses((array - offset) / scale)
         return cls(
@@ -172,22 +174,23 @@ class TailGame:
         )
 
     def mix(self, optimum: Optimum, lam: Floats) -> None:
-        """Replace the mixture of an optimum."""
-        optimum.lam, optimum.combined = lam, self.losses.combine(lam)
+        """Replace the mixture of an optimum, with its losses, threshold and value."""
+        optimum.lam = lam
+        optimum.combined = self.losses.combine(lam)
         worst, optimum.threshold = tail(optimum.combined, self.alpha, self.p)
         optimum.value = float(worst @ optimum.combined)
 
     def expand(self, w: Floats) -> Floats:
         """Return the weights of the full problem from weights of the reduced problem."""
+        with_mass: Any = slice(None)
+        if self.with_mass is not None:
+            with_mass = self.with_mass
         if self.pattern is not None:
             # Merged units share their weight in proportion to p.
-            units = slice(None) if self.with_mass is None else self.with_mass
-            w = (w / self.p)[self.pattern] * self.full_p[units]
-        if self.with_mass is not None:
-            out = np.zeros(self.full.shape[1])
-            out[self.with_mass] = w
-            w = out
-        return w
+            w = (w / self.p)[self.pattern] * self.full_p[with_mass]
+        out = np.zeros(self.full.shape[1])
+        out[with_mass] = w
+        return out
 
     def expand_mixture(self, lam: Floats) -> Floats:
         """Return the mixture of all candidates from one of the reduced problem."""
@@ -213,21 +216,21 @@ class TailGame:
 
 
 def _distinct(losses: PackedLosses) -> tuple[Ints, Ints]:
-    """Return the first of each set of equal candidates, and the position of each candidate's set."""
-    first: list[int] = []
-    kinds: dict[Any, list[int]] = {}
+    """Return the first of each set of equal candidates, and the number of each candidate's set."""
+    first_of_set: list[int] = []
+    sets_by_key: dict[Any, list[int]] = {}
     equal_to = np.empty(losses.shape[0], dtype=np.intp)
     for t, key in enumerate(losses.keys()):
-        same = kinds.setdefault(key, [])
-        for kind in same:
-            if np.array_equal(losses.row(first[kind]), losses.row(t)):
-                equal_to[t] = kind
+        possible_sets = sets_by_key.setdefault(key, [])
+        for number in possible_sets:
+            if np.array_equal(losses.row(first_of_set[number]), losses.row(t)):
+                equal_to[t] = number
                 break
         else:
-            equal_to[t] = len(first)
-            same.append(len(first))
-            first.append(t)
-    return np.array(first, dtype=np.intp), equal_to
+            equal_to[t] = len(first_of_set)
+            possible_sets.append(len(first_of_set))
+            first_of_set.append(t)
+    return np.array(first_of_set, dtype=np.intp), equal_to
 
 
 def _merge(losses: PackedLosses) -> tuple[Ints, Ints] | None:
@@ -238,7 +241,8 @@ def _merge(losses: PackedLosses) -> tuple[Ints, Ints] | None:
     n_units = losses.shape[1]
     if n_units > SAMPLE:
         sample = np.arange(0, n_units, min(n_units // SAMPLE, SPARSE))
-        if losses.select(units=sample).patterns()[0].size >= PAYS * sample.size:
+        distinct, _ = losses.select(units=sample).patterns()
+        if distinct.size >= PAYS * sample.size:
             return None
     return losses.patterns()
 
@@ -319,10 +323,10 @@ def tail(losses: Floats, alpha: float, p: Floats) -> tuple[Floats, float]:
     boundary = tail_boundary(losses, alpha, p)
     w = np.where(losses > boundary, p, 0.0)
     w /= alpha
-    rest = max(1.0 - float(w.sum()), 0.0)
+    remaining = max(1.0 - float(w.sum()), 0.0)
     tied = np.flatnonzero(losses == boundary)
     # The remaining weight contains the rounding of a long sum, which must not lift a unit above its cap.
-    w[tied] = p[tied] * min(rest / float(p[tied].sum()), 1.0 / alpha)
+    w[tied] = p[tied] * min(remaining / float(p[tied].sum()), 1.0 / alpha)
     return w, boundary
 
 
@@ -330,8 +334,8 @@ def tail_boundary(losses: Floats, alpha: float, p: Floats) -> float:
     """Return the smallest loss of the worst ``alpha`` of the mass."""
     mass_above = 0.0
     if p.min() == p.max():
-        last = losses.size - int(np.ceil(alpha * losses.size * (1 - 1e-14)))
-        return float(np.partition(losses, last)[last])
+        n_below = losses.size - int(np.ceil(alpha * losses.size * (1 - 1e-14)))
+        return float(np.partition(losses, n_below)[n_below])
     if losses.size > BINS:
         # A histogram brackets the boundary; only the losses in the bracket are sorted.
         low, high = _bracket(losses, alpha, p)
@@ -348,7 +352,7 @@ def tail_boundary(losses: Floats, alpha: float, p: Floats) -> float:
 
 
 def _bracket(losses: Floats, alpha: float, p: Floats) -> tuple[float, float]:
-    """Return losses around the boundary of the tail; the full range if no histogram is possible."""
+    """Return losses below and above the boundary of the tail; the full range if no histogram is possible."""
     low = float(losses.min())
     high = float(losses.max())
     with np.errstate(over="ignore", divide="ignore"):
@@ -357,8 +361,9 @@ def _bracket(losses: Floats, alpha: float, p: Floats) -> tuple[float, float]:
         return low, high
     mass = np.zeros(BINS)
     for start in range(0, losses.size, BLOCK):
-        position = (losses[start : start + BLOCK] - low) * scale
-        mass += np.bincount(position.astype(np.intp), p[start : start + BLOCK], BINS)
-    last = BINS - 1 - int(np.searchsorted(np.cumsum(mass[::-1]), alpha))
+        block = slice(start, start + BLOCK)
+        position = (losses[block] - low) * scale
+        mass += np.bincount(position.astype(np.intp), p[block], BINS)
+    boundary_bin = BINS - 1 - int(np.searchsorted(np.cumsum(mass[::-1]), alpha))
     # One bin on either side covers the rounding of the bins' borders.
-    return low + (last - 1) / scale, low + (last + 2) / scale
+    return low + (boundary_bin - 1) / scale, low + (boundary_bin + 2) / scale

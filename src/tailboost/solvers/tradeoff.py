@@ -55,8 +55,8 @@ class MixtureCurve:
 def undominated(worst: Floats, means: Floats) -> Ints:
     """Return the points that no point of smaller or equal mean matches in ``worst``, by ascending mean."""
     order = np.lexsort((worst, means))
-    before = np.minimum.accumulate(np.append(np.inf, worst[order]))[:-1]
-    return order[worst[order] < before]
+    least_before = np.minimum.accumulate(np.append(np.inf, worst[order]))[:-1]
+    return order[worst[order] < least_before]
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,8 @@ class _Frontier:
         alpha: float | None,
         base: npt.ArrayLike | None,
     ) -> None:
-        self.losses, self.means = as_losses(losses), np.asarray(means, dtype=np.float64)
+        self.losses = as_losses(losses)
+        self.means = np.asarray(means, dtype=np.float64)
         n_candidates, n_units = self.losses.shape
         if self.means.shape != (n_candidates,) or not np.isfinite(self.means).all():
             raise ValueError(
@@ -127,12 +128,12 @@ class _Frontier:
             self.alpha = float(p[p > 0].min())
         else:
             self.alpha = check_alpha(alpha)
-        if base is None:
-            self.base = None
-        else:
+        self.base = None
+        if base is not None:
             self.base = p
 
     def point(self, mixture: Floats) -> _CurvePoint:
+        """Return the mean loss and the CVaR of a mixture."""
         worst = cvar(self.losses.combine(mixture), self.alpha, self.base)
         return _CurvePoint(float(self.means @ mixture), worst, mixture)
 
@@ -140,15 +141,18 @@ class _Frontier:
         """Return the best mixture of the candidates with the smallest mean loss."""
         cheapest = np.flatnonzero(self.means <= self.means.min())
         mixture = np.zeros(len(self.means))
-        part = self.losses.select(candidates=cheapest)
-        mixture[cheapest] = minimize_cvar_mixture(part, self.alpha, self.base).mixture
+        losses = self.losses.select(candidates=cheapest)
+        mixture[cheapest] = minimize_cvar_mixture(losses, self.alpha, self.base).mixture
         return self.point(mixture)
 
-    def touching(self, slope: float, near: Floats | None = None) -> tuple[_CurvePoint, _Line]:
-        """Return the line of slope ``−slope`` that supports the curve, and a point that it touches."""
+    def touching(self, slope: float, start: Floats | None = None) -> tuple[_CurvePoint, _Line]:
+        """Return the line of slope ``−slope`` that supports the curve, and a point that it touches.
+
+        The solver starts from the mixture ``start``, if given.
+        """
         scale = 1.0 / (1.0 + slope)  # steep lines keep the scale of losses
         shifted = self.losses.shifted(scale, slope * scale * self.means)
-        solution = minimize_cvar_mixture(shifted, self.alpha, self.base, start=near)
+        solution = minimize_cvar_mixture(shifted, self.alpha, self.base, start=start)
         w = solution.unit_weights
         height = float((self.losses.expectations(w) + slope * self.means).min())
         return self.point(solution.mixture), _Line(slope, height, w)
@@ -260,21 +264,29 @@ def least_worst_within(
 
 
 def _at_limit(frontier: _Frontier, limit: float) -> tuple[_CurvePoint, _Line]:
-    """Bracket the limit by two points of the curve until their chord is proven to be the curve."""
-    left, (right, line) = frontier.start(), frontier.touching(0.0)
+    """Return the point of the curve at a limit of the mean, and a line that supports the curve there.
+
+    Two points bracket the limit until their chord is proven to be the curve.
+    """
+    left = frontier.start()
+    right, line = frontier.touching(0.0)
     point = right
     while right.mean > limit and left.mean < right.mean - ON_CHORD and right.worst < left.worst:
         slope = (left.worst - right.worst) / (right.mean - left.mean)
         fraction = float(np.clip((limit - left.mean) / (right.mean - left.mean), 0.0, 1.0))
-        between = (1.0 - fraction) * left.mixture + fraction * right.mixture
-        new, line = frontier.touching(slope, between)
-        point = frontier.point(between)
+        mixture = (1.0 - fraction) * left.mixture + fraction * right.mixture
+        point = frontier.point(mixture)
+        touched, line = frontier.touching(slope, mixture)
         # If the supporting line touches no lower than the chord, the chord is the curve.
         chord = left.worst + slope * left.mean
-        on_chord = chord - (new.worst + slope * new.mean) <= ON_CHORD * (1.0 + slope)
-        if on_chord or point.worst - (line.height - slope * limit) <= 0.1 * GAP:
+        below_chord = chord - (touched.worst + slope * touched.mean)
+        gap = point.worst - (line.height - slope * limit)
+        if below_chord <= ON_CHORD * (1.0 + slope) or gap <= 0.1 * GAP:
             break
-        left, right = (new, right) if new.mean <= limit else (left, new)
+        if touched.mean <= limit:
+            left = touched
+        else:
+            right = touched
     return point, line
 
 
@@ -282,9 +294,9 @@ def _chain(
     frontier: _Frontier, tolerance: float, max_points: int
 ) -> tuple[list[_CurvePoint], float]:
     """Return points of the curve in order, and the largest distance of the curve below their chords."""
-    first, (last, _) = frontier.start(), frontier.touching(0.0)
+    least_cvar, _ = frontier.touching(0.0)
+    chain = [frontier.start(), least_cvar]
     # Between two neighbours the curve lies at most ``slack`` below their chord; 0 marks a finished part.
-    chain = [first, last]
     slack = [np.inf]
     gap = 0.0
     while len(chain) < max_points and max(slack) > tolerance:
@@ -294,12 +306,13 @@ def _chain(
         if right.mean - left.mean <= ON_CHORD or left.worst <= right.worst:
             continue  # one point dominates the other
         slope = (left.worst - right.worst) / (right.mean - left.mean)
-        new, line = frontier.touching(slope, 0.5 * (left.mixture + right.mixture))
+        touched, line = frontier.touching(slope, 0.5 * (left.mixture + right.mixture))
         chord = left.worst + slope * left.mean
-        if chord - (new.worst + slope * new.mean) <= ON_CHORD * (1.0 + slope):
+        below_chord = chord - (touched.worst + slope * touched.mean)
+        if below_chord <= ON_CHORD * (1.0 + slope):
             gap = max(gap, chord - line.height)
         else:
-            chain.insert(i + 1, new)
+            chain.insert(i + 1, touched)
             slack[i : i + 1] = [chord - line.height] * 2
     return chain, max(gap, *slack)
 
@@ -313,11 +326,10 @@ def _corners(chain: list[_CurvePoint], gap: float) -> MixtureCurve:
         if corners and point.mean <= corners[-1].mean + ON_CHORD:
             corners.pop()
         while len(corners) > 1:
-            a, b = corners[-2:]
-            on_chord = a.worst + (point.worst - a.worst) * (b.mean - a.mean) / (
-                point.mean - a.mean
-            )
-            if b.worst < on_chord - ON_CHORD:
+            left, middle = corners[-2:]
+            rise = (point.worst - left.worst) * (middle.mean - left.mean)
+            chord_at_middle = left.worst + rise / (point.mean - left.mean)
+            if middle.worst < chord_at_middle - ON_CHORD:
                 break
             corners.pop()
         corners.append(point)

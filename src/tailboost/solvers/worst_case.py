@@ -110,13 +110,13 @@ def worst_case_weights(
         check_smooths(uncertainty, smoothing)
     values = loss_vector(losses)
     p = base_measure(base, np.shape(losses)[0])
-    used = p > 0
-    if not used.all():
+    has_mass = p > 0
+    if not has_mass.all():
         solution = worst_case_weights(
-            values[used], uncertainty, radius=radius, base=p[used], smoothing=smoothing
+            values[has_mass], uncertainty, radius=radius, base=p[has_mass], smoothing=smoothing
         )
         w = np.zeros(len(p))
-        w[used] = solution.unit_weights
+        w[has_mass] = solution.unit_weights
         return replace(solution, unit_weights=w)
     top = float(values.max())
     scale = top - float(values.min())
@@ -126,13 +126,17 @@ def worst_case_weights(
             p, value, value, 0.0, ball.parameter(0.0, top, 0.0), "closed-form"
         )
     d = (values - top) / scale  # distance below the largest loss, in [−1, 0]
-    if smoothing and (smoothed := _smoothed(values, p, uncertainty, radius, smoothing)):
-        return smoothed
-    largest = float(p[d == 0].sum())
-    if radius >= ball.critical(largest, 1.0):
-        w = np.where(d == 0, p / largest, 0.0)
-        last = np.inf if ball.tilts else top
-        return WorstCaseSolution(w, top, top, 0.0, last, "limit")
+    if smoothing:
+        smoothed = _smoothed(values, p, uncertainty, radius, smoothing)
+        if smoothed is not None:
+            return smoothed
+    mass_of_largest = float(p[d == 0].sum())
+    if radius >= ball.critical(mass_of_largest, 1.0):
+        w = np.where(d == 0, p / mass_of_largest, 0.0)
+        parameter = top
+        if ball.tilts:
+            parameter = np.inf
+        return WorstCaseSolution(w, top, top, 0.0, parameter, "limit")
     best = ball.solve(d, p, radius)
     gain = float(best.w @ d)
     # The KL ball is active here, so smoothing subtracts σ·radius from the value and from the bound.
@@ -173,28 +177,29 @@ def _tilted(d: Floats, p: Floats, theta: float) -> tuple[Floats, float, float]:
 
 
 def _kl(d: Floats, p: Floats, radius: float) -> _Best:
+    """Return w_i ∝ p_i e^{θ d_i} with KL(w ‖ p) = r."""
     low = 0.0
     high = np.inf
     theta = float(np.sqrt(2 * radius / (p @ (d - p @ d) ** 2)))
-    for _ in range(
-        200
-    ):  # Newton's method for √KL, which is nearly linear in small θ, inside a bracket
+    # Newton's method for √KL, which is nearly linear in small θ, inside a bracket.
+    for _ in range(200):
         w, distance, log_total = _tilted(d, p, theta)
         root = max(distance, 0.0) ** 0.5
-        low, high = (theta, high) if root < radius**0.5 else (low, theta)
-        slope = theta * float(w @ d**2 - (w @ d) ** 2) / max(2 * root, 1e-300)
-        if slope > 0:
-            new = theta - (root - radius**0.5) / slope
+        if root < radius**0.5:
+            low = theta
         else:
-            new = np.inf
-        if not low < new < high:
+            high = theta
+        slope = theta * float(w @ d**2 - (w @ d) ** 2) / max(2 * root, 1e-300)
+        next_theta = np.inf
+        if slope > 0:
+            next_theta = theta - (root - radius**0.5) / slope
+        if not low < next_theta < high:
+            next_theta = 0.5 * (low + high)
             if high == np.inf:
-                new = 2 * theta
-            else:
-                new = 0.5 * (low + high)
-        if abs(new - theta) <= LAST_STEP * theta:
+                next_theta = 2 * theta
+        if abs(next_theta - theta) <= LAST_STEP * theta:
             break
-        theta = new
+        theta = next_theta
     # Dual: min_θ (r + log Σ p e^{θd})/θ.
     return _Best(w, (radius + log_total) / theta, theta, "root")
 
@@ -210,17 +215,13 @@ def _chi2(d: Floats, p: Floats, radius: float) -> _Best:
         above = np.maximum(d - theta, 0.0)
         return float(p @ above**2 - ratio * (p @ above) ** 2)
 
-    theta = -1.0
-    if excess(theta) < 0:
-        theta = float(brentq(excess, theta, d[d < 0].max(), **ACCURACY))
+    active = np.ones(len(d), dtype=bool)
+    if excess(-1.0) < 0:
+        active = d > float(brentq(excess, -1.0, d[d < 0].max(), **ACCURACY))
     # With the positive weights known, the equation is quadratic in θ.
-    if theta > -1.0:
-        active = d > theta
-    else:
-        active = np.ones(len(d), dtype=bool)
     q = p[active]
     mass = float(q.sum())
-    mean = float(q @ d[active]) / float(q.sum())
+    mean = float(q @ d[active]) / mass
     variance = float(q @ (d[active] - mean) ** 2) / mass
     theta = mean - float(np.sqrt(variance / (ratio * mass - 1.0)))
     above = np.maximum(d - theta, 0.0)
@@ -230,6 +231,7 @@ def _chi2(d: Floats, p: Floats, radius: float) -> _Best:
 
 
 def _tail(d: Floats, p: Floats, radius: float) -> _Best:
+    """Return the weights of the worst tail of mass α = e^(−r)."""
     alpha = float(np.exp(-radius))
     w, eta = tail(d, alpha, p)
     return _Best(w, eta + float(p @ np.maximum(d - eta, 0.0)) / alpha, eta, "closed-form")
@@ -264,7 +266,9 @@ class Ball:
         """Return θ on the scale of the losses."""
         if not self.tilts:
             return top + scale * theta
-        return theta / scale if scale else 0.0
+        if not scale:
+            return 0.0
+        return theta / scale
 
     def critical(self, mass: float, share: float) -> float:
         """Return the least radius at which weights can raise units of a base mass to a share."""
@@ -315,7 +319,7 @@ def check_has_radius(uncertainty: Uncertainty) -> None:
 def _smoothed(
     values: Floats, p: Floats, uncertainty: str, radius: float, smoothing: float
 ) -> WorstCaseSolution | None:
-    """Return the maximiser with smoothing; None if the ball decides alone.
+    """Return the maximiser with smoothing σ; None if the KL ball decides alone.
 
     Without a ball, the maximiser is p tilted at temperature σ. If this tilt is outside of the KL ball, the
     ball decides the temperature. If the tilt exceeds some caps, w_i = min(p_i/α, κ p_i e^(ℓ_i/σ)).
@@ -324,8 +328,10 @@ def _smoothed(
     losses = values - top
     scale = -float(losses.min())
     w, distance, log_total = _tilted(losses / scale, p, scale / smoothing)
-    # The largest w/p is e^(−log_total), that of the largest loss.
-    if (distance if uncertainty == "kl" else -log_total) <= radius:
+    needed_radius = -log_total  # the largest w/p is e^(−log_total), that of the largest loss
+    if uncertainty == "kl":
+        needed_radius = distance
+    if needed_radius <= radius:
         value = top + smoothing * log_total
         return WorstCaseSolution(w, value, value, 0.0, 1 / smoothing, "smoothed")
     if uncertainty == "kl":
