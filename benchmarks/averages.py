@@ -188,7 +188,7 @@ class Table:
         """Return the log loss on test rows of the learned average."""
         rows = Rows(self.y, np.ones(len(self.y)), None, "rows")
         average = Average.learned([m["out_of_fold"].astype(np.float64) for m in models], rows)
-        logs = average.of(models[i]["final"].astype(np.float64) for i in average.asked)
+        logs = average.of(models[i]["final"].astype(np.float64) for i in average.used_models)
         return float(-logs[np.arange(len(self.y_test)), self.y_test].mean())
 
 

@@ -76,7 +76,9 @@ def blended(classifier: Any, blend: float) -> Any:
     selection_data.BLEND_ROWS = blend
     data = by_probabilities(labelled, labelled.stratum, labelled.weights, labelled.probabilities)
     counted = replace(engine, data=data, pools={}, labelled_alone=labelled, with_unlabeled=measured)
-    new.selection_ = Selection.of(Kinds((counted,), infer_groups=False), classifier.selection_.problem)
+    new.selection_ = Selection.from_kinds(
+        Kinds((counted,), infer_groups=False), classifier.selection_.problem
+    )
     return new
 
 

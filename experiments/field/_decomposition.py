@@ -142,7 +142,7 @@ def on_others(logs: Sequence[Floats], y: Any) -> float:
     total = 0.0
     for fitted, held in StratifiedKFold(TEST_FOLDS, shuffle=True, random_state=0).split(logs[0], y):
         average = Average.learned([log[fitted] for log in logs], rows_of(y[fitted]))
-        total += len(held) * loss(average.of(logs[i][held] for i in average.asked), y[held])
+        total += len(held) * loss(average.of(logs[i][held] for i in average.used_models), y[held])
     return total / len(y)
 
 
@@ -153,7 +153,7 @@ def log_losses(found: Sequence[Fitted], y: Any, y_test: Any) -> Found:
     learned = Average.learned(held, rows_of(y))
 
     def by(average: Average, logs: Sequence[Floats]) -> float:
-        return loss(average.of(logs[i] for i in average.asked), y_test)
+        return loss(average.of(logs[i] for i in average.used_models), y_test)
 
     alone = {model.name: Average.learned([model.out_of_fold], rows_of(y)) for model in found}
     singles = {model.name: by(alone[model.name], [model.final]) for model in found}
@@ -162,7 +162,7 @@ def log_losses(found: Sequence[Fitted], y: Any, y_test: Any) -> Found:
     oracle = convex(final, y_test)
     return {
         "as it is": by(learned, final),
-        "held out": loss(learned.of(held[i] for i in learned.asked), y),
+        "held out": loss(learned.of(held[i] for i in learned.used_models), y),
         "weights": learned.weights.tolist(),
         "best single model on test rows": min(singles.values()),
         "best single model on held-out rows": singles[min(by_held, key=lambda name: by_held[name])],

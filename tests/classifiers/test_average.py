@@ -46,7 +46,7 @@ def test_weights_have_the_least_log_loss(strengths, K):
     assert (average.weights >= 0.0).all()
     if min(strengths) < 0:  # a model that predicts the contrary has no weight and is not evaluated
         assert average.weights[1] == 0.0
-        assert average.asked.tolist() == [0]
+        assert average.used_models.tolist() == [0]
 
 
 @pytest.mark.parametrize(("seed", "dropped"), [(7, True), (8, False)])

@@ -36,7 +36,7 @@ def watched(progress, pool, answers):
 def steering_of(rows, limits=()):
     counts = Counts(rows, np.arange(K))
     objective = rates.Objective.of(rates.largest(rates.error(by="class")))
-    return Steering.of(Problem(objective, limits, randomized=True), counts)
+    return Steering.from_problem(Problem(objective, limits, randomized=True), counts)
 
 
 def class_errors(rows, answers):

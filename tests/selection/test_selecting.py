@@ -273,7 +273,7 @@ def test_a_row_is_answered_alike_alone_and_in_its_table():
     rng = np.random.default_rng(0)
     belief = rng.dirichlet(np.ones(12), 500).T.astype(np.float32)
     for A in (2, 3, 5):
-        member = Candidate.of(rng.normal(size=(12, A)))
+        member = Candidate.from_costs(rng.normal(size=(12, A)))
         together = member.actions(belief)
         alone = [member.actions(np.ascontiguousarray(belief[:, [i]]))[0] for i in range(500)]
         assert together.tolist() == alone
@@ -396,7 +396,7 @@ def test_fewer_rows_count_as_all_of_them():
     strata, stratum = Strata.of(y, g[:, None], np.ones(n), (0, 1), ("sex",), ((0, 1),))
     belief = rng.dirichlet(np.ones(4), n).T.astype(np.float32)
     table = SelectionData(strata, stratum, np.full(n, 1 / n), belief)
-    member = Candidate.of(rng.normal(size=(4, 2)))
+    member = Candidate.from_costs(rng.normal(size=(4, 2)))
     few = table.thinned(2_000)
     every, thin = (of.count(of.actions(member)) for of in (table, few))
     assert len(few) == 2_000

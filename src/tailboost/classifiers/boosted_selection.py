@@ -24,7 +24,7 @@ from tailboost.rows.group_names import GroupNames, rows_among
 from tailboost.rows.judged import group_uses, judged
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import unit_name
-from tailboost.selection.curve import Curve, CurvePoint, MeasuredRows, front
+from tailboost.selection.curve import Curve, CurvePoint, MeasuredRows, undominated_rules
 from tailboost.selection.hypotheses import along
 from tailboost.selection.mixture import Counts, Mixture
 from tailboost.selection.problem import Problem, objective_named
@@ -266,7 +266,7 @@ def rate_curve(
 
     ensembles, reached_rates = along(loosest.selection_, problem, limited, n_points)
     points = []
-    for i in front(limited, *reached_rates.T):
+    for i in undominated_rules(limited, *reached_rates.T):
         rate, objective_value = reached_rates[i].tolist()
         points.append(CurvePoint(rate, objective_value, answering(ensembles[i])))
     return Curve(

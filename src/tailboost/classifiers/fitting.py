@@ -117,7 +117,7 @@ def fit_models(
         models.fitted.append(final[0])
         models.columns.append(final[1])
         log_probabilities.append(_selection_logs(models, final, fold_fits, parts, training))
-    outputs = ModelOutputs.of(models, log_probabilities, parts.rows)
+    outputs = ModelOutputs.with_hashes(models, log_probabilities, parts.rows)
     # Rows with equal hashes count as one row. With clusters, the hashes are those of the clusters.
     if training.clusters is not None and training.validation is None:
         outputs = replace(outputs, rows=replace(outputs.rows, row_hashes=parts.rows.row_hashes))

@@ -87,7 +87,7 @@ class JudgedModels(Recorded):
         models = engine.outputs.models
         if only_scores(models.fitted) and not models.are_given:
             return digest_of_rule(rule, [model.estimator for model in models.fitted])
-        outputs = [outputs_of_kind.tobytes() for outputs_of_kind in engine.known_outputs]
+        outputs = [log_probabilities.tobytes() for log_probabilities in engine.outputs.logs]
         return digest(digest_of_rule(rule).encode(), *outputs)
 
     @property
@@ -174,7 +174,7 @@ class JudgedModels(Recorded):
         table = self.checked(X)
         if not has_named_columns(X):
             return models.row_hashes(table)
-        return Models.given(models.names, clf.classes_).row_hashes(table, X)
+        return Models.from_given(models.names, clf.classes_).row_hashes(table, X)
 
     def reading(self, X: Table, y: Column) -> Records:
         """Return the record of rows; rows of scores and probabilities are compared as whole tables."""

@@ -971,7 +971,7 @@ class LabelThresholds:
     def scale(self, score: _CalibratedScore, fresh: Sequence[Floats]) -> Scale:
         """Return the values and scores of a label in the selection rows and in fresh pairs."""
         values = np.concatenate([score.values, *map(score.values_in, fresh)])
-        return Scale.of(values, self.scores_of(score, values))
+        return Scale.from_rows(values, self.scores_of(score, values))
 
 
 def _indicators(Y: Table, labels: Sequence[str]) -> Ints:

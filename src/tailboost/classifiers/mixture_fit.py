@@ -100,7 +100,7 @@ def first_selection(mix: Model, kinds: Kinds, problem: Problem, records: Records
     """
     mix.records_ = records
     try:
-        answer_by(mix, Selection.of(kinds, problem))
+        answer_by(mix, Selection.from_kinds(kinds, problem))
     except InfeasibleLimitsError as error:
         mix.selection_ = cast("Selection", Unselected(kinds, problem))
         error.unselected = mix
@@ -127,7 +127,7 @@ def models_of_probabilities(mix: Any, probabilities: Mapping[str, Any], classes:
         raise ValueError(
             f"classes must be at least two different labels, got {mix.classes_.tolist()}"
         )
-    return Models.given(list(probabilities), mix.classes_)
+    return Models.from_given(list(probabilities), mix.classes_)
 
 
 def check_pairs(estimators: Any) -> None:

@@ -599,7 +599,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         elif groups is not None:
             kinds = kinds_by(reweighted, groups, problem)
         check_groups(reweighted, problem, kinds.widest.outputs.rows.groups)
-        answer_by(reweighted, Selection.of(kinds, problem))
+        answer_by(reweighted, Selection.from_kinds(kinds, problem))
         reweighted.selection_.warn(forewarned=False)
         return reweighted
 

@@ -187,7 +187,7 @@ def outputs_on(mix: Any, models: Models, arguments: Given, to: str) -> ModelOutp
     if only_scores(models.fitted):  # rows with equal scores are different rows
         rows = replace(rows, row_hashes=None)
     table = models.transform(X)
-    return ModelOutputs.of(models, [table[i] for i in range(len(models.names))], rows)
+    return ModelOutputs.with_hashes(models, [table[i] for i in range(len(models.names))], rows)
 
 
 def kinds_of(
@@ -211,7 +211,7 @@ def kinds_of(
                 "estimated; give the model and its features, or leave infer_groups out"
             )
         infer_groups = False
-    return Kinds.of(
+    return Kinds.from_outputs(
         problem,
         outputs,
         X,
@@ -368,7 +368,7 @@ def models_and_table(mix: Any, X: Table) -> tuple[Models, Any]:
     check_is_fitted(mix)
     models = mix.selection_.engine.outputs.models
     if has_named_columns(X):
-        models = Models.given(models.names, mix.classes_, models.average)
+        models = Models.from_given(models.names, mix.classes_, models.average)
     return models, checked_rows(mix, X)
 
 

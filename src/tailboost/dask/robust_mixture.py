@@ -573,7 +573,7 @@ def _candidate_counts(
         block = slice(start, start + size)
         logs = [np.ascontiguousarray(log[block]) for log in outputs.logs]
         groups = strata.combination[stratum[block]]
-        table = LogProbabilities.of(logs, groups, reader.models.average)
+        table = LogProbabilities.from_arrays(logs, groups, reader.models.average)
         P = stratum_probabilities(probabilities, table)
         cell = stratum[block] * A
         for t, member in enumerate(members):

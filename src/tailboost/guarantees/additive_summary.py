@@ -184,7 +184,7 @@ def rates_of(
     rates = RateTable.counted(
         stated,
         counts.data.strata,
-        counts.of(selection.answers),
+        counts.confusion_counts(selection.answers),
         words,
         kind=kind,
         selected=selected,

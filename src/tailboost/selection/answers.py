@@ -81,5 +81,4 @@ def deferred(ensemble: MixtureEnsemble, table: LogProbabilities) -> Mask:
     probability = np.zeros(table.n_rows)
     for weight, member in zip(ensemble.weights, ensemble.base_models, strict=True):
         probability += weight * member.defers_table(table)
-    mask: Mask = probability >= 0.5
-    return mask
+    return probability >= 0.5

@@ -59,9 +59,9 @@ class RulePart:
     @property
     def defers(self) -> bool:
         """Whether the candidate may defer rows."""
-        return self.action_costs is not None and len(self.action_costs[0][0]) > len(
-            self.offsets
-        )
+        if self.action_costs is None:
+            return False
+        return len(self.action_costs[0][0]) > len(self.offsets)
 
     def logs(self, logs: Mapping[str, Floats], n: int) -> Floats:
         """Return z, shape (n, K), from the logarithms of the models' probabilities."""
@@ -83,29 +83,28 @@ class RulePart:
             return self
         ((name, weight),) = self.weights.items()
         Q = np.array(costs)
-        saved = np.stack([Q[:, 0, 1] - Q[:, 0, 0], Q[:, 1, 0] - Q[:, 1, 1]], axis=1) * np.exp(
-            self.offsets
-        )
-        if weight <= 0 or (saved <= 0).any():
+        savings = np.stack([Q[:, 0, 1] - Q[:, 0, 0], Q[:, 1, 0] - Q[:, 1, 1]], axis=1)
+        savings = savings * np.exp(self.offsets)  # by group and class
+        if weight <= 0 or (savings <= 0).any():
             return self
-        saved = (saved / saved.max(axis=1, keepdims=True)) ** (1.0 / weight)
-        action_costs = [[[0.0, first], [second, 0.0]] for first, second in saved.tolist()]
+        savings = (savings / savings.max(axis=1, keepdims=True)) ** (1.0 / weight)
+        action_costs = [[[0.0, s_0], [s_1, 0.0]] for s_0, s_1 in savings.tolist()]
         return replace(self, weights={name: 1.0}, offsets=[0.0, 0.0], action_costs=action_costs)
 
 
 def log_weights(
     models: Models, model: int | None = None
 ) -> tuple[dict[str, float], list[float]]:
-    """Return weights and offsets of log-probabilities: those of one model, or of the average."""
+    """Return weights, by model, and offsets of log-probabilities: of one model, or of the average of all."""
     average = models.average
     names = models.names
+    no_offsets = [0.0] * models.n_classes
     if model is not None:
-        return {names[model]: 1.0}, [0.0] * models.n_classes
+        return {names[model]: 1.0}, no_offsets
     if average is None:
-        return dict.fromkeys(names, 1.0 / len(names)), [0.0] * models.n_classes
-    return {
-        names[i]: float(average.weights[i]) for i in average.asked.tolist()
-    }, average.offset.tolist()
+        return dict.fromkeys(names, 1.0 / len(names)), no_offsets
+    weights = {names[i]: float(average.weights[i]) for i in average.used_models}
+    return weights, average.offset.tolist()
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,36 +124,38 @@ class ProbabilityRule:
     def predict_table(self, table: LogProbabilities) -> Ints:
         """Return class numbers, shape (n,); deferred rows get the label that would be answered."""
         costs = self._costs(table)
-        return decide(costs if len(costs) == 1 else costs[: self.probabilities.n_classes])
+        if self.defers:
+            costs = costs[: self.probabilities.n_classes]
+        return decide(costs)
 
     def defers_table(self, table: LogProbabilities) -> Mask:
         """Return which rows are deferred, shape (n,)."""
         if not self.defers:
             return np.zeros(table.n_rows, dtype=bool)
-        deferred: Mask = decide(self._costs(table)) == self.probabilities.n_classes
-        return deferred
+        return decide(self._costs(table)) == self.probabilities.n_classes
 
     def as_part(self) -> RulePart:
-        """Return the rule as numbers and lists, on the model's own probabilities if possible."""
-        K = self.probabilities.n_classes
+        """Return the rule as numbers and lists, on the model's own probabilities if possible.
+
+        The action costs of all combinations of groups become those of the groups that rules read.
+        """
         p = self.probabilities
-        by_group = self.candidate.action_costs.reshape(K, len(p.combinations), -1).transpose(
-            1, 0, 2
-        )
+        K = p.n_classes
+        by_class = self.candidate.action_costs.reshape(K, len(p.combinations), -1)
+        costs = by_class.transpose(1, 0, 2)  # by combination, class and action
         if self.candidate.is_constant:
-            by_group = by_group[: p.n_places]  # the same costs in all groups
-            return RulePart(1.0, {}, [0.0] * K, by_group.tolist())
+            costs = costs[: p.n_places]  # the same costs in all groups
+            return RulePart(1.0, {}, [0.0] * K, costs.tolist())
         if p.factors is not None:
-            by_group = by_group * p.factors.reshape(K, -1, 1).transpose(1, 0, 2)
+            costs = costs * p.factors.reshape(K, -1, 1).transpose(1, 0, 2)
         if p.shares is not None:
-            of_place = np.zeros((p.n_places, *by_group.shape[1:]))
-            np.add.at(of_place, p.places, by_group * p.shares.T[:, :, None])
-            by_group = of_place
+            of_read_groups = np.zeros((p.n_places, *costs.shape[1:]))
+            np.add.at(of_read_groups, p.places, costs * p.shares.T[:, :, None])
+            costs = of_read_groups
         elif p.infers and not p.estimates_groups:
-            by_group = np.einsum("kg,gka->ka", p.frequencies, by_group)[None]
-        part = RulePart(
-            1.0, *log_weights(self.table_), by_group.tolist(), inferred=p.estimates_groups
-        )
+            costs = np.einsum("kg,gka->ka", p.frequencies, costs)[None]
+        weights, offsets = log_weights(self.table_)
+        part = RulePart(1.0, weights, offsets, costs.tolist(), inferred=p.estimates_groups)
         return part.plain
 
     @property
@@ -176,18 +177,25 @@ class ProbabilityRule:
         )
 
     def words(self, classes: Any) -> str:
-        """Return a name for people: the models, and the class weights."""
+        """Return a name for people: the models, and the weights of the classes or subgroups.
+
+        The weight of a stratum is the cost of its worst label less the cost of its best one.
+        """
         K = len(classes)
         costs = self.candidate.action_costs
         if self.candidate.is_constant:
-            return f"constant {classes[int(costs[0, :K].argmin())]}"
+            return f"constant {classes[costs[0, :K].argmin()]}"
         weights = costs[:, :K].max(axis=1) - costs[:, :K].min(axis=1)
         if np.ptp(weights) <= EQUAL_WEIGHTS * weights.max():
             return self.table_.words()
-        least = weights[weights > 0].min()
-        shown = [f"{weight / least:.3g}" for weight in weights[:MOST_WEIGHTS]]
-        ratio = " : ".join(shown + ["…"] * (len(weights) > MOST_WEIGHTS))
-        return f"{self.table_.words()}, {'class' if len(costs) == K else 'subgroup'} weights {ratio}"
+        smallest = weights[weights > 0].min()
+        shown = [f"{weight / smallest:.3g}" for weight in weights[:MOST_WEIGHTS]]
+        if len(weights) > MOST_WEIGHTS:
+            shown.append("…")
+        weighted = "subgroup"
+        if len(costs) == K:
+            weighted = "class"
+        return f"{self.table_.words()}, {weighted} weights {' : '.join(shown)}"
 
 
 @dataclass(frozen=True)

@@ -177,13 +177,15 @@ class Curve:
         `tailboost.certify` refuses them. So they are if given in another form; a table of features and a dict
         of probabilities have no column in common by which rows could be recognised.
         """
-        known = self._within_level(level)
-        point = self._at(level, None if known is None else known.classifier)
-        # A copy: the point of the curve records later rows, the returned one does not.
-        point = copy.copy(point)
+        classifier = None
+        point = self._within_level(level)
+        if point is not None:
+            classifier = point.classifier
+        # A copy: the classifier of a point records later rows, the returned one does not.
+        classifier = copy.copy(self._at(level, classifier))
         for record in self._measured_rows.records:
-            point.records_ = point.records_.joined(record)
-        return point
+            classifier.records_ = classifier.records_.joined(record)
+        return classifier
 
     def _within_level(self, level: float) -> CurvePoint | None:
         """Return the point with the least objective within a limit; None if there is none."""
@@ -216,15 +218,14 @@ class Curve:
         True
         """
         exact = self[place].limited
-        if self.gap < float(
-            "inf"
-        ):  # mixtures lie between the points, so another number gives another rule
+        mixtures_between_points = self.gap < float("inf")
+        if mixtures_between_points:  # another number gives another rule
             return exact
-        up = self.limited.within(self.limited.most).from_above
+        towards_looser: Callable[[float], Any] = np.floor
+        if self.limited.within(self.limited.most).from_above:
+            towards_looser = np.ceil
         for digits in range(2, 16):
-            level = round(
-                (np.ceil if up else np.floor)(exact * 10**digits) / 10**digits, digits
-            )
+            level = round(towards_looser(exact * 10**digits) / 10**digits, digits)
             if self._within_level(level) is self[place]:
                 return float(level)
         return exact
@@ -245,11 +246,13 @@ class Curve:
         """
         classifier = self[place].classifier
         stated: list[Rate | Limit] = [self.limited.within(self.level(place)), *self.limits]
-        more = [error(), *[deferred_rate()] * judged(classifier).can_defer]
+        further_rates = [error()]
         if not self.objective.over_rows:
-            more.insert(0, self.objective.rate)
-        known = [one.rate for one in stated]
-        stated += [rate for rate in dict.fromkeys(more) if rate not in known]
+            further_rates.insert(0, self.objective.rate)
+        if judged(classifier).can_defer:
+            further_rates.append(deferred_rate())
+        limited = [limit.rate for limit in stated]
+        stated += [rate for rate in dict.fromkeys(further_rates) if rate not in limited]
         return judged(classifier).measured(*stated)
 
     def of_source(self) -> tuple[float, float]:
@@ -258,15 +261,15 @@ class Curve:
         A CVaR is NaN, and so is a rate of groups that the classifier's own selection did not count.
         """
 
-        def value(of: Any) -> float:
-            if self._recounted and of.rate.needs_groups:
+        def value_of(objective: Any) -> float:
+            if self._recounted and objective.rate.needs_groups:
                 return float("nan")
-            values = [line.value for line in judged(self._source).measured(of.rate)]
-            return float(of.value(np.array(values)))
+            values = [line.value for line in judged(self._source).measured(objective.rate)]
+            return float(objective.value(np.array(values)))
 
         if self.objective.over_rows:
-            return value(self.limited), float("nan")
-        return value(self.limited), value(self.objective)
+            return value_of(self.limited), float("nan")
+        return value_of(self.limited), value_of(self.objective)
 
     def explore(self, path: Any, *, measured: Points | None = None) -> None:
         """Write a page on which a slider runs over the points; needs the extra ``app``.
@@ -319,10 +322,13 @@ class Curve:
         X, y = unpack(X, y)
         view = judged(self._source)
         self._measured_rows.add(view.reading(X, y))
-        answers = view.answers_of([p.classifier for p in self.points], X, groups)
-        more = {"groups": groups, "sample_weight": sample_weight}
-        pairs = [self._measured(y, *each, **more) for each in answers]
-        return Points(*np.array(pairs).reshape(-1, 2).T)
+        by_point = view.answers_of([p.classifier for p in self.points], X, groups)
+        rates = [
+            self._measured(y, answers, deferred, groups=groups, sample_weight=sample_weight)
+            for answers, deferred in by_point
+        ]
+        limited, value = np.array(rates).reshape(-1, 2).T
+        return Points(limited, value)
 
     def measured(
         self,
@@ -348,24 +354,24 @@ class Curve:
         """
         check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
         measured = {}
-        for name, other in others.items():
-            arguments = group_arguments(other, groups)
-            if judged(other).can_defer:
-                deferred = other.defers(X, **arguments)
-            else:
-                deferred = None
-            answers = other.predict(X, **arguments)
-            more = {"groups": groups, "sample_weight": sample_weight}
-            measured[name] = self._measured(y, answers, deferred, **more)
+        for name, classifier in others.items():
+            arguments = group_arguments(classifier, groups)
+            deferred = None
+            if judged(classifier).can_defer:
+                deferred = classifier.defers(X, **arguments)
+            answers = classifier.predict(X, **arguments)
+            measured[name] = self._measured(
+                y, answers, deferred, groups=groups, sample_weight=sample_weight
+            )
         return measured
 
     def _measured(
-        self, y: Column, answers: Column, deferred: Any, **more: Any
+        self, y: Column, answers: Column, deferred: Any, **rows: Any
     ) -> tuple[float, float]:
-        more |= {"deferred": deferred, "labels": self.points[0].classifier.classes_}
-        return _measured(self.limited, y, answers, **more), _measured(
-            self.objective, y, answers, **more
-        )
+        """Return both rates of answers, of which some may be deferred; ``rows`` are groups and weights."""
+        rows |= {"deferred": deferred, "labels": self.points[0].classifier.classes_}
+        limited = _measured(self.limited, y, answers, **rows)
+        return limited, _measured(self.objective, y, answers, **rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the curve as plain types, for JSON."""
@@ -394,15 +400,16 @@ class Curve:
         return display("TradeOffDisplay").from_curve(self, ax=ax, **kwargs)
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
-        shown = np.unique(
-            np.linspace(0, len(self) - 1, min(len(self), SHOWN)).round().astype(int)
-        )
+        n_shown = min(len(self), SHOWN)
+        shown = np.unique(np.linspace(0, len(self) - 1, n_shown).round().astype(int))
         rows = [[f"{self[i].limited:.4f}", f"{self[i].value:.4f}"] for i in shown]
         return [str(self.limited), str(self.objective)], rows
 
     def _words(self) -> str:
-        few = f" {SHOWN} of {len(self)} points are shown." * (len(self) > SHOWN)
-        return f"On {self.measured_on}; fresh rows differ, see predicted(X, y).{few}"
+        words = f"On {self.measured_on}; fresh rows differ, see predicted(X, y)."
+        if len(self) > SHOWN:
+            words += f" {SHOWN} of {len(self)} points are shown."
+        return words
 
     def __str__(self) -> str:
         return f"{text_table(*self._cells(), left=())}\n{self._words()}"
@@ -411,12 +418,12 @@ class Curve:
         return html_table(*self._cells(), self._words())
 
 
-def _measured(of: Any, y: Column, answers: Column, **more: Any) -> float:
+def _measured(objective: Any, y: Column, answers: Column, **rows: Any) -> float:
     """Return an objective, a gap, a ratio or a CVaR of answers, in the form of `tailboost.rates.measure`."""
-    if not isinstance(of, (Objective, Spread)):
-        return float(of.of_answers(y, answers, **more))
-    values = measure(of.rate, y, answers, **more).values()
-    return of.value(np.array([*values], dtype=np.float64))
+    if not isinstance(objective, (Objective, Spread)):
+        return float(objective.of_answers(y, answers, **rows))
+    values = measure(objective.rate, y, answers, **rows).values()
+    return objective.value(np.array([*values], dtype=np.float64))
 
 
 def ends_of_curve(
@@ -435,11 +442,15 @@ def ends_of_curve(
 def limits_between(
     limited: Stated, rate: Callable[[Problem], float], problem: Problem, n_points: int
 ) -> list[Limit]:
-    """Return limits on a rate from the loosest end of a curve to the tightest, each with a little room."""
+    """Return limits on a rate from the loosest end of a curve to the tightest, each with a little room.
+
+    Parameters are those of `ends_of_curve`; ``n_points`` is the number of limits.
+    """
     limits = []
-    above = limited.within(limited.most).from_above
-    for level in np.linspace(*ends_of_curve(limited, rate, problem), n_points):
-        if above:
+    loosest, tightest = ends_of_curve(limited, rate, problem)
+    from_above = limited.within(limited.most).from_above
+    for level in np.linspace(loosest, tightest, n_points):
+        if from_above:
             eased = min(level + SLACK, limited.most)
         else:
             eased = max(level - SLACK, limited.most)
@@ -447,8 +458,8 @@ def limits_between(
     return limits
 
 
-def front(limited: Stated, reached: Floats, value: Floats) -> list[int]:
-    """Return the undominated rules, from the tightest limit to the loosest.
+def undominated_rules(limited: Stated, reached: Floats, value: Floats) -> list[int]:
+    """Return the numbers of the undominated rules, from the tightest limit to the loosest.
 
     Parameters
     ----------
@@ -459,6 +470,6 @@ def front(limited: Stated, reached: Floats, value: Floats) -> list[int]:
     """
     if not limited.within(limited.most).from_above:
         reached = -reached
-    known = np.flatnonzero(~np.isnan(reached) & ~np.isnan(value))
-    order = undominated(value[known].round(12), reached[known].round(12))
-    return known[order].tolist()
+    defined = np.flatnonzero(~np.isnan(reached) & ~np.isnan(value))
+    order = undominated(value[defined].round(12), reached[defined].round(12))
+    return defined[order].tolist()

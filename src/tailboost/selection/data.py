@@ -111,8 +111,7 @@ class SelectionData:
     @cached_property
     def _cell(self) -> Ints:
         """Place of each entry's stratum in flat counts."""
-        cell: Ints = self.stratum * self.strata.n_actions
-        return cell
+        return self.stratum * self.strata.n_actions
 
     def __getstate__(self) -> dict[str, Any]:
         return plain_state(self)
@@ -132,8 +131,7 @@ class SelectionData:
         """Return the sum of values of the entries, shape (e,), over each row."""
         if self.row is None:
             return values
-        sums: Floats = np.bincount(self.row, values, len(self)).astype(np.float64)
-        return sums
+        return np.bincount(self.row, values, len(self)).astype(np.float64)
 
     @property
     def in_memory(self) -> SelectionData:
@@ -360,7 +358,7 @@ class Candidate:
     action_costs: Floats  # shape (S, A): Q; rows are centred, which changes no action
 
     @classmethod
-    def of(cls, action_costs: Floats) -> Candidate:
+    def from_costs(cls, action_costs: Floats) -> Candidate:
         """Return the candidate of action costs, which are scaled, and centred such that most are 0."""
         usual = np.sort(action_costs, axis=1)[:, action_costs.shape[1] // 2]
         centred = action_costs - usual[:, None]
@@ -523,7 +521,7 @@ class Pool:
             if action == strata.n_classes:  # a rule that defers every row still has labels
                 costs = plain.copy()
             costs[:, action] = -2.0 * max(float(np.abs(plain).max()), 1.0)
-            candidates.append(Candidate.of(costs))
+            candidates.append(Candidate.from_costs(costs))
         return self.add_all(candidates)
 
 
@@ -565,10 +563,10 @@ class ThresholdFamily:
     by_group: bool  # whether each group that rules read has a threshold of its own
 
     @classmethod
-    def of(
+    def from_candidate(
         cls, candidate: Candidate, strata: Strata, places: Ints | None = None
     ) -> ThresholdFamily | None:
-        """Return the family of a candidate; None if its action costs have no such gains.
+        """Return the family of a candidate; None if not all gains of a right label are positive.
 
         ``places`` are the numbers of the threshold of each combination of groups; None is one threshold.
         """
@@ -584,7 +582,7 @@ class ThresholdFamily:
     @classmethod
     def plain(cls, data: SelectionData, places: Ints | None = None) -> ThresholdFamily | None:
         """Return the family of the rule with the smallest overall error."""
-        return cls.of(Candidate.of(plain_costs(data)), data.strata, places)
+        return cls.from_candidate(Candidate.from_costs(plain_costs(data)), data.strata, places)
 
     @property
     def n_thresholds(self) -> int:
@@ -614,7 +612,7 @@ class ThresholdFamily:
         right[threshold >= BEYOND] = 0
         costs = np.zeros((len(gains), 2))
         costs[np.arange(len(gains)), 1 - right] = gains
-        return Candidate.of(costs)
+        return Candidate.from_costs(costs)
 
 
 def possible_thresholds(scores: Floats) -> tuple[Floats, Ints]:
@@ -664,8 +662,7 @@ def sums_of_answers(scores: Floats, values: Floats, thresholds: Floats) -> Float
     n_at_or_below = np.searchsorted(scores[order], thresholds, side="right")
     cumulated_first, cumulated_second = np.vstack([np.zeros(2), values[order].cumsum(axis=0)]).T
     of_first = cumulated_first[n_at_or_below]
-    sums: Floats = of_first + cumulated_second[-1] - cumulated_second[n_at_or_below]
-    return sums
+    return of_first + cumulated_second[-1] - cumulated_second[n_at_or_below]
 
 
 @dataclass(frozen=True, eq=False)
@@ -678,8 +675,7 @@ class ScoredRows:
 
     def part(self, place: int) -> Mask:
         """Return the rows of a threshold."""
-        mask: Mask = self.place == place
-        return mask
+        return self.place == place
 
     def loss(self, place: int, thresholds: Floats) -> Floats:
         """Return the summed loss of the rows of one threshold, at each of some thresholds, shape (m,)."""

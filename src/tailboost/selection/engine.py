@@ -10,7 +10,6 @@ from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.pool import Judged
@@ -36,7 +35,7 @@ from tailboost.selection.data import (
 )
 from tailboost.selection.intervals import outlook, tightened
 from tailboost.selection.mixture import Counts, Mixture
-from tailboost.selection.outputs import ModelOutputs
+from tailboost.selection.outputs import LogProbabilities, ModelOutputs
 from tailboost.selection.probabilities import (
     StratumProbabilities,
     group_features,
@@ -94,11 +93,6 @@ class ProbabilityEngine:
         state = {name: value for name, value in self.__dict__.items() if name != "known_scores"}
         return state | {"pools": {}}
 
-    @property
-    def known_outputs(self) -> Sequence[NDArray[Any]]:
-        """The log-probabilities of all models on the selection data."""
-        return self.outputs.logs
-
     @cached_property
     def known_scores(self) -> KnownScores:
         """The selection rows of a single column of scores, those with labels first."""
@@ -118,7 +112,7 @@ class ProbabilityEngine:
         return KnownScores(scores, group, data.probabilities)
 
     @classmethod
-    def of(
+    def from_outputs(
         cls,
         problem: Problem,
         outputs: ModelOutputs,
@@ -163,24 +157,9 @@ class ProbabilityEngine:
         table = replace(outputs.table, X=X)
         strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
         infer_groups = infer_groups and rule_column is None
-        infers_by_features = (
-            infer_groups
-            and strata.n_combinations > 1
-            and X is not None
-            and has_group_features(X)
-        )
-        p = StratumProbabilities(
-            len(classes),
-            strata.combinations,
-            column_read_by_rules(strata, names, rule_column),
-            infers_by_features,
-        )
-        features = np.zeros((len(rows.y), 1))  # without information
-        if infer_groups and p.infers:
-            features = group_features(p, table)
-        probabilities = _fitted_probabilities(
-            p, table.pooled, features, rows, strata, stratum, codes
-        )
+        read_column = column_read_by_rules(strata, names, rule_column)
+        p = StratumProbabilities(len(classes), strata.combinations, read_column, False)
+        probabilities = _fit(p, table, rows, strata, stratum, codes, infer_groups=infer_groups)
         if not problem.needs_costs:
             costs = None
         data = SelectionData(strata, stratum, rows.base, probabilities, costs)
@@ -373,7 +352,7 @@ class ProbabilityEngine:
         if these are others.
         """
         heaviest_first = np.argsort(-selection.weights, kind="stable")  # it settles ties
-        members = [self.member(pool.candidates[i]) for i in selection.numbers.tolist()]
+        members = [self.member(pool.candidates[i]) for i in selection.numbers]
         K = self.probabilities.n_classes
         ensemble = MixtureEnsemble(members, selection.weights, K, heaviest_first, selection.gap)
         compared = Comparison(pool, program, selection)
@@ -470,8 +449,8 @@ class ProbabilityEngine:
             for limit in limits or program.limits
         )
         return (
-            f"limits: no rule, also none with random draws, meets these together on {self.words}: "
-            f"{limits_and_values}. "
+            "limits: no rule, also none with random draws, meets these together on "
+            f"{self.words}: {limits_and_values}. "
             "These values are of the rule that misses least. Wider limits, or human review of some rows "
             "('deferred <= 20%'), may do"
         )
@@ -516,7 +495,9 @@ class ProbabilityEngine:
         fresh_scores = [rows.known_scores(models, self.probabilities) for rows in fresh]
         known_scores = KnownScores.joined([self.known_scores, *fresh_scores])
         member = members[0]
-        decided = ScoreRule.of(member, models.score, *self.answer_names, known_scores)
+        decided = ScoreRule.from_candidate(
+            member, models.score, *self.answer_names, known_scores
+        )
         return replace(rule, ensemble=replace(rule.ensemble, base_models=[decided]))
 
     def named(
@@ -558,14 +539,15 @@ class ProbabilityEngine:
         )
 
 
-def _fitted_probabilities(
+def _fit(
     p: StratumProbabilities,
-    average: Floats,
-    features: Floats,
+    table: LogProbabilities,
     rows: Rows,
     strata: Strata,
     stratum: Ints,
     codes: Ints | None,
+    *,
+    infer_groups: bool,
 ) -> Any:
     """Fit stratum probabilities to the selection data, and return them for these rows, shape (S, n).
 
@@ -573,25 +555,29 @@ def _fitted_probabilities(
     ----------
     p : StratumProbabilities
         Not yet fitted; it is changed.
-    average : ndarray of shape (n, K)
-        The averaged log-probabilities of the models.
-    features : ndarray of shape (n, d)
-        Features from which groups are estimated, if ``p`` infers groups.
+    table : LogProbabilities
+        The log-probabilities of the models, with the features of the rows.
     rows : Rows
         The selection data.
     strata, stratum, codes
         From `strata_of`.
+    infer_groups : bool
+        Whether groups that rules do not read are estimated from each row.
     """
     groups = None
-    place = None
+    read_group = None
     if p.group_aware:
         p.shares = shares_within_read_group(strata, p.places)
-        place = p.places[stratum % strata.n_combinations]
+        read_group = p.places[stratum % strata.n_combinations]
     elif p.infers:
         assert codes is not None
+        p.by_features = infer_groups and table.X is not None and has_group_features(table.X)
+        features = np.zeros((len(rows.y), 1))  # without information
+        if infer_groups:
+            features = group_features(p, table)
         groups = p.fit_groups(features, rows.y, codes, rows.weight, strata)
-    p.calibrate(average, groups, place, stratum, rows.base)
-    return p.predict(average, groups, place)
+    p.calibrate(table.pooled, groups, read_group, stratum, rows.base)
+    return p.predict(table.pooled, groups, read_group)
 
 
 def _largest_share(selection: Best, n_strata: int) -> float:
@@ -637,13 +623,16 @@ def column_read_by_rules(
 
 
 def _reached(limit: Limit, terms: Terms, counts: Floats) -> str:
-    """Return the value of a limited rate and, of several subgroups, the one with it."""
+    """Return the value of a limited rate in words, of several subgroups the one furthest above its bound.
+
+    ``terms`` are those of the rate.
+    """
     values = terms.values(counts)
     if limit.compares or len(values) == 1:
         return value_words(limit.value(values), in_percent=limit.in_percent)
     excess = values - limit.bounds(terms.names)
     if not limit.from_above:
         excess = -excess
-    worst = int(np.where(np.isnan(excess), -np.inf, excess).argmax())
+    worst = np.where(np.isnan(excess), -np.inf, excess).argmax()
     reached = value_words(float(values[worst]), in_percent=limit.in_percent)
     return f"{reached} of {unit_name(terms.names[worst])}"

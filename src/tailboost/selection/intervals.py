@@ -124,7 +124,7 @@ class CountedRate:
     reasons: dict[str, Mask]  # why subgroups have no interval, shape (m,) each
 
     @classmethod
-    def of(
+    def from_counts(
         cls, rate: Rate, strata: Strata, counts: Floats, refit_share: float = 0.0
     ) -> CountedRate:
         """Return the rates of a rule for each of m subgroups.
@@ -160,8 +160,7 @@ class CountedRate:
     @property
     def known(self) -> Mask:
         """Which subgroups have an interval, shape (m,)."""
-        known: Mask = ~np.isnan(self.values) & ~np.any(list(self.reasons.values()), axis=0)
-        return known
+        return ~np.isnan(self.values) & ~np.any(list(self.reasons.values()), axis=0)
 
     def ends(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """Return the ends of the intervals, shape (m,) each; NaN without an interval."""
@@ -188,7 +187,7 @@ class CountedRate:
            approach", Statistics in Medicine 27, 2008.
         """
         counted = ~np.isnan(self.values)
-        n_rates = int(counted.sum())
+        n_rates = counted.sum()
         if n_rates < 2 or (counted & ~self.known).any():
             return float("nan"), float("nan")
         every_pair = 1.0 - 0.05 / (n_rates * (n_rates - 1) / 2)  # the level of Bonferroni
@@ -210,8 +209,8 @@ class CountedRate:
         """Return why subgroups have no interval, a sentence for each reason."""
         sentences = []
         for reason, mask in self.reasons.items():
-            concerned = np.flatnonzero(mask & ~np.isnan(self.values)).tolist()
-            if not concerned:
+            concerned = np.flatnonzero(mask & ~np.isnan(self.values))
+            if not concerned.size:
                 continue
             names = [self.terms.names[i] for i in concerned]
             of_subgroups = ""
@@ -234,7 +233,7 @@ def _binomial_rows(
     Parameters
     ----------
     rate, strata, counts
-        As in `CountedRate.of`.
+        As in `CountedRate.from_counts`.
     values, rows : ndarray of shape (m,)
         The rates and the effective rows behind them.
     """
@@ -289,8 +288,7 @@ def decided_rates(terms: RateTerms, strata: Strata, counts: Floats) -> Mask:
     top = terms.top[:, :n_strata]
     largest = np.where(counts_in_rate, top, -np.inf).max(axis=(1, 2))
     smallest = np.where(counts_in_rate, top, np.inf).min(axis=(1, 2))
-    decided: Mask = counts_in_rate.any(axis=(1, 2)) & (largest == smallest)
-    return decided
+    return counts_in_rate.any(axis=(1, 2)) & (largest == smallest)
 
 
 # -- the probability that limits hold --------------------------------------------------------------------
@@ -346,8 +344,8 @@ def outlook(
     Each draw adds normal noise of 1.25 Poisson variances to the confusion counts of each stratum and action.
     So limits on the same rows are satisfied or violated together. If refitted models answer, each rate of a
     subgroup also has the noise of a refit. A shift common to all subgroups does not change gaps and ratios.
-    ``spread`` is the ``refit_share`` of `CountedRate.of`. The result is None without limits, for costs of
-    rows, and under a refit of unknown spread.
+    ``spread`` is the ``refit_share`` of `CountedRate.from_counts`. The result is None without limits, for
+    costs of rows, and under a refit of unknown spread.
     """
     unknown = any(limit.rate.needs_costs for limit in limits) or np.isnan(spread)
     if not limits or unknown:
@@ -361,14 +359,15 @@ def outlook(
         bounded = rows > 0
         if not limit.compares:
             bounded &= ~np.isnan(limit.bounds(terms.names))
-        for i in np.flatnonzero(bounded).tolist():
+        for i in np.flatnonzero(bounded):
             name = str(limit.rate)
             if terms.names[i] is not None:
                 name = unit_name(terms.names[i])
             sizes.append((float(rows[i]), name))
     fewest = None
     if sizes:
-        fewest = min(sizes)[::-1]
+        n_rows, name = min(sizes)
+        fewest = name, n_rows
     return LimitsOutlook(float(all_hold.mean()), confidence, fewest)
 
 
@@ -415,7 +414,7 @@ def tightened(
 
     The standard errors are as in `outlook`: 1.25 binomial variances and, for single rates, a refit.
     """
-    counted = CountedRate.of(limit.rate, strata, counts, spread)
+    counted = CountedRate.from_counts(limit.rate, strata, counts, spread)
     smallest, largest = counted.range
     width = largest - smallest
     above_smallest = np.nan_to_num(counted.values, nan=smallest) - smallest
@@ -458,7 +457,7 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
     empty = [subgroups[i] for i in np.flatnonzero((sizes <= 0) & ~np.isnan(bounds))]
     if empty:
         return f"{limit}: {', '.join(empty[:FEW])} has no rows, so that nothing is known of it"
-    for i in np.argsort(sizes, kind="stable").tolist():
+    for i in np.argsort(sizes, kind="stable"):
         # The rate of errors that n rows without an error leave possible with probability .05.
         undetected = 1.0 - 0.05 ** (1.0 / max(sizes[i], 1e-300))
         if limit.from_above:
@@ -485,13 +484,13 @@ def _comparison_below_noise(limit: Limit, sizes: Floats, subgroups: list[str]) -
         if absent:
             reason += f"; {', '.join(absent[:FEW])} has no rows"
         return reason
-    assumed_rate = CALM_GAP
+    assumed = CALM_GAP
     allowed = limit.bound
-    row_variance = assumed_rate * (1 - assumed_rate)
+    row_variance = assumed * (1 - assumed)
     if limit.form != GAP:
-        assumed_rate = CALM_RATIO
+        assumed = CALM_RATIO
         allowed = 1.0 - limit.bound
-        row_variance = (1 - assumed_rate) / assumed_rate
+        row_variance = (1 - assumed) / assumed
     noise = SPREAD * np.sqrt(row_variance * (1 / sizes[smallest]).sum())
     if noise <= allowed:
         return None
@@ -500,5 +499,5 @@ def _comparison_below_noise(limit: Limit, sizes: Floats, subgroups: list[str]) -
     )
     return (
         f"{limit}: {names}, between which the {limit.form} is not known to better than "
-        f"± {noise:.2g} (95 %, if the rates are {assumed_rate:g}); on fresh rows it may well be broken"
+        f"± {noise:.2g} (95 %, if the rates are {assumed:g}); on fresh rows it may well be broken"
     )

@@ -75,7 +75,7 @@ class CrossFit:
     halves: tuple[tuple[Half, ...], ...]
 
     @classmethod
-    def of(
+    def from_engines(
         cls,
         problem: Problem,
         engines: tuple[ProbabilityEngine, ...],
@@ -100,15 +100,19 @@ class CrossFit:
             costs = costs[compared]
         stratum = labelled.stratum[compared]
         half = stratified_places(hash_rows(contents), stratum, outputs.rows.weight) % 2
-        first = np.flatnonzero(half == 0)
-        second = np.flatnonzero(half == 1)
+        first_half = np.flatnonzero(half == 0)
+        second_half = np.flatnonzero(half == 1)
         n_strata = len(np.unique(stratum))
-        if any(len(np.unique(stratum[rows])) < n_strata for rows in (first, second)):
+        if any(len(np.unique(stratum[rows])) < n_strata for rows in (first_half, second_half)):
             return None
         halves = tuple(
             (
-                _half(problem, engine, outputs, X, costs, selects=first, held_out=second),
-                _half(problem, engine, outputs, X, costs, selects=second, held_out=first),
+                _half(
+                    problem, engine, outputs, X, costs, selects=first_half, held_out=second_half
+                ),
+                _half(
+                    problem, engine, outputs, X, costs, selects=second_half, held_out=first_half
+                ),
             )
             for engine in engines
         )
@@ -138,7 +142,7 @@ class CrossFit:
                 rule = on_half.select(problem)
             except InfeasibleLimitsError:
                 return None
-            heaviest = rule.ensemble.base_models[int(rule.ensemble.weights.argmax())]
+            heaviest = rule.ensemble.base_models[rule.ensemble.weights.argmax()]
             actions[half.held_out] = heaviest.candidate.actions(half.probabilities)
         program = Program.of_rates(self.data.strata, problem.objective, problem.limits)
         pool = Pool(self.data)
@@ -163,7 +167,7 @@ def _half(
     """
     if costs is not None:
         costs = costs[selects]
-    of_half = ProbabilityEngine.of(
+    of_half = ProbabilityEngine.from_outputs(
         problem,
         _part(outputs, selects),
         take(X, selects),
@@ -173,8 +177,8 @@ def _half(
         infer_groups=engine.infer_groups,
         costs=costs,
     )
-    others = replace(_part(outputs, held_out).table, X=take(X, held_out))
-    probabilities = stratum_probabilities(of_half.probabilities, others)
+    held_out_table = replace(_part(outputs, held_out).table, X=take(X, held_out))
+    probabilities = stratum_probabilities(of_half.probabilities, held_out_table)
     return Half(of_half.data.in_memory, held_out, probabilities)
 
 
@@ -206,7 +210,7 @@ class Kinds:
     cross_fit: CrossFit | None = None
 
     @classmethod
-    def of(
+    def from_outputs(
         cls,
         problem: Problem,
         outputs: ModelOutputs,
@@ -219,9 +223,12 @@ class Kinds:
         costs: Floats | None = None,
         X_unlabeled: Table = None,
     ) -> Kinds:
-        """Return the kinds for a problem on selection data; parameters as in `ProbabilityEngine.of`."""
+        """Return the kinds for a problem on selection data.
+
+        Parameters are those of `ProbabilityEngine.from_outputs`.
+        """
         engine = partial(
-            ProbabilityEngine.of,
+            ProbabilityEngine.from_outputs,
             problem,
             outputs,
             X,
@@ -240,7 +247,7 @@ class Kinds:
         if infer_groups != "auto":
             return cls((inferring,), infer_groups)
         engines = simplest, inferring
-        return cls(engines, infer_groups, CrossFit.of(problem, engines, X, costs))
+        return cls(engines, infer_groups, CrossFit.from_engines(problem, engines, X, costs))
 
     @property
     def widest(self) -> ProbabilityEngine:
@@ -260,7 +267,7 @@ class Kinds:
             return self
         if problem.needs_costs:
             refuse("rate of costs", "kept rows")
-        return Kinds.of(
+        return Kinds.from_outputs(
             problem,
             widest.outputs,
             None,

@@ -41,7 +41,7 @@ class LogOdds:
     group_column: int | None
 
     @classmethod
-    def of(cls, data: SelectionData, group_column: int | None) -> LogOdds:
+    def from_data(cls, data: SelectionData, group_column: int | None) -> LogOdds:
         """Return the log-odds of the rows of selection data with two labels, by their probabilities.
 
         Of more than `VALUES` different scores, evenly spaced ones are the values.
@@ -133,7 +133,7 @@ class LogOdds:
         costs[lower >= CERTAIN, 0] = 0.0
         costs[upper >= CERTAIN, 1] = 2.0
         costs[upper <= -CERTAIN, 1] = 0.0
-        return Candidate.of(costs)
+        return Candidate.from_costs(costs)
 
     def _thresholds(self, numbers: Ints) -> Floats:
         """Return thresholds in the middle between a value and the score before; beyond all at the ends."""

@@ -87,16 +87,19 @@ class Counts:
 
     @cached_property
     def data(self) -> SelectionData:
-        """The strata of the counted rows."""
+        """The strata of the counted rows: the classes, and their groups if these have names."""
         rows = self.rows.part(self.inside)
-        of_groups: tuple[Any, ...] = None, (), ()
+        codes = None
+        columns: tuple[Any, ...] = ()
+        values: tuple[Any, ...] = ()
         if self.names is not None and rows.groups is not None:
             groups = rows.groups
             if self.cells is not None:
                 groups = self.cells[groups] // len(self.labels)
-            of_groups = self.names.by_column(groups), self.names.titles, self.names.values
-        numbers, columns, values = of_groups
-        strata, stratum = Strata.of(rows.y, numbers, rows.weight, self.labels, columns, values)
+            codes = self.names.by_column(groups)
+            columns = self.names.titles
+            values = self.names.values
+        strata, stratum = Strata.of(rows.y, codes, rows.weight, self.labels, columns, values)
         strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
         return SelectionData(strata, stratum, rows.base)
 
@@ -105,7 +108,7 @@ class Counts:
         """The strata."""
         return self.data.strata
 
-    def of(self, answers: Ints) -> Floats:
+    def confusion_counts(self, answers: Ints) -> Floats:
         """Return the confusion counts of answers to all rows, shape (S, K)."""
         return self.data.count(answers[self.inside].astype(np.intp))
 
@@ -132,7 +135,7 @@ class Steering:
     common: float
 
     @classmethod
-    def of(cls, problem: Problem, counts: Counts) -> Steering:
+    def from_problem(cls, problem: Problem, counts: Counts) -> Steering:
         """Return the errors that a problem limits or minimises."""
         strata = counts.strata
         terms = problem.steering.terms(strata)
@@ -144,10 +147,11 @@ class Steering:
             if np.nanmin(allowed) == np.nanmax(allowed):
                 common = float(np.nanmin(allowed))
                 allowed = allowed - common
-        used = terms.defined & ~np.isnan(allowed)
-        return cls(counts, terms.linear[used][:, : len(strata.mass)], allowed[used], common)
+        limited = terms.defined & ~np.isnan(allowed)
+        linear = terms.linear[limited][:, : len(strata.mass)]
+        return cls(counts, linear, allowed[limited], common)
 
-    def beyond(self, counts: Floats) -> Floats:
+    def excesses(self, counts: Floats) -> Floats:
         """Return the error of each subgroup less its limit, by confusion counts (…, S, K): shape (…, m).
 
         Subgroups without rows or without a limit are left out. One limit for all is not subtracted.
@@ -162,13 +166,13 @@ def least_largest(errors: Floats) -> MixtureSolution:
 
 
 def least_tail(problem: Problem, pool: Pool) -> MixtureSolution | WithinSolution:
-    """Return the mixture of least objective over rows, within the error budget."""
+    """Return the mixture of least objective over rows, such as the CVaR, within the error budget."""
     if problem.error_budget is None:
-        solution: MixtureSolution = problem.objective.solve(pool.losses, pool.base)
-        return solution
+        return problem.objective.solve(pool.losses, pool.base)
     means = pool.mean_losses
-    most = allowed_error(float(means.min()), problem.error_budget)
-    return least_worst_within(pool.losses, means, most, problem.objective.alpha, pool.base)
+    max_mean_loss = allowed_error(float(means.min()), problem.error_budget)
+    alpha = problem.objective.alpha
+    return least_worst_within(pool.losses, means, max_mean_loss, alpha, pool.base)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,23 +191,25 @@ class Majority:
     results: tuple[tuple[float, float], ...] = ()
 
     @classmethod
-    def of(cls, pool: Pool) -> Majority:
+    def without_voters(cls, pool: Pool) -> Majority:
         """Return a majority without voters."""
         return cls(np.zeros((len(pool.rows.y), pool.n_classes)))
 
     def voting(self, pool: Pool, steering: Steering) -> Majority:
-        """Return the majority with the newest model of a pool; ties go to its first voter by mean loss."""
-        rows = np.arange(len(pool.rows.y))
+        """Return the majority with the vote of the newest model of a pool, and its result.
+
+        Ties go to the voter with the smallest mean loss.
+        """
+        newest = pool.n_rounds - 1
         votes = self.votes.copy()
-        votes[rows, pool.answer(pool.n_rounds - 1)] += 1.0
+        votes[np.arange(len(votes)), pool.answer(newest)] += 1.0
         order = pool.by_mean_loss[pool.by_mean_loss < pool.n_rounds]
-        P = settle_ties(votes / pool.n_rounds, order, lambda m, some: pool.answer(m)[some])
-        counted = steering.counts.of(P.argmax(axis=1))
-        beyond = round(float(steering.beyond(counted).max()), DECIMALS)
-        overall = round(
-            float(OVERALL_ERROR.terms(steering.counts.strata).values(counted)[0]), DECIMALS
-        )
-        return Majority(votes, (*self.results, (beyond, overall)))
+        shares = settle_ties(votes / pool.n_rounds, order, lambda m, rows: pool.answer(m)[rows])
+        counts = steering.counts.confusion_counts(shares.argmax(axis=1))
+        excess = float(steering.excesses(counts).max())
+        error = float(OVERALL_ERROR.terms(steering.counts.strata).values(counts)[0])
+        result = round(excess, DECIMALS), round(error, DECIMALS)
+        return Majority(votes, (*self.results, result))
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,8 +269,7 @@ class Mixture:
     @property
     def alpha(self) -> float | None:
         """Tail mass of the objective; None for rates."""
-        alpha: float | None = self.problem.objective.alpha
-        return alpha
+        return self.problem.objective.alpha
 
     # -- the rule ------------------------------------------------------------------------------------
 
@@ -279,25 +284,24 @@ class Mixture:
             voters = self._voters(n_rounds)
             weights[:voters] = 1.0 / voters
             return self.pool.rule(weights, among=np.arange(voters))
-        places = self.pool.places(n_rounds)
+        eligible = self.pool.places(n_rounds)
         if not self.problem.over_rows:
             weights, gap = self._select(n_rounds)
-            return self.pool.rule(weights, gap, places)
+            return self.pool.rule(weights, gap, eligible)
         solution = least_tail(self.problem, self.pool.first(n_rounds))
-        weights[places] = solution.mixture
-        return self.pool.rule(weights, solution.gap, places)
+        weights[eligible] = solution.mixture
+        return self.pool.rule(weights, solution.gap, eligible)
 
     def _voters(self, n_rounds: int) -> int:
-        """Return how many of the first rounds have the same weight."""
+        """Return how many of the first ``n_rounds`` rounds vote, see ``majority``."""
         if self.majority is None or self.pool.rows.fitted:
             return n_rounds
-        enough = -np.inf
-        # The cheapest within the limits.
+        small_enough = -np.inf  # excesses below do not count, only the overall error
         if self.problem.limits and not self.problem.objective.worst:
-            enough = self.steered.common
+            small_enough = self.steered.common
         results = [
-            (max(beyond, enough), overall)
-            for beyond, overall in self.majority.results[:n_rounds]
+            (max(excess, small_enough), overall_error)
+            for excess, overall_error in self.majority.results[:n_rounds]
         ]
         return results.index(min(results)) + 1
 
@@ -322,11 +326,12 @@ class Mixture:
         predicted = self.predicted(self.pool.rule(weights))
         if (self.program.violations(predicted) <= SLIGHT).all():
             return weights, best.gap
-        rules = [weights, *np.eye(len(self.pool.judged))[pool.candidates]]
-        choices = Candidates(
-            self.counts.data, list(range(len(rules))), [predicted, *pool.counts]
-        )
-        return rules[int(best_in_pool(choices, program).numbers[0])], best.gap
+        single_candidates = np.eye(len(self.pool.judged))[pool.candidates]
+        rules = [weights, *single_candidates]
+        numbers = list(range(len(rules)))
+        choices = Candidates(self.counts.data, numbers, [predicted, *pool.counts])
+        selected = best_in_pool(choices, program).numbers[0]
+        return rules[selected], best.gap
 
     def curve(self) -> MixtureCurve:
         """Return the least CVaR for each limit on the mean loss."""
@@ -346,12 +351,15 @@ class Mixture:
     @cached_property
     def steered(self) -> Steering:
         """The limited errors of the subgroups; without limits, the objective."""
-        return Steering.of(self.problem, self.counts)
+        return Steering.from_problem(self.problem, self.counts)
 
     @cached_property
     def all_counts(self) -> list[Floats]:
         """Confusion counts of all candidates."""
-        return [self.counts.of(self.pool.answer(m)) for m in range(len(self.pool.judged))]
+        return [
+            self.counts.confusion_counts(self.pool.answer(m))
+            for m in range(len(self.pool.judged))
+        ]
 
     def candidates(self, n_rounds: int | None = None) -> Candidates:
         """Return the models of the first rounds (default: all) and those without boosting, by number."""
@@ -366,12 +374,11 @@ class Mixture:
 
     def predicted(self, ensemble: MixtureEnsemble) -> Floats:
         """Return the confusion counts of the labels with the largest weight, shape (S, K)."""
-        return self.counts.of(self.pool.shares(ensemble).argmax(axis=1))
+        return self.counts.confusion_counts(self.pool.shares(ensemble).argmax(axis=1))
 
     def mixed(self, mixture: Floats) -> Floats:
         """Return the expected confusion counts of the randomised rule, shape (S, K)."""
-        counts: Floats = np.tensordot(mixture, self.candidates().all_counts, axes=1)
-        return counts
+        return np.tensordot(mixture, self.candidates().all_counts, axes=1)
 
     def errors(self, counts: Floats) -> Floats:
         """Return the steered rate of each subgroup by confusion counts; NaN without rows."""
@@ -383,22 +390,25 @@ class Mixture:
         limit = self.problem.limit_by_subgroup
         if self.even or limit is None:
             return ""
-        beyond = self.steered.beyond(self.candidates().all_counts)
-        common = self.steered.common
+        excesses = self.steered.excesses(self.candidates().all_counts)
+        bound = self.steered.common
         if self.problem.randomized:
-            least = least_largest(beyond).value
+            reached = least_largest(excesses).value
             rule = "mixture"
         else:
-            least = float(beyond.max(axis=1).min())
+            reached = float(excesses.max(axis=1).min())
             rule = "single member"
-        if is_kept(least - common, limit.strict):
+        if is_kept(reached - bound, limit.strict):
             return ""
         measure = "largest error"
-        if not common:
+        if not bound:
             measure = "largest excess"
-        bound = f"{'less than ' * limit.strict}{common:.3g}"
+        allowed = f"{bound:.3g}"
+        if limit.strict:
+            allowed = f"less than {allowed}"
         return (
-            f"no {rule} keeps all limits there: the least {measure} is {least:.3g}, not {bound}"
+            f"no {rule} keeps all limits there: the least {measure} is {reached:.3g}, not "
+            f"{allowed}"
         )
 
     @cached_property
@@ -416,13 +426,15 @@ class Mixture:
         data = self.counts.data
         inside = self.counts.inside
         fold = rows.fold[inside].astype(np.intp)
-        shape = int(fold.max(initial=0)) + 1, len(data.strata.mass), self.n_classes
-        cell = (fold * shape[1] + data.stratum) * shape[2]
-        size = int(np.prod(shape))
+        n_folds = int(fold.max(initial=0)) + 1
+        n_strata = len(data.strata.mass)
+        K = self.n_classes
+        first_cell = (fold * n_strata + data.stratum) * K
         counts = []
         for m in range(self.pool.n_rounds):
-            place = cell + self.pool.answer(m)[inside]
-            counts.append(np.bincount(place, data.weights, size).astype(float).reshape(shape))
+            cell = first_cell + self.pool.answer(m)[inside]
+            flat = np.bincount(cell, data.weights, n_folds * n_strata * K).astype(float)
+            counts.append(flat.reshape(n_folds, n_strata, K))
         return fold_spread(self.problem.steering, data.strata, counts)
 
     # -- results -------------------------------------------------------------------------------------
@@ -454,10 +466,9 @@ class Mixture:
         """Gain in the CVaR per unit of the error budget; None without a budget, and for rates."""
         if not self.problem.over_rows or self.problem.error_budget is None:
             return None
-        price: float = least_tail(self.problem, self.pool).price  # type: ignore[union-attr]
-        return price
+        return least_tail(self.problem, self.pool).price  # type: ignore[union-attr]
 
-    def _most(self) -> float | None:
+    def _max_mean_loss(self) -> float | None:
         """Return the largest mean loss within the error budget; None without a budget."""
         if self.problem.error_budget is None:
             return None
@@ -479,16 +490,19 @@ class Mixture:
         """Return whether a mixture keeps the limits and the error budget."""
         if not self.problem.over_rows:
             return self._budgeted.keeps(self.mixed(mixture))
-        most = self._most()
-        return most is None or float(self.pool.mean_losses @ mixture) <= most + SOLVED
+        max_mean_loss = self._max_mean_loss()
+        return (
+            max_mean_loss is None
+            or float(self.pool.mean_losses @ mixture) <= max_mean_loss + SOLVED
+        )
 
     @property
     def random_guess(self) -> float | None:
         """The objective of the even mixture of all constants; None if it breaks the limits or the budget."""
         if self.problem.over_rows:
-            most = self._most()
+            max_mean_loss = self._max_mean_loss()
             guess = 1.0 - 1.0 / self.n_classes
-            if most is None or guess <= most:
+            if max_mean_loss is None or guess <= max_mean_loss:
                 return guess
             return None
         return self._budgeted.random_guess
@@ -497,18 +511,17 @@ class Mixture:
     def constants(self) -> float | None:
         """The objective of the best mixture of constants within limits and budget; None without one."""
         if self.problem.over_rows:
-            value: float | None = self.problem.objective.constants(self.pool.mass, self._most())
-            return value
+            return self.problem.objective.constants(self.pool.mass, self._max_mean_loss())
         return best_guess(self._budgeted)
 
     def highest(self, mixture: Floats) -> float:
         """Return the upper end of a 95 % interval for the objective on new rows."""
         rows = self.pool.rows
         if self.problem.over_rows:
-            return float(
-                self.problem.objective.highest(rows, self.pool.losses.combine(mixture))
-            )
+            losses = self.pool.losses.combine(mixture)
+            return float(self.problem.objective.highest(rows, losses))
         rate = self.problem.objective.rate
         counts = self.mixed(mixture)
-        counted = CountedRate.of(rate, self.counts.strata, counts, self.refit_spread)
-        return float(np.nan_to_num(counted.ends()[1], nan=1.0).max())
+        counted = CountedRate.from_counts(rate, self.counts.strata, counts, self.refit_spread)
+        _, upper_ends = counted.ends()
+        return float(np.nan_to_num(upper_ends, nan=1.0).max())

@@ -57,6 +57,53 @@ LEAST_ROWS = 20
 FALSE_ALARMS = 1e-6
 
 
+@dataclass(frozen=True, eq=False)
+class _LogLoss:
+    """Log loss of an average of models on rows, by t = (w_1, …, w_M, b_1, …, b_K).
+
+    `PSEUDO_ROWS` pull t towards equal weights without offsets.
+    """
+
+    logs: Sequence[Floats]  # of each model, shape (n, K), with mean 0 in each row
+    rows: Rows
+
+    @property
+    def start(self) -> Floats:
+        """Equal weights without offsets."""
+        M = len(self.logs)
+        return np.r_[np.full(M, 1.0 / M), np.zeros(self.logs[0].shape[1])]
+
+    def __call__(self, t: Floats) -> tuple[float, Floats]:
+        """Return the loss and its gradient."""
+        logs = self.logs
+        rows = self.rows
+        truth = (np.arange(len(rows.y)), rows.y)
+        z = sum(w * log for w, log in zip(t, logs, strict=False)) + t[len(logs) :]
+        z -= z.max(axis=1, keepdims=True)
+        residual = np.exp(z)
+        total = residual.sum(axis=1)
+        residual /= total[:, None]
+        pull = t - self.start
+        value = PSEUDO_ROWS / 2 * (pull**2).sum() - rows.weight @ (z[truth] - np.log(total))
+        residual[truth] -= 1.0
+        residual *= rows.weight[:, None]
+        gradient = np.r_[[np.vdot(log, residual) for log in logs], residual.sum(axis=0)]
+        return float(value), gradient + PSEUDO_ROWS * pull
+
+    def minimised(self, used: Ints) -> tuple[Floats, float]:
+        """Return the best t, with positive weights of some models alone, and its loss."""
+        M = len(self.logs)
+        largest = np.zeros(M)
+        largest[used] = np.inf
+        start = self.start
+        bounds = [(0.0, weight) for weight in largest] + [(None, None)] * (len(start) - M)
+        options = {"ftol": 1e-13, "gtol": 1e-6 * float(self.rows.weight.sum())}
+        result = minimize(
+            self, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options
+        )
+        return result.x, float(result.fun)
+
+
 @dataclass(frozen=True)
 class Average:
     """The logarithms of ``softmax(Σ_i w_i log p_i + b)``.
@@ -77,59 +124,36 @@ class Average:
         A model gets no weight if the loss hardly rises without it. The model with the smallest effect on the
         scores is tried first.
         """
-        M, (n, K) = len(logs), logs[0].shape
         # Offsets of a row have no effect; centring keeps rounding errors small.
-        A = [log - log.mean(axis=1, keepdims=True) for log in logs]
-        truth = (np.arange(n), rows.y)
+        centred = [log - log.mean(axis=1, keepdims=True) for log in logs]
+        loss = _LogLoss(centred, rows)
+        M = len(logs)
+        t, least_loss = loss.minimised(np.arange(M))
         weight = rows.weight[:, None]
-        start = np.r_[np.full(M, 1.0 / M), np.zeros(K)]
-
-        def loss(t: Floats) -> tuple[float, Floats]:
-            z = sum(w * a for w, a in zip(t, A, strict=False)) + t[M:]
-            z -= z.max(axis=1, keepdims=True)
-            residual = np.exp(z)
-            total = residual.sum(axis=1)
-            residual /= total[:, None]
-            value = float(
-                PSEUDO_ROWS / 2 * ((t - start) ** 2).sum()
-                - rows.weight @ (z[truth] - np.log(total))
-            )
-            residual[truth] -= 1.0
-            residual *= weight
-            gradient = np.r_[[np.vdot(a, residual) for a in A], residual.sum(axis=0)]
-            return value, gradient + PSEUDO_ROWS * (t - start)
-
-        options = {"ftol": 1e-13, "gtol": 1e-6 * float(rows.weight.sum())}
-        spread = np.sqrt([np.vdot(a, weight * a) for a in A])
-
-        def best(used: Ints) -> tuple[Floats, float]:
-            bounds = [(0.0, None if i in used else 0.0) for i in range(M)] + [(None, None)] * K
-            result = minimize(
-                loss, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options
-            )
-            return result.x, float(result.fun)
-
-        t, least = best(np.arange(M))
-        while len(used := np.flatnonzero(t[:M] > 0.0)) > 1:
-            others = np.delete(used, (t[used] * spread[used]).argmin())
-            without, value = best(others)
-            if value > (1.0 + IDLE) * least:
+        spread = np.sqrt([np.vdot(log, weight * log) for log in centred])
+        used = np.flatnonzero(t[:M] > 0.0)
+        while len(used) > 1:
+            smallest_effect = (t[used] * spread[used]).argmin()
+            t_without, loss_without = loss.minimised(np.delete(used, smallest_effect))
+            if loss_without > (1.0 + IDLE) * least_loss:
                 break
-            t = without
+            t = t_without
+            used = np.flatnonzero(t[:M] > 0.0)
         t = np.rint(t / GRAIN) * GRAIN
         return cls(t[:M], t[M:])
 
     @property
-    def asked(self) -> Ints:
+    def used_models(self) -> Ints:
         """Numbers of the models with positive weight; all models if no weight is positive."""
         used = self.weights > 0.0
         return np.flatnonzero(used | ~used.any())
 
     def of(self, logs: Iterable[Floats]) -> Floats:
-        """Return the average of the log-probabilities of the models in `asked`, shape (n, K)."""
-        total = sum(w * log for w, log in zip(self.weights[self.asked], logs, strict=True))
-        average: Floats = log_softmax(total + self.offset, axis=1)
-        return average
+        """Return the average of the log-probabilities of the models in `used_models`, shape (n, K)."""
+        total = sum(
+            w * log for w, log in zip(self.weights[self.used_models], logs, strict=True)
+        )
+        return log_softmax(total + self.offset, axis=1)
 
 
 @dataclass(eq=False)
@@ -149,13 +173,13 @@ class LogProbabilities:
     _computed: dict[Any, Any] = field(init=False, default_factory=dict)
 
     @classmethod
-    def of(
+    def from_arrays(
         cls,
         tables: Sequence[Floats],
         groups: Ints | None = None,
         average: Average | None = None,
     ) -> LogProbabilities:
-        """Return the table of computed log-probabilities."""
+        """Return the table of log-probabilities that are known, by model, shape (n, K) each."""
         return cls(len(tables[0]), tables.__getitem__, groups, len(tables), average=average)
 
     def knowing(self, groups: Ints | None) -> LogProbabilities:
@@ -163,16 +187,14 @@ class LogProbabilities:
         return replace(self, groups=groups)
 
     def __getitem__(self, model: int) -> Floats:
-        logs: Floats = self.derived(model, lambda: self.of_model(model))
-        return logs
+        return self.derived(model, lambda: self.of_model(model))
 
     @cached_property
     def pooled(self) -> Floats:
         """The average of all models' log-probabilities, shape (n, K)."""
         if self.average is not None:
-            return self.average.of(self[i] for i in self.average.asked.tolist())
-        mean: Floats = np.mean([self[i] for i in range(self.n_models)], axis=0)
-        return mean
+            return self.average.of(self[i] for i in self.average.used_models.tolist())
+        return np.mean([self[i] for i in range(self.n_models)], axis=0)
 
     def derived(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return the result of ``make``, which is called once for each key."""
@@ -190,9 +212,9 @@ def check_named(probabilities: Table) -> None:
         )
     if not probabilities:
         raise ValueError("probabilities must hold those of at least one model, got {}")
-    other = [name for name in probabilities if not isinstance(name, str)]
-    if other:
-        raise TypeError(f"probabilities: names must be text, got {other[0]!r}")
+    unnamed = [name for name in probabilities if not isinstance(name, str)]
+    if unnamed:
+        raise TypeError(f"probabilities: names must be text, got {unnamed[0]!r}")
 
 
 def stacked(
@@ -203,7 +225,8 @@ def stacked(
 ) -> Floats:
     """Return given probabilities by model as an array of shape (n, M, K); NaN for models that are left out.
 
-    The columns of a data frame are found by label.
+    ``names`` are those of all M models. The columns of a data frame are found by label. Without ``n_rows``,
+    all models must have as many rows as the first one.
 
     Raises
     ------
@@ -211,27 +234,31 @@ def stacked(
         If a name is unknown, an array holds no probabilities of the classes, or numbers of rows differ.
     """
     check_named(probabilities)
-    stray = set(probabilities) - set(names)
-    if stray:
+    unknown = set(probabilities) - set(names)
+    if unknown:
         raise ValueError(
-            f"probabilities: no model is called {sorted(map(str, stray))}; there are {names}"
+            f"probabilities: no model is called {sorted(map(str, unknown))}; there are {names}"
         )
-    first = next(iter(probabilities))
-    of = "y"
+    counted_in = "y"
     if n_rows is None:
-        n_rows = len(np.asarray(probabilities[first]))
-        of = f"probabilities[{first!r}]"
+        first_name = next(iter(probabilities))
+        n_rows = len(np.asarray(probabilities[first_name]))
+        counted_in = f"probabilities[{first_name!r}]"
     P = np.full((n_rows, len(names), len(classes)), np.nan)
     for i, name in enumerate(names):
         if name in probabilities:
-            called = f"probabilities[{name!r}]"
-            given = in_class_order(probabilities[name], called, classes)
-            P[:, i] = checked(given, called, n_rows, len(classes), of)
+            argument = f"probabilities[{name!r}]"
+            of_model = in_class_order(probabilities[name], argument, classes)
+            P[:, i] = checked(of_model, argument, n_rows, len(classes), counted_in)
     return P
 
 
-def checked(probabilities: Table, name: str, n_rows: int, n_classes: int, of: str) -> Floats:
+def checked(
+    probabilities: Table, name: str, n_rows: int, n_classes: int, counted_in: str
+) -> Floats:
     """Return the probabilities of one model, shape (n, K).
+
+    Messages call them ``name``, and say that ``counted_in`` has ``n_rows`` rows.
 
     Raises
     ------
@@ -249,14 +276,13 @@ def checked(probabilities: Table, name: str, n_rows: int, n_classes: int, of: st
             f"{name} has {n_columns} column{'s' * (n_columns != 1)}, but there are {n_classes} "
             "classes: one column for each, in the order of `classes`"
         )
-    return check_probabilities(probabilities, n_rows, name, of, tolerance=SUM_TOLERANCE)
+    return check_probabilities(probabilities, n_rows, name, counted_in, tolerance=SUM_TOLERANCE)
 
 
-def logs_of(probabilities: Floats, least: float = LEAST_PROBABILITY) -> Floats:
-    """Return the log-probabilities of checked ones, shape (n, K); no probability is below ``least``."""
+def logs_of(probabilities: Floats, smallest: float = LEAST_PROBABILITY) -> Floats:
+    """Return the logarithms of probabilities, shape (n, K); smaller ones are raised to ``smallest``."""
     P = probabilities.clip(min=0.0)
-    logs: Floats = np.log(np.maximum(P / P.sum(axis=1, keepdims=True), least))
-    return logs
+    return np.log(np.maximum(P / P.sum(axis=1, keepdims=True), smallest))
 
 
 @dataclass(frozen=True)
@@ -290,17 +316,19 @@ class Models:
     average: Average | None = None  # learned on the selection data; None for equal weights
 
     @classmethod
-    def given(
+    def from_given(
         cls, names: Sequence[str], classes: NDArray[Any], average: Average | None = None
     ) -> Models:
-        """Return models whose probabilities are given as an array of shape (n, M, K), see `stacked`."""
-        K = len(classes)
-        names = list(names)
-        fitted = [
+        """Return models of which only the probabilities are known, an array of shape (n, M, K).
+
+        This array takes the place of X, see `stacked`.
+        """
+        models = [
             FrozenEstimator(GivenProbabilities(name, i, classes))
             for i, name in enumerate(names)
         ]
-        return cls(names, K, fitted, [np.arange(K)] * len(names), average)
+        columns = [np.arange(len(classes))] * len(models)
+        return cls(list(names), len(classes), models, columns, average)
 
     @property
     def are_given(self) -> bool:
@@ -312,7 +340,7 @@ class Models:
         """Numbers of the models in the average."""
         if self.average is None:
             return list(range(len(self.names)))
-        return self.average.asked.tolist()
+        return self.average.used_models.tolist()
 
     @property
     def score_column(self) -> Scores | None:
@@ -340,9 +368,7 @@ class Models:
             return names[model or 0]
         if average is None:
             return f"mean({', '.join(names)})"
-        return " + ".join(
-            f"{average.weights[i]:.2g} {names[i]}" for i in average.asked.tolist()
-        )
+        return " + ".join(f"{average.weights[i]:.2g} {names[i]}" for i in average.used_models)
 
     def pool(self, table: LogProbabilities) -> Floats:
         """Return P(y | x) of the rows of a table by all models, shape (n, K)."""
@@ -350,16 +376,13 @@ class Models:
 
     def transform(self, X: Table) -> LogProbabilities:
         """Return the log-probabilities of the rows of a table; models predict when they are read."""
-        read = cache(
+        read_once = cache(
             lambda reader: reader.transform(X)
-        )  # models of one opened table share a reader
+        )  # models of one table share a reader
 
         @cache
         def probabilities(i: int) -> Floats:
-            return self.probabilities(i, self.fitted[i], self.columns[i], X, read)
-
-        def logs(i: int) -> Floats:
-            return logs_of(probabilities(i))
+            return self.probabilities(i, self.fitted[i], self.columns[i], X, read_once)
 
         column = self.score_column
         score = self.score
@@ -369,20 +392,27 @@ class Models:
         elif score is not None:  # not exp(log(p)), which a threshold may tell from p
             scores = cache(lambda: probabilities(0)[:, score.positive_])
         return LogProbabilities(
-            n_rows_of(X), logs, None, len(self.names), X, self.average, scores
+            n_rows_of(X),
+            lambda i: logs_of(probabilities(i)),
+            None,
+            len(self.names),
+            X,
+            self.average,
+            scores,
         )
 
     def row_hashes(self, X: Table, given: Collection[str] | None = None) -> RowHashes:
         """Return the hashes of rows: of the checked table, and of the scores that single models read.
 
-        Probabilities count as scores if they are given, those of the models ``given`` by name.
+        Probabilities count as scores if they are given: of the models with the names ``given``, by default
+        of all.
         """
         table = self.transform(X)
-        read = {}
+        score_hashes = {}
         for i, name in enumerate(self.names):
             if only_scores([self.fitted[i]]) and (given is None or name in given):
-                read[name] = hash_rounded_rows(table[i])
-        return RowHashes(hash_rounded_rows(as_table(X)), read)
+                score_hashes[name] = hash_rounded_rows(table[i])
+        return RowHashes(hash_rounded_rows(as_table(X)), score_hashes)
 
     def probabilities(
         self,
@@ -394,24 +424,24 @@ class Models:
     ) -> Floats:
         """Return the probabilities of a model as it gives them, with the name of model i in errors.
 
-        ``columns`` are the class numbers of its probabilities. A model with ``predict_proba_table`` predicts
-        from the prepared rows, ``read(model.table_)``.
+        ``columns`` are the class numbers of its probabilities; other classes have probability 0. A model with
+        ``predict_proba_table`` predicts from the prepared rows, ``read(model.table_)``.
         """
         n_rows = n_rows_of(X)
-        whole = np.zeros((n_rows, self.n_classes))
+        P = np.zeros((n_rows, self.n_classes))
         if hasattr(model, "predict_proba_table") and not isinstance(model, FrozenEstimator):
             # A model of an opened table checks columns, not the feature names of scikit-learn.
-            whole[:, columns] = model.predict_proba_table(
-                model.table_.transform(X) if read is None else read(model.table_)
-            )
+            if read is None:
+                prepared = model.table_.transform(X)
+            else:
+                prepared = read(model.table_)
+            P[:, columns] = model.predict_proba_table(prepared)
         else:
             with naming_columns(model, X):
-                P = model.predict_proba(X)
-            check_answers(P, f"predict_proba of {self.names[i]!r}", X)
-            whole[:, columns] = P
-        return checked(
-            whole, f"predict_proba of {self.names[i]!r}", n_rows, self.n_classes, "X"
-        )
+                predicted = model.predict_proba(X)
+            check_answers(predicted, f"predict_proba of {self.names[i]!r}", X)
+            P[:, columns] = predicted
+        return checked(P, f"predict_proba of {self.names[i]!r}", n_rows, self.n_classes, "X")
 
 
 @dataclass(frozen=True)
@@ -424,7 +454,7 @@ class ModelOutputs:
     unlabeled: ModelOutputs | None = None  # of further rows without labels
 
     @classmethod
-    def of(cls, models: Models, logs: Sequence[Floats], rows: Rows) -> ModelOutputs:
+    def with_hashes(cls, models: Models, logs: Sequence[Floats], rows: Rows) -> ModelOutputs:
         """Return the outputs with hashes of the rows by features and probabilities.
 
         Rows with equal hashes are one row; without hashes of the features all rows are different. Equal
@@ -435,11 +465,8 @@ class ModelOutputs:
         number = np.arange(len(rows.y))
         if rows.row_hashes is not None:
             number = numbers_of_pairs(hash_rows(np.hstack(logs)), rows.row_hashes)
-        return cls(
-            models,
-            tuple(logs),
-            replace(rows, row_hashes=(number % N_TINY_HASHES).astype(np.uint16)),
-        )
+        hashes = (number % N_TINY_HASHES).astype(np.uint16)
+        return cls(models, tuple(logs), replace(rows, row_hashes=hashes))
 
     def with_unlabeled(self, X: Table, rows: Rows) -> ModelOutputs:
         """Return the outputs with those of the models on rows without labels, with features X."""
@@ -455,26 +482,29 @@ class ModelOutputs:
             if order is None:
                 continue
             predicted = logs.argmax(axis=1)
+            right = np.mean(predicted == y)
+            right_in_other_order = np.mean(predicted == order[y])
             warn_user(
                 f"probabilities[{name!r}]: the label has the largest probability in "
-                f"{np.mean(predicted == y):.0%} of {self.rows.words} with columns in the order "
-                f"{classes.tolist()}, and in {np.mean(predicted == order[y]):.0%} with "
+                f"{right:.0%} of {self.rows.words} with columns in the order "
+                f"{classes.tolist()}, and in {right_in_other_order:.0%} with "
                 f"{classes[np.argsort(order)].tolist()}: is `classes=` right?"
             )
 
     @property
     def table(self) -> LogProbabilities:
         """The log-probabilities by model."""
-        return LogProbabilities.of(self.logs, self.rows.groups, self.models.average)
+        return LogProbabilities.from_arrays(self.logs, self.rows.groups, self.models.average)
 
 
 def numbers_of_pairs(first: NDArray[Any], second: NDArray[Any]) -> Ints:
-    """Return the place of each pair of entries among the different pairs in their order, shape (n,)."""
+    """Return the number of each pair of entries among the different pairs, sorted, shape (n,)."""
     order = np.lexsort((second, first))
-    one = first[order]
-    other = second[order]
+    first = first[order]
+    second = second[order]
+    is_new = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
     number = np.zeros(len(order), dtype=np.intp)
-    number[order[1:]] = np.cumsum((one[1:] != one[:-1]) | (other[1:] != other[:-1]))
+    number[order[1:]] = np.cumsum(is_new)
     return number
 
 
@@ -500,22 +530,25 @@ def better_order(logs: Floats, y: Ints) -> Ints | None:
     K = logs.shape[1]
     P = np.exp(logs)
     counts = np.bincount(y, minlength=K)
-    sums = np.zeros((K, K))
+    sums = np.zeros((K, K))  # by class and column
     np.add.at(sums, y, P - P.mean(axis=0))
-    large = np.flatnonzero(counts >= LEAST_ROWS)
+    large = np.flatnonzero(counts >= LEAST_ROWS)  # other classes keep their columns
+    _, best_columns = linear_sum_assignment(sums[np.ix_(large, large)], maximize=True)
     order = np.arange(K)
-    order[large] = large[linear_sum_assignment(sums[np.ix_(large, large)], maximize=True)[1]]
+    order[large] = large[best_columns]
     moved = np.flatnonzero(order != np.arange(K))
     if not len(moved):
         return None
     rows = np.isin(y, moved)
-    gain = P[rows][:, order[moved]] - P[rows][:, moved]  # gain of each row for each class
+    gain = (
+        P[rows][:, order[moved]] - P[rows][:, moved]
+    )  # of each row if its class were each class
     share = counts[moved] / rows.sum()
     gain -= gain.mean(axis=0)
     gain -= (gain @ share)[:, None]
     total = gain[np.arange(len(gain)), np.searchsorted(moved, y[rows])].sum()
     variance = (gain**2 @ counts[moved]).sum() / (len(gain) - 1)
-    surprise = 2 * (gammaln(K + 1) - np.log(FALSE_ALARMS))
-    if total > 0 and total**2 >= surprise * variance > 0:
+    least_square = 2 * (gammaln(K + 1) - np.log(FALSE_ALARMS))
+    if total > 0 and total**2 >= least_square * variance > 0:
         return order
     return None

@@ -298,30 +298,30 @@ class StratumProbabilities:
         return self._joined([model.predict(X) for model in self.group_models])
 
     def predict(
-        self, logs: Floats, groups: Singles | None = None, place: Ints | None = None
+        self, logs: Floats, groups: Singles | None = None, read_group: Ints | None = None
     ) -> Singles:
         """Return p(s | x) of some rows, shape (S, n).
 
         ``logs`` are logarithms of p(y | x), up to a constant in each row, shape (n, K). ``groups`` is
-        p(combination | x, y), shape (K, G, n), if groups are estimated. A group-aware rule needs ``place``,
-        the number of the group of each row, shape (n,).
+        p(combination | x, y), shape (K, G, n), if groups are estimated. A group-aware rule needs
+        ``read_group``, the number of the group of each row, shape (n,).
         """
-        if place is not None and self.n_places == len(self.combinations) > 1:
-            return self._predict_within_group(logs, place)
-        joint = self._calibrated(self.joint(logs, groups, place))
+        if read_group is not None and self.n_places == len(self.combinations) > 1:
+            return self._predict_within_group(logs, read_group)
+        joint = self._calibrated(self.joint(logs, groups, read_group))
         if self.factors is not None:
             joint = joint * self.factors
             joint /= np.maximum(_summed(joint), 1e-300)
         return np.ascontiguousarray(joint, dtype=np.float32)
 
-    def _predict_within_group(self, logs: Floats, place: Ints) -> Singles:
+    def _predict_within_group(self, logs: Floats, read_group: Ints) -> Singles:
         """Return what `predict` does if the group that rules read determines the combination.
 
         All other combinations have probability 0. This takes .06 seconds instead of 1.0 for 10⁶ rows of two
         classes and ten groups.
         """
         G = len(self.combinations)
-        combination = np.argsort(self.places)[place]
+        combination = np.argsort(self.places)[read_group]
         by_class = _softmax(np.ascontiguousarray(logs.T))
         if self.factors is not None:
             by_class = by_class * self.factors.reshape(-1, G)[:, combination]
@@ -331,21 +331,25 @@ class StratumProbabilities:
         result[:, combination, np.arange(len(combination))] = by_class
         return result.reshape(len(by_class) * G, -1)
 
-    def joint(self, logs: Floats, groups: Singles | None, place: Ints | None) -> Floats:
+    def joint(self, logs: Floats, groups: Singles | None, read_group: Ints | None) -> Floats:
         """Return p(s | x) before calibration, shape (S, n); parameters as in `predict`."""
         by_class = _softmax(np.ascontiguousarray(logs.T))
         G = len(self.combinations)
         if G == 1:
             return by_class
         if self.group_aware:
-            assert place is not None
+            assert read_group is not None
             assert self.shares is not None
-            groups = self.shares[:, :, None] * (place == self.places[:, None])
+            groups = self.shares[:, :, None] * (read_group == self.places[:, None])
         assert groups is not None
         return (by_class[:, None, :] * groups).reshape(len(by_class) * G, -1)
 
     def _pooled(self, joint: Floats) -> Floats:
-        """Return the probabilities of class and unknown columns, the sums over all known columns."""
+        """Return the probabilities of class and unknown columns, the sums over all known columns.
+
+        ``joint`` are the probabilities of all strata, shape (S, n). Columns are known if the features show
+        the group; ``unknown`` has the number of each combination without them.
+        """
         n = joint.shape[1]
         n_unknown = int(self.unknown.max()) + 1
         by_class = joint.reshape(self.n_classes, len(self.unknown), n)
@@ -361,8 +365,7 @@ class StratumProbabilities:
         pooled = self._pooled(joint)
         ratio = self.calibration.apply(pooled) / np.maximum(pooled, 1e-300)
         by_class = ratio.reshape(self.n_classes, int(self.unknown.max()) + 1, joint.shape[1])
-        calibrated: Floats = joint * by_class[:, self.unknown].reshape(joint.shape)
-        return calibrated
+        return joint * by_class[:, self.unknown].reshape(joint.shape)
 
     def _known_columns(self, groups: Singles, stratum: Ints, weights: Floats) -> Mask:
         """Return which columns are known from the features, shape (c,); a column of one group is not.
@@ -377,26 +380,27 @@ class StratumProbabilities:
         true_values = self.combinations[stratum % G]
         is_true = self.combinations[None] == true_values[:, None]  # shape (n, G, c)
         mean_of_true = np.einsum("ng,ngc,n->c", probabilities, is_true, weights)
-        known: Mask = (mean_of_true > KNOWN) & (np.ptp(self.combinations, axis=0) > 0)
-        return known
+        return (mean_of_true > KNOWN) & (np.ptp(self.combinations, axis=0) > 0)
 
     def calibrate(
         self,
         logs: Floats,
         groups: Singles | None,
-        place: Ints | None,
+        read_group: Ints | None,
         stratum: Ints,
         weights: Floats,
     ) -> None:
         """Fit the calibration of the unknown columns, and the factors by group, on rows with known strata.
 
-        ``logs``, ``groups`` and ``place`` are as in `predict`.
+        ``logs``, ``groups`` and ``read_group`` are as in `predict`.
         """
         G = len(self.combinations)
-        known = np.ones(self.combinations.shape[1], dtype=bool)
+        known_columns = np.ones(self.combinations.shape[1], dtype=bool)
         if groups is not None:
-            known = self._known_columns(groups, stratum, weights)
-        _, unknown = np.unique(self.combinations[:, ~known], axis=0, return_inverse=True)
+            known_columns = self._known_columns(groups, stratum, weights)
+        _, unknown = np.unique(
+            self.combinations[:, ~known_columns], axis=0, return_inverse=True
+        )
         self.unknown = unknown.reshape(-1)
         n_unknown = int(self.unknown.max()) + 1
         # Where nothing predicts the groups, a calibration would guess them from the class probabilities, and
@@ -404,16 +408,16 @@ class StratumProbabilities:
         has_information = self.group_aware or self.estimates_groups
         few_strata = self.n_classes * n_unknown <= CALIBRATED_STRATA
         if n_unknown > 1 and has_information and few_strata:
-            pooled = self._pooled(self.joint(logs, groups, place)).astype(np.float32)
+            pooled = self._pooled(self.joint(logs, groups, read_group)).astype(np.float32)
             number = stratum // G * n_unknown + self.unknown[stratum % G]
             self.calibration = Calibration.fit(pooled, number, weights)
-        if self.group_aware or (self.infers and known.any()):
+        if self.group_aware or (self.infers and known_columns.any()):
             rows = rows_spread_over_strata(stratum, CALIBRATION_ROWS)
             if groups is not None:
                 groups = groups[:, :, rows]
-            if place is not None:
-                place = place[rows]
-            joint = self._calibrated(self.joint(logs[rows], groups, place))
+            if read_group is not None:
+                read_group = read_group[rows]
+            joint = self._calibrated(self.joint(logs[rows], groups, read_group))
             self.factors = self._fitted_factors(joint, stratum, weights, rows)
 
     def _fitted_factors(
@@ -444,9 +448,8 @@ def shares_within_read_group(strata: Strata, places: Ints) -> Floats:
     """
     mass = strata.mass.reshape(strata.n_classes, -1) * strata.size.sum()
     mass = mass + mass.sum(axis=0) / mass.sum()
-    group_mass = np.stack([mass[:, places == place].sum(axis=1) for place in places], axis=1)
-    shares: Floats = mass / group_mass
-    return shares
+    group_mass = np.stack([mass[:, places == group].sum(axis=1) for group in places], axis=1)
+    return mass / group_mass
 
 
 def stratum_probabilities(probabilities: StratumProbabilities, table: LogProbabilities) -> Any:

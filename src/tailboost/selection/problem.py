@@ -184,8 +184,12 @@ class Problem:
     @property
     def conditions(self) -> tuple[str, ...]:
         """Names of what a rule must keep."""
-        limits = ("the limits",) * bool(self.limits)
-        return limits + ("the error budget",) * (self.error_budget is not None)
+        names = []
+        if self.limits:
+            names.append("the limits")
+        if self.error_budget is not None:
+            names.append("the error budget")
+        return tuple(names)
 
     @property
     def over_rows(self) -> bool:

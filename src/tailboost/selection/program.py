@@ -463,7 +463,7 @@ def _grow_once(pool: Pool, program: Program) -> Solution:
     idle_rounds = 0
 
     def add(action_costs: Floats) -> int:
-        number = pool.add(Candidate.of(action_costs))
+        number = pool.add(Candidate.from_costs(action_costs))
         if number == master.n_candidates:  # new
             master.add(pool.counts[number])
         return number
@@ -534,7 +534,7 @@ class Best:
 
     def counts_in(self, pool: Pool) -> Floats:
         """Return the confusion counts of the rule in a pool of the same candidates on other rows."""
-        return mixed(self.weights, [pool.counts[number] for number in self.numbers.tolist()])
+        return mixed(self.weights, [pool.counts[number] for number in self.numbers])
 
     def in_pool(self, pool: Pool, program: Program) -> Best:
         """Return the same selection in a pool of the same candidates on other rows, with its gap."""
@@ -617,8 +617,7 @@ def number_selected(pool: Pool, program: Program) -> int:
 
 def overall_errors(program: Program, counts: Floats) -> Floats:
     """Return the overall error of confusion counts of shape (T, W, A), shape (T,)."""
-    errors: Floats = np.tensordot(counts, OVERALL_ERROR.terms(program.strata).linear[0], axes=2)
-    return errors
+    return np.tensordot(counts, OVERALL_ERROR.terms(program.strata).linear[0], axes=2)
 
 
 def charge_of(solution: Solution) -> float:

@@ -45,21 +45,26 @@ class HelpsTail:
     tol: float
 
     def __call__(self, pool: Pool, rows: Mask, outputs: NDArray[Any]) -> Stop | None:
-        """Return why a round with these outputs on some rows does not help, or None."""
+        """Return why a new round does not help; None if it may.
+
+        ``outputs`` are those of the round on some ``rows``.
+        """
         answers = outputs
         if pool.together is not None:
             answers = (pool.together[rows] + outputs).argmax(axis=1)
-        part = pool.part(rows)
-        wrong = part.rows.wrong(answers)
-        best = part.loss(int(part.mean_losses.argmin()))
-        weight = part.rows.base
-        excess = float(weight @ wrong - part.mean_losses.min())
-        differ = float(weight @ (wrong != best))
-        (size,) = part.rows.sizes(np.zeros(len(wrong), dtype=np.intp), 1)
-        if excess <= CLEARLY * np.sqrt(max(differ - excess**2, 0.0) / size):
+        tested = pool.part(rows)
+        losses = tested.rows.wrong(answers)
+        best_losses = tested.loss(int(tested.mean_losses.argmin()))
+        weight = tested.rows.base
+        excess = float(weight @ losses - tested.mean_losses.min())
+        differing = float(weight @ (losses != best_losses))
+        (n_rows,) = tested.rows.sizes(np.zeros(len(losses), dtype=np.intp), 1)
+        standard_error = np.sqrt(max(differing - excess**2, 0.0) / n_rows)
+        if excess <= CLEARLY * standard_error:
             return None
-        before = least_tail(self.problem, part).value
-        after = least_tail(self.problem, part.adding(Candidate(None, wrong, answers))).value
+        before = least_tail(self.problem, tested).value
+        with_round = tested.adding(Candidate(None, losses, answers))
+        after = least_tail(self.problem, with_round).value
         if before - after > self.tol:
             return None
         words = (
@@ -99,8 +104,8 @@ class LargestError:
         return Watched(solution.value, solution.gap, errors)
 
     def _errors(self, pool: Pool, number: int) -> Floats:
-        counted = self.steering.counts.of(pool.answer(number))
-        return self.steering.beyond(counted).round(ERROR_DECIMALS)
+        counted = self.steering.counts.confusion_counts(pool.answer(number))
+        return self.steering.excesses(counted).round(ERROR_DECIMALS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +119,7 @@ class LargestErrorOfVote:
 
     def start(self, pool: Pool) -> Majority:
         """Return a majority without voters."""
-        return Majority.of(pool)
+        return Majority.without_voters(pool)
 
     def after(self, memory: Majority, pool: Pool, state: Any) -> Watched:
         """Return the largest error."""

@@ -126,18 +126,15 @@ class RateLine:
         words = self.estimate_text
         if not np.isnan(self.low):
             words += f", 95 % interval {self.interval_text}"
-        value, low, high = (
-            None if np.isnan(end) else float(end) for end in (self.value, self.low, self.high)
-        )
         return LimitLine(
             {True: KEPT, False: BROKEN, None: NO_ROWS}[self.met],
             self.met,
             f"{self.rate}: {unit}",
             self.limit_text,
             words,
-            value,
-            low,
-            high,
+            _without_nan(self.value),
+            _without_nan(self.low),
+            _without_nan(self.high),
             float(self.bound),
         )
 
@@ -152,24 +149,26 @@ class StatedLimit:
     @property
     def found(self) -> str:
         """Whether the rule keeps the limit on these rows, with its rates, in one line."""
-        known = [line for line in self.lines if line.met is not None]
-        if not known:
+        judged = [line for line in self.lines if line.met is not None]
+        if not judged:
             return NO_ROWS
-        broken = [line for line in known if not line.met]
+        broken = [line for line in judged if not line.met]
         if broken:
-            names = []
+            words = []
             for line in broken[:FEW]:
-                names.append(line.estimate_text)
+                subgroup = ""
                 if line.subgroup not in (None, GAP, RATIO):
-                    names[-1] = f"{unit_name(line.subgroup)} {line.estimate_text}"
-            more = f" and {len(broken) - FEW} more" * (len(broken) > FEW)
-            return f"BROKEN on these rows: {', '.join(names)}{more}"
-        if len(known) == 1:
-            (only,) = known
-            interval = f", 95 %: {only.interval_text}" * (not np.isnan(only.low))
-            return f"kept ({only.estimate_text}{interval})"
-        ends = [pick(known, key=lambda line: line.value).estimate_text for pick in (min, max)]
-        return f"kept ({' to '.join(ends)} in {len(known)} subgroups)"
+                    subgroup = f"{unit_name(line.subgroup)} "
+                words.append(subgroup + line.estimate_text)
+            return f"BROKEN on these rows: {', '.join(words)}{_and_more(broken)}"
+        if len(judged) == 1:
+            estimate = judged[0].estimate_text
+            if not np.isnan(judged[0].low):
+                estimate += f", 95 %: {judged[0].interval_text}"
+            return f"kept ({estimate})"
+        smallest = min(judged, key=attrgetter("value")).estimate_text
+        largest = max(judged, key=attrgetter("value")).estimate_text
+        return f"kept ({smallest} to {largest} in {len(judged)} subgroups)"
 
 
 @dataclass(frozen=True)
@@ -217,27 +216,36 @@ class RateTable:
     ) -> RateTable:
         """Return the table of a rule from its confusion counts, shape (W, A).
 
-        The rates come with their limits. ``words``, ``kind`` and ``selected`` are those of the class,
-        ``spread`` the ``refit_share`` of `CountedRate.of`. ``flattered`` tells why a rate has no
-        interval: the rule was selected where these rows favour it. An empty text is no reason.
+        ``stated`` are the rates with their limits, None for a rate without one. ``words``, ``kind`` and
+        ``selected`` are those of the class, ``spread`` the ``refit_share`` of `CountedRate.from_counts`.
+        ``flattered`` tells why a rate has no interval: the rule was selected where these rows favour it. An
+        empty text is no reason.
         """
         lines = list[RateLine]()
-        lacking = list[str]()
+        missing_intervals = list[str]()
         refitted = False
-        pairs = list(stated)
-        for rate, limit in pairs:
-            counted = CountedRate.of(rate, strata, counts, spread)
-            why = flattered(rate)
-            if why:
-                counted = replace(counted, reasons={why: np.ones(len(counted.values), bool)})
+        stated = list(stated)
+        for rate, limit in stated:
+            counted = CountedRate.from_counts(rate, strata, counts, spread)
+            reason = flattered(rate)
+            if reason:
+                all_subgroups = np.ones(len(counted.values), bool)
+                counted = replace(counted, reasons={reason: all_subgroups})
             lines += rate_lines(rate, limit, counted)
-            lacking += counted.lacking(rate)
+            missing_intervals += counted.lacking(rate)
             refitted |= counted.spread > 0
-        notes = [*[SELECTED] * selected, *[REFITTED] * refitted, *dict.fromkeys(lacking)]
-        told: tuple[str, ...] = ()
+        notes = list[str]()
+        if selected:
+            notes.append(SELECTED)
+        if refitted:
+            notes.append(REFITTED)
+        notes += dict.fromkeys(missing_intervals)
+        deferral: tuple[str, ...] = ()
         if strata.defers and not kind:
-            lines, told = with_deferral(lines, [rate for rate, _ in pairs], strata, counts)
-        return cls(tuple(lines), words, tuple(notes), kind, selected=selected, deferral=told)
+            lines, deferral = with_deferral(lines, [rate for rate, _ in stated], strata, counts)
+        return cls(
+            tuple(lines), words, tuple(notes), kind, selected=selected, deferral=deferral
+        )
 
     def priced(self, prices: Floats) -> RateTable:
         """Return the table with a shadow price of each line, see `Program.shadow_prices`."""
@@ -256,7 +264,7 @@ class RateTable:
         cls, stated: Iterable[Rate | Limit], answered: Answered, words: str
     ) -> RateTable:
         """Return the table of rates and limits on answered rows, which ``words`` name."""
-        pairs = [(one.rate, one.limit) for one in stated]
+        pairs = [(rate.rate, rate.limit) for rate in stated]
         return cls.counted(pairs, answered.strata, answered.counts, words, selected=False)
 
     def on_fitted_rows(self) -> RateTable:
@@ -270,7 +278,9 @@ class RateTable:
         """Return the lines of a rule; a deterministic rule has `predict` alone."""
         lines = [line for line in self.lines if line.rule == rule]
         draws = any(line.rule == "randomised" for line in self.lines)
-        return replace(self, lines=tuple(lines) if lines or draws else self.lines)
+        if not lines and not draws:
+            return self
+        return replace(self, lines=tuple(lines))
 
     def column(self, name: str, rule: str = "predict") -> Floats | None:
         """Return one number of all lines of a rule, shape (m,); None if all are NaN."""
@@ -295,14 +305,14 @@ class RateTable:
         the interval of this subgroup would lie above its true error too often.
         """
         lines = self.of_rule("predict").lines
-        known = [line for line in lines if not np.isnan(line.value)]
-        if not known:
+        counted = [line for line in lines if not np.isnan(line.value)]
+        if not counted:
             return None
-        worst = max(known, key=attrgetter("value"))
-        ends = None
+        worst = max(counted, key=attrgetter("value"))
+        interval = None
         if len(lines) <= MOST_COMPARED and not np.isnan(worst.low):
-            ends = worst.low, worst.high
-        return worst.subgroup, worst.value, ends
+            interval = worst.low, worst.high
+        return worst.subgroup, worst.value, interval
 
     def __iter__(self) -> Iterator[RateLine]:
         return iter(self.lines)
@@ -313,9 +323,9 @@ class RateTable:
     @property
     def met(self) -> bool | None:
         """Whether all limits hold on these rows; None without limits."""
-        said = [line.met for line in self.lines if line.met is not None]
-        if said:
-            return all(said)
+        verdicts = [line.met for line in self.lines if line.met is not None]
+        if verdicts:
+            return all(verdicts)
         return None
 
     def to_dicts(self) -> list[dict[str, Any]]:
@@ -326,7 +336,8 @@ class RateTable:
         """Return the table as plain types, for JSON; NaN becomes None."""
         lines = self.to_dicts()
         for line in lines:
-            line.update({name: None for name, value in line.items() if value != value})
+            is_nan = [name for name, value in line.items() if value != value]
+            line.update(dict.fromkeys(is_nan))
         plain = asdict(replace(self, lines=(), outlook=None)) | {"lines": lines}
         if self.outlook is not None:
             plain["outlook"] = self.outlook.to_dict()
@@ -341,14 +352,14 @@ class RateTable:
         broken = _named(line for line in limited if not line.met)
         if broken:
             return f"Not kept on these rows: {broken}."
-        kept = "On these rows all limits are kept."
+        all_kept = "On these rows all limits are kept."
         if self.outlook is None or not self.outlook.sentence:
-            return kept
+            return all_kept
         likely = self.outlook.sentence
-        return f"{kept} {likely[:1].upper()}{likely[1:]}."
+        return f"{all_kept} {likely[:1].upper()}{likely[1:]}."
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
-        """Return the headings and the lines as text."""
+        """Return the headings and the lines as text; columns without content are left out."""
 
         def unit(line: RateLine) -> str:
             if line.subgroup is None:
@@ -359,40 +370,44 @@ class RateTable:
         if self.kind:
             columns += [(self.kind, unit), ("rows", lambda line: f"{line.rows:,.0f}")]
         else:
-            columns += [("rate", lambda line: line.rate), ("subgroup", unit)]
+            columns += [("rate", attrgetter("rate")), ("subgroup", unit)]
         if self.kind and len({line.rule for line in self.lines}) > 1:
             columns.append(("error of", lambda line: RULES[line.rule]))
-        value = "on these rows"
-        here = "kept"
+        value_heading = "on these rows"
+        verdict_heading = "kept"
         if self.selected:
-            value = "estimate"
-            here = "kept on these rows"
-        columns.append((value, attrgetter("estimate_text")))
+            value_heading = "estimate"
+            verdict_heading = "kept on these rows"
+        columns.append((value_heading, attrgetter("estimate_text")))
         if any(not np.isnan(line.low) for line in self.lines):
             columns.append(("95 % interval", attrgetter("interval_text")))
         if any(line.limit for line in self.lines):
             verdicts = {True: "yes", False: "NO", None: ""}
             columns += [
                 ("limit", attrgetter("limit_text")),
-                (here, lambda line: verdicts[line.met]),
+                (verdict_heading, lambda line: verdicts[line.met]),
             ]
         if any(not np.isnan(line.deferred) for line in self.lines):
-            columns.append(("deferred", lambda line: _percent(line.deferred)))
-        if any(line.price > 0 for line in self.lines):
             columns.append(
-                ("price", lambda line: "" if np.isnan(line.price) else f"{line.price:.3g}")
+                ("deferred", lambda line: _unless_nan(100 * line.deferred, "{:.0f} %"))
             )
-        rows = [[cell(line) for _, cell in columns] for line in self._shown]
-        return [name for name, _ in columns], rows
+        if any(line.price > 0 for line in self.lines):
+            columns.append(("price", lambda line: _unless_nan(line.price, "{:.3g}")))
+        headings = [heading for heading, _ in columns]
+        rows = [[text(line) for _, text in columns] for line in self._shown]
+        return headings, rows
 
     @property
     def _shown(self) -> Sequence[RateLine]:
         """The printed lines: of many errors the furthest above their bounds."""
         if not self.kind or len(self.lines) <= MOST_LINES:
             return self.lines
-        beyond = [np.nan_to_num(x.value, nan=-1.0) - np.nan_to_num(x.bound) for x in self.lines]
-        order = np.argsort(beyond, kind="stable")[::-1]
-        return [self.lines[i] for i in order[:MOST_LINES]]
+        excesses = [
+            np.nan_to_num(line.value, nan=-1.0) - np.nan_to_num(line.bound)
+            for line in self.lines
+        ]
+        largest_first = np.argsort(excesses, kind="stable")[::-1]
+        return [self.lines[i] for i in largest_first[:MOST_LINES]]
 
     @property
     def caption(self) -> str:
@@ -408,9 +423,11 @@ class RateTable:
     @property
     def text(self) -> str:
         """The caption and the lines."""
-        head, rows = self.cells()
-        left = (0,) if self.kind else range(len(head))
-        return f"{self.caption}:\n{text_table(head, rows, left=left)}"
+        headings, rows = self.cells()
+        left_aligned: Sequence[int] = range(len(headings))
+        if self.kind:
+            left_aligned = (0,)
+        return f"{self.caption}:\n{text_table(headings, rows, left=left_aligned)}"
 
     def stated_limits(self) -> list[StatedLimit]:
         """Return the stated limits in their order, each with the lines of `predict` that it limits."""
@@ -423,8 +440,9 @@ class RateTable:
             bounds = {line.limit_text for line in lines}
             words = text
             if len(bounds) == 1:
-                compared = f"{lines[0].subgroup} of " * (lines[0].subgroup in (GAP, RATIO))
-                words = f"{compared}{lines[0].rate} {bounds.pop()}"
+                words = f"{lines[0].rate} {bounds.pop()}"
+                if lines[0].subgroup in (GAP, RATIO):
+                    words = f"{lines[0].subgroup} of {words}"
             limits.append(StatedLimit(words, tuple(lines)))
         return limits
 
@@ -451,7 +469,9 @@ class RateTable:
         ValueError
             If the table has no limit.
         """
-        name = f"{'estimates' if self.selected else 'rates'} on {self.words}"
+        name = f"rates on {self.words}"
+        if self.selected:
+            name = f"estimates on {self.words}"
         return display("LimitsDisplay")(self.limit_lines(), name=name).plot(ax=ax, **kwargs)
 
     def __str__(self) -> str:
@@ -464,48 +484,68 @@ class RateTable:
 
 
 def _named(lines: Iterable[RateLine]) -> str:
-    """Return the names of lines, of the first few of many."""
-    names = [
-        line.limit
-        if line.subgroup in (None, "gap", "ratio")
-        else f"{line.limit} ({unit_name(line.subgroup)})"
-        for line in lines
-    ]
-    return "; ".join(names[:FEW]) + f" and {len(names) - FEW} more" * (len(names) > FEW)
+    """Return the limits of lines with their subgroups, of the first few of many."""
+    names = []
+    for line in lines:
+        name = line.limit
+        if line.subgroup not in (None, GAP, RATIO):
+            name = f"{line.limit} ({unit_name(line.subgroup)})"
+        names.append(name)
+    return "; ".join(names[:FEW]) + _and_more(names)
 
 
-def _percent(share: float) -> str:
-    return "" if np.isnan(share) else f"{100 * share:.0f} %"
+def _and_more(listed: Sequence[Any]) -> str:
+    """Return how many follow the first few of a list, for a sentence; empty if there are only few."""
+    if len(listed) <= FEW:
+        return ""
+    return f" and {len(listed) - FEW} more"
+
+
+def _unless_nan(value: float, form: str) -> str:
+    """Return a number in the form of a format string; empty for NaN."""
+    if np.isnan(value):
+        return ""
+    return form.format(value)
+
+
+def _without_nan(value: float) -> float | None:
+    """Return a number; None for NaN."""
+    if np.isnan(value):
+        return None
+    return float(value)
 
 
 def with_deferral(
     lines: Sequence[RateLine], rates: Sequence[Rate], strata: Strata, counts: Floats
 ) -> tuple[list[RateLine], tuple[str, ...]]:
-    """Return lines with the shares of deferred rows of their subgroups, and what deferral hides."""
-    shares = {}
-    for by in {None: None, **{rate.by: None for rate in rates}}:
+    """Return lines with the shares of deferred rows of their subgroups, and what deferral hides.
+
+    ``lines`` are those of ``rates``. Lines of rates about deferral get no share.
+    """
+    shares: dict[Any, dict[Any, float]] = {}  # by kind of subgroup, then by subgroup
+    for by in dict.fromkeys([None, *(rate.by for rate in rates)]):
         terms = deferred(by=by).terms(strata)
         shares[by] = dict(zip(terms.names, terms.values(counts).tolist(), strict=True))
     overall = shares[None][None]
     if not overall > 0:
         return list(lines), ()
-    by_words = {str(rate): rate.by for rate in rates if not rate.counts_deferral}
-    told = [
-        replace(line, deferred=shares[by_words[line.rate]].get(line.subgroup, float("nan")))
-        if line.rate in by_words
-        else line
-        for line in lines
-    ]
+    kind_of_rate = {str(rate): rate.by for rate in rates if not rate.counts_deferral}
+    lines_with_shares = []
+    for line in lines:
+        if line.rate in kind_of_rate:
+            share = shares[kind_of_rate[line.rate]].get(line.subgroup, float("nan"))
+            line = replace(line, deferred=share)
+        lines_with_shares.append(line)
     limited = {rate.by for rate in rates if rate.counts_deferral}
     by_column = {
-        by: {name: share for name, share in of_groups.items() if not np.isnan(share)}
+        by: {group: share for group, share in of_groups.items() if not np.isnan(share)}
         for by, of_groups in shares.items()
         if isinstance(by, str) and by not in (CLASS, CELL) and by not in limited
     }
     (error,) = answered_error().terms(strata).values(counts).tolist()
     in_percent = any(line.in_percent for line in lines)
     words = estimate_words(error, float(strata.size.sum()), in_percent=in_percent)
-    return told, tuple(deferral_lines(words, overall, by_column))
+    return lines_with_shares, tuple(deferral_lines(words, overall, by_column))
 
 
 def rate_lines(rate: Rate, limit: Limit | None, counted: CountedRate) -> list[RateLine]:
@@ -517,8 +557,9 @@ def rate_lines(rate: Rate, limit: Limit | None, counted: CountedRate) -> list[Ra
     numbers = np.column_stack([counted.values, *counted.ends(), counted.rows, bounds]).tolist()
     if limit is not None and limit.compares:
         names.append(limit.form)
-        ends = counted.compared(limit)
-        numbers.append([limit.value(counted.values), *ends, float("nan"), float(limit.bound)])
+        interval = counted.compared(limit)
+        value = limit.value(counted.values)
+        numbers.append([value, *interval, float("nan"), float(limit.bound)])
     lines = []
     for name, (value, low, high, n, bound) in zip(names, numbers, strict=True):
         line = RateLine(str(rate), name, value, low, high, n, "", bound, None)

@@ -82,14 +82,21 @@ class Rule:
     def of(
         cls, ensemble: MixtureEnsemble, classes: NDArray[Any], groups: Sequence[Any] | None
     ) -> Self:
-        """Return the rule of an ensemble of members with ``as_part``; the settlers of ties come first."""
+        """Return the rule of an ensemble of members with ``as_part``; the settlers of ties come first.
+
+        Members of weight 0 are left out. ``groups`` are those of a group-aware rule, otherwise None.
+        """
         weights = ensemble.weights.tolist()
-        rest = [m for m in range(len(weights)) if m not in ensemble.tie_order]
-        order = [m for m in [*np.asarray(ensemble.tie_order).tolist(), *rest] if weights[m] > 0]
-        parts = [replace(ensemble.base_models[m].as_part(), weight=weights[m]) for m in order]
-        return cls(
-            np.asarray(classes).tolist(), None if groups is None else list(groups), parts
-        )
+        settlers = np.asarray(ensemble.tie_order).tolist()
+        other_members = [m for m in range(len(weights)) if m not in settlers]
+        parts = [
+            replace(ensemble.base_models[m].as_part(), weight=weights[m])
+            for m in [*settlers, *other_members]
+            if weights[m] > 0
+        ]
+        if groups is not None:
+            groups = list(groups)
+        return cls(np.asarray(classes).tolist(), groups, parts)
 
     @property
     def models(self) -> list[str]:
@@ -138,35 +145,34 @@ class Rule:
         K = len(self.classes)
         classes = np.asarray(self.classes)
         check_named(probabilities)
-        given = stacked(probabilities, list(probabilities), classes)
+        P = stacked(probabilities, list(probabilities), classes)
         missing = [name for name in self.models if name not in probabilities]
         if missing:
             raise ValueError(
                 f"probabilities: those of {missing} are missing, and the rule uses them"
             )
         logs = {
-            name: logs_of(given[:, i], self.least_probability)
+            name: logs_of(P[:, i], self.least_probability)
             for i, name in enumerate(probabilities)
         }
-        n = len(given)
-        number = group_numbers(groups, self.groups, n, "probabilities")
+        n = len(P)
+        group_number = group_numbers(groups, self.groups, n, "probabilities")
         distribution = np.zeros((n, K))
-        review = np.zeros(n)
+        review_weight = np.zeros(n)
         for j, part in enumerate(self.parts):
             z = part.logs(logs, n)
             weight = part.weight + tie_break(j)
             if part.action_costs is None:
                 distribution += weight * softmax((part.power or 1.0) * z, axis=1)
             else:
-                costs = np.einsum(
-                    "nk,nka->na", np.exp(z), np.asarray(part.action_costs)[number]
-                )
+                action_costs = np.asarray(part.action_costs)[group_number]
+                costs = np.einsum("nk,nka->na", np.exp(z), action_costs)
                 distribution[np.arange(n), costs[:, :K].argmin(axis=1)] += weight
-                review += part.weight * (costs.argmin(axis=1) == K)
+                review_weight += part.weight * (costs.argmin(axis=1) == K)
         answers = classes[distribution.argmax(axis=1)]
         if deferred is None:
             return answers
-        return np.where(review >= 0.5, deferred, answers.astype(object))
+        return np.where(review_weight >= 0.5, deferred, answers.astype(object))
 
     def _refuse_inferred(self) -> None:
         if any(part.inferred for part in self.parts):
@@ -199,56 +205,57 @@ class Rule:
                 raise ValueError(
                     f"the rule has the format {document['format']!r}, not {FORMAT}"
                 )
+            groups = document["groups"]
+            if groups is not None:
+                groups = list(groups)
             parts = [RulePart(**part) for part in document["parts"]]
-            rule = cls(
-                list(document["classes"]),
-                None if document["groups"] is None else list(document["groups"]),
-                parts,
-                document.get("least_probability", LEAST_PROBABILITY),
-            )
+            least_probability = document.get("least_probability", LEAST_PROBABILITY)
+            rule = cls(list(document["classes"]), groups, parts, least_probability)
         rule._check()
         return rule
 
     def _check(self) -> None:
         """Raise ValueError unless every field has its type and shape, because documents can be forged."""
         labels = [*self.classes, *(self.groups or [])]
-        K = len(self.classes)
-        G = len(self.groups or [None])
         plain = all(isinstance(label, (str, int, float)) for label in labels)
         _need(plain, "a label or group is no text or number")
         several = len(self.classes) >= 2 and are_different(self.classes)
         _need(several, "classes must be at least two different labels of one type")
-        different = self.groups is None or (
-            len(self.groups) >= 1 and are_different(self.groups)
-        )
-        _need(different, "groups must be different and of one type")
-        least = self.least_probability
-        _need(_are_numbers(least, ()) and 0 < least < 1, "least_probability must be in (0, 1)")
+        if self.groups is not None:
+            different = len(self.groups) >= 1 and are_different(self.groups)
+            _need(different, "groups must be different and of one type")
+        smallest = self.least_probability
+        in_range = _are_numbers(smallest, ()) and 0 < smallest < 1
+        _need(in_range, "least_probability must be in (0, 1)")
         _need(len(self.parts) > 0, "it has no parts")
         for part in self.parts:
-            inside = _are_numbers(part.weight, ()) and 0 < part.weight <= 1 + WEIGHT_TOLERANCE
-            _need(inside, "a weight must be in (0, 1]")
-            by_model = isinstance(part.weights, dict) and all(
-                isinstance(name, str) for name in part.weights
-            )
-            _need(by_model, "weights must be by model")
-            _need(_are_numbers(list(part.weights.values())), "weights must be numbers")
-            _need(_are_numbers(part.offsets, (K,)), f"offsets must be {K} numbers")
-            _need(isinstance(part.inferred, bool), "inferred must be true or false")
-            _need(
-                (part.action_costs is None) != (part.power is None),
-                "a part has action_costs or power",
-            )
-            _need(part.power is None or _are_numbers(part.power, ()), "power must be a number")
-            if part.action_costs is not None:
-                first = G
-                if part.inferred and isinstance(part.action_costs, list):
-                    first = len(part.action_costs)
-                shapes = [(first, K, K), (first, K, K + 1)]
-                fits = any(_are_numbers(part.action_costs, shape) for shape in shapes)
-                _need(fits, f"action_costs must be numbers of shape {shapes[0]} or {shapes[1]}")
+            self._check_part(part)
         named_apart = not (self.defers and HUMAN_REVIEW in self.classes)
         _need(named_apart, f"it defers rows, and a class is called {HUMAN_REVIEW!r}")
+
+    def _check_part(self, part: RulePart) -> None:
+        """Raise ValueError unless every field of a part has its type and shape."""
+        K = len(self.classes)
+        inside = _are_numbers(part.weight, ()) and 0 < part.weight <= 1 + WEIGHT_TOLERANCE
+        _need(inside, "a weight must be in (0, 1]")
+        by_model = isinstance(part.weights, dict) and all(
+            isinstance(name, str) for name in part.weights
+        )
+        _need(by_model, "weights must be by model")
+        _need(_are_numbers(list(part.weights.values())), "weights must be numbers")
+        _need(_are_numbers(part.offsets, (K,)), f"offsets must be {K} numbers")
+        _need(isinstance(part.inferred, bool), "inferred must be true or false")
+        decides_or_draws = (part.action_costs is None) != (part.power is None)
+        _need(decides_or_draws, "a part has action_costs or power")
+        if part.power is not None:
+            _need(_are_numbers(part.power, ()), "power must be a number")
+        if part.action_costs is not None:
+            n_groups = len(self.groups or [None])
+            if part.inferred and isinstance(part.action_costs, list):
+                n_groups = len(part.action_costs)
+            shapes = [(n_groups, K, K), (n_groups, K, K + 1)]
+            fits = any(_are_numbers(part.action_costs, shape) for shape in shapes)
+            _need(fits, f"action_costs must be numbers of shape {shapes[0]} or {shapes[1]}")
 
     # -- SQL -----------------------------------------------------------------------------------------
 
@@ -294,22 +301,22 @@ class Rule:
         """
         self._refuse_inferred()
         probability = {}
-        users: dict[str, tuple[str, Any]] = {}  # of each column
+        users: dict[str, tuple[str, Any]] = {}  # model and label of each column
         for model in self.models:
             names = self._columns_of(model, columns)
             for label, column in zip(self.classes, names, strict=True):
-                first = users.setdefault(column, (model, label))
-                if first != (model, label):
+                first_model, first_label = users.setdefault(column, (model, label))
+                if (first_model, first_label) != (model, label):
                     raise ValueError(
-                        f"columns: {column!r} is named for {first[1]!r} of model {first[0]!r} "
-                        f"and for {label!r} of model {model!r}; each needs a column of its "
-                        "own, as by the pattern {model}_{label}"
+                        f"columns: {column!r} is named for {first_label!r} of model "
+                        f"{first_model!r} and for {label!r} of model {model!r}; each needs a column "
+                        "of its own, as by the pattern {model}_{label}"
                     )
             probability[model] = [sql_number(table, column) for column in names]
         if what == "deferred" and not self.defers:
             raise ValueError("no row is deferred: there is no limit on rates.deferred()")
         answers = [
-            self._of_group(g, probability, what) for g in range(len(self.groups or [None]))
+            self._sql_of_group(g, probability, what) for g in range(len(self.groups or [None]))
         ]
         expression = sql_by_group(self.groups, group, table, answers)
         valid = list(map(_are_probabilities, probability.values()))
@@ -322,7 +329,7 @@ class Rule:
         model: str,
         columns: Mapping[str, Sequence[str]] | Callable[[str, Any], str] | None,
     ) -> list[str]:
-        """Return the names of the columns of a model's probabilities."""
+        """Return the names of the columns of a model's probabilities, in the order of the classes."""
         if columns is None:
             return [f"{model}_{label}" for label in self.classes]
         if callable(columns):
@@ -334,94 +341,103 @@ class Rule:
             )
         return list(columns[model])
 
-    def _of_group(self, g: int, probability: Mapping[str, Sequence[str]], what: str) -> str:
-        """Return the expression for one group."""
-        if what == "deferred":
-            return f"CASE WHEN {self._defers(g, probability)} THEN 1 ELSE 0 END"
-        if what == "action" and self.defers:
-            answer = self._answered(g, probability, [str(label) for label in self.classes])
-            review = sql_value(HUMAN_REVIEW)
-            return f"CASE WHEN {self._defers(g, probability)} THEN {review} ELSE {answer} END"
-        return self._answered(g, probability, self.classes)
+    def _sql_of_group(self, g: int, probability: Mapping[str, Sequence[str]], what: str) -> str:
+        """Return the SQL expression for the rows of the group of number ``g``, see `to_sql`.
 
-    def _answered(
+        ``probability`` has the SQL of the columns of each model's probabilities.
+        """
+        if what == "deferred":
+            return f"CASE WHEN {self._sql_of_deferral(g, probability)} THEN 1 ELSE 0 END"
+        if what == "action" and self.defers:
+            answer = self._sql_of_label(g, probability, [str(label) for label in self.classes])
+            review = sql_value(HUMAN_REVIEW)
+            return f"CASE WHEN {self._sql_of_deferral(g, probability)} THEN {review} ELSE {answer} END"
+        return self._sql_of_label(g, probability, self.classes)
+
+    def _sql_of_label(
         self, g: int, probability: Mapping[str, Sequence[str]], classes: Sequence[Any]
     ) -> str:
-        """Return the expression for the label of a group, in words ``classes``."""
+        """Return the SQL expression for the label in a group: that of the largest weight of the parts.
+
+        ``classes`` are the labels as they are written.
+        """
         K = len(classes)
         labels = [sql_value(label) for label in classes]
         if len(self.parts) == 1 and self.parts[0].action_costs is not None:
-            return _least(self._costs(self.parts[0], g, probability)[:K], labels)
-        terms: list[list[str]] = [[] for _ in range(K)]
+            return _cheapest(self._sql_of_costs(self.parts[0], g, probability)[:K], labels)
+        weights: list[list[str]] = [[] for _ in range(K)]  # of each label, by part
         for j, part in enumerate(self.parts):
             weight = repr(part.weight + tie_break(j))
             if part.action_costs is None:
-                powers = [
-                    f"exp({part.power!r} * ({self._log(part, k, probability)}))"
-                    for k in range(K)
-                ]
+                logs = [self._sql_of_log(part, k, probability) for k in range(K)]
+                powers = [f"exp({part.power!r} * ({log}))" for log in logs]
                 for k in range(K):
-                    terms[k].append(f"{weight} * {powers[k]} / ({' + '.join(powers)})")
+                    weights[k].append(f"{weight} * {powers[k]} / ({' + '.join(powers)})")
             else:
-                answer = _least(
-                    self._costs(part, g, probability)[:K], [str(k) for k in range(K)]
-                )
+                costs = self._sql_of_costs(part, g, probability)[:K]
+                answer = _cheapest(costs, list(map(str, range(K))))
                 for k in range(K):
-                    terms[k].append(f"CASE WHEN ({answer}) = {k} THEN {weight} ELSE 0 END")
-        return _least([f"-({' + '.join(each)})" for each in terms], labels)
+                    weights[k].append(f"CASE WHEN ({answer}) = {k} THEN {weight} ELSE 0 END")
+        return _cheapest([f"-({' + '.join(terms)})" for terms in weights], labels)
 
-    def _defers(self, g: int, probability: Mapping[str, Sequence[str]]) -> str:
-        """Return the condition under which a row of a group is deferred: half of the weight defers it."""
-        K = len(self.classes)
-        conditions = []
+    def _sql_of_deferral(self, g: int, probability: Mapping[str, Sequence[str]]) -> str:
+        """Return the SQL condition under which a row of a group is deferred: half of the weight defers it."""
+        weights = []
         for part in self.parts:
             if part.defers:
-                costs = self._costs(part, g, probability)
-                conditions.append(
-                    (part.weight, " AND ".join(f"{costs[K]} < {each}" for each in costs[:K]))
-                )
-        if len(self.parts) == 1:
-            return conditions[0][1]
-        weights = " + ".join(
-            f"CASE WHEN {cheapest} THEN {w!r} ELSE 0 END" for w, cheapest in conditions
-        )
-        return f"{weights} >= 0.5"
+                *answer_costs, review_cost = self._sql_of_costs(part, g, probability)
+                is_cheapest = " AND ".join(f"{review_cost} < {cost}" for cost in answer_costs)
+                if len(self.parts) == 1:
+                    return is_cheapest
+                weights.append(f"CASE WHEN {is_cheapest} THEN {part.weight!r} ELSE 0 END")
+        return f"{' + '.join(weights)} >= 0.5"
 
-    def _clipped(self, column: str) -> str:
-        least = repr(self.least_probability)
-        return f"CASE WHEN {column} > {least} THEN {column} ELSE {least} END"
+    def _sql_of_clipped(self, column: str) -> str:
+        """Return the SQL expression of a probability that is raised to the least one."""
+        smallest = repr(self.least_probability)
+        return f"CASE WHEN {column} > {smallest} THEN {column} ELSE {smallest} END"
 
-    def _log(self, part: RulePart, k: int, probability: Mapping[str, Sequence[str]]) -> str:
+    def _sql_of_log(
+        self, part: RulePart, k: int, probability: Mapping[str, Sequence[str]]
+    ) -> str:
+        """Return the SQL expression of z_k, see `RulePart`."""
         terms = [
-            f"{w!r} * ln({self._clipped(probability[model][k])})"
+            f"{w!r} * ln({self._sql_of_clipped(probability[model][k])})"
             for model, w in part.weights.items()
         ]
         return " + ".join([*terms, repr(part.offsets[k])])
 
-    def _costs(
+    def _sql_of_costs(
         self, part: RulePart, g: int, probability: Mapping[str, Sequence[str]]
     ) -> list[str]:
-        """Return the expected cost of each action as an expression without terms of cost 0."""
+        """Return the expected cost of each action as an SQL expression without terms of cost 0."""
         assert part.action_costs is not None
         action_costs = np.asarray(part.action_costs[g])
-        plain = list(part.weights.values()) == [1.0]
         if not part.weights:
             return [repr(cost) for cost in action_costs[0].tolist()]
-        mass = []
-        for k in range(len(action_costs)):
-            if plain:
-                scale = float(np.exp(part.offsets[k]))
-                column = f"({self._clipped(probability[next(iter(part.weights))][k])})"
-                mass.append(column if scale == 1.0 else f"{scale!r} * {column}")
-            else:
-                mass.append(f"exp({self._log(part, k, probability)})")
+        mass = [self._sql_of_mass(part, k, probability) for k in range(len(action_costs))]
         expressions = []
         for costs in action_costs.T.tolist():
-            used = [
-                f"{cost!r} * {p}" for cost, p in zip(costs, mass, strict=True) if cost != 0.0
-            ]
-            expressions.append(f"({' + '.join(used)})" if used else "0.0")
+            pairs = zip(costs, mass, strict=True)
+            terms = [f"{cost!r} * {of_class}" for cost, of_class in pairs if cost != 0.0]
+            if terms:
+                expressions.append(f"({' + '.join(terms)})")
+            else:
+                expressions.append("0.0")
         return expressions
+
+    def _sql_of_mass(
+        self, part: RulePart, k: int, probability: Mapping[str, Sequence[str]]
+    ) -> str:
+        """Return the SQL expression of exp(z_k), without a logarithm for one model of weight 1."""
+        if list(part.weights.values()) != [1.0]:
+            return f"exp({self._sql_of_log(part, k, probability)})"
+        (model,) = part.weights
+        clipped = f"({self._sql_of_clipped(probability[model][k])})"
+        factor = float(np.exp(part.offsets[k]))
+        if factor == 1.0:
+            return clipped
+        return f"{factor!r} * {clipped}"
 
     # -- words ---------------------------------------------------------------------------------------
 
@@ -439,40 +455,35 @@ class Rule:
     def __str__(self) -> str:
         lines = [f"Models: {', '.join(self.models) or 'none'}"]
         for part in self.parts:
-            first, *others = self._words(part)
+            heading, *details = self._part_in_words(part)
             if len(self.parts) > 1:
-                first = f"Weight {part.weight:.4g}: {first}"
-            lines += [first, *(f"  {line}" for line in others)]
+                heading = f"Weight {part.weight:.4g}: {heading}"
+            lines += [heading, *(f"  {line}" for line in details)]
         if any(part.inferred for part in self.parts):
             lines.append(estimates_words("the group"))
         return "\n".join(lines)
 
-    def _words(self, part: RulePart) -> list[str]:
+    def _part_in_words(self, part: RulePart) -> list[str]:
+        """Return a part in words: a heading, and lines of details."""
         K = len(self.classes)
         if part.action_costs is None:
             return [f"draws a label from P^{part.power:g}, {_average(part)}"]
         if not part.weights:
-            fixed = [
-                self.classes[int(np.argmin(action_costs[0][:K]))]
-                for action_costs in part.action_costs
-            ]
+            cheapest = [np.argmin(costs[0][:K]) for costs in part.action_costs]
+            labels = [self.classes[k] for k in cheapest]  # of each group, for every row
             if self.groups is None:
-                return [f"predicts {fixed[0]!r} for every row"]
-            return [
-                f"{unit_name(g)}: {label!r}"
-                for g, label in zip(self.groups, fixed, strict=True)
-            ]
+                return [f"predicts {labels[0]!r} for every row"]
+            pairs = zip(self.groups, labels, strict=True)
+            return [f"{unit_name(group)}: {label!r}" for group, label in pairs]
         lines = [_average(part)]
         if part.inferred:
-            strata = len(part.action_costs) * K
-            return [
-                *lines,
-                f"action costs in {strata} strata of class and group, groups estimated",
-            ]
+            n_strata = len(part.action_costs) * K
+            words = f"action costs in {n_strata} strata of class and group, groups estimated"
+            return [*lines, words]
         if self.groups is None:
-            return [*lines, *self._decides(np.asarray(part.action_costs[0]))]
+            return [*lines, *self._decision_in_words(np.asarray(part.action_costs[0]))]
         for action_costs, group in zip(part.action_costs, self.groups[:SHOWN], strict=False):
-            decided = self._decides(np.asarray(action_costs))
+            decided = self._decision_in_words(np.asarray(action_costs))
             lines += [f"{unit_name(group)}: {line}" for line in decided]
         if len(self.groups) > SHOWN:
             lines.append(f"… and {len(self.groups) - SHOWN} more groups")
@@ -481,64 +492,65 @@ class Rule:
     @property
     def _digits(self) -> int:
         """Significant digits to distinguish thresholds: a draw may divide rows with one score."""
-        exact = set()
+        thresholds = set()
         for part in self.parts:
             for costs in map(np.asarray, part.action_costs or ()):
                 if costs.shape == (2, 2):
-                    exact.add(_threshold(costs))
-        exact.discard(None)
+                    thresholds.add(_threshold(costs))
+        thresholds.discard(None)
         for digits in range(4, 17):
-            if len({f"{threshold:.{digits}g}" for threshold in exact}) == len(exact):
+            written = {f"{threshold:.{digits}g}" for threshold in thresholds}
+            if len(written) == len(thresholds):
                 return digits
         return 17
 
-    def _decides(self, action_costs: Floats) -> list[str]:
-        """Return the action costs of one group in words."""
+    def _decision_in_words(self, action_costs: Floats) -> list[str]:
+        """Return in words how action costs of one group, shape (K, actions), decide.
+
+        The words are a threshold for two classes, weights if each class has the same cost of all wrong
+        labels, and otherwise all costs.
+        """
         K = len(self.classes)
         labels = [str(label) for label in self.classes]
-        if action_costs.shape[1] == K == 2:
+        can_defer = action_costs.shape[1] > K
+        if K == 2 and not can_defer:
             threshold = _threshold(action_costs)
             if threshold is None:
-                always = self.classes[int(action_costs.sum(axis=0).argmin())]
+                always = self.classes[action_costs.sum(axis=0).argmin()]
                 return [f"predicts {always!r} for every row"]
             return [
                 f"predicts {self.classes[1]!r} if P({labels[1]}) > {threshold:.{self._digits}g}"
             ]
-        most = action_costs[:, :K].max(axis=1)
-        right = np.diag(action_costs[:, :K])
-        weight = most - right
-        all_most = action_costs[:, :K] + np.diag(most - right)
-        if (
-            action_costs.shape[1] == K
-            and np.allclose(all_most, most[:, None])
-            and (weight > 0).all()
-        ):
+        label_costs = action_costs[:, :K]
+        largest = label_costs.max(axis=1)
+        weight = largest - np.diag(label_costs)  # of a wrong label less the right one
+        with_right_as_wrong = label_costs + np.diag(weight)
+        errors_cost_the_same = np.allclose(with_right_as_wrong, largest[:, None])
+        if not can_defer and errors_cost_the_same and (weight > 0).all():
             pairs = zip(labels[:SHOWN], weight / weight.min(), strict=False)
             ratio = ", ".join(f"{label} {w:.4g}" for label, w in pairs)
             return [f"predicts the class with the largest weight · P; weights: {ratio}"]
         names = [*labels, HUMAN_REVIEW][: action_costs.shape[1]]
         lines = ["takes the action with the least expected cost under P; costs"]
         for label, row in zip(labels[:SHOWN], action_costs.tolist(), strict=False):
-            each = [f"{name} {cost:.4g}" for name, cost in zip(names, row, strict=True)]
-            lines.append(f"  in class {label}: {', '.join(each)}")
+            costs = [f"{name} {cost:.4g}" for name, cost in zip(names, row, strict=True)]
+            lines.append(f"  in class {label}: {', '.join(costs)}")
         return lines
 
 
 def _threshold(action_costs: Floats) -> float | None:
     """Return the probability of the second class above which it is predicted; None if one label always is."""
-    d = action_costs[:, 1] - action_costs[:, 0]
-    if d[0] <= 0 or d[1] >= 0:
+    in_first, in_second = action_costs[:, 1] - action_costs[:, 0]
+    if in_first <= 0 or in_second >= 0:
         return None
-    return float(d[0] / (d[0] - d[1]))
+    return float(in_first / (in_first - in_second))
 
 
 def _average(part: RulePart) -> str:
-    if (
-        len(part.weights) == 1
-        and not any(part.offsets)
-        and next(iter(part.weights.values())) == 1.0
-    ):
-        return f"P of {next(iter(part.weights))}"
+    """Return the average of log-probabilities of a part in words: a single model, or a formula."""
+    if list(part.weights.values()) == [1.0] and not any(part.offsets):
+        (model,) = part.weights
+        return f"P of {model}"
     terms = " + ".join(f"{weight:.4g} log {name}" for name, weight in part.weights.items())
     offsets = ", ".join(f"{b:.4g}" for b in part.offsets[:SHOWN])
     if any(part.offsets):
@@ -556,38 +568,49 @@ def digest_of_rule(rule: Any, scores: Sequence[Any] = ()) -> str:
     scores : sequence of Scores, optional
         The columns that it reads.
     """
-    about = [(each.column_list, each.label, each.kind, each.missing) for each in scores]
-    return digest(repr((rule.identity, about)).encode())
+    columns = [(score.column_list, score.label, score.kind, score.missing) for score in scores]
+    return digest(repr((rule.identity, columns)).encode())
 
 
 def _identity(value: Any) -> Any:
     """Return a value of a rule with numbers of nine digits, without the rounding errors of other machines."""
     if isinstance(value, dict):
-        return [(name, _identity(each)) for name, each in value.items()]
+        return [(name, _identity(content)) for name, content in value.items()]
     if isinstance(value, (list, tuple)):
-        return [_identity(each) for each in value]
+        return [_identity(element) for element in value]
     if isinstance(value, float):
         return f"{value:.9g}"
     return value
 
 
 def group_numbers(
-    groups: Groups, known: Sequence[Any] | None, n: int, of: str, cure: str = ""
+    groups: Groups, rule_groups: Sequence[Any] | None, n: int, counted_in: str, cure: str = ""
 ) -> Ints:
-    """Return the number of the group of each row of ``of``; 0 if ``known`` is None: a group-blind rule.
+    """Return the number of the group of each row; 0 if ``rule_groups`` is None: a group-blind rule.
 
-    ``groups`` is a column, or a table of one column.
+    Parameters
+    ----------
+    groups : column, or table of one column, optional
+        The groups of the rows.
+    rule_groups : sequence or None
+        The groups of the rule.
+    n : int
+        Number of rows, counted in the argument that ``counted_in`` names for the message.
+    counted_in : str
+        See ``n``.
+    cure : str, default=""
+        Ends the message for unknown groups.
     """
-    refuse("blind rule" if known is None else "group-aware rule", groups=groups)
-    if known is None:
+    if rule_groups is None:
+        refuse("blind rule", groups=groups)
         return np.zeros(n, dtype=np.intp)
-    column = only_column(groups, known, n, of)
-    return positions(column, np.asarray(known), "groups", "groups not seen in fit", cure)
+    column = only_column(groups, n, counted_in)
+    return positions(column, np.asarray(rule_groups), "groups", "groups not seen in fit", cure)
 
 
-def only_column(groups: Groups, known: Sequence[Any] | None, n: int, of: str) -> Labels:
-    """Return the only column of groups of the n rows of ``of``, for a rule with these groups."""
-    refuse("blind rule" if known is None else "group-aware rule", groups=groups)
+def only_column(groups: Groups, n: int, counted_in: str) -> Labels:
+    """Return the only column of groups, which a group-aware rule reads; parameters as in `group_numbers`."""
+    refuse("group-aware rule", groups=groups)
     columns = columns_by_name(groups, "groups")
     if len(columns) > 1:
         raise ValueError(
@@ -595,7 +618,7 @@ def only_column(groups: Groups, known: Sequence[Any] | None, n: int, of: str) ->
         )
     (values,) = columns.values()
     column = label_column(values, "groups")
-    check_length(column, "groups", n, of)
+    check_length(column, "groups", n, counted_in)
     return column
 
 
@@ -609,11 +632,11 @@ def tie_break(place: int) -> float:
 
 def _are_probabilities(columns: Sequence[str]) -> str:
     """Return a condition: true for probabilities, otherwise false or NULL."""
-    ends = [
+    inside = [
         f"{column} BETWEEN {-SUM_TOLERANCE!r} AND {1 + SUM_TOLERANCE!r}" for column in columns
     ]
     total = f"{' + '.join(columns)} BETWEEN {1 - SUM_TOLERANCE!r} AND {1 + SUM_TOLERANCE!r}"
-    return " AND ".join([*ends, total])
+    return " AND ".join([*inside, total])
 
 
 def _need(holds: bool, words: str) -> None:
@@ -627,7 +650,10 @@ def are_different(names: Sequence[Any]) -> bool:
 
 
 def _are_numbers(values: Any, shape: tuple[int, ...] | None = None) -> bool:
-    """Whether a value, or each one of a nested list of a shape, is a finite number, not text or a boolean."""
+    """Whether values are finite numbers, not text or booleans, in nested lists of a shape; () is one number.
+
+    Without a shape any list will do, also an empty one.
+    """
     try:
         array = np.asarray(values)
     except ValueError:  # lists of different lengths
@@ -699,12 +725,16 @@ def _quoted(text: str, mark: str) -> str:
     return mark + text.replace(mark, mark * 2) + mark
 
 
-def _least(values: Sequence[str], labels: Sequence[str]) -> str:
-    """Return the label of the least value, of equal ones the first."""
+def _cheapest(values: Sequence[str], labels: Sequence[str]) -> str:
+    """Return an SQL expression of the label of the least value, of equal ones the first.
+
+    ``values`` and ``labels`` are SQL expressions.
+    """
     cases = []
     for k in range(len(values) - 1):
-        wins = " AND ".join(f"{values[k]} <= {other}" for other in values[k + 1 :])
-        cases.append(f"WHEN {wins} THEN {labels[k]}")
+        # The values before k are not the least ones, or their cases apply.
+        is_least = " AND ".join(f"{values[k]} <= {later}" for later in values[k + 1 :])
+        cases.append(f"WHEN {is_least} THEN {labels[k]}")
     if cases:
         return f"CASE {' '.join(cases)} ELSE {labels[-1]} END"
     return labels[0]

@@ -30,12 +30,15 @@ class KnownScores:
     ) -> list[tuple[float, int]]:
         """Return the lower ends of the ranges of one group, from −∞, with the number of the action there.
 
-        Only the first ``n_actions`` actions are compared.
+        Only the first ``n_actions`` actions are compared. The numbers of groups are those of ``place``.
         """
         rows = np.flatnonzero(self.place == place)
-        values, first = np.unique(self.values[rows], return_index=True)
-        costs = expected_costs(self.probabilities[:, rows[first]], candidate.action_costs)
-        return ranges_between(values, decide(costs if len(costs) == 1 else costs[:n_actions]))
+        values, first_row = np.unique(self.values[rows], return_index=True)
+        probabilities = self.probabilities[:, rows[first_row]]
+        costs = expected_costs(probabilities, candidate.action_costs)
+        if len(costs) > 1:  # otherwise the difference of two actions
+            costs = costs[:n_actions]
+        return ranges_between(values, decide(costs))
 
     @classmethod
     def joined(cls, parts: Sequence[KnownScores]) -> KnownScores:
@@ -55,22 +58,24 @@ class ScoreRule(ProbabilityRule):
     answered: ThresholdRule  # without: the labels that would be answered
 
     @classmethod
-    def of(
+    def from_candidate(
         cls,
         member: ProbabilityRule,
         score: Any,
         classes: Sequence[Any],
         groups: Sequence[Any] | None,
-        known: KnownScores,
+        known_scores: KnownScores,
     ) -> ScoreRule:
         """Return the thresholds of a candidate on a `Scores`, from its answers to known scores."""
         K = len(classes)
         n_actions = member.candidate.action_costs.shape[1]
-        places = range(len(groups) if groups is not None else 1)
-        rules = {}
-        for compared in {n_actions, K}:
-            ranges = [known.ranges(member.candidate, place, compared) for place in places]
-            rules[compared] = ThresholdRule.of_ranges(score, classes, groups, ranges)
+        rules = {}  # by the number of actions that are compared
+        for n_compared in {n_actions, K}:
+            ranges = [
+                known_scores.ranges(member.candidate, g, n_compared)
+                for g in range(len(groups or [None]))
+            ]
+            rules[n_compared] = ThresholdRule.of_ranges(score, classes, groups, ranges)
         return cls(
             member.table_,
             member.source,
@@ -91,10 +96,8 @@ class ScoreRule(ProbabilityRule):
 
     def defers_table(self, table: LogProbabilities) -> Mask:
         """Return which rows are deferred, shape (n,)."""
-        deferred: Mask = self.thresholds.numbers(*self._read(table)) == len(
-            self.thresholds.classes
-        )
-        return deferred
+        actions = self.thresholds.numbers(*self._read(table))
+        return actions == len(self.thresholds.classes)
 
     def _read(self, table: LogProbabilities) -> tuple[Floats, Ints]:
         """Return the scores of rows, and the numbers of their groups."""
@@ -121,8 +124,8 @@ class Scale:
     falls: bool
 
     @classmethod
-    def of(cls, values: Floats, scores: Floats, *, falls: bool = False) -> Scale:
-        """Return rows in any order."""
+    def from_rows(cls, values: Floats, scores: Floats, *, falls: bool = False) -> Scale:
+        """Return rows in any order; rounding errors in the order of the scores are evened out."""
         order = np.argsort(values, kind="stable")
         if falls:
             signed = -scores[order]
@@ -130,33 +133,31 @@ class Scale:
             signed = scores[order]
         return cls(values[order], np.maximum.accumulate(signed), falls)
 
-    def thresholds(self, cuts: Floats) -> Floats:
-        """Return thresholds on values that divide the rows as cuts divide their scores, shape (m,).
+    def thresholds(self, score_thresholds: Floats) -> Floats:
+        """Return thresholds on values that divide the rows as thresholds on scores do, shape (m,).
 
         They are the shortest decimals between two neighbouring values; −∞ or ∞ if no row is on one side.
-        Rows with scores above a cut get the second answer. No score is within rounding of a cut.
+        Rows with scores above a threshold get the second answer. No score is within rounding of a threshold.
         """
         if self.falls:
-            place = np.searchsorted(self.scores, -cuts, side="left")
+            n_below = np.searchsorted(self.scores, -score_thresholds, side="left")
         else:
-            place = np.searchsorted(self.scores, cuts, side="right")
-        ends = np.where(place == 0, -np.inf, np.inf)
-        inside = np.flatnonzero((place > 0) & (place < len(self.values)))
-        low = self.values[place[inside] - 1]
-        high = self.values[place[inside]]
-        ends[inside] = decimals_between(low, high)
-        return ends
+            n_below = np.searchsorted(self.scores, score_thresholds, side="right")
+        thresholds = np.where(n_below == 0, -np.inf, np.inf)
+        inside = np.flatnonzero((n_below > 0) & (n_below < len(self.values)))
+        low = self.values[n_below[inside] - 1]
+        high = self.values[n_below[inside]]
+        thresholds[inside] = decimals_between(low, high)
+        return thresholds
 
-    def sides(self, values: Floats, cuts: Floats) -> Floats:
-        """Return scores of further rows that are beyond the same cuts as the rows are beyond thresholds.
+    def sides(self, values: Floats, score_thresholds: Floats) -> Floats:
+        """Return scores of further rows, each in the middle between two neighbouring thresholds on scores.
 
-        ``cuts`` ascend; the first and the last are beyond all scores, see `tailboost.selection.data.cuts`.
+        The row's value is between the `thresholds` of these two. ``score_thresholds`` ascend; the first and
+        the last are beyond all scores, as of `tailboost.selection.data.possible_thresholds`.
         """
-        ends = np.sort(self.thresholds(cuts[1:-1]))
-        above = np.searchsorted(ends, values, side="right")
+        thresholds = np.sort(self.thresholds(score_thresholds[1:-1]))
+        interval = np.searchsorted(thresholds, values, side="right")
         if self.falls:
-            cell = len(ends) - above
-        else:
-            cell = above
-        middles: Floats = (cuts[cell] + cuts[cell + 1]) / 2
-        return middles
+            interval = len(thresholds) - interval
+        return (score_thresholds[interval] + score_thresholds[interval + 1]) / 2

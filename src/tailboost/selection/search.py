@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 from scipy.special import softmax
 
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, Ints
 from tailboost.core.long_work import one_blas_thread
 from tailboost.selection.data import (
     ROWS,
@@ -84,7 +84,7 @@ def add_by_hedge(pool: Pool, program: Program) -> None:
         losses: Floats = np.zeros(len(rows))
         for hedge_round in range(1, HEDGE_ROUNDS + 1):
             weighted = np.tensordot(softmax(HEDGE_RATE * losses), costs, axes=1)
-            candidate = Candidate.of((1.0 - share) * weighted + share * plain)
+            candidate = Candidate.from_costs((1.0 - share) * weighted + share * plain)
             actions = data.actions(candidate)
             losses = losses + rows @ data.count(actions).ravel()
             if hedge_round % EVERY == 0:
@@ -106,7 +106,9 @@ def first_candidates(data: AnySelectionData, program: Program) -> Pool:
     if sample is not data:
         on_sample = program.over(sample.strata)
     pool = Pool(sample)
-    always = pool.add_all([Candidate.of(plain_costs(sample)), Candidate.of(on_sample.plain)])
+    always = pool.add_all(
+        [Candidate.from_costs(plain_costs(sample)), Candidate.from_costs(on_sample.plain)]
+    )
     if program.objective.worst:
         add_by_hedge(pool, on_sample)
     always += pool.constants()
@@ -160,15 +162,15 @@ def best_by_search(
 
 def _best_without_limits(pool: Pool, program: Program, *, budgeted: bool) -> int:
     """Return the number of the best candidate within the limits on deferral and the error budget alone."""
-    n_stated = len(program.limits) - budgeted
-    kept_limits = [limit for limit in program.limits[:n_stated] if limit.rate.needs_deferral]
-    kept_limits += program.limits[n_stated:]
+    kept_limits = [limit for limit in program.limits if limit.rate.needs_deferral]
+    if budgeted:
+        kept_limits.append(program.limits[-1])
     if program.objective.worst:
         return number_selected(pool, program.within(kept_limits))
     if program.objective.rate.needs_costs:
         sweep(pool, program, 0)  # the stratum does not tell the cost of a row
         return number_selected(pool, program.within(kept_limits))
-    least_cost = Candidate.of(program.plain)
+    least_cost = Candidate.from_costs(program.plain)
     return pool.add(with_full_deferral(pool, program, least_cost))
 
 
@@ -193,7 +195,7 @@ def _best_by_sample(pool: Pool, program: Program, sample: Pool, starts: int) -> 
             on_sample, program, sample.counts[sample_number], pool.counts[number]
         )
         best = _extend(sample, on_sample, starts, randomized=False)
-        selected = sample.candidates[int(best.numbers[0])]
+        selected = sample.candidates[best.numbers[0]]
         number = pool.add(with_full_deferral(pool, program, selected))
         best_on_all = best_in_pool(pool, program)
     return best_on_all
@@ -261,7 +263,9 @@ def _between(pool: Pool, start: int, end: int, shares: Sequence[float]) -> list[
     """Return candidates with action costs between those of two others, at shares of the way to the end."""
     start_costs = pool.candidates[start].action_costs
     end_costs = pool.candidates[end].action_costs
-    return [Candidate.of((1 - share) * start_costs + share * end_costs) for share in shares]
+    return [
+        Candidate.from_costs((1 - share) * start_costs + share * end_costs) for share in shares
+    ]
 
 
 def _refine(pool: Pool, program: Program, number: int, towards: Sequence[int]) -> None:
@@ -321,7 +325,7 @@ def with_full_deferral(pool: Pool, program: Program, candidate: Candidate) -> Ca
         threshold = (gain[n_deferred - 1] + gain[n_deferred]) / 2.0
     action_costs = candidate.action_costs.copy()
     action_costs[:, K] += threshold
-    return Candidate.of(action_costs)
+    return Candidate.from_costs(action_costs)
 
 
 # -- search along lines of action costs; all thresholds on a line are counted at once ----------------------
@@ -371,30 +375,20 @@ def counts_on_line(
     n = costs.shape[1]
     n_strata = len(data.strata.mass)
     A = data.strata.n_actions
-    # The cheapest of the other actions in each row, and its cost.
-    if len(costs) == 1:  # the difference of two actions
+    if A == 2:
         action = 1
-        cost = costs[0]
-        alternative = np.zeros(n, dtype=np.intp)
-        alternative_cost = np.zeros(n)
-    else:
-        cost = costs[action]
-        other_costs = costs.copy()
-        other_costs[action] = np.inf
-        alternative = other_costs.argmin(axis=0)
-        alternative_cost = other_costs[alternative, np.arange(n)]
+    alternative, saving = _cheapest_alternative(costs, action)
     moves = direction != 0
-    saving = alternative_cost - cost
-    change = np.where(
-        moves, saving / np.where(moves, direction, 1.0), np.inf
-    )  # δ of the change
-    takes = np.where(moves, direction > 0, saving > 0)  # the action, at the least δ
+    # δ at which a row changes its action, and whether it takes the action at smaller δ.
+    change = np.where(moves, saving / np.where(moves, direction, 1.0), np.inf)
+    takes = np.where(moves, direction > 0, saving > 0)
     thresholds = _thresholds_between(np.unique(change[moves]), max_thresholds)
     if not len(thresholds):
         return thresholds, np.zeros((0, n_strata, A))
-    # The first threshold at which a row has changed.
+    # The number of the first threshold at which a row has changed.
     changed = np.searchsorted(thresholds, change, side="right")
     changed[~moves] = len(thresholds)
+    # Weights of the entries by the action, and by the alternative: counts, then costs of the rows.
     weights = [(data.weights, data.weights)]
     if data.costs is not None:
         action_paid = data.weights * data.by_entry(data.costs[:, action])
@@ -404,18 +398,29 @@ def counts_on_line(
     takes = data.by_entry(takes)
     size = n_strata * A
     cell = data.stratum * A
-    cell_of_change = data.by_entry(changed) * size + cell
+    cell_at_change = data.by_entry(changed) * size + cell
     n_cells = (len(thresholds) + 1) * size
-    taken_cell = cell + np.where(takes, action, alternative)
+    cell_before = cell + np.where(takes, action, alternative)
     sign = np.where(takes, -1.0, 1.0)
     counts = []
     for if_taken, if_not in weights:
-        at_least_threshold = np.bincount(taken_cell, np.where(takes, if_taken, if_not), size)
-        changes = np.bincount(cell_of_change + action, sign * if_taken, n_cells)
-        changes -= np.bincount(cell_of_change + alternative, sign * if_not, n_cells)
-        sums: Floats = at_least_threshold + changes.reshape(-1, size)[:-1].cumsum(axis=0)
+        before = np.bincount(cell_before, np.where(takes, if_taken, if_not), size)
+        changes = np.bincount(cell_at_change + action, sign * if_taken, n_cells)
+        changes -= np.bincount(cell_at_change + alternative, sign * if_not, n_cells)
+        sums: Floats = before + changes.reshape(-1, size)[:-1].cumsum(axis=0)
         counts.append(sums.reshape(-1, n_strata, A))
     return thresholds, np.concatenate(counts, axis=1)
+
+
+def _cheapest_alternative(costs: Floats, action: int) -> tuple[Ints, Floats]:
+    """Return the cheapest other action in each row, and its cost less that of the action, shape (n,) each."""
+    n = costs.shape[1]
+    if len(costs) == 1:  # the difference of two actions
+        return np.zeros(n, dtype=np.intp), 0.0 - costs[0]
+    other_costs = costs.copy()
+    other_costs[action] = np.inf
+    alternative = other_costs.argmin(axis=0)
+    return alternative, other_costs[alternative, np.arange(n)] - costs[action]
 
 
 def _thresholds_between(changes: Floats, max_thresholds: int) -> Floats:
@@ -451,10 +456,10 @@ def sweep(pool: Pool, program: Program, number: int) -> None:
             continue
         value, violation = program.evaluate(counts)
         violation = np.where(violation <= SLIGHT, 0.0, violation)
-        best = int(np.lexsort((value, violation))[0])  # by violation, then by value
+        best = np.lexsort((value, violation))[0]  # by violation, then by value
         moved = costs.copy()
         moved[:, action] += thresholds[best]
-        pool.add(Candidate.of(from_contrasts(moved)))
+        pool.add(Candidate.from_costs(from_contrasts(moved)))
 
 
 def descend(pool: Pool, program: Program, solution: Solution) -> None:
@@ -475,16 +480,16 @@ def descend(pool: Pool, program: Program, solution: Solution) -> None:
     for _ in range(DESCENTS):
         priced = solution.program
         n_before = len(pool.candidates)
-        costs = contrasts(pool.candidates[int(solution.weights.argmax())].action_costs).copy()
+        costs = contrasts(pool.candidates[solution.weights.argmax()].action_costs).copy()
         reduced_costs = priced.cost + solution.duals @ priced.matrix
         for direction, move in zip(directions, moves, strict=True):
             for action in range(costs.shape[1]):
                 expected = expected_costs(data.probabilities, from_contrasts(costs))
                 thresholds, counts = counts_on_line(data, expected, action, move, SWEPT)
                 if len(thresholds):
-                    best = int((counts.reshape(len(counts), -1) @ reduced_costs).argmin())
+                    best = (counts.reshape(len(counts), -1) @ reduced_costs).argmin()
                     costs[:, action] += thresholds[best] * direction
-        pool.add(Candidate.of(from_contrasts(costs)))
+        pool.add(Candidate.from_costs(from_contrasts(costs)))
         if len(pool.candidates) == n_before:
             return
         previous_value = solution.value
@@ -540,7 +545,7 @@ def search(
             for best in improvements:
                 moved_costs = costs.copy()
                 moved_costs[:, action] += thresholds[best] * direction
-                number = pool.add(Candidate.of(from_contrasts(moved_costs)))
+                number = pool.add(Candidate.from_costs(from_contrasts(moved_costs)))
                 # Counted again: several rows may change at the same threshold.
                 new_value, new_violation = program.evaluate(pool.counts[number])
                 if new_violation <= SLIGHT:
@@ -560,10 +565,7 @@ def _direction(
 ) -> Floats:
     """Return the change of an action's costs along a line, shape (S,): random, or towards target costs."""
     if target_costs and rng.random() < TOWARDS:
-        towards: Floats = (
-            target_costs[int(rng.integers(len(target_costs)))][:, action] - costs[:, action]
-        )
-        return towards
+        return target_costs[int(rng.integers(len(target_costs)))][:, action] - costs[:, action]
     scale = np.abs(costs[:, action])
     scale = scale + 0.3 * scale.max() + 0.02 * np.abs(costs).max()
     strata_moved = rng.random(len(scale)) < max(0.25, 2.0 / len(scale))

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from itertools import product
 from typing import Any, Self
 
 import numpy as np
@@ -118,15 +119,16 @@ def warn_of_limits(limits: Iterable[Limit], strata: Strata) -> None:
     """Warn of limits that ask for errors, and of those with too few rows to confirm any rule."""
     for limit in limits:
         if limit.asks_for_errors:
-            other = ">="
+            opposite = ">="
             if not limit.from_above:
-                other = "<="
+                opposite = "<="
             warn_user(
-                f"limit {limit!r} asks for more errors, not for fewer; {other} asks for fewer"
+                f"limit {limit!r} asks for more errors, not for fewer; {opposite} asks for "
+                "fewer"
             )
-        why = below_noise(limit, strata)
-        if why is not None:
-            warn_user(why, LimitBelowNoiseWarning)
+        words = below_noise(limit, strata)
+        if words is not None:
+            warn_user(words, LimitBelowNoiseWarning)
 
 
 WithDraws = Callable[["SelectedRule"], float | None]
@@ -184,18 +186,23 @@ class Selected(ABC):
         return self.errors_of(self.counts)
 
     def errors_of(self, counts: Floats) -> RateTable:
-        """Return the errors of the subgroups by confusion counts of a rule with the same candidates."""
+        """Return the errors of the subgroups by confusion counts of a rule with the same candidates.
+
+        The table also has the first limit on each of these errors; limits on gaps and ratios are left out.
+        """
         kind = self.problem.subgroup_kind
         rate = error(by=kind)
-        limits = [limit for limit in self.program.limits if limit.rate == rate]
-        limit = next((limit for limit in limits if not limit.compares), None)
+        limits = [
+            limit for limit in self.program.limits if limit.rate == rate and not limit.compares
+        ]
+        first_limit = next(iter(limits), None)
         if not isinstance(kind, str):
             kind = "subgroup"
-        return self._counted([(rate, limit)], counts, kind)
+        return self._counted([(rate, first_limit)], counts, kind)
 
     def rates(self, stated: Iterable[Rate | Limit]) -> RateTable:
         """Return other rates and limits on the selection data."""
-        return self._counted([(one.rate, one.limit) for one in stated], self.counts)
+        return self._counted([(rate.rate, rate.limit) for rate in stated], self.counts)
 
     @property
     def refit_spread(self) -> float:
@@ -207,6 +214,7 @@ class Selected(ABC):
     def _counted(
         self, stated: Sequence[tuple[Any, Limit | None]], counts: Floats, kind: str = ""
     ) -> RateTable:
+        """Return the table of rates with their limits, by confusion counts; ``kind`` as in `RateTable`."""
         table = RateTable.counted(
             stated,
             self.program.strata,
@@ -234,10 +242,10 @@ class Selected(ABC):
         """The upper end of a 95 % interval for the objective on new rows; None if a rate has none."""
         name = str(self.program.objective.rate)
         lines = [line for line in self.estimates if line.rate == name and not line.limit]
-        ends = [line.high for line in lines if not np.isnan(line.value)]
-        if np.isnan(ends).any():
+        upper_ends = [line.high for line in lines if not np.isnan(line.value)]
+        if np.isnan(upper_ends).any():
             return None
-        return max(ends)
+        return max(upper_ends)
 
     @property
     def objective(self) -> Any:
@@ -266,10 +274,10 @@ class Comparison:
     selection: Best
 
     def pays_beside(self, simpler: Comparison, errors: float = PAYS) -> bool:
-        """Whether this selection is better than one of simpler rules, by a number of standard errors.
+        """Whether this selection is better than one of simpler rules by more than noise.
 
         The sum of the objective and of the largest excess of a limit is compared, both in the scale of their
-        rates.
+        rates. It must be lower by more than ``errors`` standard errors of the difference.
         """
         value, excess = self.program.evaluate(self.selection.counts)
         simpler_value, simpler_excess = simpler.program.evaluate(simpler.selection.counts)
@@ -284,34 +292,40 @@ class Comparison:
         largest standard error counts among the rates that are the largest for either rule.
         """
         data = self.pool.data.in_memory
-        others = other._parts()
-        differences = [data.by_row(own - each) for own in self._parts() for each in others]
-        return max(float(np.sqrt((by_row**2).sum())) for by_row in differences)
+        errors = []
+        for influence, other_influence in product(self._influences(), other._influences()):
+            by_row = data.by_row(influence - other_influence)
+            errors.append(float(np.sqrt((by_row**2).sum())))
+        return max(errors)
 
-    def _parts(self) -> list[Floats]:
-        """Return the part of each entry in the deviation of each largest rate, shape (e,)."""
-        data = self.pool.data.in_memory
+    def _influences(self) -> list[Floats]:
+        """Return the influence of each entry on each of the largest rates, shape (e,): its first-order share.
+
+        The influences on a rate sum to 0. They come from the slope of the rate in the confusion counts.
+        """
         counts = self.selection.counts
-        objective = self.program.objective
-        terms = objective.rate.terms(self.program.strata)
-        n_strata = len(data.strata.mass)
+        terms = self.program.objective.rate.terms(self.program.strata)
         values = terms.values(counts)
-        by_largest = []
-        for largest in np.flatnonzero(values >= np.nanmax(values) - SAME_RATE):
-            slope = terms.top[largest] - values[largest] * terms.bottom[largest]
-            slope = slope / float((terms.bottom[largest] * counts).sum())
-            parts = np.zeros(len(data.stratum))
-            for number, share in zip(
-                self.selection.numbers.tolist(), self.selection.weights, strict=True
-            ):
-                actions = data.actions(self.pool.candidates[number])
-                taken = data.by_entry(actions)
-                parts += share * slope[data.stratum, taken]
-                if data.costs is not None:
-                    paid = data.by_entry(data.costs[np.arange(len(actions)), actions])
-                    parts += share * slope[n_strata + data.stratum, taken] * paid
-            by_largest.append(data.weights * parts)
-        return by_largest
+        influences = []
+        for i in np.flatnonzero(values >= np.nanmax(values) - SAME_RATE):
+            slope = terms.top[i] - values[i] * terms.bottom[i]
+            slope = slope / float((terms.bottom[i] * counts).sum())
+            influences.append(self._influence(slope))
+        return influences
+
+    def _influence(self, slope: Floats) -> Floats:
+        """Return the influence of each entry, shape (e,), on a rate with a slope, shape (W, A)."""
+        data = self.pool.data.in_memory
+        n_strata = len(data.strata.mass)
+        influence = np.zeros(len(data.stratum))
+        for number, weight in zip(self.selection.numbers, self.selection.weights, strict=True):
+            actions = data.actions(self.pool.candidates[number])
+            taken = data.by_entry(actions)
+            influence += weight * slope[data.stratum, taken]
+            if data.costs is not None:
+                paid = data.by_entry(data.costs[np.arange(len(actions)), actions])
+                influence += weight * slope[n_strata + data.stratum, taken] * paid
+        return data.weights * influence
 
     def within(self, limits: Sequence[Limit]) -> Self:
         """Return the same selection as one made within these limits."""
@@ -360,21 +374,30 @@ class SelectedRule(Selected):
             table = replace(table, notes=(*table.notes, UNLABELED))
         if self.untightened is None:
             return table
-        before = self.untightened.selection.value
         value = self.selection.value
-        if before == value:
+        untightened_value = self.untightened.selection.value
+        if untightened_value == value:
             return table
-        price = f"limits were tightened for this: {self.objective} {value:.4f} instead of {before:.4f}"
+        price = (
+            f"limits were tightened for this: {self.objective} {value:.4f} instead of "
+            f"{untightened_value:.4f}"
+        )
         return replace(table, notes=(*table.notes, price))
 
     def _by_line(self, prices: Sequence[Floats]) -> Floats:
-        """Return the shadow price of each line of the table; NaN for lines without one."""
-        strata = self.program.strata
-        by_line = [np.full(len(self.program.objective.rate.terms(strata).names), np.nan)]
-        for limit, of_limit in zip(self.program.limits, prices, strict=True):
+        """Return the shadow price of each line of the table; NaN for lines without one.
+
+        ``prices`` are those of each limit, from `Program.shadow_prices`.
+        """
+
+        def none_for(rate: Rate) -> Floats:
+            return np.full(len(rate.terms(self.program.strata).names), np.nan)
+
+        by_line = [none_for(self.program.objective.rate)]
+        for limit, limit_prices in zip(self.program.limits, prices, strict=True):
             if limit.compares:  # the line of a gap or ratio follows those of its rates
-                by_line.append(np.full(len(limit.rate.terms(strata).names), np.nan))
-            by_line.append(of_limit)
+                by_line.append(none_for(limit.rate))
+            by_line.append(limit_prices)
         return np.concatenate(by_line)
 
     @cached_property
@@ -389,9 +412,8 @@ class SelectedRule(Selected):
     @cached_property
     def no_outlook(self) -> str:
         """Why the probability that all limits hold on new rows is not known; empty if it is."""
-        if not all(
-            limit.rate.terms(self.program.strata).of_answers for limit in self.problem.limits
-        ):
+        limited = [limit.rate.terms(self.program.strata) for limit in self.problem.limits]
+        if not all(terms.of_answers for terms in limited):
             return SEARCHED
         if any(p.estimates_groups and not p.by_features for p in self._probabilities):
             return GUESSED
@@ -414,12 +436,13 @@ class SelectedRule(Selected):
         program = self.compared.program.within(limits)
         if any(program.keeps(constant) for constant in program.strata.constants()):
             return True
+        spread = 0.0
+        if self.refit:
+            spread = REFIT
         tighter = []
         for limit in limits:
             if not limit.compares:
-                limit = tightened(
-                    limit, program.strata, counts, REFIT * self.refit, MOST_ERRORS
-                )
+                limit = tightened(limit, program.strata, counts, spread, MOST_ERRORS)
             tighter.append(limit)
         return solve(pool.counts, program.within(tighter)).feasible
 
@@ -429,9 +452,9 @@ class SelectedRule(Selected):
             return NO_ROOM
         if rate.is_ratio:
             return OF_RATIO
-        by_group = [p.n_places for p in self._probabilities if p.group_aware]
+        n_thresholds = [p.n_places for p in self._probabilities if p.group_aware]
         of_answers = rate.terms(self.program.strata).of_answers
-        if of_answers or max(by_group, default=0) <= MOST_THRESHOLDS:
+        if of_answers or max(n_thresholds, default=0) <= MOST_THRESHOLDS:
             return ""
         return OF_THRESHOLDS
 
@@ -449,22 +472,22 @@ class SelectedRule(Selected):
         program = self.compared.program
         if not program.limits or not pool.data.in_memory.has_probabilities:
             return None
-        small = pool.data.in_memory.thinned(ROWS)
-        if small is pool.data:
+        sample = pool.data.in_memory.thinned(ROWS)
+        if sample is pool.data:
             pool = pool.copy()
         else:
-            pool = pool.on(small)
-        solution = grow(pool, program.over(small.strata))
+            pool = pool.on(sample)
+        solution = grow(pool, program.over(sample.strata))
         return solution.program.shadow_prices(solution.duals, self.compared.selection.counts)
 
     def within(self, limits: Sequence[Limit]) -> Self:
         """Return the same rule as one selected within these limits."""
-        own = Comparison(self.pool, self.program, self.selection).within(limits)
+        measured = Comparison(self.pool, self.program, self.selection).within(limits)
         return replace(
             self,
             problem=replace(self.problem, limits=tuple(limits), aims=False, confidence=None),
-            program=own.program,
-            selection=own.selection,
+            program=measured.program,
+            selection=measured.selection,
             compared=self.compared.within(limits),
             untightened=None,
         )
@@ -474,16 +497,12 @@ class SelectedRule(Selected):
 
         These keep the same limits, and defer no more rows.
         """
-        strata = self.program.strata
         program = deferring_no_more(self.program, self.counts)
         achieved = program.value(self.counts)
         members = self.ensemble.base_models
-        single = None
-        if len(members) == 1:
-            single = name
-            if members[0].candidate.is_constant:
-                costs = members[0].candidate.action_costs[0, : len(classes)]
-                single = f"the constant {classes[int(costs.argmin())]!r}"
+        reference = "the most accurate rule"
+        if self.problem.limits:
+            reference += " within the limits"
         summary = Summary(
             achieved=achieved,
             achieved_on_all=achieved,
@@ -491,23 +510,24 @@ class SelectedRule(Selected):
             objective=str(self.objective),
             measured_on=self.words,
             random_guess_value=program.random_guess,
-            reference=f"the most accurate rule{' within the limits' * bool(self.problem.limits)}",
+            reference=reference,
             constants_value=best_guess(program),
-            single=single,
+            single=self._single_name(classes, name),
             ignores_features=all(member.candidate.is_constant for member in members),
             upper=self.upper,
             errors=self.errors,
             draws=len(members) > 1,
             conditions=self.problem.conditions,
             kept=self.selection.keeps,
-            defers=strata.defers,
+            defers=self.program.strata.defers,
             overall=self._overall_errors,
             likely=self._likely,
         )
-        kept = [counts for counts in self.pool.counts if program.keeps(counts)]
-        if kept:
-            accurate = kept[int(overall_errors(program, np.array(kept)).argmin())]
-            summary = replace(summary, reference_value=program.value(accurate))
+        eligible = [counts for counts in self.pool.counts if program.keeps(counts)]
+        if eligible:
+            most_accurate = overall_errors(program, np.array(eligible)).argmin()
+            reference_value = program.value(eligible[most_accurate])
+            summary = replace(summary, reference_value=reference_value)
         worst = self.errors.worst
         by_subgroup = error(by=self.problem.subgroup_kind)
         same_rate = self.objective.worst and self.objective.rate == by_subgroup
@@ -518,16 +538,30 @@ class SelectedRule(Selected):
             summary = replace(summary, rates=self.estimates)
         return summary
 
+    def _single_name(self, classes: Sequence[Any], name: str) -> str | None:
+        """Return the name of a rule of one candidate: ``name``, or the constant; None for a mixture."""
+        members = self.ensemble.base_models
+        if len(members) > 1:
+            return None
+        candidate = members[0].candidate
+        if not candidate.is_constant:
+            return name
+        label = classes[candidate.action_costs[0, : len(classes)].argmin()]
+        return f"the constant {label!r}"
+
     @property
     def _overall_errors(self) -> tuple[float, float | None] | None:
-        """The overall error, and the least one of a candidate; None for rows without labels."""
+        """The overall error, and the least one of a candidate; None if there are rows without labels.
+
+        The least one is None if rows may be deferred, because to defer all rows is no error.
+        """
         if self.program.strata.has_unlabeled:
             return None
-        own = float(overall_errors(self.program, self.counts[None])[0])
-        if self.program.strata.defers:  # to defer all rows is no error
-            return own, None
-        least = float(overall_errors(self.program, self.pool.all_counts).min())
-        return own, min(own, least)
+        rule_error = float(overall_errors(self.program, self.counts[None])[0])
+        if self.program.strata.defers:
+            return rule_error, None
+        least_error = float(overall_errors(self.program, self.pool.all_counts).min())
+        return rule_error, min(rule_error, least_error)
 
     @property
     def _likely(self) -> float | None:
@@ -550,12 +584,12 @@ class SelectedRule(Selected):
         if self.problem.confidence and self.problem.limits:
             self._warn_of_confidence(self.problem.confidence)
             self._warn_of_price(self.problem.confidence)
-        drawn = with_draws(self.untightened or self)
-        if drawn is not None:
-            self._warn_of_determinism(drawn)
-        why = useless(self.pool, self.program, self.selection)
-        if why is not None:
-            warn_user(f"useless rule on {self.words}: {why}", UselessRuleWarning)
+        value_with_draws = with_draws(self.untightened or self)
+        if value_with_draws is not None:
+            self._warn_of_determinism(value_with_draws)
+        reason = why_useless(self.pool, self.program, self.selection)
+        if reason is not None:
+            warn_user(f"useless rule on {self.words}: {reason}", UselessRuleWarning)
         if strata.defers:
             self._warn_of_deferral()
         self._warn_of_rates()
@@ -564,12 +598,10 @@ class SelectedRule(Selected):
         """Warn of violated limits on the selection data."""
         selection = self.selection
         strata = self.program.strata
-        words = self.words
         for number in np.flatnonzero(selection.violations > SOLVED):
             limit = self.program.limits[number]
-            reached = _violated(
-                limit, strata, limit.rate.terms(strata).values(selection.counts)
-            )
+            values = limit.rate.terms(strata).values(selection.counts)
+            reached = _violating_values(limit, strata, values)
             if strata.has_unlabeled and self.compared.selection.violations[number] <= SOLVED:
                 warn_user(
                     f"limit violated on the labelled rows: {limit}, but this rule has "
@@ -585,7 +617,7 @@ class SelectedRule(Selected):
                     f"of {selection.bound:.4g} (this rule: {selection.value:.4g})"
                 )
             warn_user(
-                f"limit violated on {words}: {limit}, but the best rule found reaches "
+                f"limit violated on {self.words}: {limit}, but the best rule found reaches "
                 f"{reached}{mixture}",
                 BoundNotMetWarning,
             )
@@ -609,25 +641,25 @@ class SelectedRule(Selected):
                 ConfidenceNotReachedWarning,
             )
 
-    def _warn_of_determinism(self, drawn: float) -> None:
+    def _warn_of_determinism(self, value_with_draws: float) -> None:
         """Warn that a rule with random draws has a much lower objective within the limits."""
+        limits = "the limits"
+        rule = "this rule"
         value = self.selection.value
+        largest_share = self.counts[: len(self.program.strata.mass)].sum(axis=0).max()
         if self.untightened is not None:
+            limits = "the limits and without confidence="
+            rule = "the rule without draws"
             value = self.untightened.selection.value
-        if abs(value - drawn) <= DEAR_DETERMINISM * abs(value):
+        elif largest_share > MOST_EQUAL:
+            rule = f"this rule gives {largest_share:.1%} of the rows one action and"
+        if abs(value - value_with_draws) <= DEAR_DETERMINISM * abs(value):
             return
-        most = self.counts[: len(self.program.strata.mass)].sum(axis=0).max()
-        without = ""
-        this = "this rule "
-        if self.untightened is not None:
-            this = "the rule without draws "
-            without = " and without confidence="
-        elif most > MOST_EQUAL:
-            this = f"this rule gives {most:.1%} of the rows one action and "
         warn_user(
-            f"price of determinism: within the limits{without} {this}has {self.objective}: "
+            f"price of determinism: within {limits} {rule} has {self.objective}: "
             f"{value:.4g} on {self.words}; with {how_to_draw()} a rule with random draws has "
-            f"{drawn:.4g} there. The difference is larger than its noise (95 %, one-sided)",
+            f"{value_with_draws:.4g} there. The difference is larger than its noise (95 %, "
+            "one-sided)",
             DeterminismWarning,
         )
 
@@ -635,43 +667,43 @@ class SelectedRule(Selected):
         """Warn if the confidence costs a large share of the improvement over a random guess."""
         if self.untightened is None:
             return
-        before = self.untightened.selection.value
+        value_without = self.untightened.selection.value
         value = self.selection.value
         guess = best_guess(deferring_no_more(self.program, self.counts))
-        if guess is None or guess <= before:
+        if guess is None or guess <= value_without:
             return
-        share = (value - before) / (guess - before)
-        if share > DEAR_CONFIDENCE:
+        cost = (value - value_without) / (guess - value_without)
+        if cost > DEAR_CONFIDENCE:
             warn_user(
-                f"confidence={confidence:g} costs {share:.0%} of the improvement over a random "
+                f"confidence={confidence:g} costs {cost:.0%} of the improvement over a random "
                 f"guess ({guess:.4g}): {self.objective} is {value:.4g} on {self.words}, "
-                f"without it {before:.4g}. Lower confidence=, widen the limits, bring more "
-                f"rows, or try {how_to_draw()}"
+                f"without it {value_without:.4g}. Lower confidence=, widen the limits, bring "
+                f"more rows, or try {how_to_draw()}"
             )
 
     def _warn_of_deferral(self) -> None:
-        """Warn if the error on deferred rows would not exceed the error on the other rows."""
+        """Warn if the error on deferred rows would not exceed the error on the other rows.
+
+        The error on deferred rows is that of the labels without a deferral. Rows without labels do not count.
+        """
         data = self.pool.data.in_memory
         K = self.program.strata.n_classes
-        sums = np.zeros(5)
         y = data.strata.y[data.stratum]
         labelled = np.where(y < K, data.weights, 0.0)
-        for weight, number in zip(
-            self.selection.weights, self.selection.numbers.tolist(), strict=True
-        ):
-            costs = expected_costs(
-                data.probabilities, self.pool.candidates[number].action_costs
-            )
-            deferred = decide(costs) == K
-            wrong = rates.wrong(decide(costs[:K]), y)
-            parts = deferred, deferred & wrong, ~deferred, ~deferred & wrong
-            sums += weight * np.array(
-                [*(labelled @ part for part in parts), labelled**2 @ deferred]
-            )
-        deferred, deferred_wrong, answered, answered_wrong, squares = sums.tolist()
+        masses = np.zeros(4)
+        squared_weights = 0.0  # of deferred rows
+        for weight, number in zip(self.selection.weights, self.selection.numbers, strict=True):
+            action_costs = self.pool.candidates[number].action_costs
+            costs = expected_costs(data.probabilities, action_costs)
+            is_deferred = decide(costs) == K
+            is_wrong = rates.wrong(decide(costs[:K]), y)
+            masks = is_deferred, is_deferred & is_wrong, ~is_deferred, ~is_deferred & is_wrong
+            masses += weight * np.array([labelled @ mask for mask in masks])
+            squared_weights += weight * float(labelled**2 @ is_deferred)
+        deferred, deferred_wrong, answered, answered_wrong = masses.tolist()
         error_deferred = deferred_wrong / max(deferred, 1e-300)
         error_answered = answered_wrong / max(answered, 1e-300)
-        variance = max(error_answered * (1.0 - error_answered), 0.0) * squares
+        variance = max(error_answered * (1.0 - error_answered), 0.0) * squared_weights
         noise = np.sqrt(variance) / max(deferred, 1e-300)
         if deferred not in (0.0, 1.0) and error_deferred - error_answered <= ONE_SIDED * noise:
             warn_user(
@@ -682,31 +714,37 @@ class SelectedRule(Selected):
 
     def _warn_of_rates(self) -> None:
         """Warn of rates over few rows, and of gaps and ratios below the noise of their rates."""
-        limits = self.program.limits
         strata = self.program.strata
         few = list[str]()
         for rate in self.problem.rates:
             terms = rate.terms(strata)
             sizes = effective_rows(terms, strata, self.selection.counts)
             for i in np.flatnonzero((sizes > 0) & (sizes < FEW_ROWS)):
-                of = ""
+                words = str(rate)
                 if terms.names[i] is not None:
-                    of = f" of {unit_name(terms.names[i])}"
-                few.append(f"{rate}{of} ({how_many(round(sizes[i]), 'row')})")
+                    words += f" of {unit_name(terms.names[i])}"
+                few.append(f"{words} ({how_many(round(sizes[i]), 'row')})")
         if few:
             warn_user(
                 f"few rows of selection data ({self.words}): fewer than {FEW_ROWS} for "
-                f"{'; '.join(few[:SHOWN])}{' …' if len(few) > SHOWN else ''}",
+                f"{_shown(few, '; ')}",
                 SmallSubgroupsWarning,
             )
-        if not any(limit.compares for limit in limits):
+        self._warn_of_noise()
+
+    def _warn_of_noise(self) -> None:
+        """Warn of gaps and ratios below the noise of their rates, unless `warn_of_limits` has."""
+        limits = [limit for limit in self.program.limits if limit.compares]
+        if not limits:
             return
+        strata = self.program.strata
         warned = {str(limit) for limit in limits if below_noise(limit, strata) is not None}
         for line in self.estimates:
-            noisy = (
-                line.subgroup == GAP and line.high - line.value > line.bound
-            )  # the other end stops at 0
-            noisy |= line.subgroup == RATIO and line.value - line.low > 1.0 - line.bound
+            noisy = False
+            if line.subgroup == GAP:
+                noisy = line.high - line.value > line.bound  # the other end stops at 0
+            elif line.subgroup == RATIO:
+                noisy = line.value - line.low > 1.0 - line.bound
             if noisy and line.limit not in warned:
                 warn_user(
                     f"{line.limit}: below the noise of its rates, {line.low:.4f} to "
@@ -731,7 +769,9 @@ class SelectedTail(Selected):
     def counts(self) -> Floats:
         """The confusion counts of `predict` on the selection data."""
         answers = self.mixture.pool.shares(self.ensemble).argmax(axis=1)
-        return self.data.count(answers if self.inside is None else answers[self.inside])
+        if self.inside is not None:
+            answers = answers[self.inside]
+        return self.data.count(answers)
 
     @property
     def gap(self) -> float:
@@ -793,29 +833,38 @@ def without_tiny(ensemble: MixtureEnsemble) -> MixtureEnsemble:
     return replace(ensemble, weights=weights / weights.sum(), tie_order=order)
 
 
-def _violated(limit: Limit, strata: Strata, values: Floats) -> str:
-    """Return the value of a violated limit, with each violating subgroup."""
+def _violating_values(limit: Limit, strata: Strata, values: Floats) -> str:
+    """Return the value of a violated limit in words, or the rates of the violating subgroups.
+
+    ``values`` are the rates of all subgroups, shape (m,).
+    """
     names = limit.rate.terms(strata).names
     if limit.compares or len(names) == 1:
         return value_words(limit.value(values), in_percent=limit.in_percent)
     bounds = limit.bounds(names)
-    rows = zip(names, values.tolist(), bounds.tolist(), strict=True)
-    sign = 1.0
+    excess = values - bounds
     if not limit.from_above:
-        sign = -1.0
-    above = [
-        f"{value_words(v, in_percent=limit.in_percent)} for {unit_name(n)} (limit "
-        f"{stated_words(b, in_percent=limit.in_percent)})"
-        for n, v, b in rows
-        if sign * (v - b) > SOLVED
-    ]
-    return ", ".join(above[:SHOWN]) + (" …" if len(above) > SHOWN else "")
+        excess = -excess
+    words = []
+    for i in np.flatnonzero(excess > SOLVED):
+        reached = value_words(float(values[i]), in_percent=limit.in_percent)
+        bound = stated_words(float(bounds[i]), in_percent=limit.in_percent)
+        words.append(f"{reached} for {unit_name(names[i])} (limit {bound})")
+    return _shown(words, ", ")
+
+
+def _shown(words: Sequence[str], separator: str) -> str:
+    """Return the first few of some words, joined, with an ellipsis for the others."""
+    shown = separator.join(words[:SHOWN])
+    if len(words) > SHOWN:
+        shown += " …"
+    return shown
 
 
 # -- useless rules ---------------------------------------------------------------------------------------
 
 
-def useless(pool: Pool, program: Program, selection: Best) -> str | None:
+def why_useless(pool: Pool, program: Program, selection: Best) -> str | None:
     """Return the reason why a rule within limits is useless, with the limit that forces this result.
 
     A rule is useless if more than 95 % of the rows get the same action. A rule is also useless if its
@@ -830,18 +879,25 @@ def useless(pool: Pool, program: Program, selection: Best) -> str | None:
         """Return the value of the best random guess that defers no more than a share of the rows."""
         return best_guess(_deferring_at_most(program, share))
 
-    why = _why(program, selection.counts, selection.value, guess)
-    if why is None:
+    reason = _why_worthless(program, selection.counts, selection.value, guess)
+    if reason is None:
         return None
-    values = program.evaluate(pool.all_counts)[0] * program.scale
-    reasons = [_why(program, *each, guess) for each in zip(pool.counts, values, strict=True)]
-    useful = np.array([reason is None for reason in reasons])
+    scaled_values, _ = program.evaluate(pool.all_counts)
+    values = scaled_values * program.scale
+    useful = np.array(
+        [
+            _why_worthless(program, counts, value, guess) is None
+            for counts, value in zip(pool.counts, values, strict=True)
+        ]
+    )
     violations = np.where(useful[:, None], program.violations(pool.all_counts), np.inf)
     violations = np.where(violations > SLIGHT, violations, 0.0)
+    n_violated = (violations > 0).sum(axis=1)
     # The useful candidate with the fewest violated limits; of equal ones the smallest largest violation.
-    best = int(np.lexsort((violations.max(axis=1), (violations > 0).sum(axis=1)))[0])
-    limit = program.limits[int(violations[best].argmax())]
-    forced = f"{why}, to satisfy {limit} (value {_reached(program, limit, selection.counts)})"
+    best = np.lexsort((violations.max(axis=1), n_violated))[0]
+    limit = program.limits[violations[best].argmax()]
+    reached = _reached(program, limit, selection.counts)
+    forced = f"{reason}, to satisfy {limit} (value {reached})"
     if not useful.any():
         return f"{forced}. No candidate is useful: the models may be too weak"
     return (
@@ -851,7 +907,7 @@ def useless(pool: Pool, program: Program, selection: Best) -> str | None:
     )
 
 
-def _why(
+def _why_worthless(
     program: Program, counts: Floats, value: float, guess: Callable[[float], float | None]
 ) -> str | None:
     """Return the reason why a rule with these confusion counts is useless; None for a useful rule.
@@ -859,17 +915,20 @@ def _why(
     ``guess`` returns the value of the best random guess that defers no more than a share of the rows.
     """
     strata = program.strata
-    by_action = counts[: len(strata.mass)].sum(axis=0)
-    most = int(by_action.argmax())
+    shares = counts[: len(strata.mass)].sum(axis=0)
+    commonest = shares.argmax()
     K = strata.n_classes
-    of_class = np.bincount(strata.y, strata.mass, K + 1)[:K]
-    right = np.append(of_class / of_class.sum(), 0.0)  # a deferral is no right answer
-    if by_action[most] > max(MOST_EQUAL, (1.0 + right[most]) / 2.0):
-        action: Any = [*strata.classes, HUMAN_REVIEW][most]
-        return f"it answers {unit_name(action)} for {by_action[most]:.1%} of the rows"
-    least = guess(_deferred(program, counts))
-    if least is not None and value >= least - ROUNDING:
-        return f"its {program.objective}, {value:.4g}, is no better than that of a random guess ({least:.4g})"
+    class_mass = np.bincount(strata.y, strata.mass, K + 1)[:K]
+    frequency = np.append(class_mass / class_mass.sum(), 0.0)  # of a deferral 0: it is no label
+    if shares[commonest] > max(MOST_EQUAL, (1.0 + frequency[commonest]) / 2.0):
+        action: Any = [*strata.classes, HUMAN_REVIEW][commonest]
+        return f"it answers {unit_name(action)} for {shares[commonest]:.1%} of the rows"
+    guessed = guess(_deferred(program, counts))
+    if guessed is not None and value >= guessed - ROUNDING:
+        return (
+            f"its {program.objective}, {value:.4g}, is no better than that of a random guess "
+            f"({guessed:.4g})"
+        )
     return None
 
 
@@ -892,7 +951,7 @@ def _deferred(program: Program, counts: Floats) -> float:
 
 
 def _reached(program: Program, limit: Limit, counts: Floats) -> str:
-    """Return the value of a limit, of the subgroup nearest to its bound or furthest above it."""
+    """Return the value of a limit in words, of the subgroup nearest to its bound or furthest above it."""
     terms = limit.rate.terms(program.strata)
     values = terms.values(counts)
     if limit.compares:
@@ -903,6 +962,8 @@ def _reached(program: Program, limit: Limit, counts: Floats) -> str:
         return "undefined: no row counts"
     if limit.compares or len(values) < 2:
         return value_words(limit.value(values), in_percent=limit.in_percent)
-    tightest = int(np.nanargmin(room if limit.from_above else -room))
+    if not limit.from_above:
+        room = -room
+    tightest = np.nanargmin(room)
     reached = value_words(values[tightest], in_percent=limit.in_percent)
     return f"{reached} for {unit_name(terms.names[tightest])}"

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from tailboost.core.array_types import Floats
 from tailboost.rates import InfeasibleLimitsError, Limit
 from tailboost.selection.answers import OpenedRows
-from tailboost.selection.curve import front
+from tailboost.selection.curve import undominated_rules
 from tailboost.selection.data import Candidate, SelectionData, ThresholdFamily, plain_state
 from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.kinds import Kinds
@@ -47,7 +47,7 @@ class Selection:
     rule: Selected
 
     @classmethod
-    def of(cls, kinds: Kinds, problem: Problem) -> Selection:
+    def from_kinds(cls, kinds: Kinds, problem: Problem) -> Selection:
         """Select for a problem: the simplest kind of rule that is as good as any other.
 
         Raises
@@ -65,29 +65,35 @@ class Selection:
         return plain_state(self)
 
     def select(self, problem: Problem) -> Selection:
-        """Return the selection for another problem; raises as `of`."""
-        return Selection.of(self.kinds, problem)
+        """Return the selection for another problem; raises as `from_kinds`."""
+        return Selection.from_kinds(self.kinds, problem)
 
     def within(self, limits: Sequence[Limit]) -> Selection:
-        """Return the rule of the same kind within other limits, without a confidence; raises as `of`."""
+        """Return the rule of the same kind within other limits, without a confidence.
+
+        Raises as `from_kinds`.
+        """
         problem = replace(self.problem.within(tuple(limits)), confidence=None)
-        return replace(Selection.of(self.kinds.alone(self.engine), problem), kinds=self.kinds)
+        selection = Selection.from_kinds(self.kinds.alone(self.engine), problem)
+        return replace(selection, kinds=self.kinds)
 
     def of_each_kind(self) -> list[Selection]:
         """Return this selection, with those of other kinds that answer differently, the simplest first."""
-        each: list[Selection] = []
+        selections: list[Selection] = []
         for engine in self.kinds.engines:
             if engine is self.engine:
-                each.append(self)
+                selections.append(self)
                 continue
             try:
                 rule = engine.answering(engine.select(self.problem))
             except InfeasibleLimitsError:
                 continue
             # A rule with constant answers, or without a working model of the groups, is the simpler kind.
-            if not each or any(member.weighs_groups for member in rule.ensemble.base_models):
-                each.append(replace(self, engine=engine, rule=rule))
-        return each or [self]
+            if not selections or any(
+                member.weighs_groups for member in rule.ensemble.base_models
+            ):
+                selections.append(replace(self, engine=engine, rule=rule))
+        return selections or [self]
 
     def stated_within(self, limits: Sequence[Limit]) -> Selection:
         """Return the same rule, as one that was selected within other limits."""
@@ -136,11 +142,11 @@ class Selection:
         engine = kinds.along(problem, limited)
         rules, reached = engine.along(problem, limited, n_points)
         points = []
-        for i in front(limited, *reached.T):
+        for i in undominated_rules(limited, *reached.T):
             rate, value = reached[i].tolist()
-            own = problem.also_within(limited.within(rate))
-            rule = engine.answering(rules[i].within(own.limits))
-            points.append((rate, value, Selection(kinds, engine, own, rule)))
+            point_problem = problem.also_within(limited.within(rate))
+            rule = engine.answering(rules[i].within(point_problem.limits))
+            points.append((rate, value, Selection(kinds, engine, point_problem, rule)))
         return points
 
     # -- thresholds --------------------------------------------------------------------------------------
@@ -162,11 +168,12 @@ class Selection:
             if self.engine.probabilities.group_aware:
                 return ThresholdFamily.plain(data, self.engine.probabilities.places)
             return None
-        first, *others = self.rule.ensemble.base_models
-        plain = ThresholdFamily.plain(data)
-        if others:
-            return plain
-        return ThresholdFamily.of(first.candidate, data.strata) or plain
+        members = self.rule.ensemble.base_models
+        if len(members) == 1:
+            family = ThresholdFamily.from_candidate(members[0].candidate, data.strata)
+            if family is not None:
+                return family
+        return ThresholdFamily.plain(data)
 
     @property
     def log_odds(self) -> LogOdds | None:
@@ -176,7 +183,7 @@ class Selection:
             return None
         if data.strata.n_classes != 2 or data.strata.has_unlabeled:
             return None
-        return LogOdds.of(data, self.engine.probabilities.told)
+        return LogOdds.from_data(data, self.engine.probabilities.told)
 
     @property
     def _scored_data(self) -> SelectionData | None:
@@ -195,9 +202,10 @@ class Selection:
         weights: Floats | None = None,
         fresh: Sequence[OpenedRows] = (),
     ) -> Selection:
-        """Return the rule of candidates, with the probability of each; nothing is selected.
+        """Return the rule that draws one of some candidates; nothing is selected.
 
-        Answers to ``fresh`` rows do not change by the choice of a decimal.
+        ``weights`` are the probabilities of the candidates, and may be left out for a single one. Answers to
+        ``fresh`` rows do not change by the choice of a decimal.
         """
         if weights is None:
             weights = np.ones(1)
@@ -245,8 +253,8 @@ class Unselected:
         return self.kinds.widest
 
     def select(self, problem: Problem) -> Selection:
-        """Return the selection for another problem; raises as `Selection.of`."""
-        return Selection.of(self.kinds, problem)
+        """Return the selection for another problem; raises as `Selection.from_kinds`."""
+        return Selection.from_kinds(self.kinds, problem)
 
     @property
     def rule(self) -> Selected:

@@ -76,7 +76,10 @@ class Bound:
             words += f" (achieved {self.achieved:.4g})"
         if self.note:
             words += f" [{self.note}]"
-        return f"{self.name} {'<' if self.strict else '≤'} {self.formula} = {words}"
+        sign = "≤"
+        if self.strict:
+            sign = "<"
+        return f"{self.name} {sign} {self.formula} = {words}"
 
 
 def _probability(value: float) -> str:
@@ -90,8 +93,10 @@ def _probability(value: float) -> str:
 
 def _legend(symbols: dict[str, str]) -> list[str]:
     """Return a line with the meaning of symbols; no line without symbols."""
+    if not symbols:
+        return []
     meanings = "; ".join(f"{name} = {words}" for name, words in symbols.items())
-    return [f"symbols: {meanings}"] * bool(symbols)
+    return [f"symbols: {meanings}"]
 
 
 Bounds = tuple[tuple[Bound, ...], tuple[Bound, ...]]
@@ -110,14 +115,13 @@ class Budget:
     price: float | None
 
     def __str__(self) -> str:
-        worth = ""
-        if self.price is not None:
+        if self.price is None:
+            worth = ""
+        elif self.price > 0:
+            gain = 0.01 * self.price
+            worth = f"; a budget larger by .01 would lower the objective by at most {gain:.4g}"
+        else:
             worth = "; a larger budget would not lower the objective"
-            if self.price > 0:
-                gain = 0.01 * self.price
-                worth = (
-                    f"; a budget larger by .01 would lower the objective by at most {gain:.4g}"
-                )
         return (
             f"overall error ≤ {self.least_mean + self.error_budget:.6g}, the smallest one of a "
             f"candidate ({self.least_mean:.6g}) + error_budget ({self.error_budget:g}); it is "
@@ -315,72 +319,79 @@ class Summary(PrintedSummary):
     @property
     def _fairness(self) -> str:
         """What answers without the features must do to be compared with the rule; empty for nothing."""
-        keep = [f"keep {' and '.join(self.conditions)}"] * bool(self.conditions)
-        return " and ".join([*keep, *["defer no more rows"] * self.defers])
+        duties = []
+        if self.conditions:
+            duties.append(f"keep {' and '.join(self.conditions)}")
+        if self.defers:
+            duties.append("defer no more rows")
+        return " and ".join(duties)
 
     @property
     def comparison(self) -> str:
         """One sentence: comparison with the best answers without the features."""
-        broken = " or ".join(self.conditions)
+        conditions = " or ".join(self.conditions)
         best = self.constants_value
         if not self.kept:
             return (
-                f"On {self.measured_on}: the rule breaks {broken}, so it is not compared with "
-                "answers that ignore the features."
+                f"On {self.measured_on}: the rule breaks {conditions}, so it is not compared "
+                "with answers that ignore the features."
             )
         if best is None:
             return (
                 f"On {self.measured_on}: no answers that ignore the features {self._fairness}; "
                 "this rule does."
             )
-        fair = f" and {self._fairness}" * bool(self._fairness)
-        ignoring = f"answers that ignore the features{fair} ({best:.3f})"
+        ignoring = "answers that ignore the features"
+        if self._fairness:
+            ignoring += f" and {self._fairness}"
+        ignoring += f" ({best:.3f})"
         if self.beats_random_guess:
             return (
                 f"On {self.measured_on}: better than the best {ignoring}, by a 95 % interval "
                 "for new rows (an estimate, no certificate)."
             )
         if best - VALUE_TOLERANCE <= self.achieved:
-            reasons = [f"{broken} too tight"] * bool(broken)
-            reasons += ["α too small"] * (self.beats_random_guess_from is not None)
+            reasons = ["The models may be too weak"]
+            if conditions:
+                reasons.append(f"{conditions} too tight")
+            if self.beats_random_guess_from is not None:
+                reasons.append("α too small")
             return (
                 f"On {self.measured_on}: no better than the best {ignoring}. "
-                f"{', or '.join(['The models may be too weak', *reasons])}."
+                f"{', or '.join(reasons)}."
             )
-        most = "no interval for new rows is known"
+        interval = "no interval for new rows is known"
         if self.upper is not None:
-            most = f"the 95 % interval for new rows extends to {self.upper:.3f}"
+            interval = f"the 95 % interval for new rows extends to {self.upper:.3f}"
         return (
-            f"On {self.measured_on}: not shown to be better than the best {ignoring}; {most}."
+            f"On {self.measured_on}: not shown to be better than the best {ignoring}; "
+            f"{interval}."
         )
 
     @property
     def headline(self) -> str:
         """One sentence: the largest error of a subgroup, or the objective, and the value of the reference."""
-        largest = None
-        if self.errors is not None:
-            largest = self.errors.worst
-        other = self.reference_value
+        reference_value = self.reference_value
         if self.single == self.reference or self.largest_error is not None or self.dropped:
-            other = None
-        if self.errors is None or largest is None:
-            text = (
-                f"{self.objective[:1].upper()}{self.objective[1:]}: {self.achieved_on_all:.3f}"
-            )
+            reference_value = None
+        if self.errors is None or self.errors.worst is None:
+            objective = f"{self.objective[:1].upper()}{self.objective[1:]}"
+            text = f"{objective}: {self.achieved_on_all:.3f}"
             if self.upper is not None:
                 text += f" (at most {self.upper:.3f}, 95 %)"
-            if other is not None:
-                text += f"; {self.reference}: {other:.3f}"
+            if reference_value is not None:
+                text += f"; {self.reference}: {reference_value:.3f}"
             return f"{text}."
-        name, error, ends = largest
+        name, error, interval = self.errors.worst
         text = f"Worst {self.errors.kind}: {unit_name(name)}, error {100 * error:.0f} %"
-        if ends is not None:
-            text += f" (95 %: {100 * ends[0]:.0f}–{100 * ends[1]:.0f} %)"
+        if interval is not None:
+            low, high = interval
+            text += f" (95 %: {100 * low:.0f}–{100 * high:.0f} %)"
         else:
             n = len(self.errors.of_rule("predict"))
             text += f" (the largest of {n} estimates on the rows that selected the rule)"
-        if other is not None:
-            text += f"; {self.reference}: {100 * other:.0f} %"
+        if reference_value is not None:
+            text += f"; {self.reference}: {100 * reference_value:.0f} %"
         return f"{text}."
 
     @property
@@ -389,16 +400,17 @@ class Summary(PrintedSummary):
         if self.overall is None or self.rates is None:
             return ""
         in_percent = any(line.in_percent for line in self.rates)
-        own, least = (
-            "" if each is None else stated_words(round(each, 3), in_percent=in_percent)
-            for each in self.overall
-        )
-        interval = ""
+        error, least_error = self.overall
+        words = stated_words(round(error, 3), in_percent=in_percent)
         for line in self.rates:
             if line.rate == OVERALL and line.subgroup is None and not np.isnan(line.low):
-                interval = f" (95 %: {replace(line, in_percent=in_percent).interval_text})"
-        price = f"; the most accurate candidate has {least}" * bool(least)
-        return f"{own}{interval}{price}"
+                interval = replace(line, in_percent=in_percent).interval_text
+                words += f" (95 %: {interval})"
+                break
+        if least_error is not None:
+            least_words = stated_words(round(least_error, 3), in_percent=in_percent)
+            words += f"; the most accurate candidate has {least_words}"
+        return words
 
     @property
     def chances(self) -> str:
@@ -423,12 +435,16 @@ class Summary(PrintedSummary):
     @property
     def _after_limits(self) -> list[str]:
         """What follows the limits, their verdict and table."""
-        lines = list(map(str, self.groups))
+        lines = []
         if self.certificate is None:
-            weak = [self.comparison] * self.may_be_weak
-            price = [f"Overall error {self.error_words}."] * bool(self.error_words)
-            told = [] if self.rates is None else self.rates.deferral
-            lines = [*price, *told, self.chances, *weak, *lines]
+            if self.error_words:
+                lines.append(f"Overall error {self.error_words}.")
+            if self.rates is not None:
+                lines += self.rates.deferral
+            lines.append(self.chances)
+            if self.may_be_weak:
+                lines.append(self.comparison)
+        lines += map(str, self.groups)
         return [line[:1].upper() + line[1:] for line in lines]
 
     def to_dict(self) -> dict[str, Any]:
@@ -441,11 +457,11 @@ class Summary(PrintedSummary):
 
     def __str__(self) -> str:
         if self.rates is not None:
-            first = [str(self.certificate)]
+            limits = [str(self.certificate)]
             if self.certificate is None:
-                first = [self.rates.verdict, "", self._limits.text, ""]
-            rest = "The rest: print(rule.summary_.details)"
-            return "\n".join([*first, *self._after_limits, rest])
+                limits = [self.rates.verdict, "", self._limits.text, ""]
+            how_to_see_more = "The rest: print(rule.summary_.details)"
+            return "\n".join([*limits, *self._after_limits, how_to_see_more])
         lines = [
             *map(str, self.groups),
             self.comparison,
@@ -459,12 +475,15 @@ class Summary(PrintedSummary):
     def _repr_html_(self) -> str:
         if self.rates is None:
             return super()._repr_html_()
-        first = self._limits if self.certificate is None else self.certificate
-        said = "".join(f"<p>{escape(line)}</p>" for line in self._after_limits)
+        limits = self.certificate
+        if limits is None:
+            limits = self._limits
+        paragraphs = "".join(f"<p>{escape(line)}</p>" for line in self._after_limits)
         details = html_details("Errors, values, bounds and symbols", self.details)
-        return f"{first._repr_html_()}{said}{details}"
+        return f"{limits._repr_html_()}{paragraphs}{details}"
 
     def _values(self) -> list[str]:
+        """Return lines with the objective, the values it is compared with, and the error budget."""
         achieved = f"objective: {self.objective} = {self.achieved:.6g} on {self.measured_on}"
         if self.dropped:
             achieved += (
@@ -482,17 +501,19 @@ class Summary(PrintedSummary):
         weights = "several candidates have weight"
         if self.single is not None:
             weights = f"{self.single} has all weight"
-        others = {
+        values = {
             "random guess": self.random_guess_value,
             "best mixture of constants": self.constants_value,
             self.reference: self.reference_value,
         }
-        breaks = f"breaks {' or '.join(self.conditions) or 'the share of deferred rows'}"
-        each = [
-            f"{name} {breaks if value is None else f'{value:.4g}'}"
-            for name, value in others.items()
-        ]
-        compared = "; ".join([*each, weights])
+        broken = " or ".join(self.conditions) or "the share of deferred rows"
+        compared = ""
+        for name, value in values.items():
+            words = f"breaks {broken}"
+            if value is not None:
+                words = f"{value:.4g}"
+            compared += f"{name} {words}; "
+        compared += weights
         alpha = self.beats_random_guess_from
         if alpha is not None:
             compared += (
@@ -516,12 +537,13 @@ def mixture_summary(
     """Return the summary of a mixture of candidates.
 
     Without a ``game``, ``names`` are the names of the candidates, and the reference is the one with the
-    smallest mean loss. ``gap`` is the largest optimality gap of any solve.
+    smallest mean loss. ``mixture`` has the mixture weight of each candidate. ``gap`` is the largest
+    optimality gap of any solve.
     """
     pool = selected.pool
-    first, called = _reference(game, selected, names)
+    reference_number, candidate_names = _reference(game, selected, names)
     reference = np.zeros(len(mixture))
-    reference[first] = 1.0
+    reference[reference_number] = 1.0
     budget = None
     increase = selected.problem.error_budget
     if increase is not None:
@@ -530,13 +552,12 @@ def mixture_summary(
     used = np.flatnonzero(mixture > NO_SHARE).tolist()
     constants = [pool.constant_answer(number) for number in used]
     single = None
+    draws = True
     if len(used) == 1:
-        single = called[used[0]]
-        if constants[0] is not None:
-            if game is not None and used[0] < pool.n_rounds:
-                single += ", a constant"
-            else:
-                single = f"the constant {classes[constants[0]]!r}"
+        (number,) = used
+        is_round = game is not None and number < pool.n_rounds
+        single = _single_name(candidate_names[number], constants[0], classes, is_round=is_round)
+        draws = bool(getattr(pool.base_models[number], "draws", False))
     promised, observed = bounds
     summary = Summary(
         promised=promised,
@@ -549,14 +570,14 @@ def mixture_summary(
         measured_on=pool.rows.words,
         fitted=pool.rows.fitted,
         random_guess_value=selected.random_guess,
-        reference=called[first],
+        reference=candidate_names[reference_number],
         constants_value=selected.constants,
         single=single,
         ignores_features=None not in constants,
         largest_error=selected.largest_error(mixture),
         symbols=_symbols(game, selected, (*promised, *observed)),
         budget=budget,
-        draws=len(used) > 1 or bool(getattr(pool.base_models[used[0]], "draws", False)),
+        draws=draws,
         conditions=selected.problem.conditions,
         kept=selected.kept_by(mixture),
     )
@@ -569,26 +590,40 @@ def mixture_summary(
     return summary
 
 
+def _single_name(
+    name: str, constant: int | None, classes: Sequence[Any], *, is_round: bool
+) -> str:
+    """Return the name of the only candidate with weight.
+
+    ``constant`` is the number of the label that it gives to all rows, or None. Rounds keep their name.
+    """
+    if constant is None:
+        return name
+    if is_round:
+        return f"{name}, a constant"
+    return f"the constant {classes[constant]!r}"
+
+
 def _reference(
     game: Played | None, selected: Mixture, names: Sequence[str] | None
 ) -> tuple[int, list[str]]:
     """Return the number of the reference candidate, and what all candidates are called."""
     if game is None:
         assert names is not None
-        least = int(selected.pool.by_mean_loss[0])
-        called = list(names)
-        called[least] += " (the most accurate candidate)"
-        return least, called
-    called = [f"the model of round {m + 1}" for m in range(len(selected.pool.judged))]
+        reference = int(selected.pool.by_mean_loss[0])
+        candidate_names = list(names)
+        candidate_names[reference] += " (the most accurate candidate)"
+        return reference, candidate_names
+    candidate_names = [f"the model of round {m + 1}" for m in range(len(selected.pool.judged))]
     if game.stakes.grouped:
-        called[0] = "the balanced model of round 1"
+        candidate_names[0] = "the balanced model of round 1"
     # Plain ERM is the first boosted model, or the first extra candidate of a game over groups.
-    first = 0
+    reference = 0
     if selected.with_erm:
-        first = game.n_rounds
+        reference = game.n_rounds
     if selected.with_erm or not game.stakes.grouped:
-        called[first] = "plain ERM"
-    return first, called
+        candidate_names[reference] = "plain ERM"
+    return reference, candidate_names
 
 
 def _symbols(
@@ -627,7 +662,8 @@ def beats_random_guess_from(pool: Pool) -> float:
     guess = 1 - 1 / pool.n_classes
     losses = pool.losses
     base = pool.base
-    high = min(1.0, float(losses.means(base).min()) / guess)
+    least_error = float(losses.means(base).min())
+    high = min(1.0, least_error / guess)
     low = high / 1000
 
     def beats(alpha: float) -> bool:
@@ -637,5 +673,8 @@ def beats_random_guess_from(pool: Pool) -> float:
         return low
     while high / low > ALPHA_PRECISION:
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if beats(middle) else (middle, high)
+        if beats(middle):
+            high = middle
+        else:
+            low = middle
     return high

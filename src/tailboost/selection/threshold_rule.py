@@ -85,28 +85,29 @@ class ThresholdRule:
         groups: Sequence[Any] | None,
         ranges: Sequence[Sequence[tuple[float, int]]],
     ) -> Self:
-        """Return the rule of ranges of a `Scores` by group: lower ends from −∞, with numbers of actions."""
+        """Return the rule of ranges of a `Scores`.
+
+        ``ranges`` has for each group the lower ends of its ranges, ascending from −∞, with the numbers of
+        their actions. Ranges that contain no score are left out.
+        """
         actions = [*classes, HUMAN_REVIEW]
         bands = []
-        for of_group in ranges:
-            # Ranges that contain no score are left out; the first lower end is written as None.
-            ends = [*(lower for lower, _ in of_group[1:]), np.inf]
-            band = [(*each, end) for each, end in zip(of_group, ends, strict=True)]
-            bands.append(
-                [
-                    (None if lower == -np.inf else lower, actions[action])
-                    for lower, action, end in band
-                    if lower < end
-                ]
-            )
+        for group_ranges in ranges:
+            band: list[tuple[float | None, Any]] = []
+            uppers = [*(lower for lower, _ in group_ranges[1:]), np.inf]
+            for (lower, action), upper in zip(group_ranges, uppers, strict=True):
+                if lower >= upper:
+                    continue
+                if lower > -np.inf:
+                    band.append((lower, actions[action]))
+                else:
+                    band.append((None, actions[action]))
+            bands.append(band)
+        if groups is not None:
+            groups = list(groups)
+        column = scores.column_list[0]
         return cls(
-            scores.column_list[0],
-            list(classes),
-            None if groups is None else list(groups),
-            bands,
-            scores.kind,
-            scores.missing,
-            scores.made_by,
+            column, list(classes), groups, bands, scores.kind, scores.missing, scores.made_by
         )
 
     @property
@@ -157,7 +158,7 @@ class ThresholdRule:
             f"{listed(names)}. A column alone may have any name: groups=table[{names[0]!r}]"
         )
 
-    def _places(self, score: Any, groups: Groups) -> tuple[Floats, Ints]:
+    def _scores_and_groups(self, score: Any, groups: Groups) -> tuple[Floats, Ints]:
         """Return the scores, checked, and the number of each row's group."""
         s = self._scores(score)
         return s, group_numbers(
@@ -188,7 +189,7 @@ class ThresholdRule:
         """
         if default is not ... and self.groups is not None:
             return self._with_default(score, groups, default)
-        numbers = self.numbers(*self._places(score, groups))
+        numbers = self.numbers(*self._scores_and_groups(score, groups))
         if not self.defers:
             return np.asarray(self.classes)[numbers]
         actions = np.empty(len(self.classes) + 1, dtype=object)
@@ -198,7 +199,7 @@ class ThresholdRule:
     def _with_default(self, score: Any, groups: Groups, default: Any) -> NDArray[Any]:
         """Return the action of each row, of an unknown group the default."""
         scores = self._scores(score)
-        column = only_column(self._groups(groups), self.groups, len(scores), "score")
+        column = only_column(self._groups(groups), len(scores), "score")
         known = np.isin(column, np.asarray(self.groups))
         answers = np.full(len(scores), default, dtype=object)
         if known.any():
@@ -222,19 +223,20 @@ class ThresholdRule:
         numbers = np.empty(len(scores), dtype=np.intp)
         for g, band in enumerate(self.bands):
             rows = np.flatnonzero(place == g)
-            ends = np.array([lower for lower, _ in band[1:]], dtype=np.float64)
+            thresholds = np.array([lower for lower, _ in band[1:]], dtype=np.float64)
             actions = np.array([number[action] for _, action in band], dtype=np.intp)
-            numbers[rows] = actions[np.searchsorted(ends, scores[rows], side="right")]
+            numbers[rows] = actions[np.searchsorted(thresholds, scores[rows], side="right")]
         return numbers
 
     def margin(self, score: Any, groups: Groups = None) -> Floats:
         """Return the distance of each score to the nearest threshold, shape (n,); ∞ without thresholds."""
-        s, group = self._places(score, groups)
-        distance = np.full(len(s), np.inf)
+        scores, group = self._scores_and_groups(score, groups)
+        distance = np.full(len(scores), np.inf)
         for g, band in enumerate(self.bands):
             rows = group == g
-            for lower, _ in band[1:]:
-                distance[rows] = np.minimum(distance[rows], np.abs(s[rows] - lower))
+            for threshold, _ in band[1:]:
+                to_threshold = np.abs(scores[rows] - threshold)
+                distance[rows] = np.minimum(distance[rows], to_threshold)
         return distance
 
     # -- other forms ---------------------------------------------------------------------------------
@@ -246,7 +248,7 @@ class ThresholdRule:
             "column": self.column,
             "classes": self.classes,
             "groups": self.groups,
-            "bands": [[list(each) for each in band] for band in self.bands],
+            "bands": [list(map(list, band)) for band in self.bands],
             "kind": self.kind,
             "missing": self.missing,
             "model": self.model,
@@ -284,24 +286,22 @@ class ThresholdRule:
         """Raise ValueError unless every field has its type and range, because documents can be forged."""
         kind = score_kind(self.kind)
         groups = self.groups or []
-        if not all(
-            isinstance(name, (str, int, float))
-            for name in (self.column, *self.classes, *groups)
-        ):
+        names = (self.column, *self.classes, *groups)
+        if not all(isinstance(name, (str, int, float)) for name in names):
             raise ValueError("the column, a label or a group is no text or number")
-        for name, names in (("labels", self.classes), ("groups", groups)):
-            if not are_different(names):
-                raise ValueError(f"{name} must be different and of one type, got {names}")
+        for what, values in (("labels", self.classes), ("groups", groups)):
+            if not are_different(values):
+                raise ValueError(f"{what} must be different and of one type, got {values}")
         if self.missing is not None and not kind.contains(self.missing):
             raise ValueError(f"missing is no {kind.name}")
+        actions = {(type(action), action) for action in (*self.classes, HUMAN_REVIEW)}
         for band in self.bands:
-            lower = [end for end, _ in band[1:] if kind.contains(end) and end > kind.lower]
-            if len(lower) < len(band) - 1:
+            thresholds: list[Any] = [lower for lower, _ in band[1:]]
+            if not all(kind.contains(end) and end > kind.lower for end in thresholds):
                 raise ValueError(f"a threshold is no {kind.name}")
-            if not band or band[0][0] is not None or not (np.diff(lower) > 0).all():
+            if not band or band[0][0] is not None or not (np.diff(thresholds) > 0).all():
                 raise ValueError("thresholds must ascend from null")
-            known = {(type(action), action) for action in (*self.classes, HUMAN_REVIEW)}
-            if any((type(action), action) not in known for _, action in band):
+            if any((type(action), action) not in actions for _, action in band):
                 raise ValueError("an action is neither a label nor human review")
         if len(self.bands) != len(self.groups or [None]):
             raise ValueError("bands must be given for each group")
@@ -342,34 +342,44 @@ class ThresholdRule:
         """
         if not isinstance(column, (str, type(None))):
             raise TypeError(f"column must be the name of one column, got {column!r}")
-        score = sql_number(table, str(self.column if column is None else column))
+        if column is None:
+            column = str(self.column)
+        score = sql_number(table, column)
         if self.missing is not None:
             score = f"COALESCE({score}, {self.missing!r})"
 
-        def value(action: Any) -> str:
-            deferred = self.defers and action == HUMAN_REVIEW
-            if what == "deferred":
-                return str(int(deferred))
-            if what == "label":
-                if deferred:
-                    return "NULL"
-                return sql_value(action)
-            return sql_value(str(action) if self.defers else action)
-
-        def cases(band: list[tuple[float | None, Any]]) -> str:
-            above = [
-                f"WHEN {score} >= {lower!r} THEN {value(action)}"
-                for lower, action in band[:0:-1]
-            ]
-            lowest = value(band[0][1])
-            if above:
-                return f"CASE {' '.join(above)} ELSE {lowest} END"
-            return lowest
-
         if group is None and isinstance(self.group_column, str):
             group = self.group_column
-        answer = sql_by_group(self.groups, group, table, list(map(cases, self.bands)))
+        answers = [self._sql_of_band(band, score, what) for band in self.bands]
+        answer = sql_by_group(self.groups, group, table, answers)
         return f"CASE WHEN {self._kind.sql(score)} THEN {answer} END"
+
+    def _sql_of_band(
+        self, band: Sequence[tuple[float | None, Any]], score: str, what: str
+    ) -> str:
+        """Return the SQL expression of the answers of one group, from the highest range to the lowest."""
+        (_, lowest_action), *higher = band
+        lowest = self._sql_of_action(lowest_action, what)
+        cases = [
+            f"WHEN {score} >= {lower!r} THEN {self._sql_of_action(action, what)}"
+            for lower, action in reversed(higher)
+        ]
+        if cases:
+            return f"CASE {' '.join(cases)} ELSE {lowest} END"
+        return lowest
+
+    def _sql_of_action(self, action: Any, what: str) -> str:
+        """Return an action as an SQL value, see `to_sql`."""
+        deferred = self.defers and action == HUMAN_REVIEW
+        if what == "deferred":
+            return str(int(deferred))
+        if what == "label":
+            if deferred:
+                return "NULL"
+            return sql_value(action)
+        if self.defers:
+            action = str(action)
+        return sql_value(action)
 
     def to_python(self, name: str = "decide") -> str:
         """Return the source of a function of one score (and group) that needs no imports.
@@ -394,9 +404,9 @@ class ThresholdRule:
         if not name.isidentifier() or keyword.iskeyword(name):
             raise ValueError(f"name: {name!r} is no name of a function")
         if self.missing is None:
-            missing = "raise ValueError('no score')"
+            if_missing = "raise ValueError('no score')"
         else:
-            missing = f"score = {self.missing!r}"
+            if_missing = f"score = {self.missing!r}"
         outside = f"the score is outside the range of {self._kind.plural}"
         words = f"Return the answer to a score: {self}"
         # Labels and names may contain any text, so they stand in literals only.
@@ -406,7 +416,7 @@ class ThresholdRule:
             "        raise TypeError(f'the score {score!r} is text: give a number')",
             "    score = float('nan') if score is None else float(score + 0)",
             "    if score != score:",
-            f"        {missing}",
+            f"        {if_missing}",
             f"    if not {self._kind.source('score')}:",
             f"        raise ValueError({outside!r})",
         ]
@@ -416,8 +426,8 @@ class ThresholdRule:
         else:
             head = f"def {name}(score, group, *, default=...):"
             by_group = dict(zip(self.groups, self.bands, strict=True))
-            known = ", ".join(map(repr, self.groups))
-            unknown = f" is unknown; the rule has {known}. Pass default= for others."
+            group_names = ", ".join(map(repr, self.groups))
+            unknown = f" is unknown; the rule has {group_names}. Pass default= for others."
             lines += [
                 f"    by_group = {by_group!r}",
                 "    if group not in by_group and default is ...:",
@@ -464,46 +474,45 @@ class ThresholdRule:
         head = ["group", str(self.column), "answer"]
         rows = []
         for name, band in zip(self.groups or [""], self.bands, strict=True):
-            lowers = [lower for lower, _ in band]
-            ranges = zip(band, [*lowers[1:], None], strict=True)
-            for (lower, action), upper in reversed(list(ranges)):
-                ends = []
+            upper = None
+            for lower, action in reversed(band):
+                bounds = []
                 if lower is not None:
-                    ends.append(f"at least {lower!r}")
+                    bounds.append(f"at least {lower!r}")
                 if upper is not None:
-                    ends.append(f"below {upper!r}")
-                rows.append([unit_name(name), " and ".join(ends) or "every row", str(action)])
+                    bounds.append(f"below {upper!r}")
+                rows.append([unit_name(name), " and ".join(bounds) or "every row", str(action)])
+                upper = lower
         if self.groups is None:
             head = head[1:]
             rows = [cells[1:] for cells in rows]
         return html_table(head, rows, "Decision rule:")
 
     def _words(self, band: list[tuple[float | None, Any]]) -> str:
-        if len(band) == 1:
-            return f"every row: {band[0][1]}"
-        words = []
-        above = None
-        for lower, action in band[:0:-1]:
-            at_least = f"{lower!r}"
-            words.append(
-                f"{self.column} >= {at_least}: {action}"
-                if above is None
-                else f"{at_least} <= {self.column} < {above}: {action}"
-            )
-            above = at_least
-        return "; ".join([*words, f"else {band[0][1]}"])
+        """Return the ranges of one group in words, from the highest to the lowest."""
+        (_, lowest_action), *higher = band
+        if not higher:
+            return f"every row: {lowest_action}"
+        top, top_action = higher[-1]
+        words = [f"{self.column} >= {top!r}: {top_action}"]
+        upper = top
+        for lower, action in reversed(higher[:-1]):
+            words.append(f"{lower!r} <= {self.column} < {upper!r}: {action}")
+            upper = lower
+        return "; ".join([*words, f"else {lowest_action}"])
 
 
 def ranges_between(values: Floats, actions: Ints) -> list[tuple[float, int]]:
-    """Return the ranges of the actions at ascending values: lower ends from −∞, with numbers of actions.
+    """Return ranges with one action each: lower ends, ascending from −∞, with numbers of actions.
 
-    A lower end is the shortest decimal between two neighbouring values with different actions.
+    ``actions`` has the number of the action at each of the ascending ``values``, shape (n,). A lower end is
+    the shortest decimal between two neighbouring values with different actions.
     """
     changes = np.flatnonzero(actions[1:] != actions[:-1])
-    ends = decimals_between(values[changes], values[changes + 1])
+    thresholds = decimals_between(values[changes], values[changes + 1])
     return [
         (-np.inf, int(actions[0])),
-        *zip(ends.tolist(), actions[changes + 1].tolist(), strict=True),
+        *zip(thresholds.tolist(), actions[changes + 1].tolist(), strict=True),
     ]
 
 
@@ -522,15 +531,15 @@ def decimals_between(low: Floats, high: Floats) -> Floats:
     result = high.astype(np.float64)
     with np.errstate(divide="ignore"):
         coarsest = np.floor(np.log10(np.maximum(np.abs(low), np.abs(high)))) + 1.0
-    missing = np.flatnonzero(low < high)
-    for finer in range(DECIMAL_STEPS):
-        exponent = coarsest[missing].astype(np.intp) - finer
-        unit = POWERS_OF_TEN[np.abs(exponent).clip(max=len(POWERS_OF_TEN) - 1)]
-        at = middle[missing]
-        decimal = (
-            np.where(exponent < 0, np.rint(at * unit) / unit, np.rint(at / unit) * unit) + 0.0
-        )
-        inside = (low[missing] < decimal) & (decimal < high[missing])
-        result[missing[inside]] = decimal[inside]
-        missing = missing[~inside]
+    open_pairs = np.flatnonzero(low < high)
+    for n_finer in range(DECIMAL_STEPS):
+        exponent = coarsest[open_pairs].astype(np.intp) - n_finer
+        power = POWERS_OF_TEN[np.abs(exponent).clip(max=len(POWERS_OF_TEN) - 1)]
+        m = middle[open_pairs]
+        # The middle rounded to a multiple of 10^exponent; + 0.0 makes −0.0 a 0.0.
+        rounded = np.where(exponent < 0, np.rint(m * power) / power, np.rint(m / power) * power)
+        decimal = rounded + 0.0
+        inside = (low[open_pairs] < decimal) & (decimal < high[open_pairs])
+        result[open_pairs[inside]] = decimal[inside]
+        open_pairs = open_pairs[~inside]
     return result

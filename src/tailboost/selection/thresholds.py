@@ -35,29 +35,32 @@ class Thresholds:
         return rows.places(by_group=self.family.by_group)
 
     def scores_between_selected(self, rows: OpenedRows) -> Floats:
-        """Return scores of rows, which are beyond thresholds between selection rows as their values are.
+        """Return the score of each row, shape (n,), on the side of each threshold where the rule has the row.
 
-        A rule on one score has other thresholds there than the family, decimals for each group that it reads.
-        A row between the two is then on the side of the rule. Rules on other models have the thresholds of
-        the family.
+        A rule on one score answers by decimals between the values of selection rows, for each group that it
+        reads, and not by the thresholds of the family. A row between the two gets a score on the side of the
+        rule. Rules on other models have the thresholds of the family.
         """
         if self.engine.score is None:
             return self.scores(rows)
         known = self.engine.known_scores
         known_scores = self.family.scores(known.probabilities)
-        selected_scores, data = self.on_selection
+        selection_scores, data = self.on_selection
         values = rows.scores(self.engine.outputs.models)
         groups = rows.places(by_group=self.engine.probabilities.group_aware)
         scores = np.zeros(len(values))
         falls = self.engine.score.positive_ == 0
         for group in np.unique(groups).tolist():
-            of_group = known.place == group
-            scale = Scale.of(known.values[of_group], known_scores[of_group], falls=falls)
+            known_rows = known.place == group
+            scale = Scale.from_rows(
+                known.values[known_rows], known_scores[known_rows], falls=falls
+            )
             # Groups may have one threshold in common, between scores of all of them.
-            compared = selected_scores
+            compared_scores = selection_scores
             if self.family.by_group:
-                compared = selected_scores[of_group[: len(data)]]
-            between, _ = possible_thresholds(compared)
-            here = groups == group
-            scores[here] = scale.sides(values[here], between)
+                # The labelled selection rows are the first known ones.
+                compared_scores = selection_scores[known_rows[: len(data)]]
+            thresholds, _ = possible_thresholds(compared_scores)
+            group_rows = groups == group
+            scores[group_rows] = scale.sides(values[group_rows], thresholds)
         return scores
