@@ -552,3 +552,39 @@ def test_allowed_texts_are_listed_in_one_order():
                 str(one) for one in allowed if isinstance(getattr(one, "options", ()), (set, frozenset))
             ]
     assert not unordered
+
+
+@pytest.mark.parametrize(
+    ("call", "cure"),
+    [
+        (lambda rule: tb.tune(rule, X, Y, limits=0.4), "limits=['miss(1) <= 40%']"),
+        (lambda rule: tb.calibrate(rule, X, Y, limits={"miss": 0.4}), "limits=['miss(1) <= 40%']"),
+        (lambda rule: tb.rows_needed(0.1, 200), "limits=['miss(1) <= 40%']"),
+        (lambda rule: tb.Monitor(rule), "Monitor.against(rule, limits=[…])"),
+        (lambda rule: rule.reweight("miss(1) <= .3"), "give a limit as limits=['miss(1) <= .3']"),
+        (lambda rule: certify(tb.Scores(0, 1), X, Y, limits=["miss(1) <= .4"]), "give the rule of tune"),
+        (lambda rule: certify(rule, *noisy(1), max_error="30%"), "must be a number, got '30%'; write 0.3"),
+        (lambda rule: certify(rule, *noisy(1), confidence=95), "write 0.95 for 95 %"),
+        (lambda rule: tb.tune(rule, X, Y, alpha=0.05), "error probability of certificates is 1 - confidence"),
+    ],
+)
+def test_first_mistakes_name_their_cure(call, cure):
+    rule = tb.tune(GaussianNB().fit(X[::2], Y[::2]), X[1::2], Y[1::2], limits=["miss(1) <= .9"])
+    with pytest.raises((TypeError, ValueError), match=re.escape(cure)):
+        call(rule)
+
+
+def test_limits_of_one_call_are_written_alike():
+    """In percent if one is; costs are no fractions."""
+    limits = rates.checked_limits(["miss(1) <= 40%", "error <= .25", "cost([[0, 1], [5, 0]]) <= .5"])
+    assert [str(limit).rpartition(": ")[2] for limit in limits] == [
+        "at most 40 %",
+        "at most 25 %",
+        "at most 0.5",
+    ]
+    assert "25%" not in rates.checked_limits(["error <= .25"])[0].text
+
+
+def test_a_trade_off_takes_rates_as_text():
+    rule = tb.tune(GaussianNB().fit(X[::2], Y[::2]), X[1::2], Y[1::2], limits=["miss(1) <= .9"])
+    assert str(rule.tradeoff("miss(1)")) == str(rule.tradeoff(rates.miss(1)))

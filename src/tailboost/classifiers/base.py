@@ -267,6 +267,8 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         facts = ["reweight"]
         if isinstance(X, Real):
             facts.append("X is a number")
+        if isinstance(X, str):
+            facts.append("X is a text")
         arguments.refuse(*facts, told={"X": X})
         refuse("boosting", confidence=confidence)
         reweighted = copy.copy(self)

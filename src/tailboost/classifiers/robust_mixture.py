@@ -582,6 +582,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         facts = ["reweight"]
         if isinstance(X, Real):
             facts.append("X is a number")
+        if isinstance(X, str):
+            facts.append("X is a text")
         arguments.refuse(*facts, told={"X": X})
         reweighted = copy.copy(self)
         other_parameters = {
@@ -1017,7 +1019,7 @@ def tune(
     True
     """
     refuse_swapped(X_val, y_val, "X_val", "y_val")
-    if isinstance(limits, Mapping):
+    if isinstance(limits, (Mapping, Real)):
         raise TypeError(
             "tune: limits must be a list, such as limits=['miss(1) <= 40%'] or [rates.miss(1) "
             f"<= 0.4], got {limits!r}"

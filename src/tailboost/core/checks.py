@@ -5,6 +5,7 @@ A message begins with the name of the argument. It gives the expected value and 
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -259,7 +260,9 @@ def check_number(
     Raise ValueError if ``value`` is not such a number.
     """
     if isinstance(value, (bool, np.bool_, str, bytes)):  # float() would accept text
-        raise ValueError(f"{name} must be a number, got {value!r}")
+        percent = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", str(value))
+        cure = f"; write {float(percent[1]) / 100:g}" if percent else ""
+        raise ValueError(f"{name} must be a number, got {value!r}{cure}")
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
@@ -274,7 +277,10 @@ def check_number(
             end = "∞)"
         else:
             end = f"{high:g}{')' if below else ']'}"
-        raise ValueError(f"{name} must be in {start}, {end}, got {value!r}")
+        cure = ""
+        if high == 1 < number < 100:
+            cure = f"; write {number / 100:g} for {number:g} %"
+        raise ValueError(f"{name} must be in {start}, {end}, got {value!r}{cure}")
     return number
 
 

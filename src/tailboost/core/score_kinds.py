@@ -164,7 +164,9 @@ def _as_numbers(scores: Column, owner: str) -> Floats:
             return array.astype(np.float64)
         except (OverflowError, TypeError, ValueError):
             pass
-    raise ValueError(f"{owner}: scores must be numbers")
+    such = next((value for value in array.flat if isinstance(value, (str, bytes))), None)
+    got = "" if such is None else f", got the text {such[:40]!r}"
+    raise ValueError(f"{owner}: scores must be numbers{got}")
 
 
 def _rows(marked: NDArray[np.bool_]) -> list[int]:

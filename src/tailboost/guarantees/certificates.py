@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
@@ -785,6 +785,11 @@ def read_rates(given: Any) -> list[Expression]:
     stated = given
     if isinstance(given, str) or as_expression(given) is not None:
         stated = [given]
+    if not isinstance(stated, Iterable) or isinstance(stated, Mapping):
+        raise TypeError(
+            "limits and rates must be lists, such as limits=['miss(1) <= 40%'] or rates=['miss(1)'], got "
+            f"{given!r}"
+        )
     expressions = []
     for one in stated:
         expression = as_expression(parse(one) if isinstance(one, str) else one)

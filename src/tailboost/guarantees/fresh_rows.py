@@ -38,6 +38,7 @@ from tailboost.core.checks import (
     take,
 )
 from tailboost.guarantees.recheck import Claim
+from tailboost.learners.scores import Scores
 from tailboost.rates import Answered, Limit, Rate, Sample, Strata, error
 from tailboost.rates.strata import names_in
 from tailboost.rows.fingerprints import (
@@ -737,6 +738,11 @@ def _classes_of(model: Model, given: Given) -> Labels:
         check_length(given.labels, "y", n_rows_of(X))
     if hasattr(model, "classes_"):
         return label_column(model.classes_, "classes_")
+    if isinstance(model, Scores):
+        raise ValueError(
+            f"{model!r} has no thresholds yet: give the rule of tune or calibrate, as in "
+            "certify(tune(scores, X, y, limits=…), X_fresh, y_fresh)"
+        )
     if given.labels is None:
         raise ValueError(
             "y is needed: the model has no classes_, and rows without labels do not show them"

@@ -166,6 +166,14 @@ class Monitor:
 
     # -- start ---------------------------------------------------------------------------------------
 
+    def __post_init__(self) -> None:
+        """Raise TypeError if a rule was given in the place of a certificate."""
+        if not isinstance(self.certificate, Certificate):
+            raise TypeError(
+                "Monitor: the certificate of a monitor is needed; of a rule write "
+                "Monitor.against(rule, limits=[…])"
+            )
+
     @classmethod
     def of(
         cls,

@@ -1244,7 +1244,7 @@ def _with_labels(rate: Rate, labels: object) -> Rate:
 
 
 def checked_limits(limits: Stated) -> tuple[Limit, ...]:
-    """Return limits as a tuple; texts are read by `parse`.
+    """Return limits as a tuple, all in percent if one is; texts are read by `parse`.
 
     Raises
     ------
@@ -1270,4 +1270,7 @@ def checked_limits(limits: Stated) -> tuple[Limit, ...]:
                 "rates.error(by='class') <= 0.3"
             )
         checked.append(expression.limit)
-    return tuple(checked)
+    in_percent = any(limit.in_percent for limit in checked)
+    return tuple(
+        replace(limit, in_percent=in_percent and limit.rate.kind != "cost") for limit in checked
+    )

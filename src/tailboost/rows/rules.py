@@ -15,6 +15,9 @@ TABLE = """
 X is a number, no y
     reweight({X!r}): the first argument is X; give a budget as error_budget={X!r}
 
+X is a text, no y
+    reweight({X!r}): the first argument is X; give a limit as limits=[{X!r}]
+
 reweight, X, no y
 reweight, no X, y
     reweight needs both X and y, or neither

@@ -21,6 +21,7 @@ from tailboost.rates import (
     checked_limits,
     error,
     largest,
+    parse,
 )
 from tailboost.rates import wrong as wrong_answers
 from tailboost.rows.group_names import GroupNames
@@ -267,6 +268,7 @@ class Problem:
             given, the overall error is minimised. If neither is given, see `_traded_by_default`. A rate is
             not traded against itself, but against the largest error of a class.
         """
+        a, b = (parse(rate) if isinstance(rate, str) else rate for rate in (a, b))
         if getattr(b, "compares", False):
             a, b = b, a
         default_limited, minimised = self._traded_by_default()
@@ -364,7 +366,7 @@ def stated(
     if alpha is not None:
         raise ValueError(
             f"alpha={alpha!r} has no meaning with objective={name_of(objective)!r}: "
-            "it is the tail mass of a CVaR"
+            "it is the tail mass of a CVaR. The error probability of certificates is 1 - confidence"
         )
     minimised = objective_named(objective, None)
     aims = False
