@@ -1170,3 +1170,18 @@ def test_a_rule_saved_in_python_is_read_with_target_groups_and_further_columns(t
         assert result.exit_code == 0, result.output
         expected = rule.predict(table[["a", "b", "c"]][2000:])
         assert expected.tolist() == pd.read_csv(answers)["prediction"].tolist()
+
+
+def test_inspect_shows_the_certificate_of_a_rule_and_not_its_selecting_rows(tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 3_000)
+    X = (2.0 * y - 1.0 + rng.normal(size=3_000))[:, None]
+    rule = tb.calibrate(tb.Scores(0, 1, kind="logit"), X, y, limits=["miss(1) <= .1"])
+    tb.save_model(rule, tmp_path / "m.model")
+    short = done("inspect", tmp_path / "m.model").stdout
+    assert rule.certificate_.title in short
+    assert "that select" not in short
+    assert "--details" in short
+    assert "that select" in done("inspect", tmp_path / "m.model", "--details").stdout
+    document = json.loads(done("inspect", tmp_path / "m.model", "--json").stdout)
+    assert document["certificate"]["certified"] is True

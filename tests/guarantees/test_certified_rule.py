@@ -144,3 +144,42 @@ def test_false_certificates_of_rules_with_an_inferred_group(name):
         false += max(worst) > 0
     assert inferred > 20
     assert false <= 20  # 5 % of 200, and three standard errors
+
+
+def few_selecting_rows(seed):
+    """Return a certified rule that misses its limit on the few rows that select."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, 3_000)
+    X = (2.0 * y - 1.0 + rng.normal(size=3_000))[:, None]
+    return tb.calibrate(tb.Scores(0, 1, kind="logit"), X, y, limits=["miss(1) <= .1"])
+
+
+def test_a_certified_rule_tells_its_verdict_and_not_that_of_the_selecting_rows():
+    rules = [few_selecting_rows(seed) for seed in range(6)]
+    rule = next(rule for rule in rules if not rule.selection_.rule.limits_met)
+    assert rule.certificate_.certified
+    assert rule.limits_met_ is True
+    verdict, empty, caption, *lines = str(rule.rates_).splitlines()
+    assert (verdict, empty) == (rule.certificate_.title, "")
+    assert caption.startswith("On the 300 rows (of the 3,000 given) that select")
+    assert not any("NO" in line or "kept on these rows" in line for line in lines)
+    assert rule.rates_.verdict == verdict
+    assert "NO" not in rule.summary_.details
+
+
+def test_a_certified_boosting_classifier_shows_the_stated_limits_after_the_verdict():
+    X, y, _ = population(2_800, 3)
+    given = {"n_estimators": 6, "random_state": 0}
+    fitted = tb.WorstClassBoostClassifier("tree", **given).fit(X[:800], y[:800])
+    rule = tb.calibrate(fitted, X[800:], y[800:], max_error={0: 0.4, 1: 0.45})
+    stated = {line.subgroup: line.bound for line in rule.rates_ if line.limit}
+    assert stated == {0: 0.4, 1: 0.45}
+    assert str(rule.summary_).startswith(f"{rule.certificate_.title}\n")
+    assert rule.limits_met_ is True
+
+
+def test_the_certified_limits_take_the_place_of_tighter_ones():
+    rule = few_selecting_rows(0)
+    table = rule.selection_.rule.table
+    (line,) = [line for line in table.certified("verdict", {("miss rate of 1", None): 0.2}) if line.limit]
+    assert (line.rate, line.bound) == ("miss rate of 1", 0.2)

@@ -371,14 +371,19 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
 
     @property
     def limits_met_(self) -> bool | None:
-        """Whether `predict` satisfies all limits on the selection data; None without limits."""
-        met: bool | None = judged(self).limits_met
-        return met
+        """Whether all limits are certified, or without a certificate kept on the selection data.
+
+        It is about `predict`, and None without limits.
+        """
+        return self._limits_kept(judged(self).limits_met)
 
     @property
     def rates_(self) -> RateTable:
-        """The rates of the objective and of the limits by subgroup, on the selection data."""
-        table = judged(self).selected.table
+        """The rates of the objective and of the limits by subgroup, on the selection data.
+
+        After `tailboost.calibrate` the verdict of the certificate comes first.
+        """
+        table: RateTable = self._rates_told(judged(self).selected.table)
         return replace(table, notes=(*table.notes, *map(str, group_uses(self))))
 
     @property
@@ -397,7 +402,11 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
     @property
     def summary_(self) -> Summary:
         """The errors by subgroup and the objective, with comparisons; computed at the first access."""
-        return cast("Summary", cached(self, "summary", lambda: summary_of(self)))
+        summary = cast("Summary", cached(self, "summary", lambda: summary_of(self)))
+        if self.certificate_ is None or summary.errors is None:
+            return summary
+        errors = self._rates_told(summary.errors)
+        return replace(summary, certificate=self.certificate_, errors=errors)
 
     # -- prediction ----------------------------------------------------------------------------------
 

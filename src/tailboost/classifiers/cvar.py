@@ -236,7 +236,8 @@ class CVaRBoostClassifier(MixtureClassifier):
     expected_subgroup_errors_, expected_subgroup_intervals_
         As in `WorstClassBoostClassifier`.
     limits_met_ : bool or None
-        Whether `predict` satisfies all limits on the selection data; None without limits.
+        Whether all limits are certified, or without a certificate kept on the selection data; None without
+        limits.
     summary_ : Summary
         Bounds and achieved objective; ``print`` shows them.
     n_features_in_, feature_names_in_

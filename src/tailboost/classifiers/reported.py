@@ -40,6 +40,23 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
     def certificate_(self, certificate: Any) -> None:
         self.__dict__["certificate_"] = certificate
 
+    def _limits_kept(self, on_selection: bool | None) -> bool | None:
+        """Return whether all limits are certified; without a certificate, whether they hold on other rows."""
+        if self.certificate_ is None:
+            return on_selection
+        return all(bound.certified is not False for bound in self.certificate_.bounds)
+
+    def _rates_told(self, table: Any) -> Any:
+        """Return the rates of the selection data, with the verdict and the limits of a certificate."""
+        if self.certificate_ is None:
+            return table
+        targets = {
+            (str(bound.counted), bound.subgroup): bound.target
+            for bound in self.certificate_.bounds
+            if bound.target is not None
+        }
+        return table.certified(self.certificate_.title, targets)
+
     def plot_limits(self, ax: Axes = None, **kwargs: Any) -> Any:
         """Draw each limit with its verdict; needs matplotlib.
 

@@ -207,7 +207,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         Error of `predict` on each class, group or cell that the objective or a limit is about, on the
         selection data.
     limits_met_ : bool or None
-        Whether all limits are kept on the selection data; None without limits.
+        Whether all limits are certified, or without a certificate kept on the selection data; None without
+        limits.
     limits_probability_ : float or None
         Estimated probability that the rule keeps all limits on new rows, simulated from its confusion counts;
         for gaps and ratios it is too small. None without ``confidence``, and if it is not known.
@@ -911,15 +912,21 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
 
     @property
     def limits_met_(self) -> bool | None:
-        """Whether `predict` satisfies all limits on the selection data; None without limits."""
+        """Whether all limits are certified, or without a certificate kept on the selection data.
+
+        It is about `predict`, and None without limits.
+        """
         check_is_fitted(self)
-        return self.selection_.rule.limits_met
+        return self._limits_kept(self.selection_.rule.limits_met)
 
     @property
     def rates_(self) -> RateTable:
-        """The rates of the objective and of the limits by subgroup, on the selection data."""
+        """The rates of the objective and of the limits by subgroup, on the selection data.
+
+        After `tailboost.calibrate` the verdict of the certificate comes first.
+        """
         check_is_fitted(self)
-        table = self.selection_.rule.table
+        table: RateTable = self._rates_told(self.selection_.rule.table)
         return replace(table, notes=(*table.notes, *map(str, group_uses(self))))
 
     @property

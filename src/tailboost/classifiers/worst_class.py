@@ -266,8 +266,8 @@ class WorstClassBoostClassifier(MixtureClassifier):
         Error of `predict` on each subgroup, on the selection data. NaN without rows, or if no model that is
         judged on the rows knows their class.
     limits_met_ : bool or None
-        Whether `predict` satisfies ``max_error`` on the selection data; None for "auto". In the indicator
-        game an error equal to ``max_error`` does not satisfy it.
+        Whether ``max_error`` is certified, or without a certificate satisfied by `predict` on the selection
+        data; None for "auto". In the indicator game an error equal to ``max_error`` does not satisfy it.
     expected_subgroup_errors_ : ndarray of shape (m,)
         Expected error of the randomised rule on each subgroup, on the selection data.
     limits_met_randomized_ : bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from operator import attrgetter
@@ -27,6 +27,10 @@ RULES = {"predict": "predict", "randomised": "randomised rule"}
 SELECTED = (
     "the rule was selected on these rows: each estimate is its rate there, each interval is "
     "for its rate on new rows of the same distribution; tailboost.certify gives a guarantee"
+)
+SELECTED_ALONE = (
+    "these rows select and certify nothing: print(rule.certificate_) shows the limits on the "
+    "fresh rows"
 )
 REFITTED = (
     "intervals of subgroups allow for a refit: cross-fitted models (of the class or of the "
@@ -191,6 +195,8 @@ class RateTable:
         Whether the rule was selected on these rows.
     deferral : tuple of str
         What deferral hides: the error of the answered rows, and a group with many deferred rows.
+    certificate : str
+        The verdict of the certificate of the rule, which is from other rows; empty without one.
     """
 
     lines: tuple[RateLine, ...]
@@ -200,6 +206,7 @@ class RateTable:
     outlook: LimitsOutlook | None = None
     selected: bool = False
     deferral: tuple[str, ...] = ()
+    certificate: str = ""
 
     @classmethod
     def counted(
@@ -266,6 +273,27 @@ class RateTable:
         """Return the table of rates and limits on answered rows, which ``words`` name."""
         pairs = [(rate.rate, rate.limit) for rate in stated]
         return cls.counted(pairs, answered.strata, answered.counts, words, selected=False)
+
+    def certified(self, verdict: str, targets: Mapping[tuple[str, Any], float]) -> RateTable:
+        """Return the table of a certified rule, with the certified limits in place of tighter ones.
+
+        Parameters
+        ----------
+        verdict : str
+            That of the certificate.
+        targets : dict of (str, object) to float
+            The certified limits by rate and subgroup.
+        """
+        lines = []
+        for line in self.lines:
+            target = targets.get((line.rate, line.subgroup))
+            if target is not None and not np.isnan(line.bound):
+                line = replace(line, bound=target)
+            lines.append(line)
+        notes = [note for note in self.notes if note != SELECTED]
+        return replace(
+            self, lines=tuple(lines), notes=(SELECTED_ALONE, *notes), certificate=verdict
+        )
 
     def on_fitted_rows(self) -> RateTable:
         """Return the table without intervals, because models were fitted on its rows."""
@@ -345,7 +373,9 @@ class RateTable:
 
     @property
     def verdict(self) -> str:
-        """A sentence: whether the limits hold on these rows, and how likely on new rows."""
+        """A sentence: whether the limits hold, by the certificate or on these rows."""
+        if self.certificate:
+            return self.certificate
         limited = [line for line in self.lines if line.met is not None]
         if not limited:
             return "There is no limit among these rates."
@@ -382,11 +412,10 @@ class RateTable:
         if any(not np.isnan(line.low) for line in self.lines):
             columns.append(("95 % interval", attrgetter("interval_text")))
         if any(line.limit for line in self.lines):
+            columns.append(("limit", attrgetter("limit_text")))
+        if any(line.limit for line in self.lines) and not self.certificate:
             verdicts = {True: "yes", False: "NO", None: ""}
-            columns += [
-                ("limit", attrgetter("limit_text")),
-                (verdict_heading, lambda line: verdicts[line.met]),
-            ]
+            columns.append((verdict_heading, lambda line: verdicts[line.met]))
         if any(not np.isnan(line.deferred) for line in self.lines):
             columns.append(
                 ("deferred", lambda line: _unless_nan(100 * line.deferred, "{:.0f} %"))
@@ -475,12 +504,13 @@ class RateTable:
         return display("LimitsDisplay")(self.limit_lines(), name=name).plot(ax=ax, **kwargs)
 
     def __str__(self) -> str:
-        return "\n".join(
-            [self.text, *(f"{note[:1].upper()}{note[1:]}." for note in self.notes)]
-        )
+        first = [self.certificate, ""] if self.certificate else []
+        notes = [f"{note[:1].upper()}{note[1:]}." for note in self.notes]
+        return "\n".join([*first, self.text, *notes])
 
     def _repr_html_(self) -> str:
-        return html_table(*self.cells(), caption="; ".join([self.caption, *self.notes]))
+        first = [self.certificate] if self.certificate else []
+        return html_table(*self.cells(), caption="; ".join([*first, self.caption, *self.notes]))
 
 
 def _named(lines: Iterable[RateLine]) -> str:

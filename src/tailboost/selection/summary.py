@@ -470,6 +470,8 @@ class Summary(PrintedSummary):
         ]
         if self.errors is not None:
             lines.insert(0, self.errors.of_rule("predict").text)
+        if self.certificate is not None:
+            lines = [str(self.certificate), "", *lines]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

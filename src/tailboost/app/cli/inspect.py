@@ -141,6 +141,7 @@ def _description(stored: StoredModel) -> dict[str, Any]:
     columns = [] if encoder is None else encoder.schema_.columns
     summary = getattr(classifier, "summary_", None)
     rates = getattr(classifier, "rates_", None)
+    certificate = getattr(classifier, "certificate_", None)
     return {
         "file": str(stored.path),
         "bytes": stored.path.stat().st_size,
@@ -155,6 +156,7 @@ def _description(stored: StoredModel) -> dict[str, Any]:
             for c in columns
         ],
         "rule": stored.rule,
+        "certificate": None if certificate is None else certificate.to_dict(),
         "rates": None
         if rates is None
         else {"of": rates.words, "lines": rates.to_dict()["lines"]},
@@ -192,10 +194,15 @@ def _print_description(about: dict[str, Any], stored: StoredModel, details: bool
     if about["columns"] and details:
         columns = [(c["name"], c["kind"], str(c["categories"] or "")) for c in about["columns"]]
         shared.plain_table(("column", "kind", "categories"), columns, title="\nColumns", left=2)
-    if about["rates"] is not None:
+    certificate = getattr(classifier, "certificate_", None)
+    if certificate is not None:
+        shared.tell(f"\n{certificate.text('--details')}")
+        if details:
+            shared.tell(f"\n{certificate.assumptions}")
+    if about["rates"] is not None and (certificate is None or details):
         shared.tell("")
         stated.print_rates(classifier.rates_)
-    if about["summary"] is not None:
+    if about["summary"] is not None and (certificate is None or details):
         shared.tell(
             f"\nSummary: {classifier.summary_.details if details else classifier.summary_.summary}"
         )

@@ -253,9 +253,12 @@ def summary_text(classifier: Any) -> str:
 def print_rates(table: RateTable) -> None:
     """Print a table of rates by subgroup, and a sentence about the limits."""
     headings, cells = table.cells()
+    if table.certificate:
+        tell(f"{table.verdict}\n")
     tell(f"Rates of predict on {table.words}:")
     plain_table(headings, cells, left=2)
-    tell(table.verdict)
+    if not table.certificate:
+        tell(table.verdict)
 
 
 # -- costs -------------------------------------------------------------------------------------------------
