@@ -173,15 +173,20 @@ SHORT = {
 def rows_said(bound):
     """Return the printed number of rows."""
     said = re.fullmatch(
-        r"about ([\d,]+) rows would do \(probability 0\.8, if the estimate is true\)", bound.reason
+        r"about ([\d,]+) rows like the ([\d,]+) here, in ([\d.,]+) times as many fresh rows, would do "
+        r"\(probability 0\.8, if the estimate is true\)",
+        bound.reason,
     )
-    return int(said.group(1).replace(",", ""))
+    rows, present, times = (float(number.replace(",", "")) for number in said.groups())
+    assert present == bound.n
+    assert times == pytest.approx(rows / present, abs=0.5)
+    return int(rows)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHORT)
 def test_so_many_rows_certify_with_a_probability_of_8_in_10(name):
-    """A line without success: "about N rows would do (probability 0.8, if the estimate is true)"."""
+    """A line without success: "about N rows like the n here … would do (probability 0.8, …)"."""
     text, rate, room = SHORT[name]
     defers, truth = RATES[rate][2], truths(rate)
     values = {
@@ -249,7 +254,7 @@ def exact(n, wrong):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_refusal_names_enough_rows_for_the_next_attempt():
-    """A refusal: "about N fresh rows of this subgroup certify it with a probability of 0.8"."""
+    """A refusal: "about N rows like the n here … certify it with a probability of 0.8"."""
     draws, passed = 60, 0
     for i in range(draws):
         rule = tuned(*exact(2000, 300), "error() <= .2")

@@ -65,6 +65,16 @@ POWER = 0.8
 AHEAD = np.linspace(1.0, 1.1, 11)
 
 
+def enough_rows(sufficient: int, n: int) -> str:
+    """Return words for enough rows that count as the n present ones do, and how many fresh rows have them."""
+    times = sufficient / n
+    digits = 1 if times < 10 else 0
+    return (
+        f"about {sufficient:,} rows like the {n:,} here, in {times:,.{digits}f} times as many "
+        "fresh rows,"
+    )
+
+
 @dataclass(frozen=True)
 class CertifiedBound:
     """Confidence bound on an error or a rate on new rows.
@@ -166,8 +176,8 @@ class CertifiedBound:
         if self.sufficient_rows is None:
             return ""
         step = 10 ** max(0, int(math.log10(self.sufficient_rows)) - 1)  # two digits, rounded up
-        rows = f"{math.ceil(self.sufficient_rows / step) * step:,}"
-        return f"about {rows} rows would do (probability {POWER:g}, if the estimate is true)"
+        rows = enough_rows(math.ceil(self.sufficient_rows / step) * step, self.n)
+        return f"{rows} would do (probability {POWER:g}, if the estimate is true)"
 
     @property
     def counted(self) -> Rate:
@@ -880,7 +890,7 @@ class Shortfall:
             )
         then = "more fresh rows may certify it"
         if self.more_rows is not None:
-            rows = f"about {self.more_rows:,} fresh rows of this subgroup"
+            rows = enough_rows(self.more_rows, self.n)
             then = f"{rows} certify it with a probability of {POWER:g}"
         if self.is_kept:
             return f"If this is the true value, {then}"
