@@ -176,3 +176,24 @@ def test_a_group_without_positives_in_the_selection_gets_a_rank_of_the_fresh_row
         allowed -= 1
     assert wrong[counted].sum() <= max(0, allowed)
     assert (found.predict(X[g == "b"], groups=g[g == "b"]) == answer).all() == (allowed < 0)
+
+
+def test_a_group_without_rows_and_a_misspelt_one_are_said():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 3_000)
+    X = (2.0 * y - 1.0 + rng.normal(size=3_000))[:, None]
+    land = np.array(["de", "fr", "it"])[np.arange(3_000) % 3]
+    limits = ["miss(1, by=land) <= .35"]
+    rule = tb.tune(
+        tb.Scores(0, 1, kind="logit"), X[:1000], y[:1000], groups={"land": land[:1000]}, limits=limits
+    )
+    X, y, land = X[1000:], y[1000:], land[1000:]
+    there = land != "fr"
+    words = str(tb.certify(rule, X[there], y[there], groups={"land": land[there]}))
+    assert "No row is of these groups, so nothing is certified there: fr." in words
+    assert "no group of the fit" not in words
+    (line,) = [line for line in words.splitlines() if line.startswith("  fr")]
+    assert line.endswith("not certified  no rows")
+    misspelt = str(tb.certify(rule, X, y, groups={"land": np.where(there, land, "FR")}))
+    assert f"'FR' ({np.count_nonzero(~there)} rows) is no group of the fit. Did you mean 'fr'?" in misspelt
+    assert "no group" not in str(tb.certify(rule, X, y, groups={"land": land}))

@@ -15,7 +15,8 @@ from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import check_number
 from tailboost.core.limit_lines import LimitLine
 from tailboost.core.rate_words import bound_words, estimate_words, limit_words, stated_words
-from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule
+from tailboost.core.spelling import did_you_mean
+from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, groups_of_fit
 from tailboost.guarantees.recheck import CERTIFIED_WORDS, Claim
 from tailboost.rates import (
     ABOVE,
@@ -40,6 +41,7 @@ from tailboost.rates.bounds import (
 from tailboost.rates.pair_test import pair_passes
 from tailboost.rates.power import MOST_ROWS, binomial_power, fewest_rows, last_true
 from tailboost.rates.strata import CELL, CLASS
+from tailboost.rows.group_names import by_column
 from tailboost.rows.judged import group_uses
 from tailboost.rows.subgroups import deferral_lines, estimates_words, unit_name
 
@@ -59,6 +61,8 @@ PAIRS = "exact test of pairs"
 LEVELS = 1000
 # A failed test of pairs puts the printed bound at least so far beyond the limit.
 VISIBLE = 1e-4
+# The most groups in a remark.
+MOST_GROUPS = 8
 # Probability of a certificate with the number of rows that a refusal names.
 POWER = 0.8
 # Multiples of a number of rows whose powers are compared with `POWER`.
@@ -166,7 +170,9 @@ class CertifiedBound:
     @property
     def reason(self) -> str:
         """The reason why a target is not certified: too few rows, or the estimate; empty if unknown."""
-        if self.certified is not False or self.estimate is None or not self.n:
+        if self.certified is False and not self.n:
+            return "no rows"
+        if self.certified is not False or self.estimate is None:
             return ""
         assert self.target is not None
         room = (self.estimate - self.target) * (1.0 if self.sense == "≥" else -1.0)
@@ -715,7 +721,40 @@ def rule_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str
     """Return what the bounds on a rule do not show: groups that it estimates, and what deferral hides."""
     names = [use.column for use in group_uses(fresh.model) if use.inferred]
     estimated = ", ".join("the group" if name is None else str(name) for name in names)
-    return [*[estimates_words(estimated)] * bool(names), *deferral_remarks(bounds, fresh)]
+    return [
+        *group_remarks(bounds, fresh),
+        *[estimates_words(estimated)] * bool(names),
+        *deferral_remarks(bounds, fresh),
+    ]
+
+
+def group_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str]:
+    """Return which groups with bounds have no rows, and which groups of the rows the fit did not have."""
+    strata = fresh.answered.strata
+    by_stratum = np.bincount(fresh.answered.stratum, minlength=len(strata.y))
+    fitted = by_column(groups_of_fit(fresh.final))
+    remarks = []
+    for by in dict.fromkeys(bound.counted.by for bound in bounds if bound.is_counted):
+        if by in (None, CLASS, CELL) or isinstance(by, tuple):
+            continue
+        names, inside = strata.subgroups(by)
+        sizes = dict(zip(names, (inside @ by_stratum).tolist(), strict=True))
+        here = {
+            bound.subgroup for bound in bounds if bound.is_counted and bound.counted.by == by
+        }
+        absent = [name for name in here - {GAP, RATIO, None} if not sizes.get(name)]
+        if absent:
+            listed = ", ".join(sorted(map(unit_name, absent))[:MOST_GROUPS])
+            remarks.append(
+                f"No row is of these groups, so nothing is certified there: {listed}."
+            )
+        known = set(fitted.get(by, fitted.get(None, ())))
+        for name, size in sizes.items():
+            if size and known and name not in known and not isinstance(name, tuple):
+                meant = did_you_mean(str(name), map(str, known))
+                remark = f"{name!r} ({size:,.0f} rows) is no group of the fit. "
+                remarks.append(f"{remark}{meant[:1].upper()}{meant[1:]}".rstrip())
+    return remarks[: 2 * MOST_GROUPS]
 
 
 def with_deferral(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[CertifiedBound]:
