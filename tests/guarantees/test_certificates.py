@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
+from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.path import TighterRules
 from tailboost.guarantees.procedure import Reweighted
 from tailboost.rates.bounds import (
@@ -753,3 +754,29 @@ def test_text_is_no_number_and_no_target_no_target(mixture, given, says):
         tb.certify(mixture, X[FRESH], Y[FRESH], **given)
     with pytest.raises(ValueError, match=says):
         tb.calibrate(mixture, X[FRESH], Y[FRESH], **({"max_error": 0.3} | given))
+
+
+def test_rows_whose_freshness_is_the_word_of_the_caller_are_said_to_be_so():
+    """The library knows the training rows of its own models, and those that the caller names."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3_000, 3))
+    y = (X[:, 0] + 0.7 * rng.normal(size=3_000) > 0).astype(int)
+    train, select, fresh = np.split(np.arange(3_000), [800, 1_500])
+    model = LogisticRegression().fit(X[train], y[train])
+    limits = ["miss(1) <= .3"]
+    tuned = tb.tune(model, X[select], y[select], limits=limits)
+    own = tb.RobustMixtureClassifier([("lr", LogisticRegression())], limits=limits).fit(X[train], y[train])
+    words = "(fresh as you state: the training rows are not known)"
+    for rule, stated in ((tuned, True), (own, False)):
+        certified = tb.calibrate(rule, X[fresh], y[fresh])
+        certificate = certified.certificate_
+        assert (words in str(certificate)) is stated
+        assert ("fresh as you state" in certificate.assumptions) is stated
+        assert "unknown share" not in certificate.assumptions
+        assert Certificate.from_dict(certificate.to_dict()).as_stated is stated
+        assert (words in tb.ModelCard.of(certified, X[select] + 1.0, y[select]).to_markdown()) is stated
+    named = tb.certify(tuned, X[fresh], y[fresh], training_rows=X[train])
+    assert words not in str(named)
+    assert words in str(tb.certify(model.predict(X[fresh]), None, y[fresh]))
+    batch = {"limits": limits, "training_rows": X[train]}
+    assert words not in str(tb.calibrate(model, X[fresh], y[fresh], **batch).certificate_)

@@ -179,7 +179,7 @@ def rows_said(bound):
     )
     rows, present, times = (float(number.replace(",", "")) for number in said.groups())
     assert present == bound.n
-    assert times == pytest.approx(rows / present, abs=0.5)
+    assert times == pytest.approx(rows / present, abs=1.0)
     return int(rows)
 
 

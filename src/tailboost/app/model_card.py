@@ -302,9 +302,7 @@ def _stated(certificate: Certificate | None, rows_are: str) -> tuple[str, Sectio
     if certificate.forced_by is not None:
         notes.append(str(certificate.forced_by))
     notes += certificate.remarks
-    notes.append(
-        "It assumes that these rows are independent draws that nothing was trained or selected on."
-    )
+    notes.append(f"{certificate.assumed}.")
     heads = ["result", "rate", "limit", "estimate and bound"]
     return headline, Section(LIMITS, notes, heads, rows)
 

@@ -405,6 +405,7 @@ def certified(
         price=prices,
         rule=judged(classifier).rule_digest,
         used=attempts[-1].rows,
+        as_stated=fresh.as_stated,
         remarks=(
             *told_of_one_answer(bounds, answered, limits),
             *told_of_draws(result, fresh, again),

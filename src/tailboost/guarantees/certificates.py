@@ -162,7 +162,9 @@ class Certificate:
         What a reader of the limits should know of the rule, such as groups whose rows have one answer, and
         the error of the answered rows.
     forced_by : Forced or None
-        The limit with the least room and what it costs, if it is known; its text is one line.
+        The limit that costs the most or has the least room, if it is known; its text is one line.
+    as_stated : bool
+        Whether the caller alone knows that no model was trained on the rows: its training rows are not known.
     """
 
     bounds: tuple[CertifiedBound, ...]
@@ -176,6 +178,7 @@ class Certificate:
     rule: str | None = field(default=None, repr=False, compare=False)
     remarks: tuple[str, ...] = ()
     forced_by: Forced | None = field(default=None, compare=False)
+    as_stated: bool = False
     # The rows, to compare them where equal rows are different rows.
     used: UsedRows | None = field(default=None, repr=False, compare=False)
 
@@ -342,6 +345,7 @@ class Certificate:
             "price": [asdict(each) for each in self.price],
             "remarks": list(self.remarks),
             "rule": self.rule,
+            "as_stated": self.as_stated,
             "forced_by": None if self.forced_by is None else self.forced_by.to_dict(),
         }
 
@@ -368,6 +372,7 @@ class Certificate:
             rule=document.get("rule"),
             remarks=tuple(document.get("remarks", ())),
             forced_by=forced and Forced.from_dict(forced),
+            as_stated=bool(document.get("as_stated", False)),
         )
 
     @property
@@ -397,8 +402,16 @@ class Certificate:
             *([] if self.forced_by is None else [str(self.forced_by)]),
             *self.remarks,
             *self._words_of_later_attempt(),
-            f"Assumes independent rows that nothing was trained or selected on: {rest}",
+            f"{self.assumed}: {rest}",
         ]
+
+    @property
+    def assumed(self) -> str:
+        """The assumption in short, and whether it is the caller's word alone."""
+        words = "Assumes independent rows that nothing was trained or selected on"
+        if self.as_stated:
+            return f"{words} (fresh as you state: the training rows are not known)"
+        return words
 
     def _words_of_later_attempt(self) -> list[str]:
         """Return what a second attempt or a later one has spent; nothing if all have equal parts."""
@@ -930,6 +943,7 @@ def certificate_of(
         rows=fresh.fingerprints,
         rule=judged(fresh.model).rule_digest,
         remarks=tuple(rule_remarks(bounds, fresh)),
+        as_stated=fresh.as_stated,
     )
 
 

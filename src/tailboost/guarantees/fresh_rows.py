@@ -95,9 +95,16 @@ ONLY_SCORES = (
     "that none of "
     "these rows was used in the selection or by the model."
 )
-EQUAL_TO_NAMED = "equal one of the training rows that the caller names (training_rows=)."
+EQUAL_TO_NAMED = (
+    "of these rows equal one of the training rows that the caller names (training_rows=)."
+)
 UNKNOWN_ROWS = (
-    "The rows of the fit are not known here: make sure that none of these rows was used in it."
+    "The rows of the fit are not known here, so these rows are fresh as you state: none of them was "
+    "used in it."
+)
+UNKNOWN_TRAINING_ROWS = (
+    "The training rows of the model, or of a model inside, are not known. So these rows are fresh as "
+    "you state: none of them was used in the training."
 )
 BY_CLUSTERS = (
     "Each of the {:,} clusters has one vote: in each class or group one of its rows there "
@@ -313,6 +320,13 @@ class FreshRows:
         return "group" in self.listed or all(("group", name) in self.listed for name in groups)
 
     @property
+    def as_stated(self) -> bool:
+        """Whether the caller alone knows that no model was trained on these rows."""
+        if self.training_rows is not None:
+            return False
+        return self.repeated is None or not judged(self.final).records.complete
+
+    @property
     def notes(self) -> list[str]:
         """Assumptions about the rows, and their overlap with the rows of the fit."""
         assumed = ASSUMED
@@ -333,18 +347,12 @@ class FreshRows:
         named = []
         if self.training_rows is not None and self.hashes is not None:
             share = self.training_rows.share(self.hashes)
-            named = [f"{_percent(share)} of these rows {EQUAL_TO_NAMED}"]
+            named = [f"{_percent(share)} {EQUAL_TO_NAMED}"]
         if self.only_scores and (self.repeated is None or not self.repeated[:, 1].any()):
             return [assumed, *(named or [ONLY_SCORES])]
         if self.repeated is None:
             return [assumed, *(named or [UNKNOWN_ROWS])]
-        with np.errstate(invalid="ignore"):
-            fitted, *selected = (self.repeated[:, 0] / self.repeated[:, 1]).tolist()
-        overlap = f"{_percent(fitted)} of these rows equal a training row of the model"
-        if selected:
-            most = 100 * max(selected)
-            overlap += f", {most:.3g} % equal a selection row"
-        overlap += ". Numbers are compared as rounded float32; labels are not compared."
+        overlap = f"{self._overlap_words()} Numbers are compared as rounded float32; labels are not compared."
         if self.equal_rows == "natural":
             overlap += (
                 " According to the caller, rows are equal by nature and nobody copied a row. "
@@ -355,18 +363,33 @@ class FreshRows:
             )
         if named:
             overlap += f" {named[0]}"
-        elif not judged(self.final).records.complete:
-            overlap += (
-                " A model inside was fitted before (frozen). Its training rows are not known: "
-                "make sure that "
-                "these rows are not among them."
-            )
+        elif self.as_stated:
+            overlap += f" {UNKNOWN_TRAINING_ROWS}"
         return [assumed, overlap]
+
+    def _overlap_words(self) -> str:
+        """Return which shares of the rows equal rows of the fit that are known."""
+        assert self.repeated is not None
+        (trained, compared), *selections = self.repeated.tolist()
+        shares = []
+        if compared:
+            shares.append(
+                f"{_percent(trained / compared)} of these rows equal a training row of the model"
+            )
+        selected = [equal / n for equal, n in selections if n]
+        if selected:
+            shares.append(
+                f"{_percent(max(selected))} of these rows equal a row that selected the rule"
+            )
+        if not shares:
+            return "None of these rows could be compared with a row of the fit."
+        return f"{', and '.join(shares)}."
 
 
 def _percent(share: float) -> str:
+    """Return a share in percent; NaN if a sample of the known rows has none that could be compared."""
     if np.isnan(share):
-        return "An unknown share"
+        return "None"
     return f"{100 * share:.3g} %"
 
 

@@ -71,8 +71,8 @@ AHEAD = np.linspace(1.0, 1.1, 11)
 
 def enough_rows(sufficient: int, n: int) -> str:
     """Return words for enough rows that count as the n present ones do, and how many fresh rows have them."""
-    times = sufficient / n
-    digits = 1 if times < 10 else 0
+    digits = 1 if sufficient < 10 * n else 0
+    times = math.ceil(sufficient / n * 10**digits) / 10**digits
     return (
         f"about {sufficient:,} rows like the {n:,} here, in {times:,.{digits}f} times as many "
         "fresh rows,"
