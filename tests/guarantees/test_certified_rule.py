@@ -183,3 +183,21 @@ def test_the_certified_limits_take_the_place_of_tighter_ones():
     table = rule.selection_.rule.table
     (line,) = [line for line in table.certified("verdict", {("miss rate of 1", None): 0.2}) if line.limit]
     assert (line.rate, line.bound) == ("miss rate of 1", 0.2)
+
+
+def test_a_low_confidence_may_certify_a_limit_that_the_estimate_breaks():
+    """With a confidence below ½ a test passes there; the call ended in "a fault of tailboost"."""
+    rng = np.random.default_rng(8)
+    p = rng.choice(np.linspace(0.05, 0.95, 10), 200)
+    y = (rng.random(200) < p).astype(int)
+    rule = tb.calibrate(
+        tb.Scores("p", 1),
+        pd.DataFrame({"p": p}),
+        y,
+        limits=["precision(1) >= .75"],
+        confidence=0.3,
+        attempts=1,
+    )
+    (bound,) = rule.certificate_.bounds
+    assert bound.certified
+    assert bound.estimate < 0.75
