@@ -96,8 +96,10 @@ def test_a_group_that_the_rule_does_not_know_is_refused():
     rule = tb.tune(SCORE, X, y, groups=groups, limits=LIMITS, by_group="age")
     with pytest.raises(ValueError, match="the columns \\['sex'\\]"):
         rule.predict(X, groups=groups[["sex"]])
-    with pytest.raises(ValueError, match="groups not seen in fit"):
+    with pytest.raises(ValueError, match="the columns \\['sex'\\]"):
         rule.predict(X, groups=groups["sex"])
+    with pytest.raises(ValueError, match="groups not seen in fit"):
+        rule.predict(X, groups=groups["sex"].to_numpy())
     with pytest.raises(ValueError, match="groups are needed"):
         rule.predict(X)
 

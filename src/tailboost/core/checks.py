@@ -612,12 +612,19 @@ def label_vector(labels: Any, *, warn: bool = False) -> Labels:
 def numbered(values: Column, name: str, n: int) -> Ints:
     """Return a number for each of n values, equal for equal values.
 
-    Raise ValueError if there are not n values in one column, or some are missing.
+    Raise ValueError if there are not n values in one column, some are missing, or types are mixed.
     """
     refuse_missing(values, name)
     check_length(values, name, n)
+    if np.ndim(values) == 2 and np.shape(values)[1] != 1:
+        raise ValueError(f"{name} must be one column, got the shape {np.shape(values)}")
     column = column_or_1d(values)
-    return np.unique(column, return_inverse=True)[1].astype(np.intp)
+    try:
+        return np.unique(column, return_inverse=True)[1].astype(np.intp)
+    except TypeError as error:
+        raise ValueError(
+            f"{name}: values of types that cannot be ordered ({error}); convert them to text"
+        ) from None
 
 
 def refuse_swapped(X: Table, y: Column, X_name: str = "X", y_name: str = "y") -> None:
