@@ -247,3 +247,25 @@ def test_edges_of_what_rows_are_worth():
     assert clustered_size([], []) == 0
     mixed = np.arange(60) % 3 == 0  # each person has one error throughout
     assert clustered_size(mixed, person) == 20
+
+
+def test_names_of_clusters_and_the_order_of_rows_have_no_effect():
+    """Text sorts otherwise than numbers: other names were other draws, of which one could select."""
+    rng = np.random.default_rng(3)
+    rows, y, person = few_valued(rng, 0, clusters=120, rows=4)
+    groups = np.where(rng.random(len(y)) < 0.4, "a", "b")
+    losses = rng.integers(5, size=len(y)) / 4  # sums of them have no rounding error
+    names = rng.permutation(1_000)[:120]
+    order = rng.permutation(len(y))
+
+    def bounds(clusters, order=slice(None)):
+        of_errors = tb.certify(
+            First(0), rows[order], y[order], groups=groups[order], clusters=clusters[order]
+        )
+        of_losses = tb.certify_losses(losses[order], groups=groups[order], clusters=clusters[order])
+        return of_errors.bounds, of_losses.bounds
+
+    expected = bounds(person)
+    for clusters in (person.astype(str), names[person], np.char.add("id ", person.astype(str))):
+        assert bounds(clusters) == expected
+        assert bounds(clusters, order) == expected

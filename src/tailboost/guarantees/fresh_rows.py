@@ -203,13 +203,17 @@ class FreshRows:
     def draws(self) -> Floats:
         """Random number of each row, shape (n,): for the votes of clusters and the order of rows.
 
-        The numbers depend on content (or the answer if the content is not known), stratum and cluster.
+        The numbers depend on content (or the answer if the content is not known), stratum and the rows of the
+        cluster.
         """
         content = self.hashes
         if content is None:
             content = hash_rows(np.reshape(self.answered.actions, (len(self), -1)))
-        cluster = np.zeros(len(self), dtype=np.intp) if self.clusters is None else self.clusters
-        return random_numbers(content, self.answered.stratum, cluster)
+        if self.clusters is not None:
+            return random_numbers(content, self.answered.stratum, clusters=self.clusters)
+        return random_numbers(
+            content, self.answered.stratum, np.zeros(len(self), dtype=np.intp)
+        )
 
     @property
     def opened(self) -> list[Any]:

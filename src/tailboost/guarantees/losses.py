@@ -111,7 +111,10 @@ def certify_losses(
             subgroups.append(("group", Sample(name, rows, values[rows], 0.0, 1.0)))
     if clusters is not None:
         of = numbered(clusters, "clusters", len(values))
-        draws = random_numbers(hash_rows(values[:, None]), of)
+        kind_of_row = np.zeros(len(values), dtype=np.intp)
+        if groups is not None:
+            kind_of_row = np.unique(labels, return_inverse=True)[1]
+        draws = random_numbers(hash_rows(values[:, None]), kind_of_row, clusters=of)
         subgroups = [(kind, one_vote(sample, of, draws)) for kind, sample in subgroups]
     has_band = bool(tails or radii) and not np.isin(values, (0, 1)).all()
     level = delta / (len(subgroups) + has_band)

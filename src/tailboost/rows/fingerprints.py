@@ -224,13 +224,17 @@ def digest(*contents: bytes) -> str:
 # -- draws and fingerprints ---------------------------------------------------------------------------------
 
 
-def random_numbers(*parts: NDArray[Any]) -> Floats:
+def random_numbers(*parts: NDArray[Any], clusters: Ints | None = None) -> Floats:
     """Return an independent uniform random number for each row.
 
-    The rows are sorted by ``parts``, arrays of n integers: the content, the class, the cluster. The k-th row
+    The rows are sorted by ``parts``, arrays of n integers: the content, the class. The k-th row
     gets the k-th number of a generator, seeded by `DRAWS_SEED` and the sum of all rows. The order of the
     table has no effect, except that rows equal in all parts may exchange their numbers. A proof may treat the
     numbers as drawn after the rows.
+
+    With ``clusters``, the number from 0 of each row's cluster, the rows of a cluster are sorted together, and
+    the clusters by their rows. So the names of clusters have no effect, except that clusters with equal rows
+    may exchange all their numbers. Otherwise other names would be other draws.
 
     Examples
     --------
@@ -245,10 +249,17 @@ def random_numbers(*parts: NDArray[Any]) -> Floats:
     word = np.zeros(len(parts[0]), dtype=np.uint64)
     for part in parts:
         word = _mix(word * _ODD + part.astype(np.uint64) + _ODD)
+    order = np.argsort(word, kind="stable")
+    if clusters is not None:
+        sums = np.zeros(int(clusters.max(initial=-1)) + 1, dtype=np.uint64)
+        np.add.at(sums, clusters, word)
+        of_cluster = _mix(sums)[clusters]
+        order = np.lexsort((word, clusters, of_cluster))
+        word = _mix(word * _ODD + of_cluster + _ODD)
     numbers = np.empty(len(word))
     # With the sum in the seed, tables that differ in one row have unrelated numbers.
     generator = np.random.default_rng([DRAWS_SEED, int(word.sum(dtype=np.uint64))])
-    numbers[np.argsort(word, kind="stable")] = generator.random(len(word))
+    numbers[order] = generator.random(len(word))
     return numbers
 
 
