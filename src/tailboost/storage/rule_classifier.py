@@ -143,8 +143,6 @@ class RuleClassifier(ReportedClassifier):
         """Return the argument of the rule: the groups that it reads, of one or several columns."""
         if groups is None or not self.by_group:
             return {}
-        if isinstance(self.rule, ThresholdRule):  # it finds its own
-            return {"groups": groups}
         columns = columns_by_name(groups, "groups")
         if list(columns) == [None] and column_name(groups) is not None:
             columns = {column_name(groups): columns[None]}
