@@ -144,7 +144,7 @@ class Table:
         self.y, self.y_test, self.K = rows.train.y, rows.test.y, K
         self.problem = TrainingSet(rows.train.X, self.y, np.ones(n), None, K, np.arange(n), n, None)
         self.seed = int(check_random_state(SEED).randint(2**31 - 1))
-        self.split = Split.of(self.problem, "auto", self.seed, five_up_to=FIVE_FOLDS_UP_TO)
+        self.split = Split.from_training_set(self.problem, "auto", self.seed, five_up_to=FIVE_FOLDS_UP_TO)
         self.table = OpenTable(rows.train.X)
         self.test = self.table.reader.transform(rows.test.X)
 

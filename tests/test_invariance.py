@@ -316,7 +316,7 @@ def test_weights_are_rounded_to_sixteen_bits():
 
 
 def known_share(rows, changed):
-    return Fingerprint.of_rows(rows).share(hash_rounded_rows(changed))
+    return Fingerprint.from_table(rows).share(hash_rounded_rows(changed))
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 20, 60, 300])

@@ -83,7 +83,7 @@ def models_of(bench: Bench, seed: int) -> dict[str, list[Fitted]]:
     n, K = len(train.y), len(np.unique(train.y))
     problem = TrainingSet(train.X, train.y, np.ones(n), None, K, np.arange(n), n, None)
     seed = int(check_random_state(seed).randint(2**31 - 1))
-    split = Split.of(problem, "auto", seed, five_up_to=FIVE_FOLDS_UP_TO)
+    split = Split.from_training_set(problem, "auto", seed, five_up_to=FIVE_FOLDS_UP_TO)
     kind, opened = TableKind.of(problem), OpenTable(problem.X)
 
     def probabilities(model: Any, X: Any) -> Floats:

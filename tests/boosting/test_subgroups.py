@@ -125,7 +125,7 @@ def test_the_mixture_over_groups_that_overlap_by_loops():
         answers = np.where(rng.random((8, n)) < 0.4, rng.integers(0, K, (8, n)), y)
         rows = Rows(y, weight, groups, "rows", np.arange(n).astype(np.uint16))
         counts = Counts(rows, np.arange(K), names)
-        of_group = rates.Objective.of(rates.largest(rates.error(by="group")))
+        of_group = rates.Objective.from_expression(rates.largest(rates.error(by="group")))
         combiner = Mixture(Problem(of_group, randomized=True), pool_of(rows, answers, K), counts)
         inside = [(groups == g).any(axis=1) for g in range(6)]
         errors = np.array([[np.average((a != y)[m], weights=weight[m]) for m in inside] for a in answers])
@@ -137,7 +137,7 @@ def test_the_mixture_over_groups_that_overlap_by_loops():
         constants = np.array([[np.average((k != y)[m], weights=weight[m]) for m in inside] for k in range(K)])
         assert combiner.constants == pytest.approx(least_largest(constants), abs=tie)
         assert combiner.random_guess == pytest.approx(constants.mean(axis=0).max())
-        by_cell = rates.Objective.of(rates.largest(rates.error(by="cell")))
+        by_cell = rates.Objective.from_expression(rates.largest(rates.error(by="cell")))
         by_cells = combiner.aiming_at(Problem(by_cell, randomized=True))
         rule = rule_of(by_cells, combiner.pool.rule(mixture))
         cells = rule.errors_of(combiner.mixed(mixture))

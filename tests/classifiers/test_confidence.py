@@ -41,7 +41,7 @@ def excess(mix, limits):
     """Return by how much the limits are broken on many new rows."""
     g, P, y = FRESH
     answers = mix.predict({"m": P}, **({"groups": {"g": g}} if limits is GAP else {}))
-    rows = Answered.of(y, answers, groups={"g": g}, labels=[0, 1])
+    rows = Answered.from_arrays(y, answers, groups={"g": g}, labels=[0, 1])
     of = [limit.distance(limit.rate.terms(rows.strata).names, _values(limit, rows)) for limit in limits]
     return float(max(of)), float(np.mean(answers != y))
 
@@ -53,7 +53,7 @@ def _values(limit, rows):
 def test_the_probability_is_stated_if_it_is_asked_for():
     mix, plain = selected(0, 400, MISS, confidence=0.9), selected(0, 400, MISS)
     _, P, y = drawn(0, 400)
-    rows = Answered.of(y, mix.predict({"m": P}), labels=[0, 1])
+    rows = Answered.from_arrays(y, mix.predict({"m": P}), labels=[0, 1])
     assert mix.limits_probability_ == outlook(MISS, rows.strata, rows.counts).probability
     assert 0.9 <= mix.limits_probability_ < 1
     assert "with a probability of at least 0.9" in str(mix.rates_)
@@ -131,7 +131,7 @@ def test_margins_of_pairs_are_those_of_brute_force(form):
     margins = rng.random((4, 4)) * 0.1
     tighter = limit.with_margins(margins)
     for _ in range(50):
-        rows = Answered.of(y, rng.integers(0, 2, 300), groups={"g": g}, labels=[0, 1])
+        rows = Answered.from_arrays(y, rng.integers(0, 2, 300), groups={"g": g}, labels=[0, 1])
         values = limit.rate.terms(rows.strata).values(rows.counts)
         times, bound = (1.0, 0.3) if form is rates.gap else (0.6, 0.0)
         worst = max(

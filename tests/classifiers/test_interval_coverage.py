@@ -40,7 +40,7 @@ def test_intervals_hold_the_rates_of_the_returned_rule_on_new_rows(name):
             {"m": P}, y, classes=[0, 1], limits=limits, random_state=0, **groups
         )
         given = {} if n_groups == 1 else {"groups": {"g": fresh[0]}}
-        rows = Answered.of(
+        rows = Answered.from_arrays(
             fresh[2], mix.predict({"m": fresh[1]}, **given), groups={"g": fresh[0]}, labels=[0, 1]
         )
         for rate, limit in [(mix.objective_.rate, None), *((limit.rate, limit) for limit in limits)]:

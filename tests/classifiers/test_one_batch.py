@@ -215,7 +215,7 @@ def test_clusters_stay_together():
 
 def test_the_share_depends_on_what_the_rows_decide():
     y, groups = np.r_[0, 1, 0, 1], list("aabb")
-    strata = Answered.of(y, y, groups=groups).strata
+    strata = Answered.from_arrays(y, y, groups=groups).strata
     miss, gap = rates.miss(1, by="group") <= 0.2, rates.gap(rates.selected(1, by="group")) <= 0.1
     precision, deferral = rates.precision(1) >= 0.8, rates.deferred() <= 0.1
     shares = [

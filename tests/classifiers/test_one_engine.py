@@ -101,7 +101,7 @@ def test_the_overall_error_as_objective_reports_the_classes(kind, request):
     assert f"Worst class: {max(found.subgroup_errors_, key=found.subgroup_errors_.get)}" in str(
         found.summary_
     )
-    assert found.objective_ == rates.Objective.of(rates.error())
+    assert found.objective_ == rates.Objective.from_expression(rates.error())
 
 
 @pytest.mark.parametrize("kind", ["boosted", "tuned"])

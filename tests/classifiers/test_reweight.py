@@ -109,7 +109,7 @@ def test_a_sketch_samples_by_content():
     r = np.random.default_rng(0)
     table = r.normal(size=(40_000, 2))
     hashes = hash_rounded_rows(table)
-    sketch = Fingerprint.of(hashes, most=2000)
+    sketch = Fingerprint.from_hashes(hashes, most=2000)
     assert len(sketch.kept) == 2000
     for share in (0.0, 0.3, 1.0):
         n = round(20_000 * share)
@@ -117,9 +117,9 @@ def test_a_sketch_samples_by_content():
         assert sketch.share(mixed) == pytest.approx(share, abs=0.05)
     assert np.isnan(sketch.share(hashes[hashes >> np.uint64(32) > sketch.limit][:5]))
     assert sketch.repeated < 1e-3  # by rounding
-    twice = Fingerprint.of(np.r_[hashes[:100], hashes[:50]])
+    twice = Fingerprint.from_hashes(np.r_[hashes[:100], hashes[:50]])
     assert twice.repeated == pytest.approx(100 / 150)
-    assert Fingerprint.of(hashes).share(hashes) == 1.0
+    assert Fingerprint.from_hashes(hashes).share(hashes) == 1.0
 
 
 # -- groups for the losses kept ----------------------------------------------------------------------------

@@ -258,7 +258,7 @@ def test_older_states_are_refused_with_the_reason():
 
 
 def contents(values):
-    return RowCounts.of(hash_rows(np.asarray(values, dtype=float)[:, None]))
+    return RowCounts.from_hashes(hash_rows(np.asarray(values, dtype=float)[:, None]))
 
 
 def chance(one, other):

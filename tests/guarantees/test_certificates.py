@@ -731,7 +731,7 @@ def test_more_rows_would_not_help_only_where_that_is_shown():
 
     few, many = np.r_[1, 1, 0], np.r_[np.ones(60, int), np.zeros(40, int)]
     for losses, helps in ((few, True), (many, False)):
-        judged = FreshRows(Answered.of(np.zeros(len(losses), int), losses, labels=[0, 1]))
+        judged = FreshRows(Answered.from_arrays(np.zeros(len(losses), int), losses, labels=[0, 1]))
         family = RateFamily.of(tb.rates.error(by="class") <= {0: 0.3}, judged)
         (short,) = missed([family], 0.05 * 0.9, 0.05 * 0.09, {})
         low = beta.ppf(0.05, losses.sum(), len(losses) - losses.sum() + 1)

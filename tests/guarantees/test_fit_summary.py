@@ -277,7 +277,7 @@ def test_best_mixture_of_constants_over_classes_and_cells():
         rows = Rows(y, np.ones(n), group, "rows")
         counts = Counts(rows, np.arange(K), GroupNames((np.arange(2),)))
         for by, subgroups in (("class", y), ("group", group), ("cell", y + K * group)):
-            largest = rates.Objective.of(rates.largest(rates.error(by=by)))
+            largest = rates.Objective.from_expression(rates.largest(rates.error(by=by)))
             found = Mixture(Problem(largest, randomized=True), Pool(rows, K), counts).constants
             assert found == pytest.approx(best_constants(y, subgroups), abs=1e-7)
 

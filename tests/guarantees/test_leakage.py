@@ -17,7 +17,7 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.rows.fingerprints import Fingerprint, hash_rounded_rows, labels_too_alike, too_many
 from tailboost.rows.judged import judged
-from tailboost.rows.readers import Met
+from tailboost.rows.readers import MetRows
 
 X, y = make_classification(2000, n_informative=5, random_state=0)
 CUTS = [(0, 300), (300, 600), (600, 900)]
@@ -84,7 +84,7 @@ def test_rows_of_several_choices_count_together():
     assert not any(
         too_many(*sketch.count(hash_rounded_rows(table[rows]))) for sketch in mix.records_.selected
     )
-    assert Met.of(mix, judged(mix).row_hashes(table[rows]), table[rows]).counts.tolist() == [
+    assert MetRows.from_table(mix, judged(mix).row_hashes(table[rows]), table[rows]).counts.tolist() == [
         [0, 100],
         [40, 100],
     ]
@@ -97,8 +97,8 @@ def test_a_union_of_fingerprints_knows_the_rows_of_all():
     """Unions of fingerprints of any sizes agree with counting on the sparsest sample."""
     rng = np.random.default_rng(0)
     hashes = [rng.integers(2**63, size=n).astype(np.uint64) for n in (50, 400, 3000)]
-    sketches = [Fingerprint.of(each, most=1000) for each in hashes]
-    union = Fingerprint.union([*sketches, Fingerprint.of(hashes[0][:0])])
+    sketches = [Fingerprint.from_hashes(each, most=1000) for each in hashes]
+    union = Fingerprint.union([*sketches, Fingerprint.from_hashes(hashes[0][:0])])
     asked = np.concatenate(
         [hashes[0][:20], hashes[1][:30], hashes[2][:500], rng.integers(2**63, size=700).astype(np.uint64)]
     )
@@ -345,7 +345,7 @@ def test_natural_rows_are_rarely_refused(n, m):
     shares = r.random(700)
     for _ in range(1000):
         a, b = (np.where(r.random(k) < 0.7, r.integers(0, 200, k), r.integers(0, 700, k)) for k in (n, m))
-        sketch = Fingerprint.of(a.astype(np.uint64) << np.uint64(32))
+        sketch = Fingerprint.from_hashes(a.astype(np.uint64) << np.uint64(32))
         often += sketch.unnatural(int(np.isin(b, a).sum()), m)
         labels = tuple((r.random(len(c)) < shares[c]).astype(int) for c in (b, a))
         alike += labels_too_alike((b, a), labels, 2) if _ < 50 else 0

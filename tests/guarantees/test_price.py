@@ -195,7 +195,9 @@ def short_of(limit, hits, selected=None):
     """Return what a limit on the share of the answer 1 lacks, for hits among rows of one or two groups."""
     answers = np.concatenate([np.repeat([1, 0], [k, n - k]) for k, n in hits])
     groups = np.repeat(list("ab")[: len(hits)], [n for _, n in hits])
-    fresh = FreshRows(Answered.of(np.zeros(len(answers), int), answers, groups=groups, labels=[0, 1]))
+    fresh = FreshRows(
+        Answered.from_arrays(np.zeros(len(answers), int), answers, groups=groups, labels=[0, 1])
+    )
     subgroup = limit.form if limit.compares else None
     known = {} if selected is None else {(str(limit.rate), subgroup): selected}
     level = 1.0 - 0.95

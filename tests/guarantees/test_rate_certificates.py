@@ -214,7 +214,7 @@ def test_a_rule_that_draws_is_bounded_by_its_shares():
     n = 400
     shares = rng.choice([0.0, 0.25, 0.5, 1.0], n)
     y = rng.integers(2, size=n)
-    answered = Answered.of(NAMES[y], np.column_stack([1 - shares, shares]), labels=NAMES)
+    answered = Answered.from_arrays(NAMES[y], np.column_stack([1 - shares, shares]), labels=NAMES)
     error, precision = rate_bounds([rates.error(), rates.precision("yes")], FreshRows(answered), 0.05)
     assert error.estimate == pytest.approx(np.where(y == 1, 1 - shares, shares).mean())
     assert precision.estimate == pytest.approx(shares[y == 1].sum() / shares.sum())
@@ -249,7 +249,9 @@ def failures(setting, n, times, delta):
     wrong = passed = 0
     for seed in range(times):
         y, a, groups = drawn(n, seed, p, weight)
-        answered = FreshRows(Answered.of(y, a, groups=groups, labels=NAMES, known={"sex": ["f", "m"]}))
+        answered = FreshRows(
+            Answered.from_arrays(y, a, groups=groups, labels=NAMES, known={"sex": ["f", "m"]})
+        )
         fails = False
         for bound in rate_bounds(stated, answered, delta):
             true = truth.get(bound.subgroup)
@@ -291,7 +293,7 @@ def test_bounds_of_drawn_precision_rarely_fail():
         kind = rng.integers(3, size=60)  # small rates have a low precision
         shares, right = np.array([0.1, 0.5, 1.0])[kind], np.array([0.2, 0.5, 0.9])[kind]
         y = (rng.random(60) < right).astype(int)
-        answered = Answered.of(NAMES[y], np.column_stack([1 - shares, shares]), labels=NAMES)
+        answered = Answered.from_arrays(NAMES[y], np.column_stack([1 - shares, shares]), labels=NAMES)
         (bound,) = rate_bounds([rates.precision("yes")], FreshRows(answered), 0.05)
         wrong += not bound.lower <= (0.1 * 0.2 + 0.5 * 0.5 + 0.9) / 1.6 <= bound.upper
     assert wrong / times <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / times)
@@ -425,7 +427,9 @@ def passing_failures(n, times, delta):
     for seed in range(times):
         y, a, groups, passed = passing(n, seed)
         known = {"sex": ["f", "m"]}
-        answered = FreshRows(Answered.of(y, a, groups=groups, deferred=passed, labels=NAMES, known=known))
+        answered = FreshRows(
+            Answered.from_arrays(y, a, groups=groups, deferred=passed, labels=NAMES, known=known)
+        )
         wrong += not all(
             b.lower - 1e-12 <= truth[b.rate.kind][b.subgroup] <= b.upper + 1e-12
             for b in rate_bounds(stated, answered, delta)

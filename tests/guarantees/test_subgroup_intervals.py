@@ -217,7 +217,7 @@ def table_of(rows, wrong, m):
     """Errors by group of one candidate with some errors."""
     pool = Pool(rows, 2).adding(Candidate(None, wrong, np.where(wrong, 1 - rows.y, rows.y)))
     counts = Counts(rows, np.arange(2), GroupNames((np.arange(m),)))
-    of_group = rates.Objective.of(rates.largest(rates.error(by="group")))
+    of_group = rates.Objective.from_expression(rates.largest(rates.error(by="group")))
     mixture = Mixture(Problem(of_group, randomized=True), pool, counts)
     return rule_of(mixture, pool.rule(np.ones(1))).errors
 

@@ -37,7 +37,7 @@ def test_the_certificate_names_the_overlap():
 
 
 def test_fingerprints_serve_where_the_rows_are_not():
-    prints = Fingerprint.of_rows(X[TRAIN])
+    prints = Fingerprint.from_table(X[TRAIN])
     with pytest.raises(tb.LeakageError):
         tb.certify(MODEL, X[TRAIN], y[TRAIN], training_rows=prints)
     ours = tb.AdaBoostClassifier(n_estimators=3).fit(X[TRAIN], y[TRAIN])

@@ -189,18 +189,18 @@ class TestCopies:
 
     def test_tables_of_few_values_without_labels_are_different_tables(self):
         grades = [hash_rounded_rows(np.random.default_rng(k).integers(5, size=(200, 1))) for k in range(2)]
-        one, other = (UsedRows.of(of, ()) for of in grades)
+        one, other = (UsedRows.from_hashes(of, ()) for of in grades)
         assert one.shared_with(other) == 0
         scores = hash_rounded_rows(np.random.default_rng(0).random((80, 1)))
-        first, all_rows = (UsedRows.of(of, ()) for of in (scores[:50], scores))
+        first, all_rows = (UsedRows.from_hashes(of, ()) for of in (scores[:50], scores))
         assert first.shared_with(all_rows) == 50
 
     def test_labels_of_the_first_rows(self):
         hashes = hash_rounded_rows(np.random.default_rng(0).random((60, 1)))
-        rows = UsedRows.of(hashes, np.arange(40) % 2)
+        rows = UsedRows.from_hashes(hashes, np.arange(40) % 2)
         assert (rows.contents.n_rows, rows.labelled.n_rows) == (60, 40)
-        assert rows.shared_with(UsedRows.of(hashes[:40], np.arange(40) % 2)) == 40
-        assert UsedRows.of(hashes, []).labelled.n_rows == 0
+        assert rows.shared_with(UsedRows.from_hashes(hashes[:40], np.arange(40) % 2)) == 40
+        assert UsedRows.from_hashes(hashes, []).labelled.n_rows == 0
 
 
 class TestWithoutAnyLabel:

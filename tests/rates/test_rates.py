@@ -319,7 +319,7 @@ BY_SEX = rates.selected("yes", by="sex")
     [
         (BY_SEX, False, False, False, ("above", "below")),
         (rates.largest(BY_SEX), False, False, True, ()),
-        (rates.Objective.of(rates.largest(BY_SEX)), False, False, True, ("above",)),
+        (rates.Objective.from_expression(rates.largest(BY_SEX)), False, False, True, ("above",)),
         (rates.gap(BY_SEX), False, True, False, ()),
         (BY_SEX <= 0.3, True, False, False, ("above",)),
         (BY_SEX >= {"f": 0.3, None: 0.2}, True, False, False, ("below",)),

@@ -70,7 +70,7 @@ def rule():
 
 
 def counts(values):
-    return RowCounts.of(hash_rows(np.asarray(values, dtype=float)[:, None]))
+    return RowCounts.from_hashes(hash_rows(np.asarray(values, dtype=float)[:, None]))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,9 @@ def test_independent_tables_are_not_refused(values):
     r = np.random.default_rng(values)
 
     def rows(n):
-        return UsedRows.of(hash_rounded_rows(r.integers(values, size=(n, 1)) / values), r.integers(2, size=n))
+        return UsedRows.from_hashes(
+            hash_rounded_rows(r.integers(values, size=(n, 1)) / values), r.integers(2, size=n)
+        )
 
     sizes = (20, 60, 300, 2000)
     assert not any(rows(n).shared_with(rows(m)) for n in sizes for m in sizes for _ in range(6))
@@ -122,7 +124,7 @@ def test_parts_supersets_and_other_orders_of_rows_are_recognised():
     hashes = hash_rounded_rows(X)
 
     def rows(places):
-        return UsedRows.of(hashes[places], y[places])
+        return UsedRows.from_hashes(hashes[places], y[places])
 
     spent = rows(np.arange(100))
     for places, shared in (
@@ -143,20 +145,20 @@ def test_of_few_different_scores_only_whole_tables_are_recognised():
     r = np.random.default_rng(3)
     grades, y = r.integers(1, 6, size=(500, 1)), r.integers(2, size=500)
     hashes, mixed = hash_rounded_rows(grades), r.permutation(500)
-    spent = UsedRows.of(hashes, y)
-    assert UsedRows.of(hashes[mixed], y[mixed]).shared_with(spent) == 500
-    assert UsedRows.of(hashes[1:], y[1:]).shared_with(spent) == 499
-    assert UsedRows.of(hashes[:250], y[:250]).shared_with(spent) == 0
+    spent = UsedRows.from_hashes(hashes, y)
+    assert UsedRows.from_hashes(hashes[mixed], y[mixed]).shared_with(spent) == 500
+    assert UsedRows.from_hashes(hashes[1:], y[1:]).shared_with(spent) == 499
+    assert UsedRows.from_hashes(hashes[:250], y[:250]).shared_with(spent) == 0
     assert chance_of_agreement(spent.contents, spent.contents) > SHARED_LEVEL / 2  # the labels decide
 
 
 def test_large_tables_are_recognised_by_a_sample():
     r = np.random.default_rng(0)
     hashes, y = hash_rounded_rows(r.random((130_000, 1))), np.zeros(130_000)
-    spent = UsedRows.of(hashes[:120_000], y[:120_000])
+    spent = UsedRows.from_hashes(hashes[:120_000], y[:120_000])
     assert len(spent.contents.contents) == 50_000
-    assert UsedRows.of(hashes, y).shared_with(spent) == pytest.approx(120_000, rel=0.02)
-    assert UsedRows.of(hashes[120_000:], y[120_000:]).shared_with(spent) == 0
+    assert UsedRows.from_hashes(hashes, y).shared_with(spent) == pytest.approx(120_000, rel=0.02)
+    assert UsedRows.from_hashes(hashes[120_000:], y[120_000:]).shared_with(spent) == 0
 
 
 # -- calls -------------------------------------------------------------------------------------------------
@@ -391,7 +393,9 @@ def test_the_ledger_of_a_model_file_changes_alone(rule, tmp_path):
     tb.save_model(rule, path, notes={"purpose": "test"})
     content, digest = path.read_bytes(), model_digest(path)
     assert read_ledger(path).attempts == ()
-    write_ledger(path, Ledger((Attempt("key", UsedRows.of(hash_rounded_rows(np.ones((3, 1))), [0, 1, 1])),)))
+    write_ledger(
+        path, Ledger((Attempt("key", UsedRows.from_hashes(hash_rounded_rows(np.ones((3, 1))), [0, 1, 1])),))
+    )
     assert path.read_bytes() != content
     assert model_digest(path) == digest
     loaded = tb.load_model(path)
@@ -423,7 +427,9 @@ def test_damaged_counts_are_refused(damaged):
 @pytest.mark.parametrize("n", [0, 1, 7, 4000])
 def test_counts_of_rows_are_stored_in_few_bytes(n):
     rng = np.random.default_rng(n)
-    counts = RowCounts.of(rng.integers(2**63, size=n, dtype=np.uint64).repeat(rng.integers(1, 3, size=n)))
+    counts = RowCounts.from_hashes(
+        rng.integers(2**63, size=n, dtype=np.uint64).repeat(rng.integers(1, 3, size=n))
+    )
     state = json.loads(json.dumps(counts.to_dict()))
     assert RowCounts.from_dict(state).equals(counts)
     assert len(json.dumps(state)) <= 200 + 4 * n

@@ -18,7 +18,7 @@ def answered(errors, sizes):
     """Return rows of groups of which so many are answered 1, the labels being 0."""
     group = np.repeat(np.arange(len(sizes)), sizes)
     answers = np.concatenate([(np.arange(n) < k).astype(int) for k, n in zip(errors, sizes, strict=True)])
-    return Answered.of(np.zeros(len(group), int), answers, groups={"g": group}, labels=[0, 1])
+    return Answered.from_arrays(np.zeros(len(group), int), answers, groups={"g": group}, labels=[0, 1])
 
 
 def probability(limits, errors, sizes, *, refit=False, confidence=0.9):
@@ -96,7 +96,7 @@ def test_a_rule_that_decides_its_rates_is_certain():
     assert found.probability == 1.0
     rows = answered([80], [400])
     assert outlook([], rows.strata, rows.counts) is None
-    costs = Answered.of([0, 1, 0, 1], [0, 1, 1, 1], costs=np.eye(4)[:, :2])
+    costs = Answered.from_arrays([0, 1, 0, 1], [0, 1, 1, 1], costs=np.eye(4)[:, :2])
     assert outlook([rates.cost() <= 1.0], costs.strata, costs.counts) is None
 
 

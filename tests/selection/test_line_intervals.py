@@ -21,8 +21,8 @@ def exact(errors, n):
 
 
 def selected_table(y, answers, groups, objective, limits, refit):
-    answered = Answered.of(y, answers, groups=groups)
-    program = Program.of_rates(answered.strata, Objective.of(objective), limits)
+    answered = Answered.from_arrays(y, answers, groups=groups)
+    program = Program.of_rates(answered.strata, Objective.from_expression(objective), limits)
     each = [(program.objective.rate, None), *((limit.rate, limit) for limit in limits)]
     return RateTable.counted(each, answered.strata, answered.counts, "rows", spread=REFIT * refit)
 
@@ -63,7 +63,7 @@ def test_arms_are_exact_and_those_of_subgroups_longer_by_a_refit(counted, refit)
 def test_weights_count_by_their_effective_number(counted):
     y, answers, groups = counted
     weight = np.where(groups["group"] == "a", 1.0, 3.0)
-    answered = Answered.of(y, answers, groups=groups, sample_weight=weight)
+    answered = Answered.from_arrays(y, answers, groups=groups, sample_weight=weight)
     (line,) = RateTable.measured([rates.error()], answered, "rows")
     n = weight.sum() ** 2 / (weight**2).sum()
     assert line.rows == pytest.approx(n)
@@ -77,19 +77,19 @@ def test_where_no_honest_interval_is_known_there_is_none_and_the_reason():
     group = np.repeat(["many", "more", "few"], [200, 300, 9])
     y = rng.integers(0, 2, len(group))
     answers = np.where(rng.random(len(y)) < 0.2, 1 - y, y)
-    answered = Answered.of(y, answers, groups={"group": group})
+    answered = Answered.from_arrays(y, answers, groups={"group": group})
     selected = rates.selected(1, by="group")
     table = RateTable.measured([selected, rates.gap(selected) <= 0.5], answered, "rows")
     none = {line.subgroup for line in table if np.isnan(line.low)}
     assert none == {"few", "gap"}
     assert "No interval for selection rate of 1 by group of few: fewer than 10 rows." in str(table)
     # A rule that gives nobody an answer has a rate of 0 on any rows; its error depends on these.
-    nobody = Answered.of(y, np.zeros_like(y), groups={"group": group}, labels=[0, 1])
+    nobody = Answered.from_arrays(y, np.zeros_like(y), groups={"group": group}, labels=[0, 1])
     table = RateTable.measured([rates.selected(1), rates.miss(1), rates.error()], nobody, "rows")
     assert [np.isnan(line.low) for line in table] == [True, True, False]
     assert "which decides the rate" in str(table)
     costs = rng.random((len(y), 2))
-    of_rows = Answered.of(y, answers, costs=costs)
+    of_rows = Answered.from_arrays(y, answers, costs=costs)
     table = RateTable.measured([rates.cost()], of_rows, "rows")
     assert np.isnan(next(iter(table)).low)
     assert "costs on new rows have no known range" in str(table)
@@ -105,7 +105,7 @@ def test_the_interval_of_a_mean_cost_holds_the_true_one():
     truth = 0.5 * 0.1 * 1.0 + 0.5 * 0.3 * 20.0
     for _ in range(400):
         y, answers = drawn(rng, 200)
-        (line,) = RateTable.measured([COST], Answered.of(y, answers), "rows")
+        (line,) = RateTable.measured([COST], Answered.from_arrays(y, answers), "rows")
         missed += not line.low <= truth <= line.high
         widths.append(line.high - line.low)
     assert missed <= 400 * 0.05 + 2 * np.sqrt(400 * 0.05 * 0.95)
@@ -128,7 +128,7 @@ def test_the_interval_of_a_gap_or_ratio_holds_the_true_one_of_all_groups(sizes, 
     missed = Counter()
     for _ in range(200):
         answers = (rng.random(len(group)) < share[group]).astype(int)
-        answered = Answered.of(y, answers, groups={"group": group})
+        answered = Answered.from_arrays(y, answers, groups={"group": group})
         table = RateTable.measured(limits, answered, "rows")
         for line in table:
             if line.subgroup in truth:
@@ -148,7 +148,7 @@ def test_the_spread_of_refits_is_found_from_folds(deviation):
         for _ in range(4):  # rules
             error = np.clip(rng.normal(0.4, deviation, size=(F, m)), 0.0, 1.0)
             wrong = (rng.random(n) < error[fold, group]).astype(int)
-            rows = Answered.of(y, wrong, groups={"g": group}, labels=[0, 1])
+            rows = Answered.from_arrays(y, wrong, groups={"g": group}, labels=[0, 1])
             cell = (fold * len(rows.strata.mass) + rows.stratum) * 2 + wrong
             folds.append(np.bincount(cell, minlength=F * len(rows.strata.mass) * 2) / n)
         counts = [each.reshape(F, len(rows.strata.mass), 2) for each in folds]

@@ -35,7 +35,7 @@ def watched(progress, pool, answers):
 
 def steering_of(rows, limits=()):
     counts = Counts(rows, np.arange(K))
-    objective = rates.Objective.of(rates.largest(rates.error(by="class")))
+    objective = rates.Objective.from_expression(rates.largest(rates.error(by="class")))
     return Steering.from_problem(Problem(objective, limits, randomized=True), counts)
 
 

@@ -89,7 +89,7 @@ class Setting:
         X = probabilities(S) if self.kind == "models" else S
         deferred = {"deferred": clf.defers(X, **groups)} if judged(clf).can_defer else {}
         answers = clf.predict(X, **groups)
-        return Answered.of(y, answers, groups={"g": g}, labels=[0, 1], **deferred)
+        return Answered.from_arrays(y, answers, groups={"g": g}, labels=[0, 1], **deferred)
 
 
 def probabilities(S):

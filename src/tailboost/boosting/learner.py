@@ -381,7 +381,8 @@ def open_learner(
     training : TrainingSet
         Training set, and a validation set if the user gave one.
     validation : {"auto", "train"}, int, float or Split
-        As given to the classifier, see `Split.of`. "train": the selection data are the training rows.
+        As given to the classifier, see `Split.from_training_set`. "train": the selection data are the
+        training rows.
     seed : int
         Seed of the folds.
     refit : bool
@@ -389,7 +390,7 @@ def open_learner(
     n_jobs : int or None
         Threads over the folds.
     five_up_to : float, default=inf
-        See `Split.of`.
+        See `Split.from_training_set`.
     together : bool, default=False
         Whether the models of several rounds may answer together, see `CrossFit`.
     known_classes : bool, default=False
@@ -410,7 +411,9 @@ def open_learner(
         return Whole(session, train, replace(train, fitted=True), exact=exact)
     split = validation
     if not isinstance(split, Split):
-        split = Split.of(training, validation, seed, ", or cv='train'", five_up_to)
+        split = Split.from_training_set(
+            training, validation, seed, ", or cv='train'", five_up_to
+        )
     judged = split.selection_rows(train, "losses", refit=refit)
     if known_classes:
         judged = only_known_classes(judged, split.fold, training)

@@ -269,7 +269,7 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
             facts.append("X is a number")
         if isinstance(X, str):
             facts.append("X is a text")
-        arguments.refuse(*facts, told={"X": X})
+        arguments.refuse(*facts, details={"X": X})
         refuse("boosting", confidence=confidence)
         reweighted = copy.copy(self)
         rows_given = X is not None

@@ -112,7 +112,7 @@ def counts_of(clf: Any, rows: Rows) -> Counts:
 def name_groups(clf: Any, groups: Groups) -> GroupNames:
     """Give a new classifier the names of other groups than those of the fit, and return them."""
     n = n_rows_of(groups)
-    group_names = GroupNames.of(groups, "groups", n, np.ones(n, bool))
+    group_names = GroupNames.from_groups(groups, "groups", n, np.ones(n, bool))
     regroup(clf, group_names)
     clf._regrouped = True
     return group_names
@@ -226,7 +226,7 @@ def problem_of_max_error(
     allowed = checked_targets(max_error, names, rate.by)
     limit = rate <= dict(zip(names, allowed.tolist(), strict=True))
     limit = replace(limit, strict=clf.game_.stakes.indicator)
-    return replace(problem, objective=Objective.of(error()), limits=(limit,))
+    return replace(problem, objective=Objective.from_expression(error()), limits=(limit,))
 
 
 def classifier_within(clf: Any, objective: Objective, limits: tuple[Limit, ...]) -> Any:

@@ -330,7 +330,7 @@ class OneBatch:
         target_limits = stated_limits(max_error, limits)
         X = arguments.X
         groups = arguments.groups
-        arguments.refuse("one batch", told={"model": type(model).__name__})
+        arguments.refuse("one batch", details={"model": type(model).__name__})
         labels = _checked_labels(arguments)
         clusters = None
         if arguments.clusters is not None:
@@ -342,7 +342,7 @@ class OneBatch:
             for table in (X, arguments.X_unlabeled):
                 if table is not None:
                     score.values(table)
-        strata = Answered.of(labels, labels, groups=groups).strata
+        strata = Answered.from_arrays(labels, labels, groups=groups).strata
         by_group = params.get("by_group", False)
         share = selection_share or default_share(target_limits, strata, by_group=by_group)
         params = {"random_state": 0} | params

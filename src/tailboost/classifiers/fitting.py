@@ -335,7 +335,7 @@ class Parts:
             words = f"the {len(training.y):,} {kind}"
             return cls([], [], replace(training.rows, words=words), "frozen")
         if isinstance(cv, (str, Real)):
-            split = Split.of(training, cv, seed, five_up_to=FIVE_FOLDS_UP_TO)
+            split = Split.from_training_set(training, cv, seed, five_up_to=FIVE_FOLDS_UP_TO)
             rows = split.selection_rows(training.rows, "probabilities")
             fold_masks = split.parts
             return cls(fold_masks, [~mask for mask in fold_masks], rows, split.validation)

@@ -119,7 +119,7 @@ def refuse_validation(arguments: Given, validation: Given, cv: object) -> None:
             facts.append("X_val without rows")
     refuse(
         *facts,
-        told=details,
+        details=details,
         groups=arguments.groups,
         clusters=arguments.clusters,
         **validation.arguments("_val"),
@@ -362,7 +362,7 @@ def read_training_set(
     classifier.classes_ = classes
     classifier._table_schema = schema
     if groups is not None:
-        names = GroupNames.of(groups, "groups", len(y), used)
+        names = GroupNames.from_groups(groups, "groups", len(y), used)
         group_numbers = names.numbers_of(groups, "groups", len(y), used)
         _set_groups(classifier, names, revealing_features(table, group_numbers))
     return TrainingSet(

@@ -483,7 +483,7 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
         """The error of all pairs within the limits."""
         fitted = self.rules.selection_.classifier
         stated: Problem = fitted.selection_.problem.within(tuple(self.limits))
-        return replace(stated, objective=Objective.of(error()))
+        return replace(stated, objective=Objective.from_expression(error()))
 
     @property
     def selection_(self) -> Self:
@@ -679,7 +679,7 @@ def tune_labels(
     # The last pairs of a table are its rows as a whole.
     whole_rows = [rules.pairs(table)["X"][-n_rows_of(table) :] for table in tables]
     hashes = hash_rounded_rows(np.concatenate(whole_rows))
-    used = UsedRows.of(hashes, y.any(axis=1).astype(np.intp), "selection data")
+    used = UsedRows.from_hashes(hashes, y.any(axis=1).astype(np.intp), "selection data")
     return replace(rules, records_=Records(tables=(used,)))
 
 
@@ -835,7 +835,7 @@ class LabelSelection:
             truth.append(np.zeros(n_unlabeled_pairs))  # `without_labels` takes them away
         actions = np.concatenate(answers)
         deferred = actions == HUMAN_REVIEW
-        answered = Answered.of(
+        answered = Answered.from_arrays(
             np.concatenate(truth).astype(np.intp),
             np.where(deferred, 0, actions).astype(np.intp),
             groups={LABEL: np.concatenate(labels)},

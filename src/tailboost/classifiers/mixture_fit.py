@@ -424,9 +424,9 @@ def _selected_on(fit_rows: FitRows, *, frozen: bool) -> tuple[Fingerprint, ...]:
     training = fit_rows.training
     selected = list[Fingerprint]()
     if training.validation is not None:
-        selected.append(Fingerprint.of_rows(training.validation[0]))
+        selected.append(Fingerprint.from_table(training.validation[0]))
     elif frozen:
         selected.append(training.fingerprints)
     if fit_rows.X_unlabeled is not None:
-        selected.append(Fingerprint.of_rows(fit_rows.X_unlabeled))
+        selected.append(Fingerprint.from_table(fit_rows.X_unlabeled))
     return tuple(selected)

@@ -89,4 +89,6 @@ def cvar_curve(clf: Any, rule: Any, answering: Callable[[Any], Any]) -> Curve:
         return answering(rule.within(max(0.0, level - rule.least)))
 
     points = tuple(CurvePoint(mean, tail, answering(corner)) for mean, tail, corner in corners)
-    return Curve(points, Objective.of(error()), rule.objective, rule.words, at, clf, gap)
+    return Curve(
+        points, Objective.from_expression(error()), rule.objective, rule.words, at, clf, gap
+    )

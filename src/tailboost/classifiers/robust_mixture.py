@@ -585,7 +585,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
             facts.append("X is a number")
         if isinstance(X, str):
             facts.append("X is a text")
-        arguments.refuse(*facts, told={"X": X})
+        arguments.refuse(*facts, details={"X": X})
         reweighted = copy.copy(self)
         other_parameters = {
             "limits": limits,

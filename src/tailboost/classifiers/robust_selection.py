@@ -123,7 +123,7 @@ def check_groups(classifier: Model, problem: Problem, groups: Groups) -> None:
         details["rate"] = next(rate for rate in problem.rates if rate.needs_groups)
         if isinstance(classifier.objective, str):
             facts.append("named objective of groups")
-    refuse(*facts, told=details, groups=groups)
+    refuse(*facts, details=details, groups=groups)
 
 
 # -- the selection data ----------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def name_groups(mix: Any, groups: Groups, used: Mask | None = None) -> None:
     n = n_rows_of(groups)
     if used is None:
         used = np.ones(n, dtype=bool)
-    set_groups(mix, GroupNames.of(groups, "groups", n, used))
+    set_groups(mix, GroupNames.from_groups(groups, "groups", n, used))
 
 
 def set_groups(mix: Any, names: GroupNames) -> None:

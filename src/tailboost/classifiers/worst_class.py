@@ -576,7 +576,7 @@ class GroupDROBoostClassifier(MixtureClassifier):
             pool = unboosted(pool, learner, training, fit.entropy)
         if self.include_constants:
             pool = pool.with_constants()
-        objective = Objective.of(largest(error(by=self._named.kind)))
+        objective = Objective.from_expression(largest(error(by=self._named.kind)))
         problem = Problem(objective, error_budget=self.error_budget, randomized=True)
         counts = counts_of(self, learner.judged)
         mixture = Mixture(problem, pool, counts, even=even, with_erm=not even)
@@ -661,7 +661,7 @@ def problem_of(clf: WorstClassBoostClassifier, counts: Counts) -> Problem:
     if limits and not (terms.votes and terms.indicator):
         aim = error()
     return Problem(
-        Objective.of(aim),
+        Objective.from_expression(aim),
         limits,
         error_budget=clf.error_budget,
         randomized=clf.randomized,

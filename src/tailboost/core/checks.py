@@ -111,9 +111,8 @@ def summed(X: Table) -> Any:
     """
     if not sp.issparse(X) or X.ndim != 2:
         return X
-    if X.format in ("csr", "csc"):
-        matrix = X
-    else:
+    matrix = X
+    if X.format not in ("csr", "csc"):
         matrix = X.tocsr()
     if matrix.has_canonical_format:
         return matrix
@@ -130,8 +129,10 @@ def unpack(X: Table, y: Column = None) -> tuple[Any, Any]:
     data = sys.modules.get("torch.utils.data")
     if data is None or not isinstance(X, data.Dataset):
         return X, y
-    X, labels = read_dataset(X)
-    return X, labels if y is None else y
+    rows, labels = read_dataset(X)
+    if y is None:
+        y = labels
+    return rows, y
 
 
 def n_rows_of(X: Table) -> int:
@@ -152,7 +153,9 @@ def take(X: Table, rows: NDArray[Any]) -> Any:
         return {name: take(_column_of(column), rows) for name, column in X.items()}
     if sp.issparse(X):
         X = X.tocsr()  # other formats cannot be indexed
-    return _safe_indexing(X, np.flatnonzero(rows) if rows.dtype == np.bool_ else rows)
+    if rows.dtype == np.bool_:
+        rows = np.flatnonzero(rows)
+    return _safe_indexing(X, rows)
 
 
 def _column_of(values: Any) -> Any:
@@ -166,16 +169,20 @@ def _column_of(values: Any) -> Any:
 def batches(X: Table) -> list[Ints]:
     """Return the row numbers of a table in batches."""
     n = n_rows_of(X)
-    row = int(np.prod(getattr(X, "shape", ())[1:]))
-    size = max(1, min(BATCH, BATCH_VALUES // max(row, 1)))
-    return [np.arange(a, min(a + size, n)) for a in range(0, max(n, 1), size)]
+    values_per_row = int(np.prod(getattr(X, "shape", ())[1:]))
+    size = max(1, min(BATCH, BATCH_VALUES // max(values_per_row, 1)))
+    starts = range(0, max(n, 1), size)  # a table without rows is one batch
+    return [np.arange(start, min(start + size, n)) for start in starts]
 
 
 def batched(X: Table) -> Iterator[tuple[Ints, Any]]:
     """Yield a table in batches, each with its row numbers; a table of one batch is not copied."""
-    parts = batches(X)
-    for part in parts:
-        yield part, X if len(parts) == 1 else take(X, part)
+    numbers_by_batch = batches(X)
+    if len(numbers_by_batch) == 1:
+        yield numbers_by_batch[0], X
+        return
+    for numbers in numbers_by_batch:
+        yield numbers, take(X, numbers)
 
 
 def read_dataset(dataset: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
@@ -208,31 +215,36 @@ def read_dataset(dataset: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
     n = len(dataset)
     if n == 0:
         raise ValueError(f"the {type(dataset).__name__} is empty: it needs at least one row")
-    X: NDArray[Any] | None = None
+    rows: NDArray[Any] | None = None
     labels = []
     for i in range(n):
-        item = dataset[i]
-        if isinstance(item, (tuple, list)):
-            item, *label = item
-            labels += [np.asarray(k).item() for k in label[:1]]
-        row = _array(item)
-        if X is None:
-            X = np.empty((n, *row.shape), dtype=row.dtype)
-        if row.shape != X.shape[1:]:
+        content = dataset[i]
+        if isinstance(content, (tuple, list)):
+            if len(content) > 1:
+                labels.append(np.asarray(content[1]).item())
+            content = content[0]
+        row = _row_of_item(content)
+        if rows is None:
+            rows = np.empty((n, *row.shape), dtype=row.dtype)
+        if row.shape != rows.shape[1:]:
             raise ValueError(
-                f"row {i} of the dataset has shape {row.shape}, row 0 has {X.shape[1:]}"
+                f"row {i} of the dataset has shape {row.shape}, row 0 has {rows.shape[1:]}"
             )
-        X[i] = row
-    assert X is not None
-    return X, np.array(labels) if labels else None
+        rows[i] = row
+    assert rows is not None
+    if not labels:
+        return rows, None
+    return rows, np.array(labels)
 
 
-def _array(item: Any) -> NDArray[Any]:
+def _row_of_item(content: Any) -> NDArray[Any]:
+    """Return the content of an item of a dataset as an array; the channels of a tensor move last."""
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(item, torch.Tensor):
-        item = item.detach().cpu()
-        return np.asarray(item.movedim(0, -1) if item.ndim > 2 else item)
-    return np.asarray(item)
+    if torch is not None and isinstance(content, torch.Tensor):
+        content = content.detach().cpu()
+        if content.ndim > 2:
+            content = content.movedim(0, -1)
+    return np.asarray(content)
 
 
 #: Largest mean of sample weights that count rows, such as equal rows in one line of a table.
@@ -267,20 +279,22 @@ def check_number(
         number = float(value)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be a number, got {value!r}") from error
+    start = f"({low:g}"
+    is_inside = low < number
     if closed:
-        above = low <= number
-    else:
-        above = low < number
-    if not (above and (number < high if below else number <= high) and np.isfinite(number)):
-        start = f"{'[' if closed else '('}{'−∞' if low == -np.inf else f'{low:g}'}"
-        if high == np.inf:
-            end = "∞)"
-        else:
-            end = f"{high:g}{')' if below else ']'}"
+        start = f"[{low:g}"
+        is_inside = low <= number
+    end = f"{high:g}]"
+    if below or high == np.inf:
+        end = f"{high:g})"
+    if below:
+        is_inside = is_inside and number < high
+    if not is_inside or number > high or not np.isfinite(number):
+        interval = f"{start}, {end}".replace("-inf", "−∞").replace("inf", "∞")
         cure = ""
         if high == 1 < number < 100:
             cure = f"; write {number / 100:g} for {number:g} %"
-        raise ValueError(f"{name} must be in {start}, {end}, got {value!r}{cure}")
+        raise ValueError(f"{name} must be in {interval}, got {value!r}{cure}")
     return number
 
 
@@ -304,27 +318,26 @@ def finite(values: ArrayLike, name: str) -> Floats:
     Raise ValueError if an entry is not a finite number.
     """
     array = np.asarray(values)
-    # NumPy would accept the text "1" and drop the imaginary part of 1j.
-    for value in array.flat if array.dtype == object else ():
-        if isinstance(value, (str, bytes, complex)):
-            raise ValueError(f"{name} must be numbers, got {value!r}")
+    if array.dtype == object:
+        for value in array.flat:  # NumPy would accept the text "1" and the real part of 1j
+            if isinstance(value, (str, bytes, complex)):
+                raise ValueError(f"{name} must be numbers, got {value!r}")
     if array.dtype.kind not in "biufO":
         raise ValueError(f"{name} must be numbers, got dtype {array.dtype}")
     try:
-        out = np.ascontiguousarray(array, dtype=float)
+        numbers = np.ascontiguousarray(array, dtype=float)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be numbers, got dtype {array.dtype}") from error
     # The sum detects NaN and infinities without a temporary array; it may overflow for finite numbers.
     with np.errstate(over="ignore", invalid="ignore"):
-        suspicious = not np.isfinite(out.sum())
-    if suspicious and not np.isfinite(out).all():
-        raise ValueError(
-            f"{name} must be finite, got NaN or infinity at {_first(~np.isfinite(out))}"
-        )
-    return out
+        suspicious = not np.isfinite(numbers.sum())
+    if suspicious and not np.isfinite(numbers).all():
+        place = _first_place(~np.isfinite(numbers))
+        raise ValueError(f"{name} must be finite, got NaN or infinity at {place}")
+    return numbers
 
 
-def _first(mask: Mask) -> tuple[int, ...]:
+def _first_place(mask: Mask) -> tuple[int, ...]:
     return tuple(int(i) for i in np.argwhere(mask)[0])
 
 
@@ -356,7 +369,7 @@ def check_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight"
     """
     if weights is None:
         return np.ones(n)
-    checked = _weights(weights, n, name)
+    checked = _checked_weights(weights, n, name)
     with np.errstate(over="ignore"):
         total = checked.sum()
     if not np.isfinite(total):
@@ -368,7 +381,7 @@ def relative_weights(weights: ArrayLike | None, n: int, name: str = "sample_weig
     """Return the weights of n rows divided by the largest; like `check_weights`, but for any sum."""
     if weights is None:
         return np.ones(n)
-    checked = _weights(weights, n, name)
+    checked = _checked_weights(weights, n, name)
     return checked / checked.max()
 
 
@@ -383,12 +396,15 @@ def row_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") 
     """
     if weights is None:
         return np.ones(n)
-    checked = _weights(weights, n, name)
+    checked = _checked_weights(weights, n, name)
     largest = float(checked.max())
     relative = checked / largest
     mean = float(relative[relative > 0].mean())
-    mantissa, exponent = np.frexp(checked if count_rows(largest, mean) else relative / mean)
-    return np.ldexp(np.rint(np.ldexp(mantissa, WEIGHT_BITS)), exponent - WEIGHT_BITS)
+    if not count_rows(largest, mean):
+        checked = relative / mean
+    mantissa, exponent = np.frexp(checked)
+    rounded = np.rint(np.ldexp(mantissa, WEIGHT_BITS))
+    return np.ldexp(rounded, exponent - WEIGHT_BITS)
 
 
 def count_rows(largest: float, mean: float) -> bool:
@@ -410,7 +426,8 @@ def base_measure(base: ArrayLike | None, n: int) -> Floats:
     return p / p.sum()
 
 
-def _weights(weights: ArrayLike, n: int, name: str) -> Floats:
+def _checked_weights(weights: ArrayLike, n: int, name: str) -> Floats:
+    """Return the weights of n rows: finite, non-negative, and not all zero. A number is for all rows."""
     if isinstance(weights, Real):
         array = np.full(n, weights)
     else:
@@ -421,9 +438,8 @@ def _weights(weights: ArrayLike, n: int, name: str) -> Floats:
         )
     checked = finite(array, name)
     if checked.min() < 0:
-        raise ValueError(
-            f"{name} must not be negative, got {checked.min()} at {_first(checked < 0)}"
-        )
+        place = _first_place(checked < 0)
+        raise ValueError(f"{name} must not be negative, got {checked.min()} at {place}")
     if checked.max() == 0:
         raise ValueError(f"{name}: all weights are zero; at least one must be non-zero")
     return checked
@@ -434,13 +450,13 @@ def check_mask(value: Column, name: str, n: int) -> NDArray[np.bool_]:
 
     Raise ValueError if ``value`` has another shape, or an entry is not True, False, 1 or 0.
     """
-    given = np.asarray(value)
-    if given.shape != (n,) or given.dtype.kind not in "bi" or not np.isin(given, (0, 1)).all():
+    mask = np.asarray(value)
+    if mask.shape != (n,) or mask.dtype.kind not in "bi" or not np.isin(mask, (0, 1)).all():
         raise ValueError(
             f"{name} must be a mask of shape ({n},), True or False for each row, got the shape "
-            f"{given.shape} and the type {given.dtype}"
+            f"{mask.shape} and the type {mask.dtype}"
         )
-    return given.astype(bool)
+    return mask.astype(bool)
 
 
 def check_length(values: Column, name: str, n: int, of: str = "X") -> None:
@@ -482,24 +498,22 @@ match the rows, or y.to_numpy() if they are in the same order already
         if reference is None:
             reference = name, index
             continue
-        of, expected = reference
-        if len(index) != len(expected) or index.equals(expected):
+        first_name, first_index = reference
+        if len(index) != len(first_index) or index.equals(first_index):
             continue
         # Missing labels of an index are equal to themselves here.
-        row = next(
-            i
-            for i, (a, b) in enumerate(zip(index, expected, strict=True))
-            if not (a is b or a == b)
-        )
+        pairs = zip(index, first_index, strict=True)
+        row = next(i for i, (a, b) in enumerate(pairs) if not (a is b or a == b))
         remedy = f"{name}.to_numpy() if they are in the same order already"
-        if index.is_unique and index.isin(expected).all():
-            remedy = f"{name}.loc[{of}.index] to match the rows, or {remedy}"
+        if index.is_unique and index.isin(first_index).all():
+            remedy = f"{name}.loc[{first_name}.index] to match the rows, or {remedy}"
         else:
-            remedy = f"the rows of {of}, or {remedy}"
-        [label], [other] = (each[row : row + 1].tolist() for each in (index, expected))
+            remedy = f"the rows of {first_name}, or {remedy}"
+        [label] = index[[row]].tolist()
+        [first_label] = first_index[[row]].tolist()
         raise ValueError(
-            f"{name} and {of} have different pandas indexes: row {row} is {label!r} in {name}, "
-            f"{other!r} in {of}. Give {remedy}"
+            f"{name} and {first_name} have different pandas indexes: row {row} is {label!r} in "
+            f"{name}, {first_label!r} in {first_name}. Give {remedy}"
         )
 
 
@@ -559,26 +573,26 @@ def refuse_missing(values: Column, name: str, remedy: str = GIVE_A_VALUE) -> Non
         return
     entries: list[Any] = []
     if column.dtype.kind == "f":
-        missing = int(np.isnan(column).sum())
+        n_missing = int(np.isnan(column).sum())
     else:
         entries = column.ravel().tolist()
         if {*map(type, entries)} == {str}:
             return
         refuse_nested(entries, name)
         # The test for text comes first, because the other tests take thirty times as long.
-        missing = sum(not isinstance(entry, str) and is_missing(entry) for entry in entries)
-    if missing:
+        n_missing = sum(not isinstance(entry, str) and is_missing(entry) for entry in entries)
+    if n_missing:
         raise ValueError(
-            f"{name} contains NaN or None: {missing} of {column.size} entries are missing; "
+            f"{name} contains NaN or None: {n_missing} of {column.size} entries are missing; "
             f"{remedy}"
         )
     if hasattr(values, "dtype"):
         return
-    text = next((v for v in entries if isinstance(v, str)), None)
-    other = next((v for v in entries if not isinstance(v, str)), None)
-    if text is not None and other is not None:  # NumPy would turn 1 into "1"
+    texts = [entry for entry in entries if isinstance(entry, str)]
+    others = [entry for entry in entries if not isinstance(entry, str)]
+    if texts and others:  # NumPy would turn 1 into "1"
         raise ValueError(
-            f"{name} mixes text, such as {text!r}, with other values, such as {other!r}"
+            f"{name} mixes text, such as {texts[0]!r}, with other values, such as {others[0]!r}"
         )
 
 
@@ -596,11 +610,13 @@ def unboxed(labels: Any) -> Any:
         return array
     if array.dtype.kind not in "OT" or not array.size:
         return labels
-    kinds = {type(label) for label in array.ravel().tolist()}
-    texts = array.dtype.kind == "T" and kinds == {str}
-    booleans = all(issubclass(kind, (bool, np.bool_)) for kind in kinds)
-    integers = all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in kinds)
-    return np.array(array.tolist()) if booleans or integers or texts else labels
+    types = {type(label) for label in array.ravel().tolist()}
+    are_texts = array.dtype.kind == "T" and types == {str}
+    are_booleans = all(issubclass(cls, (bool, np.bool_)) for cls in types)
+    are_integers = all(issubclass(cls, (int, np.integer)) and cls is not bool for cls in types)
+    if are_booleans or are_integers or are_texts:
+        return np.array(array.tolist())
+    return labels
 
 
 def label_vector(labels: Any, *, warn: bool = False) -> Labels:
@@ -618,22 +634,23 @@ def numbered(values: Column, name: str, n: int) -> Ints:
     check_length(values, name, n)
     if np.ndim(values) == 2 and np.shape(values)[1] != 1:
         raise ValueError(f"{name} must be one column, got the shape {np.shape(values)}")
-    column = column_or_1d(values)
     try:
-        return np.unique(column, return_inverse=True)[1].astype(np.intp)
+        _, numbers = np.unique(column_or_1d(values), return_inverse=True)
     except TypeError as error:
         raise ValueError(
             f"{name}: values of types that cannot be ordered ({error}); convert them to text"
         ) from None
+    return numbers.astype(np.intp)
 
 
 def refuse_swapped(X: Table, y: Column, X_name: str = "X", y_name: str = "y") -> None:
     """Raise if the table is one column and the labels are a table."""
-    shapes = tuple(getattr(X, "shape", ())), tuple(getattr(y, "shape", ()))
-    if [len(shape) for shape in shapes] == [1, 2]:
+    X_shape = tuple(getattr(X, "shape", ()))
+    y_shape = tuple(getattr(y, "shape", ()))
+    if len(X_shape) == 1 and len(y_shape) == 2:
         raise ValueError(
-            f"{X_name} is one column of {shapes[0][0]:,} values, {y_name} a table of shape "
-            f"{shapes[1]}: are X and y swapped?"
+            f"{X_name} is one column of {X_shape[0]:,} values, {y_name} a table of shape "
+            f"{y_shape}: are X and y swapped?"
         )
 
 
@@ -645,21 +662,23 @@ def refuse_frame(frame: Table) -> None:
             "data frame give X.iloc[[i]], for one column X[[name]]"
         )
     if not frame.columns.is_unique:
-        twice = frame.columns[frame.columns.duplicated()].tolist()
-        raise ValueError(f"X has more than one column called {twice[0]!r}; names must differ")
-    for size, kind in zip(frame.shape, ("row", "column"), strict=True):
+        repeated = frame.columns[frame.columns.duplicated()].tolist()
+        raise ValueError(
+            f"X has more than one column called {repeated[0]!r}; names must differ"
+        )
+    for size, noun in zip(frame.shape, ("row", "column"), strict=True):
         if size == 0:
             raise ValueError(
-                f"X has no {kind}s, shape {frame.shape}; at least one {kind} is needed"
+                f"X has no {noun}s, shape {frame.shape}; at least one {noun} is needed"
             )
 
 
 def refuse_texts(X: Table, name: str = "X") -> None:
     """Raise if rows are texts without a table around them, as pipelines with a vectorizer take them."""
-    is_column = isinstance(X, (list, tuple)) or (
-        hasattr(X, "dtype") and len(getattr(X, "shape", ())) == 1
-    )
-    if not is_column or not len(X) or not isinstance(next(iter(X)), str):
+    is_array = hasattr(X, "dtype") and len(getattr(X, "shape", ())) == 1
+    if not is_array and not isinstance(X, (list, tuple)):
+        return
+    if not len(X) or not isinstance(next(iter(X)), str):
         return
     raise ValueError(
         f"{name} holds a text for each row, where a table is needed. Give "
@@ -725,17 +744,18 @@ def _other_columns(model: Model, X: Table) -> str | None:
 def check_row_shape(estimator: Model, X: Table, reset: bool) -> None:
     """Store the shape of an image array's rows in ``fit``; raise later if the shape differs."""
     shape = tuple(getattr(X, "shape", ()))[1:]
+    image_shape = None  # of the rows of a table
+    if len(shape) > 1:
+        image_shape = shape
     if reset:
-        if len(shape) > 1:
-            estimator._row_shape = shape
-        else:
-            estimator._row_shape = None
-    elif (estimator._row_shape or len(shape) > 1) and shape != estimator._row_shape:
-        before = "a table"
+        estimator._row_shape = image_shape
+    elif image_shape != estimator._row_shape:
+        training_data = "a table"
         if estimator._row_shape is not None:
-            before = f"rows of shape {estimator._row_shape}"
+            training_data = f"rows of shape {estimator._row_shape}"
         raise ValueError(
-            f"X has rows of shape {shape}, {type(estimator).__name__} was fitted on {before}"
+            f"X has rows of shape {shape}, {type(estimator).__name__} was fitted on "
+            f"{training_data}"
         )
 
 
@@ -743,7 +763,7 @@ def positions(
     values: Column,
     known: Any,
     name: str,
-    what: str = "labels not seen in fit",
+    fault: str = "labels not seen in fit",
     cure: str = "",
 ) -> Ints:
     """Return the position of each label or group among the known ones, which are distinct and in any order.
@@ -751,7 +771,7 @@ def positions(
     Raises
     ------
     ValueError
-        If a value is unknown: "{name} holds {what}: [...]; known are …; {cure}".
+        If a value is unknown: "{name} holds {fault}: [...]; known are …; {cure}".
     """
     values = np.asarray(values)
     known = np.asarray(known)
@@ -764,13 +784,13 @@ def positions(
         place = np.array([number.get(value, -1) for value in values.tolist()])
         unknown = place < 0
     if np.any(unknown):
-        strangers = sorted(set(values[unknown].tolist()), key=str)
-        more = f" and {len(known) - SHOWN} more" * (len(known) > SHOWN)
-        words = f"known are {known.tolist()[:SHOWN]}{more}"
-        hints = [words, alike([*strangers, *known.tolist()]), cure]
-        raise ValueError(
-            "; ".join([f"{name} holds {what}: {strangers[:5]}", *filter(None, hints)])
-        )
+        unknown_values = sorted(set(values[unknown].tolist()), key=str)
+        listing = f"known are {known.tolist()[:SHOWN]}"
+        if len(known) > SHOWN:
+            listing += f" and {len(known) - SHOWN} more"
+        hints = [listing, alike([*unknown_values, *known.tolist()]), cure]
+        sentence = f"{name} holds {fault}: {unknown_values[:5]}"
+        raise ValueError("; ".join([sentence, *filter(None, hints)]))
     return place.astype(np.intp, copy=False)
 
 
@@ -783,15 +803,15 @@ def label_column(values: ArrayLike, name: str) -> Labels:
     check_vector(array, name)
     refuse_missing(values, name)
     if array.dtype == object or array.dtype.kind == "T":
-        kinds = set(map(type, array.tolist()))
-        if all(issubclass(kind, str) for kind in kinds):
+        types = set(map(type, array.tolist()))
+        if all(issubclass(cls, str) for cls in types):
             array = np.array(array.tolist(), dtype=str)
-        elif all(issubclass(kind, (bool, int, float, np.number, np.bool_)) for kind in kinds):
+        elif all(issubclass(cls, (bool, int, float, np.number, np.bool_)) for cls in types):
             array = np.array(array.tolist())
         else:
-            types = ", ".join(sorted(kind.__name__ for kind in kinds))
+            names = ", ".join(sorted(cls.__name__ for cls in types))
             raise ValueError(
-                f"{name} must hold labels of one kind, numbers or text; it has {types}"
+                f"{name} must hold labels of one kind, numbers or text; it has {names}"
             )
     if array.dtype.kind not in "biufU":
         raise ValueError(f"{name} must hold numbers or text, got dtype {array.dtype}")
@@ -801,9 +821,9 @@ def label_column(values: ArrayLike, name: str) -> Labels:
 def distinct(values: NDArray[Any]) -> NDArray[Any]:
     """Return the distinct values, ascending. Of text as objects hashes are compared first: faster."""
     if values.dtype == object:
-        found = set(values.tolist())
-        if set(map(type, found)) == {str}:
-            return np.array(sorted(found), dtype=object)
+        entries = set(values.tolist())
+        if set(map(type, entries)) == {str}:
+            return np.array(sorted(entries), dtype=object)
     return np.unique(values)
 
 
@@ -822,9 +842,9 @@ def refuse_quantity(labels: Labels) -> None:
 def no_classes(y: Labels) -> str:
     """Return a message about numbers in the place of labels."""
     values = distinct(y)
-    such = ", ".join(f"{value:g}" for value in values[:3])
+    examples = ", ".join(f"{value:g}" for value in values[:3])
     return (
-        f"y has {len(values):,} different values, such as {such}; a classifier needs classes, as in "
+        f"y has {len(values):,} different values, such as {examples}; a classifier needs classes, as in "
         "y > threshold"
     )
 
@@ -845,10 +865,9 @@ def groups_in(X: Table, groups: Groups, name: str = "groups") -> Any:
                 f"the column itself, as in {name}=table[{groups!r}]"
             )
         raise ValueError(_no_column(groups, name))
-    is_list = isinstance(groups, (list, tuple)) and all(
-        isinstance(each, str) for each in groups
-    )
-    if is_list and columns and set(groups) <= {*columns} and len(groups) != n_rows_of(X):
+    if not columns or not isinstance(groups, (list, tuple)) or len(groups) == n_rows_of(X):
+        return groups
+    if all(isinstance(name, str) and name in columns for name in groups):
         return as_pandas(X)[list(groups)]
     return groups
 
@@ -914,16 +933,15 @@ def group_columns(groups: Groups, name: str) -> dict[Any, Any]:
 def category_orders(groups: Groups) -> dict[Any, list[Any]]:
     """Return the categories of ordered columns of groups, by the names of `columns_by_name`."""
     groups = as_pandas(groups)
+    table: Any = {None: groups}
     if isinstance(groups, Mapping) or hasattr(groups, "columns"):
         table = groups
-    else:
-        table = {None: groups}
-    types: dict[Any, Any] = {name: getattr(table[name], "dtype", None) for name in table}
-    return {
-        name: kind.categories.tolist()
-        for name, kind in types.items()
-        if getattr(kind, "ordered", False)
-    }
+    orders = {}
+    for name in table:
+        dtype = getattr(table[name], "dtype", None)
+        if getattr(dtype, "ordered", False):
+            orders[name] = dtype.categories.tolist()  # type: ignore[union-attr]
+    return orders
 
 
 def in_category_order(values: NDArray[Any], order: list[Any] | None) -> NDArray[Any]:
@@ -969,29 +987,32 @@ def distinct_labels(labels: ArrayLike, name: str = "labels") -> Labels:
 
 def check_same_kind(values: Labels, name: str, others: Labels, other_name: str) -> None:
     """Raise if text would be compared with numbers, for which all answers would be wrong."""
-    if (values.dtype.kind == "U") != (others.dtype.kind == "U"):
-        kind = {True: "text", False: "numbers"}
-        raise ValueError(
-            f"{name} holds {kind[values.dtype.kind == 'U']}, {other_name} "
-            f"{kind[others.dtype.kind == 'U']}{_mapped(values, name, others)}"
-        )
+    kind = _kind_of_labels(values)
+    other_kind = _kind_of_labels(others)
+    if kind != other_kind:
+        cure = _advice_to_map(values, name, others)
+        raise ValueError(f"{name} holds {kind}, {other_name} {other_kind}{cure}")
 
 
-def _mapped(values: Labels, name: str, others: Labels) -> str:
+def _kind_of_labels(labels: Labels) -> str:
+    return "text" if labels.dtype.kind == "U" else "numbers"
+
+
+def _advice_to_map(values: Labels, name: str, others: Labels) -> str:
     """Return how to write labels as those of the other kind; the order of both is a guess."""
     labels = distinct(values).tolist()
-    wanted = distinct(others).tolist()
-    if len(labels) > SHOWN or len(wanted) > SHOWN:
+    other_labels = distinct(others).tolist()
+    if len(labels) > SHOWN or len(other_labels) > SHOWN:
         return ""
-    by_text = {str(label): label for label in wanted}
-    if {*map(str, labels)} <= {*by_text}:
-        pairs = {label: by_text[str(label)] for label in labels}
+    label_of_text = {str(label): label for label in other_labels}
+    if {*map(str, labels)} <= {*label_of_text}:
+        pairs = {label: label_of_text[str(label)] for label in labels}
         return f"; map the labels, as in pd.Series({name}).map({pairs})"
-    words = f"; map {labels} to {wanted}"
-    if len(labels) != len(wanted):
-        return words
-    pairs = dict(zip(labels, wanted, strict=True))
-    return f"{words}, as in pd.Series({name}).map({pairs}) if these belong together"
+    cure = f"; map {labels} to {other_labels}"
+    if len(labels) != len(other_labels):
+        return cure
+    pairs = dict(zip(labels, other_labels, strict=True))
+    return f"{cure}, as in pd.Series({name}).map({pairs}) if these belong together"
 
 
 def check_probabilities(
@@ -1007,29 +1028,28 @@ def check_probabilities(
 
     Raise ValueError if the entries are not numbers in [0, 1], do not sum to 1, or do not have n rows.
     """
-    given = np.asarray(y_proba)
-    if given.ndim not in (1, 2) or given.dtype.kind not in "biuf":
+    array = np.asarray(y_proba)
+    if array.ndim not in (1, 2) or array.dtype.kind not in "biuf":
         raise ValueError(
-            f"{name} must be numbers of shape (n, K) or (n,), got dtype {given.dtype}, shape "
-            f"{given.shape}"
+            f"{name} must be numbers of shape (n, K) or (n,), got dtype {array.dtype}, shape "
+            f"{array.shape}"
         )
     if tolerance is None:
         tolerance = 1e-6
-        if given.dtype.kind == "f":  # some learners compute in float32
-            tolerance = max(tolerance, float(np.sqrt(np.finfo(given.dtype).eps)))
-    probabilities = given.astype(np.float64)
+        if array.dtype.kind == "f":  # some learners compute in float32
+            tolerance = max(tolerance, float(np.sqrt(np.finfo(array.dtype).eps)))
+    probabilities = array.astype(np.float64)
     if probabilities.ndim == 1:
         probabilities = np.column_stack([1.0 - probabilities, probabilities])
     check_length(probabilities, name, n, of)
-    bad = ~((probabilities >= -tolerance) & (probabilities <= 1.0 + tolerance)).all(
-        axis=1
-    )  # also for NaN
-    bad |= ~(np.abs(probabilities.sum(axis=1) - 1.0) <= tolerance)
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
+    in_range = (probabilities >= -tolerance) & (probabilities <= 1.0 + tolerance)
+    sums_to_one = np.abs(probabilities.sum(axis=1) - 1.0) <= tolerance
+    is_valid = in_range.all(axis=1) & sums_to_one  # False for NaN
+    if not is_valid.all():
+        row = int(np.flatnonzero(~is_valid)[0])
         raise ValueError(
             f"{name} must hold probabilities in [0, 1] that sum to 1 in each row; row {row} is "
-            f"{given[row].tolist()}"
+            f"{array[row].tolist()}"
         )
     return probabilities
 
@@ -1092,9 +1112,8 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
         return np.asarray(table)
     _refuse_columns(columns, name, labels)
     spellings = _spellings(columns, labels)
-    return np.asarray(table)[
-        :, [spellings.index(label) for label in _spellings(labels, labels)]
-    ]
+    order = [spellings.index(label) for label in _spellings(labels, labels)]
+    return np.asarray(table)[:, order]
 
 
 def _has_default_names(frame: Table) -> bool:
@@ -1130,21 +1149,20 @@ def _refuse_other_order(columns: list[Any], name: str, labels: list[Any]) -> Non
 def _refuse_columns(columns: list[Any], name: str, labels: list[Any]) -> None:
     """Raise if a column is no class, or a class has no column or several."""
     spellings = _spellings(columns, labels)
-    wanted = _spellings(labels, labels)
+    label_spellings = _spellings(labels, labels)
     for column, spelling in zip(columns, spellings, strict=True):
-        if spelling not in wanted:
+        if spelling not in label_spellings:
             near = did_you_mean(str(column), map(str, labels))
             raise ValueError(
                 f"{name} has a column {column!r}, which is no class: {near}the classes are "
                 f"{labels[:20]}; if the columns are in this order, give an array"
             )
         if spellings.count(spelling) > 1:
-            pairs = zip(columns, spellings, strict=True)
-            same = [other for other, other_spelling in pairs if other_spelling == spelling]
+            same = [columns[j] for j in range(len(columns)) if spellings[j] == spelling]
             raise ValueError(
                 f"{name} has more than one column for the class {column!r}: {same}"
             )
-    for label, spelling in zip(labels, wanted, strict=True):
+    for label, spelling in zip(labels, label_spellings, strict=True):
         if spelling not in spellings:
             raise ValueError(
                 f"{name} has no column for the class {label!r}; its columns are {columns[:20]}"

@@ -27,7 +27,7 @@ _MARK = _KIND + b"1\n"
 # Seconds between two looks at a lock.
 _PAUSE = 0.02
 # Name of an unfinished file: name of the file, process and thread.
-_PART = re.compile(r"(?P<name>.+)\.(?P<process>\d+)-\d+\.part")
+_UNFINISHED = re.compile(r"(?P<name>.+)\.(?P<process>\d+)-\d+\.part")
 
 
 def write(path: Path, content: bytes, label: str) -> None:
@@ -50,19 +50,19 @@ def write(path: Path, content: bytes, label: str) -> None:
     OSError
         If the file cannot be written; an existing file is unchanged.
     """
-    part = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.part")
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
-        with part.open("wb") as out:
+        with unfinished.open("wb") as out:
             out.write(content)
             out.flush()
             os.fsync(out.fileno())
         with suppress(FileNotFoundError):
-            shutil.copymode(path, part)
-        part.replace(path)
+            shutil.copymode(path, unfinished)
+        unfinished.replace(path)
         _sync_folder(path.parent)
     except OSError as error:
         with suppress(OSError):
-            part.unlink()
+            unfinished.unlink()
         reason = error.strerror or str(error)
         message = f"{label} cannot be written ({reason}); the files written before it are good"
         raise OSError(error.errno, message, str(path)) from error
@@ -83,12 +83,15 @@ def _sync_folder(folder: Path) -> None:
 def remove_parts(folder: Path, *names: str) -> None:
     """Remove unfinished files of dead processes with names that begin with one of ``names``."""
     for path in folder.glob("*.part"):
-        part = _PART.fullmatch(path.name)
-        if part and part["name"].startswith(names) and not _is_alive(int(part["process"])):
+        match = _UNFINISHED.fullmatch(path.name)
+        if match is None or not match["name"].startswith(names):
+            continue
+        if not _is_alive(int(match["process"])):
             path.unlink(missing_ok=True)
 
 
 def _is_alive(process: int) -> bool:
+    """Return whether a process of this machine may still run; True if that cannot be known."""
     if sys.platform == "win32":  # os.kill(process, 0) would end the process on Windows
         return True
     try:
@@ -100,14 +103,15 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-def _sealed(name: str, content: bytes) -> bytes:
+def _seal(name: str, content: bytes) -> bytes:
+    """Return the digest of a content and the name of its file."""
     sealed = name.encode("utf-8", "surrogateescape") + b"\0" + content
     return hashlib.blake2b(sealed, digest_size=_SEAL).digest()
 
 
 def write_sealed(path: Path, content: bytes, label: str) -> None:
     """Write a content after a digest of content and name, by which `read_sealed` detects damage."""
-    write(path, _MARK + _sealed(path.name, content) + content, label)
+    write(path, _MARK + _seal(path.name, content) + content, label)
 
 
 def read_sealed(path: Path) -> bytes:
@@ -123,9 +127,9 @@ def read_sealed(path: Path) -> bytes:
     whole = path.read_bytes()
     if whole.startswith(_KIND) and not whole.startswith(_MARK):
         raise ValueError("it has the format of another version of tailboost")
-    begin = len(_MARK) + _SEAL
-    content = whole[begin:]
-    if whole[:begin] != _MARK + _sealed(path.name, content):
+    start = len(_MARK) + _SEAL
+    content = whole[start:]
+    if whole[:start] != _MARK + _seal(path.name, content):
         raise ValueError(f"its {len(whole):,} bytes were not written under this name")
     return content
 
@@ -146,7 +150,7 @@ def make_folder(folder: Any, name: str) -> Path:
     return path
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_and_lock(path: Path) -> BinaryIO:
     """Return a lock file that this caller holds, whose text names the holder.
 
     A lock has one holder at a time, also among threads; the end of a process releases its locks.
@@ -196,6 +200,7 @@ if sys.platform == "win32":
 else:
 
     def _lock(handle: int) -> None:
+        """Lock an open file at once, if its file system has locks; raise BlockingIOError if it is locked."""
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -205,9 +210,8 @@ else:
                 raise
 
     def _unlock(handle: int) -> None:
-        with suppress(
-            OSError
-        ):  # after closing alone, forked processes would still hold the lock
+        # After closing alone, forked processes would still hold the lock.
+        with suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_UN)
 
 
@@ -232,12 +236,13 @@ def write_output(path: str | os.PathLike[str], content: str | bytes) -> None:
             f"{os.strerror(errno.ELOOP)}: the link leads back to itself",
             str(target),
         )
-    data = content.encode() if isinstance(content, str) else content
+    if isinstance(content, str):
+        content = content.encode()
     if target.exists() and not target.is_file():
         with target.open("wb") as out:
-            out.write(data)
+            out.write(content)
     else:
-        write(Path(real), data, repr(str(target)))
+        write(Path(real), content, repr(str(target)))
 
 
 @contextmanager
@@ -260,13 +265,13 @@ def held(path: str | os.PathLike[str], patience: float = 0.0) -> Iterator[None]:
     """
     real = Path(os.path.realpath(path))
     lock_path = real.with_name(f"{real.name}.lock")
-    end = time.monotonic() + patience
+    deadline = time.monotonic() + patience
     while True:
         try:
-            lock = _opened(lock_path)
+            lock = _open_and_lock(lock_path)
             break
         except BlockingIOError as holder:
-            if time.monotonic() >= end:
+            if time.monotonic() >= deadline:
                 raise BlockingIOError(
                     f"{str(path)!r} is in use by {holder}; run this command again afterwards"
                 ) from None
@@ -275,17 +280,16 @@ def held(path: str | os.PathLike[str], patience: float = 0.0) -> Iterator[None]:
         remove_parts(real.parent, real.name)
         yield
     finally:
-        with suppress(
-            OSError
-        ):  # the folder may be deleted, and Windows cannot remove open files
+        # The folder may be deleted, and Windows cannot remove open files.
+        with suppress(OSError):
             lock_path.unlink()
         _unlock(lock.fileno())
         lock.close()
 
 
-def is_same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+def is_same_file(path: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
     """Return whether two paths name the same file, also through links; the file need not exist."""
     try:
-        return os.path.samefile(one, other)
+        return os.path.samefile(path, other)
     except OSError:
-        return os.path.realpath(one) == os.path.realpath(other)
+        return os.path.realpath(path) == os.path.realpath(other)

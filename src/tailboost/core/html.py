@@ -11,12 +11,11 @@ __all__ = ["html_details", "html_table", "text_table"]
 def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
     """Return an HTML table with escaped texts; the first cell of a row is its heading."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
-    body = "".join(
-        f'<tr><th scope="row" style="text-align:left">{escape(row[0])}</th>'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
-        + "</tr>"
-        for row in rows
-    )
+    body = ""
+    for first, *others in rows:
+        cells = "".join(f"<td>{escape(cell)}</td>" for cell in others)
+        heading = f'<th scope="row" style="text-align:left">{escape(first)}</th>'
+        body += f"<tr>{heading}{cells}</tr>"
     if caption:
         caption = f'<caption style="text-align:left">{escape(caption)}</caption>'
     return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -37,17 +36,15 @@ def text_table(
 
     A row with only a first cell is a remark, which may be wider than the column.
     """
-    full = [heads, *rows]
-    widths = [
-        max(len(row[j]) for row in full if j or row is heads or any(row[1:]))
-        for j in range(len(heads))
-    ]
-
-    def line(row: Sequence[str]) -> str:
-        cells = [
-            cell.ljust(width) if j in left else cell.rjust(width)
-            for j, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        return "  ".join(cells).rstrip()
-
-    return "\n".join(map(line, full))
+    full_rows = [heads, *(row for row in rows if any(row[1:]))]
+    widths = [max(map(len, column)) for column in zip(*full_rows, strict=True)]
+    lines = []
+    for row in (heads, *rows):
+        cells = []
+        for j, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            if j in left:
+                cells.append(cell.ljust(width))
+            else:
+                cells.append(cell.rjust(width))
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)

@@ -94,9 +94,11 @@ def telling(
     rounds: 1 of 2, about 0 s left
     rounds: 2 of 2; the last one
     """
-    wait = PATIENCE if patience is None else patience
-    between = PAUSE if pause is None else pause
-    token = _teller.set(_Teller(tell, clear, wait, between))
+    if patience is None:
+        patience = PATIENCE
+    if pause is None:
+        pause = PAUSE
+    token = _teller.set(_Teller(tell, clear, patience, pause))
     try:
         yield
     finally:
@@ -112,7 +114,7 @@ class Steps:
     teller: _Teller | None
     done: int = 0
     started: float = field(default_factory=lambda: time.monotonic())
-    told: float = -float("inf")  # time of the last line
+    last_line: float = -float("inf")  # its time
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, n: int = 1, detail: str = "") -> None:
@@ -123,25 +125,27 @@ class Steps:
             if self.teller is None or now - self.started < self.teller.patience:
                 return
             # With all steps done, nothing is left to wait for.
-            finished = self.done >= self.total and self.teller.patience > 0
-            if not finished and now - self.told >= self.teller.pause:
+            is_finished = self.done >= self.total and self.teller.patience > 0
+            if not is_finished and now - self.last_line >= self.teller.pause:
                 self._tell(detail)
 
     def first(self) -> None:
         """Print the progress so far, if nothing was printed."""
         with self.lock:
-            if self.told < self.started:
+            if self.last_line < self.started:
                 self._tell("")
 
     def _tell(self, detail: str) -> None:
+        """Print the progress, an estimate of the time left, and words about the last step."""
         assert self.teller is not None
-        self.told = time.monotonic()
-        left = ""
+        self.last_line = time.monotonic()
+        line = f"{self.what}: {self.done:,} of {self.total:,}"
         if 0 < self.done < self.total:
-            seconds = (self.told - self.started) * (self.total - self.done) / self.done
-            left = f", about {duration(seconds)} left"
-        more = detail and f"; {detail}"
-        self.teller.tell(f"{self.what}: {self.done:,} of {self.total:,}{left}{more}")
+            elapsed = self.last_line - self.started
+            line += f", about {duration(elapsed * (self.total - self.done) / self.done)} left"
+        if detail:
+            line += f"; {detail}"
+        self.teller.tell(line)
 
 
 @contextmanager
@@ -156,19 +160,19 @@ def steps(what: str, total: int) -> Iterator[Steps]:
         Their number.
     """
     teller = _teller.get()
-    counted = Steps(what, total, teller)
+    counter = Steps(what, total, teller)
     timer = None
     if teller is not None and teller.patience > 0:
         # A first step may take long: after the patience a line tells that nothing is done yet.
-        timer = threading.Timer(teller.patience, counted.first)
+        timer = threading.Timer(teller.patience, counter.first)
         timer.daemon = True
         timer.start()
     try:
-        yield counted
+        yield counter
     finally:
         if timer is not None:
             timer.cancel()
-        if teller is not None and counted.told > counted.started:
+        if teller is not None and counter.last_line > counter.started:
             teller.clear()
 
 
@@ -188,8 +192,8 @@ def doing(what: str) -> Iterator[None]:
         yield
         return
     line = f"{what} …"
-    wait = teller.patience - (time.monotonic() - teller.begun)
-    timer = threading.Timer(max(0.0, wait), teller.tell, [line])
+    patience_left = teller.patience - (time.monotonic() - teller.begun)
+    timer = threading.Timer(max(0.0, patience_left), teller.tell, [line])
     timer.daemon = True
     if teller.patience == 0:
         teller.tell(line)
@@ -236,17 +240,17 @@ def noticing_interrupts() -> Iterator[Callable[[], bool]]:
     >>> interrupted()
     False
     """
-    came = threading.Event()
+    interrupted = threading.Event()
 
-    def answering(before: _Handler) -> _Handler:
-        def notice(number: int, frame: FrameType | None) -> None:
-            came.set()
-            before(number, frame)
+    def noticing(usual: _Handler) -> _Handler:
+        def handler(number: int, frame: FrameType | None) -> None:
+            interrupted.set()
+            usual(number, frame)
 
-        return notice
+        return handler
 
-    with _handling(answering):
-        yield came.is_set
+    with _handling_interrupts(noticing):
+        yield interrupted.is_set
 
 
 @contextmanager
@@ -256,41 +260,44 @@ def ending_at_interrupts() -> Iterator[None]:
     SIGINT raises a private exception, so no library mistakes the signal for a request to stop early. The
     block runs unchanged if SIGINT is ignored, and in threads other than the main one.
     """
-    came = False
+    interrupted = False
 
-    def answering(before: _Handler) -> _Handler:
-        def end(number: int, frame: FrameType | None) -> None:
-            nonlocal came
-            came = True
-            raise _End
+    def ending(usual: _Handler) -> _Handler:
+        def handler(number: int, frame: FrameType | None) -> None:
+            nonlocal interrupted
+            interrupted = True
+            raise _Interrupt
 
-        return end
+        return handler
 
     try:
-        with _handling(answering):
+        with _handling_interrupts(ending):
             yield
-    except _End:
+    except _Interrupt:
         raise KeyboardInterrupt from None
-    if came:  # code in the block caught even this exception
+    if interrupted:  # code in the block caught even this exception
         raise KeyboardInterrupt
 
 
-class _End(BaseException):
+class _Interrupt(BaseException):
     """Exception at SIGINT; learners catch KeyboardInterrupt, and callers catch Exception."""
 
 
 @contextmanager
-def _handling(answering: Callable[[_Handler], _Handler]) -> Iterator[None]:
-    """Replace the handler of SIGINT in the block, unless SIGINT is ignored or this is not the main thread."""
-    before = signal.getsignal(signal.SIGINT)
-    if not callable(before) or threading.current_thread() is not threading.main_thread():
+def _handling_interrupts(replacement: Callable[[_Handler], _Handler]) -> Iterator[None]:
+    """Handle SIGINT in the block by the replacement of the usual handler.
+
+    The block runs unchanged if SIGINT is ignored, and in threads other than the main one.
+    """
+    usual = signal.getsignal(signal.SIGINT)
+    if not callable(usual) or threading.current_thread() is not threading.main_thread():
         yield
         return
-    signal.signal(signal.SIGINT, answering(before))
+    signal.signal(signal.SIGINT, replacement(usual))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, usual)
 
 
 # -- fits ----------------------------------------------------------------------------------------------------
@@ -307,10 +314,10 @@ def unfitted(estimator: E) -> E:
             return False
         return name.startswith("_") or name.endswith("_")
 
-    copied: E = object.__new__(type(estimator))
-    kept = {name: value for name, value in vars(estimator).items() if not is_result(name)}
-    copied.__dict__.update(kept)
-    return copied
+    copy: E = object.__new__(type(estimator))
+    params = {name: value for name, value in vars(estimator).items() if not is_result(name)}
+    copy.__dict__.update(params)
+    return copy
 
 
 @contextmanager
@@ -332,9 +339,9 @@ def fitting_apart(estimator: E) -> Iterator[E]:
     >>> vars(model)
     {'C': 1.0, 'coef_': 2.0}
     """
-    apart = unfitted(estimator)
-    yield apart
-    estimator.__dict__ = apart.__dict__
+    copy = unfitted(estimator)
+    yield copy
+    estimator.__dict__ = copy.__dict__
 
 
 # Number of table entries below which one thread is used, because idle OpenMP threads spin. 100 rounds on
@@ -387,7 +394,7 @@ def predict_in_blocks(
     if n_threads <= 1:
         return predict(table)
     bounds = np.linspace(0, table.shape[0], n_threads + 1).astype(np.intp)
-    blocks = [table[a:b] for a, b in pairwise(bounds)]
+    blocks = [table[start:end] for start, end in pairwise(bounds)]
     with ThreadPoolExecutor(n_threads) as pool:
         return np.concatenate(list(pool.map(predict, blocks)))
 
@@ -439,11 +446,12 @@ class OneThread(ContextDecorator):
         self._limit: Any = None
 
     def __enter__(self) -> None:
-        me = get_ident()
+        thread = get_ident()
         with self._lock:
             if self._owner is None:
-                self._owner, self._limit = me, _controller("blas").limit(limits=1)
-            if self._owner == me:
+                self._owner = thread
+                self._limit = _controller("blas").limit(limits=1)
+            if self._owner == thread:
                 self._depth += 1
 
     def __exit__(self, *_: object) -> None:

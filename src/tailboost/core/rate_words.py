@@ -11,6 +11,12 @@ ROWS_OF_DIGITS = (2_500, 250_000)
 MOST_DIGITS = 6
 
 
+def _is_beyond(value: float, limit: float, above: bool) -> bool:
+    if above:
+        return value > limit
+    return value < limit
+
+
 def _least_digits(n_rows: float) -> int:
     return 2 + sum(n_rows >= least for least in ROWS_OF_DIGITS)
 
@@ -54,7 +60,8 @@ def estimate_words(
         return f"{value:.4g}"
     digits = _least_digits(n_rows)
     if beside is not None and abs(value - beside) > 10.0**-MOST_DIGITS:
-        while digits < MOST_DIGITS and (round(value, digits) - beside) * (value - beside) <= 0:
+        above = value > beside
+        while digits < MOST_DIGITS and not _is_beyond(round(value, digits), beside, above):
             digits += 1
     return _written(value, digits, in_percent)
 
@@ -82,15 +89,12 @@ def bound_words(
     in_percent : bool, default=False
         Whether it is printed in percent.
     """
-    sign = 1.0 if above else -1.0
-    most = float("inf")
+    sign = 1.0 if above else -1.0  # a lower bound is mirrored
+    largest = float("inf")
     if beside is not None and sign * (value - beside) <= 0.0:
-        most = sign * beside + 1e-12
-    digits = _least_digits(n_rows) - 1
-    rounded = float("inf")
-    while sign * rounded > most or digits < _least_digits(n_rows):
-        digits += 1
+        largest = sign * beside + 1e-12
+    for digits in range(_least_digits(n_rows), MOST_DIGITS + 1):
         rounded = sign * float(np.ceil(sign * value * 10.0**digits - 1e-9)) / 10.0**digits
-        if digits == MOST_DIGITS:
+        if sign * rounded <= largest:
             break
     return _written(rounded, digits, in_percent)

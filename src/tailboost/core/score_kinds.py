@@ -83,18 +83,17 @@ class ScoreKind:
             If scores are no numbers, are missing, or lie outside the range. The message names rows.
         """
         values = _as_numbers(scores, owner)
-        lacking = np.isnan(values)
-        if missing is None:
-            absent = _rows(lacking)
-            if absent:
-                have = "has" if len(absent) == 1 else "have"
-                count = f"{how_many(len(absent), 'row')} {have} no score"
-                raise ValueError(
-                    f"{owner}: {count} (row {_shown(absent)}); drop them, or state "
-                    f"{as_typed('missing=', '--missing SCORE')}, the score of such rows"
-                )
-        else:
-            values[lacking] = missing
+        is_missing_score = np.isnan(values)
+        if missing is not None:
+            values[is_missing_score] = missing
+        elif is_missing_score.any():
+            lacking = _rows(is_missing_score)
+            have = "has" if len(lacking) == 1 else "have"
+            raise ValueError(
+                f"{owner}: {how_many(len(lacking), 'row')} {have} no score (row "
+                f"{_shown(lacking)}); drop them, or state "
+                f"{as_typed('missing=', '--missing SCORE')}, the score of such rows"
+            )
         outside = _rows((values < self.least) | (values > self.most))
         if outside:
             advice = remedy
@@ -154,12 +153,12 @@ def score_kind(name: object) -> ScoreKind:
 def _as_numbers(scores: Column, owner: str) -> Floats:
     """Return numbers as a new float64 array, missing values as NaN; text and dates are refused."""
     array = np.asarray(scores)
-    texts = array.dtype.kind == "O" and any(
-        isinstance(value, (str, bytes)) for value in array.flat
-    )
-    if array.dtype.kind in "biufO" and not texts:
-        if array.dtype.kind == "O":
-            array = np.where(np.frompyfunc(is_missing, 1, 1)(array).astype(bool), np.nan, array)
+    has_text = False
+    if array.dtype.kind == "O":
+        has_text = any(isinstance(value, (str, bytes)) for value in array.flat)
+        missing = np.frompyfunc(is_missing, 1, 1)(array).astype(bool)
+        array = np.where(missing, np.nan, array)
+    if array.dtype.kind in "biufO" and not has_text:
         try:
             return array.astype(np.float64)
         except (OverflowError, TypeError, ValueError):
@@ -176,4 +175,8 @@ def _rows(marked: NDArray[np.bool_]) -> list[int]:
 
 
 def _shown(rows: list[int]) -> str:
-    return ", ".join(map(str, rows[:SHOWN])) + (", …" if len(rows) > SHOWN else "")
+    """Return the first numbers of rows as text."""
+    numbers = [str(row) for row in rows[:SHOWN]]
+    if len(rows) > SHOWN:
+        numbers.append("…")
+    return ", ".join(numbers)

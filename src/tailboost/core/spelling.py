@@ -45,21 +45,23 @@ def as_typed(python: str, shell: str) -> str:
     ...     as_typed("decimal=','", "--decimal ,")
     '--decimal ,'
     """
-    return shell if _in_shell.get() else python
+    if _in_shell.get():
+        return shell
+    return python
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return "did you mean …? " with known names close to an unknown one, or an empty text.
 
-    Capitals are ignored. Without a close name, known names are suggested if they contain the given one.
+    Capitals are ignored. Without a close name, known names are suggested if they contain the unknown one.
     """
-    folded = {other.casefold(): other for other in known}
-    given = name.casefold()
-    near = difflib.get_close_matches(given, folded, n=3)
-    if not near and len(given) > 2:
-        near = [other for other in folded if given in other][:3]
+    by_lower_case = {other.casefold(): other for other in known}
+    lower_case = name.casefold()
+    near = difflib.get_close_matches(lower_case, by_lower_case, n=3)
+    if not near and len(lower_case) > 2:
+        near = [other for other in by_lower_case if lower_case in other][:3]
     if near:
-        return f"did you mean {' or '.join(repr(folded[other]) for other in near)}? "
+        return f"did you mean {' or '.join(repr(by_lower_case[other]) for other in near)}? "
     return ""
 
 
@@ -77,25 +79,22 @@ def with_known_arguments(
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        taken = inspect.signature(function).parameters.values()
-        own = [one.name for one in taken if one.kind is not one.VAR_KEYWORD]
-        known, more = own, ""
+        parameters = inspect.signature(function).parameters.values()
+        own = [param.name for param in parameters if param.kind is not param.VAR_KEYWORD]
+        allowed = own
+        listing = ", ".join(own)
         if further is not None:
-            known = [*own, *inspect.signature(further).parameters]
-            more = f", and the parameters of {further.__name__}"
+            allowed = [*own, *inspect.signature(further).parameters]
+            listing += f", and the parameters of {further.__name__}"
 
         @wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             for name in kwargs:
-                if name not in known:
-                    hint = (
-                        instead.get(name)
-                        or did_you_mean(name, own)
-                        or did_you_mean(name, known)
-                    )
+                if name not in allowed:
+                    similar = did_you_mean(name, own) or did_you_mean(name, allowed)
                     raise TypeError(
-                        f"{function.__name__} has no argument {name!r}; {hint}arguments are "
-                        f"{', '.join(own)}{more}"
+                        f"{function.__name__} has no argument {name!r}; "
+                        f"{instead.get(name) or similar}arguments are {listing}"
                     )
             return function(*args, **kwargs)
 
@@ -111,13 +110,10 @@ def how_many(n: int, one: str, several: str = "") -> str:
 
 def listed(names: Sequence[Any]) -> str:
     """Return the first names of columns, and the number of the others."""
-    more = ""
+    listing = ", ".join(repr(cut_to(str(name), 40)) for name in names[:MOST_COLUMNS])
     if len(names) > MOST_COLUMNS:
-        more = f" and {len(names) - MOST_COLUMNS} more"
-    texts = map(str, names[:MOST_COLUMNS])
-    return (
-        ", ".join(repr(text if len(text) <= 40 else f"{text[:39]}…") for text in texts) + more
-    )
+        listing += f" and {len(names) - MOST_COLUMNS} more"
+    return listing
 
 
 def cut_to(name: str, most: int) -> str:
@@ -131,12 +127,13 @@ def other_separator(names: Sequence[Any]) -> str:
     """Return advice for a table whose only column has a name with separators; for others an empty text."""
     if len(names) != 1:
         return ""
-    found = re.search(r"[;\t|,]", str(names[0]))
-    if found is None:
+    name = str(names[0])
+    match = re.search(r"[;\t|,]", name)
+    if match is None:
         return ""
-    only = repr(str(names[0])[:60])
+    sign = match[0]
     return (
-        f"its only column is {only}; if {found[0]!r} separates values, state {sep_of(found[0])}"
+        f"its only column is {name[:60]!r}; if {sign!r} separates values, state {sep_of(sign)}"
     )
 
 
@@ -148,13 +145,14 @@ def sep_of(sign: str) -> str:
 def meant(name: object, known: Iterable[Any]) -> str:
     """Return a suggestion for an unknown label or group, or an empty text.
 
-    The text also points out a number given as text, and the reverse.
+    The text also points out a number given as text, and the reverse. ``known`` are all labels or groups.
     """
-    names = list(known)
-    for other in names:
-        if str(other) == str(name) and other != name:
-            return f"write the {'text' if isinstance(other, str) else 'number'} {other!r}; "
-    return did_you_mean(str(name), map(str, names))
+    known_names = list(known)
+    for known_name in known_names:
+        if str(known_name) == str(name) and known_name != name:
+            kind = "text" if isinstance(known_name, str) else "number"
+            return f"write the {kind} {known_name!r}; "
+    return did_you_mean(str(name), map(str, known_names))
 
 
 def alike(names: Iterable[Any]) -> str:
@@ -164,8 +162,8 @@ def alike(names: Iterable[Any]) -> str:
     """
     texts = {str(name) for name in names if isinstance(name, str) and not name.isascii()}
     composed = sorted((unicodedata.normalize("NFC", text), text) for text in texts)
-    for (one, first), (other, second) in pairwise(composed):
-        if one == other:
+    for (first_composed, first), (second_composed, second) in pairwise(composed):
+        if first_composed == second_composed:
             return (
                 f"{first!a} and {second!a} look alike and are different names; "
                 "unicodedata.normalize('NFC', name) makes them equal"

@@ -30,9 +30,8 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_SEP_LINE = re.compile(
-    r'"?sep=(?P<sep>[^"\r\n])"?[\r\n]*', re.IGNORECASE
-)  # Excel's, before the header
+# Excel's first line, before the header.
+_SEP_LINE = re.compile(r'"?sep=(?P<sep>[^"\r\n])"?[\r\n]*', re.IGNORECASE)
 _MISSING = "?"  # in addition to pandas' missing values: empty, NA, NaN, null, None …
 
 
@@ -51,8 +50,9 @@ def is_csv(path: Path) -> bool:
 
 
 def _suffix(path: Path) -> str | None:
+    """Return the suffix of a table file; None if the name of the file has none of them."""
     name = path.name.lower()
-    return next((s for s in (*_OPENERS, *_PARQUET) if name.endswith(s)), None)
+    return next((suffix for suffix in (*_OPENERS, *_PARQUET) if name.endswith(suffix)), None)
 
 
 def read_raw(
@@ -82,10 +82,10 @@ def read_raw(
     path = Path(path)
     suffix = _suffix(path)
     if not path.is_file():
-        raise ValueError(
-            f"{str(path)!r} {'is a folder' if path.is_dir() else 'does not exist'}; a file is "
-            "needed"
-        )
+        fault = "does not exist"
+        if path.is_dir():
+            fault = "is a folder"
+        raise ValueError(f"{str(path)!r} {fault}; a file is needed")
     if suffix is None:
         raise ValueError(
             f"{str(path)!r} must end in one of {', '.join([*_OPENERS, *_PARQUET])}"
@@ -102,9 +102,7 @@ def read_raw(
         return frame
     except (ImportError, MemoryError):
         raise
-    except (
-        Exception
-    ) as error:  # damaged files raise exceptions of many types, KeyError included
+    except Exception as error:  # damaged files raise exceptions of many types
         raise ValueError(
             f"{str(path)!r} cannot be read: {type(error).__name__}: {error}"
         ) from error
@@ -125,8 +123,10 @@ def _read_csv(path: Path, opener: Callable[..., Any], sep: str, encoding: str | 
     try:
         with opener(path, "rb") as stream:
             start = stream.read(4)
-        marked = (name for mark, name in _MARKS.items() if start.startswith(mark))
-        encoding = next(marked, encoding or "utf-8")
+        encoding = encoding or "utf-8"
+        for mark, marked_encoding in _MARKS.items():
+            if start.startswith(mark):
+                encoding = marked_encoding
         sep, n_before, n_columns = _check_csv(path, opener, sep, encoding)
         return import_pandas("load_table").read_csv(
             path,
@@ -140,10 +140,10 @@ def _read_csv(path: Path, opener: Callable[..., Any], sep: str, encoding: str | 
             encoding=encoding,
         )
     except UnicodeError as error:
-        such = as_typed("encoding='cp1252'", "--encoding cp1252")
+        example = as_typed("encoding='cp1252'", "--encoding cp1252")
         raise ValueError(
             f"{str(path)!r} is not {str(encoding).upper()} text: {error}; state its encoding, "
-            f"such as {such}"
+            f"such as {example}"
         ) from error
     except (OSError, EOFError, zlib.error, lzma.LZMAError, csv.Error, ValueError) as error:
         raise ValueError(f"{str(path)!r} cannot be read: {error}") from error
@@ -158,12 +158,13 @@ def _check_csv(
     Columns at the end without a name and values are no columns.
     """
     with opener(path, "rt", encoding=encoding, newline="") as lines:
-        stated = _SEP_LINE.fullmatch(lines.readline())
-        if stated is None:
+        sep_line = _SEP_LINE.fullmatch(lines.readline())
+        if sep_line is None:
+            n_before = 0
             lines.seek(0)
         else:
-            sep = stated["sep"]
-        n_before = int(stated is not None)
+            n_before = 1
+            sep = sep_line["sep"]
         reader = csv.reader(lines, delimiter=sep)
         header = next(reader, None)
         if header is None:
@@ -177,29 +178,33 @@ def _check_csv(
                 "its header has zero bytes, as UTF-16 has: state encoding='utf-16-le'"
             )
         checked_names(header, "its header")
-        n_columns = len(header)
-        read = reader.line_num
-        try:
-            for row in reader:
-                if len(row) == n_columns or not row:  # of a million lines nearly all
-                    read = reader.line_num
-                    continue
-                if len(row) < n_columns or any(value.strip() for value in row[n_columns:]):
-                    line = _lines(read + 1 + n_before, reader.line_num + n_before)
-                    raise ValueError(
-                        f"{line} {len(row)} values, the header has {len(header)}"
-                        f"{_other_separator(sep, header, row)}"
-                    )
-                read = reader.line_num
-        except csv.Error as error:  # a field that is too long
-            raise ValueError(
-                f"line {read + 1 + n_before}: a quote opens in this row and does not close within "
-                f"{csv.field_size_limit():,} characters; close or remove it ({error})"
-            ) from error
+        _check_rows(reader, header, sep, n_before)
         return sep, n_before, len(header)
 
 
-def _lines(first: int, last: int) -> str:
+def _check_rows(reader: Any, header: list[str], sep: str, n_before: int) -> None:
+    """Raise if a row of a CSV reader behind its header has another number of values."""
+    n_columns = len(header)
+    n_read = reader.line_num
+    try:
+        for row in reader:
+            if len(row) != n_columns and row:  # of a million lines nearly none
+                surplus = row[n_columns:]
+                if len(row) < n_columns or any(value.strip() for value in surplus):
+                    subject = _row_words(n_read + 1 + n_before, reader.line_num + n_before)
+                    raise ValueError(
+                        f"{subject} {len(row)} values, the header has {n_columns}"
+                        f"{_other_separator(sep, header, row)}"
+                    )
+            n_read = reader.line_num
+    except csv.Error as error:  # a field that is too long
+        raise ValueError(
+            f"line {n_read + 1 + n_before}: a quote opens in this row and does not close within "
+            f"{csv.field_size_limit():,} characters; close or remove it ({error})"
+        ) from error
+
+
+def _row_words(first: int, last: int) -> str:
     """Return the subject of a sentence about a row of some lines, which are several within quotes."""
     if first == last:
         return f"line {first} has"
@@ -212,38 +217,36 @@ def _lines(first: int, last: int) -> str:
 def _other_separator(sep: str, header: list[str], row: list[str]) -> str:
     """Return the advice to state another separator, if it divides the header and a row alike."""
     for other in ";\t|":
-        names, values = (
-            len(next(csv.reader(sep.join(each).splitlines(), delimiter=other), []))
-            for each in (header, row)
+        n_names, n_values = (
+            len(next(csv.reader(sep.join(fields).splitlines(), delimiter=other), []))
+            for fields in (header, row)
         )
-        if names > 1 and (names == values or len(header) == 1):
+        if n_names > 1 and (n_names == n_values or len(header) == 1):
             return f"; if {other!r} separates them, state {sep_of(other)}"
     return ""
 
 
 def _with_points(frame: Any, decimal: str, path: Path) -> Any:
     """Return the text of a CSV file with plain numbers in place of those with a decimal sign."""
-    columns = {
-        name: with_points(
-            column.to_numpy(dtype=object).tolist(), decimal, f"{str(path)!r}: column {name!r}"
-        )
-        for name, column in frame.items()
-    }
+    columns = {}
+    for name, column in frame.items():
+        values = column.to_numpy(dtype=object).tolist()
+        columns[name] = with_points(values, decimal, f"{str(path)!r}: column {name!r}")
     return import_pandas("load_table").DataFrame(columns, index=frame.index)
 
 
 def checked_names(columns: Iterable[Any], source: str) -> list[str]:
     """Return the names of columns; raise ValueError if one is blank or occurs twice."""
     names = [str(column) for column in columns]
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
         raise ValueError(
-            f"{source} has more than one column named {', '.join(map(repr, twice))}"
+            f"{source} has more than one column named {', '.join(map(repr, repeated))}"
         )
-    blank = [place for place, name in enumerate(names, start=1) if not name.strip()]
-    if blank:
-        raise ValueError(
-            f"{source} has a column without a name (column {blank[0]}); if pandas wrote it, "
-            "use index=False"
-        )
+    for number, name in enumerate(names, start=1):
+        if not name.strip():
+            raise ValueError(
+                f"{source} has a column without a name (column {number}); if pandas wrote it, "
+                "use index=False"
+            )
     return names

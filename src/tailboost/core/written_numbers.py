@@ -42,12 +42,12 @@ def as_number(value: object) -> float | None:
         if not value.isascii() or "_" in value:  # 1_000 is a number only in Python
             return None
         try:
-            spelled = float(value)
+            number = float(value)
         except ValueError:
             return None
-        if math.isnan(spelled):
+        if math.isnan(number):
             return None
-        return spelled
+        return number
     if isinstance(value, Real | Decimal) and not isinstance(value, bool):
         return float(value)
     return None
@@ -63,26 +63,33 @@ def with_points(values: Sequence[object], decimal: str, what: str) -> list[objec
     ValueError
         If the column ``what`` also holds numbers with the other decimal sign.
     """
-    pattern = _PATTERNS[decimal]
-    other = _PATTERNS["," if decimal == "." else "."]
-    texts = {value for value in values if isinstance(value, str)}
-    matches = {each: pattern.fullmatch(each) for each in texts}
-    numbers = {each: match for each, match in matches.items() if match is not None}
-    plain: dict[object, str] = {each: _plain(match, decimal) for each, match in numbers.items()}
-    changed = [each for each in numbers if each != plain[each]]
-    foreign = [each for each in texts if each not in numbers and other.fullmatch(each)]
-    if changed and foreign:
+    other_decimal = "."
+    if decimal == ".":
+        other_decimal = ","
+    plain: dict[object, str] = {}
+    changed = []
+    with_other_sign = []
+    for text in {value for value in values if isinstance(value, str)}:
+        number = _PATTERNS[decimal].fullmatch(text)
+        if number is not None:
+            plain[text] = _plain(number, decimal)
+            if plain[text] != text:
+                changed.append(text)
+        elif _PATTERNS[other_decimal].fullmatch(text):
+            with_other_sign.append(text)
+    if changed and with_other_sign:
         raise ValueError(
-            f"{what} holds {min(changed)!r} and {min(foreign)!r}: with decimal={decimal!r} "
-            "both cannot be numbers"
+            f"{what} holds {min(changed)!r} and {min(with_other_sign)!r}: with "
+            f"decimal={decimal!r} both cannot be numbers"
         )
     return [plain.get(value, value) for value in values]
 
 
 def _plain(number: re.Match[str], decimal: str) -> str:
     text = number[0]
-    group = number["group"]
-    return (text if group is None else text.replace(group, "")).replace(decimal, ".")
+    if number["group"] is not None:
+        text = text.replace(number["group"], "")
+    return text.replace(decimal, ".")
 
 
 def refuse_commas(texts: Iterable[str], what: str, *, remedy: str = "") -> None:
@@ -101,16 +108,18 @@ def refuse_commas(texts: Iterable[str], what: str, *, remedy: str = "") -> None:
         If nearly all values are numbers with some decimal sign, and some are no plain numbers.
     """
     texts = list(texts)
-    odd = 0
+    n_other = 0
     written = []
-    for each in texts:
-        if as_number(each) is None:
-            is_number = _is_written(each)
-            written += [each] if is_number else []
-            odd += not is_number
-            if odd > (1 - MOSTLY) * len(texts):
-                return
-    if written and len(set(texts)) - odd > MANY:
+    for text in texts:
+        if as_number(text) is not None:
+            continue
+        if _is_written(text):
+            written.append(text)
+        else:
+            n_other += 1
+        if n_other > (1 - MOSTLY) * len(texts):
+            return
+    if written and len(set(texts)) - n_other > MANY:
         raise ValueError(_stated(written, what) + remedy)
 
 
@@ -131,29 +140,31 @@ def refuse_commas_among_numbers(texts: Iterable[str], what: str) -> None:
     ValueError
         If a value is a number with some decimal sign, and no plain number.
     """
-    written = [each for each in texts if as_number(each) is None and _is_written(each)]
+    written = [text for text in texts if as_number(text) is None and _is_written(text)]
     if written:
         raise ValueError(_stated(written, what))
 
 
 def _is_written(text: str) -> bool:
+    """Return whether a text is a number with some decimal sign, also with grouped thousands."""
     return any(pattern.fullmatch(text) for pattern in _PATTERNS.values())
 
 
 def _stated(written: Sequence[str], what: str) -> str:
     """Return which numbers a column holds, and the option that reads them."""
-    of_point = [each for each in written if not _PATTERNS[","].fullmatch(each)]
-    of_comma = [each for each in written if not _PATTERNS["."].fullmatch(each)]
-    if of_comma:
-        said = "a decimal comma"
-        such = of_comma[0]
-        way = as_typed("decimal=','", "--decimal ,")
-    elif of_point or "," not in written[0]:
-        said = "grouped thousands"
-        such = (of_point or written)[0]
-        way = as_typed("decimal='.'", "--decimal .")
+    only_with_point = [text for text in written if not _PATTERNS[","].fullmatch(text)]
+    only_with_comma = [text for text in written if not _PATTERNS["."].fullmatch(text)]
+    example = written[0]
+    if only_with_comma:
+        example = only_with_comma[0]
+        sign = "a decimal comma"
+        option = as_typed("decimal=','", "--decimal ,")
+    elif only_with_point or "," not in example:
+        if only_with_point:
+            example = only_with_point[0]
+        sign = "grouped thousands"
+        option = as_typed("decimal='.'", "--decimal .")
     else:
-        said = "a comma, which is decimal or groups thousands"
-        such = written[0]
-        way = as_typed("decimal=',' or decimal='.'", "--decimal , or --decimal .")
-    return f"{what} holds numbers with {said} (such as {such[:40]!r}): read the file with {way}"
+        sign = "a comma, which is decimal or groups thousands"
+        option = as_typed("decimal=',' or decimal='.'", "--decimal , or --decimal .")
+    return f"{what} holds numbers with {sign} (such as {example[:40]!r}): read the file with {option}"

@@ -49,7 +49,7 @@ from tailboost.rows.judged import (
     judged,
     last_step,
 )
-from tailboost.rows.readers import NO_HASHES, Met, reason_of_equal_rows, row_hashes
+from tailboost.rows.readers import NO_HASHES, MetRows, reason_of_equal_rows, row_hashes
 
 NOT_COUNTED = "Equal rows among these rows were not counted, because they are in partitions."
 
@@ -157,7 +157,7 @@ def certify(
         certificate,
         notes=(*certificate.notes, NOT_COUNTED),
         model=model,
-        rows=Fingerprint.of_counts(rows),
+        rows=Fingerprint.from_counts(rows),
         rule=judged(model).rule_digest,
     )
 
@@ -244,7 +244,9 @@ def _unused_with_rows(
     with_rows = [part for part in parts if part is not None]
     if not with_rows:
         raise ValueError(f"{name} holds no rows")
-    Met.together([part["met"] for part in with_rows]).refuse(model, arguments.equal_rows, name)
+    MetRows.together([part["met"] for part in with_rows]).refuse(
+        model, arguments.equal_rows, name
+    )
     return with_rows
 
 
@@ -278,10 +280,10 @@ def _judge(
     part["answers"] = positions(answers, classes, "answers")
     if judged(classifier).can_defer:
         part["deferred"] = classifier.defers(table, **group_arguments(classifier, groups))
-    met = Met.of(classifier, row_hashes(model, X), table, labels)
+    met = MetRows.from_table(classifier, row_hashes(model, X), table, labels)
     # Hashes stay with the worker.
     part["met"] = replace(met, rows=NO_HASHES)
-    part["rows"] = RowCounts.of(met.rows.whole)
+    part["rows"] = RowCounts.from_hashes(met.rows.whole)
     return part
 
 

@@ -365,7 +365,7 @@ def _labels_and_groups(groups: Groups, y: Column, weight: Column) -> Seen | None
         return None
     names = None
     if groups is not None:
-        names = GroupNames.of(groups, "groups", n, np.ones(n, dtype=bool))
+        names = GroupNames.from_groups(groups, "groups", n, np.ones(n, dtype=bool))
     weights = np.zeros(3)
     if weight is not None and np.any(np.asarray(weight)):
         relative = relative_weights(weight, n)
@@ -394,7 +394,7 @@ def _used(models: Models, P: Mapping[str, Any], y: Column) -> UsedRows | None:
     if not n_rows_of(y):
         return None
     table = stacked(P, models.names, models.fitted[0].classes_, n_rows_of(y))
-    return UsedRows.of_table(models.row_hashes(table, P), label_vector(y), "selection data")
+    return UsedRows.from_table(models.row_hashes(table, P), label_vector(y), "selection data")
 
 
 @dataclass(frozen=True)

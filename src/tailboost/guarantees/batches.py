@@ -399,7 +399,9 @@ class GivenRows:
         if rows is None:
             return cls(name, kept)
         hashes = {"": rows.whole, **rows.read}
-        return cls(name, kept, {model: RowCounts.of(each) for model, each in hashes.items()})
+        return cls(
+            name, kept, {model: RowCounts.from_hashes(each) for model, each in hashes.items()}
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""

@@ -62,7 +62,7 @@ from tailboost.rows.judged import (
     last_step,
 )
 from tailboost.rows.readers import (
-    Met,
+    MetRows,
     reason_of_equal_rows,
     refuse_copied_labels,
     row_hashes,
@@ -130,7 +130,7 @@ class FreshRows:
     tables: tuple[tuple[Any, Any], ...] = ()
     final: Any = None  # the classifier at the end of the model, or behind an array of answers
     rows: RowHashes | None = None  # hashes of the rows; None if only answers were given
-    # Shape (m, 2), from `Met.counts`; None if the model keeps no fingerprints.
+    # Shape (m, 2), from `MetRows.counts`; None if the model keeps no fingerprints.
     repeated: Ints | None = None
     # "class", "group", ("group", column): kinds of subgroups with a complete list.
     listed: Collection[Any] = ()
@@ -163,7 +163,7 @@ class FreshRows:
         """Fingerprints of the rows."""
         if self.hashes is None:
             return None
-        return Fingerprint.of(self.hashes)
+        return Fingerprint.from_hashes(self.hashes)
 
     @property
     def used(self) -> UsedRows:
@@ -175,7 +175,7 @@ class FreshRows:
             labelled = labelled[self.cases[: len(labelled)]]
             rows = rows.taken(self.cases)
         labels = np.asarray(self.answered.strata.classes)[self.answered.strata.y[labelled]]
-        return UsedRows.of_table(rows, labels)
+        return UsedRows.from_table(rows, labels)
 
     def n_rows_of(self, rate: Rate) -> int:
         """Return the number of rows in a rate: rows with labels if labels are needed."""
@@ -489,10 +489,10 @@ def _given_answers(model: Any, given: Given, rates: Sequence[Rate]) -> tuple[Lab
 
     Without rows with labels all labels are listed.
     """
-    given.refuse("array of answers", told={"model": type(model).__name__})
+    given.refuse("array of answers", details={"model": type(model).__name__})
     for rate in rates:
         if rate.counts_deferral:
-            given.refuse("array of answers", "rate of deferral", told={"rate": rate})
+            given.refuse("array of answers", "rate of deferral", details={"rate": rate})
     listed = given.listed[0]
     if given.labels is None:
         answers = listed[:0]
@@ -659,7 +659,7 @@ def fresh_rows(
     # Rows with labels, then those without, each with groups as the model takes them.
     tables: list[tuple[Any, Any]] = []
     columns: list[dict[Any, Labels]] = []
-    met = Met()
+    met = MetRows()
     truth = classes[:0]
     if given.labels is not None:
         truth = given.labels
@@ -668,7 +668,7 @@ def fresh_rows(
             if not np.isin(truth, classes).any():
                 refuse_quantity(truth)
             _, table = final_step(model, given.X)
-            met = Met.of(final, row_hashes(model, given.X), table, truth)
+            met = MetRows.from_table(final, row_hashes(model, given.X), table, truth)
             _refuse_known(met, final, training_rows, equal_rows, "X")
             y = positions(truth, classes, "y")
             if equal_rows == "natural":
@@ -715,7 +715,7 @@ def fresh_rows(
             tables = [(view.opened(X, of_part), of_part) for X, of_part in tables]
     else:
         marked = given.deferred
-    answered = Answered.of(
+    answered = Answered.from_arrays(
         truth,
         answers,
         groups=groups,
@@ -750,11 +750,11 @@ def fresh_rows(
 def _refuse_missing_data(given: Given, rates: Sequence[Rate]) -> None:
     """Raise if rates need groups or costs that are not given."""
     for rate in rates:
-        told = {"rate": rate}
+        details = {"rate": rate}
         if rate.needs_groups:
-            refuse("certificate", "rate of groups", told=told, groups=given.any_groups)
+            refuse("certificate", "rate of groups", details=details, groups=given.any_groups)
         if rate.needs_costs:
-            given.refuse("certificate", "rate of costs", told=told)
+            given.refuse("certificate", "rate of costs", details=details)
 
 
 def _classes_of(model: Model, given: Given) -> Labels:
@@ -778,7 +778,11 @@ def _classes_of(model: Model, given: Given) -> Labels:
 
 
 def _refuse_known(
-    met: Met, final: Model, training_rows: Fingerprint | None, equal_rows: EqualRows, name: str
+    met: MetRows,
+    final: Model,
+    training_rows: Fingerprint | None,
+    equal_rows: EqualRows,
+    name: str,
 ) -> None:
     """Raise if rows are training rows that the caller names, or a classifier used them."""
     if training_rows is not None:
@@ -826,8 +830,8 @@ def not_among(known: RowHashes, own: RowHashes) -> Mask:
 
 
 def _unlabeled(
-    model: Model, final: Model, given: Given, labelled: Met
-) -> tuple[Table, dict[Any, Labels], Met]:
+    model: Model, final: Model, given: Given, labelled: MetRows
+) -> tuple[Table, dict[Any, Labels], MetRows]:
     """Return the rows without labels, without copies of labelled rows, and how the model meets them."""
     X = given.X_unlabeled
     groups = given.groups_unlabeled
@@ -845,7 +849,7 @@ def _unlabeled(
         if len(names) == 1:
             columns = dict(zip(given.columns, columns.values(), strict=True))
     if given.answers_unlabeled is not None:
-        return X, columns, Met()
+        return X, columns, MetRows()
     _, table = final_step(model, X)
     rows = row_hashes(model, X)
     # A classifier whose cases have several rows has left out copies before.
@@ -855,7 +859,7 @@ def _unlabeled(
         X = take(X, kept)
         rows = rows.taken(kept)
         columns = {name: values[kept] for name, values in columns.items()}
-    return X, columns, Met.of(final, rows, table)
+    return X, columns, MetRows.from_table(final, rows, table)
 
 
 def _for_bounds(answered: Answered, cost_range: Any, *, pairs: bool) -> Answered:

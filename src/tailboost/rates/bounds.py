@@ -37,7 +37,7 @@ from scipy.optimize import brentq
 from scipy.special import bdtr, betainc, betaincinv
 from scipy.stats import beta, ksone, t
 
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import base_measure, check_number
 from tailboost.rates.pair_test import last_inside
 from tailboost.solvers import cvar, worst_case_weights
@@ -590,12 +590,8 @@ def each_most_reached(n: Ints, bound: float, level: float) -> Ints:
     """Return `most_reached` for each of several numbers of scores ``n``, shape (k,)."""
     if bound >= 1.0:
         return n
-
-    def is_certified(k: Ints) -> Mask:
-        certified: Mask = bdtr(k.astype(np.float64), n, bound) <= level
-        return certified
-
-    return last_inside(is_certified, np.full(len(n), -1), n - 1)
+    none = np.full(len(n), -1)
+    return last_inside(lambda k: bdtr(k.astype(np.float64), n, bound) <= level, none, n - 1)
 
 
 def probability_within(

@@ -135,7 +135,7 @@ class Objective(Expression):
     alpha: ClassVar[None] = None  # the tail mass of a CVaR
 
     @classmethod
-    def of(cls, given: Any) -> Objective:
+    def from_expression(cls, objective: Any) -> Objective:
         """Return the objective of a rate or of the largest rate of a family.
 
         A rate of which large values are better is replaced by its complement.
@@ -143,31 +143,31 @@ class Objective(Expression):
         Raises
         ------
         TypeError, ValueError
-            If ``given`` cannot be an objective.
+            If ``objective`` cannot be an objective.
         """
-        if isinstance(given, Objective):
-            return given
-        expression = as_expression(given)
+        if isinstance(objective, Objective):
+            return objective
+        expression = as_expression(objective)
         if expression is None or expression.limit is not None:
             raise TypeError(
-                f"objective must be a rate or the largest of a family of rates, got {given!r}"
+                f"objective must be a rate or the largest of a family of rates, got {objective!r}"
             )
         if expression.compares:
             raise TypeError(
-                f"objective={given!r}: minimise another rate and limit this one: "
-                f"limits=[{given!r} …]"
+                f"objective={objective!r}: minimise another rate and limit this one: "
+                f"limits=[{objective!r} …]"
             )
         rate = expression.rate
         if not rate.can_be_lowered:
             raise ValueError(
-                f"objective={given!r}: a rule with very few answers of one kind is best; "
+                f"objective={objective!r}: a rule with very few answers of one kind is best; "
                 "minimise another rate and limit this one"
             )
         if not expression.worst and rate.by is not None:
-            raise ValueError(f"objective={given!r} is a family: write largest({rate!r})")
+            raise ValueError(f"objective={objective!r} is a family: write largest({rate!r})")
         if rate.is_gain and expression.worst:
             raise ValueError(
-                f"objective={given!r}: large values are better, so the largest is no objective"
+                f"objective={objective!r}: large values are better, so the largest is no objective"
             )
         if rate.is_gain:
             rate = replace(rate, complement=True)
@@ -896,11 +896,10 @@ def parse(text: str) -> Rate | Largest | Spread | Limit:
     except ValueError as failure:
         limits = _several_limits(text)
         if len(limits) > 1:
-            words = as_typed(
-                f"limits={limits}", " ".join(f"--limit {shlex.quote(each)}" for each in limits)
-            )
+            options = " ".join(f"--limit {shlex.quote(limit)}" for limit in limits)
+            advice = as_typed(f"limits={limits}", options)
             raise ValueError(
-                f"{cut_to(text, SHOWN)!r} holds {len(limits)} limits; give a list: {words}"
+                f"{cut_to(text, SHOWN)!r} holds {len(limits)} limits; give a list: {advice}"
             ) from None
         form = _with_brackets(text)
         if form is None:
@@ -930,37 +929,50 @@ def _with_brackets(text: str) -> str | None:
     name = spoken["rate"].lower()
     column = spoken["by"] or spoken["by_last"]
     lacks_label = not spoken["label"] and "label" in signature(functions()[name]).parameters
-    arguments = ["1"] if lacks_label else []
+    arguments = []
     if spoken["label"]:
         arguments.append(spoken["label"])
+    elif lacks_label:
+        arguments.append("1")
     if column:
         arguments.append(f"by={column}")
-    in_brackets = f"({', '.join(arguments)})" if arguments else ""
-    sign = "<=" if spoken["sign"] in ("<=", "=<", "<", "≤") else ">="
-    form = f"{name}{in_brackets} {sign} {spoken['bound'].replace(' ', '')}"
+    call = name
+    if arguments:
+        call = f"{name}({', '.join(arguments)})"
+    sign = ">="
+    if spoken["sign"] in ("<=", "=<", "<", "≤"):
+        sign = "<="
+    form = f"{call} {sign} {spoken['bound'].replace(' ', '')}"
     try:
         _Parser(form).parse()
     except ValueError:
         return None
-    return f"{form}, with your label in place of 1" if lacks_label else form
+    if lacks_label:
+        form += ", with your label in place of 1"
+    return form
 
 
 def _several_limits(text: str) -> list[str]:
     """Return the limits of a text with several ones; an empty list if a part of it is no limit."""
     pieces = [""]
-    depth = 0
-    for part in _BETWEEN_LIMITS.finditer(text):
-        depth += (part[0] in "([{") - (part[0] in ")]}")
-        if depth == 0 and part["between"]:
+    depth = 0  # brackets that are open
+    for match in _BETWEEN_LIMITS.finditer(text):
+        if match[0] in "([{":
+            depth += 1
+        elif match[0] in ")]}":
+            depth -= 1
+        if depth == 0 and match["between"]:
             pieces.append("")
         else:
-            pieces[-1] += part[0]
+            pieces[-1] += match[0]
     limits = [piece.strip() for piece in pieces if piece.strip()]
     try:
-        read = [_Parser(limit).parse() for limit in limits]
+        are_limits = all(isinstance(_Parser(limit).parse(), Limit) for limit in limits)
     except ValueError:
         return []
-    return limits if all(isinstance(limit, Limit) for limit in read) else []
+    if not are_limits:
+        return []
+    return limits
 
 
 class _Parser:

@@ -76,15 +76,17 @@ def pair_power(
     nodes = np.unique(np.linspace(smallest, largest, NODES).round().astype(int))
 
     # For each second count, the first counts that pass in both orders are between two ends.
-    def most(second: int) -> int:
+    def largest_passing(second: int) -> int:
         return last_true(lambda first: passes((first, second), (n1, n2)), n1)
 
-    def least(second: int) -> int:
+    def smallest_passing(second: int) -> int:
         return n1 - last_true(lambda count: passes((second, n1 - count), (n2, n1)), n1)
 
+    highs = [largest_passing(second) for second in nodes.tolist()]
+    lows = [smallest_passing(second) for second in nodes.tolist()]
     second_counts = np.arange(smallest, largest + 1)
-    high = np.floor(np.interp(second_counts, nodes, [most(x2) for x2 in nodes.tolist()]))
-    low = np.ceil(np.interp(second_counts, nodes, [least(x2) for x2 in nodes.tolist()]))
+    high = np.floor(np.interp(second_counts, nodes, highs))
+    low = np.ceil(np.interp(second_counts, nodes, lows))
     first_passes = np.maximum(binom.cdf(high, n1, r1) - binom.cdf(low - 1, n1, r1), 0.0)
     return float(binom.pmf(second_counts, n2, r2) @ first_passes)
 

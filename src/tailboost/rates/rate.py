@@ -625,17 +625,16 @@ class Rate(Expression):
         if self.is_ratio:
             weight_of_stratum = weight_of_stratum > 0
         mass = weight_of_stratum @ strata.mass
-        if strata.mean_costs is None:
+        if strata.mean_costs is not None:
+            # Confusion counts have costs after weights: a rate of costs has its numerator there.
+            zeros = np.zeros_like(top)
+            bottom = np.concatenate([bottom, zeros], axis=1)
             if self.needs_costs:
-                raise ValueError(NEEDS_COSTS.format(self))
-            return Terms(names, top, bottom, mass, self.is_ratio)
-        # Confusion counts have costs after weights: a rate of costs has its numerator there.
-        zeros = np.zeros_like(top)
-        bottom = np.concatenate([bottom, zeros], axis=1)
-        if self.needs_costs:
-            top = np.concatenate([zeros, top], axis=1)
-        else:
-            top = np.concatenate([top, zeros], axis=1)
+                top = np.concatenate([zeros, top], axis=1)
+            else:
+                top = np.concatenate([top, zeros], axis=1)
+        elif self.needs_costs:
+            raise ValueError(NEEDS_COSTS.format(self))
         return Terms(names, top, bottom, mass, self.is_ratio)
 
     def samples(
@@ -1262,7 +1261,7 @@ def measure(
     >>> rates.measure(rates.miss("b", by="group"), ["a", "b", "b"], ["a", "a", "b"], groups=[1, 1, 2])
     {1: 1.0, 2: 0.0}
     """
-    rows = Answered.of(
+    rows = Answered.from_arrays(
         y_true,
         answers,
         groups=groups,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Column, Floats, Groups, Ints, Mask, Table
+from tailboost.core.array_types import Column, Floats, Groups, Ints, Labels, Mask, Table
 from tailboost.core.checks import (
     category_orders,
     check_costs,
@@ -187,15 +187,13 @@ class Strata:
     @property
     def names(self) -> list[tuple[Any, ...]]:
         """Name of each stratum: its label, or None of rows without labels, then its groups."""
-        columns = [
-            [values[i] for i in numbers]
-            for values, numbers in zip(self.values, self.combinations.T, strict=True)
-        ]
+        combinations = []
+        for numbers in self.combinations:
+            groups = [values[i] for values, i in zip(self.values, numbers, strict=True)]
+            combinations.append(tuple(groups))
         labels = (*self.classes, None)
-        return [
-            (labels[k], *(column[g] for column in columns))
-            for k, g in zip(self.y, self.combination, strict=True)
-        ]
+        pairs = zip(self.y, self.combination, strict=True)
+        return [(labels[k], *combinations[g]) for k, g in pairs]
 
     def constants(self) -> list[Floats]:
         """Return the confusion counts of each action taken for all rows, shape (W, A) each."""
@@ -460,7 +458,7 @@ class Answered:
     costs: Floats | None = None  # shape (n, A): cost of each action for each row
 
     @classmethod
-    def of(
+    def from_arrays(
         cls,
         y_true: Any,
         answers: Any,
@@ -487,22 +485,10 @@ class Answered:
         )
         truth = label_column(y_true, "y_true")
         n = len(truth)
-        is_randomised = getattr(answers, "ndim", 1) == 2
-        predicted = truth
-        if not is_randomised:
-            predicted = label_column(answers, "answers")
-        check_length(answers, "answers", n, "y_true")
-        if labels is None:
-            classes = np.unique(np.concatenate([truth, predicted]))
-        else:
-            classes = label_column(labels, "labels")
+        classes, actions = _numbered_answers(truth, answers, labels)
         weight = relative_weights(sample_weight, n)
         used = weight > 0
         y = positions(truth, classes, "y_true")
-        if is_randomised:
-            actions = np.asarray(in_class_order(answers, "answers", classes))
-        else:
-            actions = positions(predicted, classes, "answers")
         numbers: Ints | None = None
         columns: tuple[Any, ...] = ()
         values: tuple[Any, ...] = ()
@@ -518,7 +504,7 @@ class Answered:
             )
         if deferred is not None:
             deferred = check_mask(deferred, "deferred", n)
-            if is_randomised:
+            if actions.ndim == 2:
                 raise ValueError(
                     "deferred: a randomised rule has probabilities of deferral, not deferred "
                     "rows"
@@ -572,6 +558,25 @@ class Answered:
         mass, size = _mass_and_size(stratum, self.share, (K + 1) * G)
         strata = replace(self.strata, mass=mass, size=size, has_unlabeled=True)
         return replace(self, strata=strata, stratum=stratum)
+
+
+def _numbered_answers(truth: Labels, answers: Any, labels: Any) -> tuple[Labels, Any]:
+    """Return the classes, and the number of each answer, shape (n,), or its probabilities, shape (n, K).
+
+    Without ``labels``, the classes are the labels in ``truth`` and ``answers``, sorted.
+    """
+    is_randomised = getattr(answers, "ndim", 1) == 2
+    predicted = truth
+    if not is_randomised:
+        predicted = label_column(answers, "answers")
+    check_length(answers, "answers", len(truth), "y_true")
+    if labels is None:
+        classes = np.unique(np.concatenate([truth, predicted]))
+    else:
+        classes = label_column(labels, "labels")
+    if is_randomised:
+        return classes, np.asarray(in_class_order(answers, "answers", classes))
+    return classes, positions(predicted, classes, "answers")
 
 
 def _numbered_groups(

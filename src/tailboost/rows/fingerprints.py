@@ -72,15 +72,15 @@ def _mix(x: Hashes) -> Hashes:
 
 
 def _multipliers(n_columns: int) -> Hashes:
-    odd = _mix(np.arange(1, n_columns + 1, dtype=np.uint64) * _ODD)
-    return odd | np.uint64(1)
+    """Return an odd number for each column, so that equal values in two columns have different words."""
+    words = _mix(np.arange(1, n_columns + 1, dtype=np.uint64) * _ODD)
+    return words | np.uint64(1)
 
 
 def _word(value: object) -> int:
     """Return any object as a 64-bit word. With 32 bits, collisions would be likely among 100,000 values."""
-    return int.from_bytes(
-        hashlib.blake2b(repr(value).encode(), digest_size=8).digest(), "little"
-    )
+    content = hashlib.blake2b(repr(value).encode(), digest_size=8)
+    return int.from_bytes(content.digest(), "little")
 
 
 def hash_rows(X: Table, seed: int = 0) -> Hashes:
@@ -110,27 +110,32 @@ def hash_rounded_rows(X: Table) -> Hashes:
 
 
 def _hashes(X: Table, *, exact: bool) -> Hashes:
-    """Return the sum over the columns of their scrambled words, shape (n,); zeros add nothing."""
+    """Return the sum over the columns of their scrambled words, shape (n,); zeros add nothing.
+
+    Sums wrap around at 2⁶⁴. Rows are hashed in blocks.
+    """
     if sp.issparse(X):
-        rows = sp.csr_matrix(summed(X))
-        row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-        terms = _mix(_words(rows.data, exact, row)) * _multipliers(rows.shape[1])[rows.indices]
+        matrix = sp.csr_matrix(summed(X))
+        row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        multipliers = _multipliers(matrix.shape[1])[matrix.indices]
+        terms = _mix(_words(matrix.data, exact, row)) * multipliers
         sums = np.concatenate([[np.uint64(0)], np.cumsum(terms, dtype=np.uint64)])
-        return np.asarray(
-            sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]
-        )  # wraps around, as it should
+        return np.asarray(sums[matrix.indptr[1:]] - sums[matrix.indptr[:-1]])
     if len(X.shape) > 2:
         X = X.reshape(len(X), -1)
-    a = _multipliers(X.shape[1])
+    multipliers = _multipliers(X.shape[1])
     size = max(1, min(ROWS_AT_ONCE, 2**18 // max(1, X.shape[1])))
-    h = np.empty(X.shape[0], dtype=np.uint64)
-    for start in range(0, len(h), size):
-        part = slice(start, start + size)
-        numbers, other = _numbers_and_words(
-            X.iloc[part] if hasattr(X, "iloc") else X[part], a, exact
-        )
-        h[part] = (_mix(_words(numbers, exact)) * a).sum(axis=1, dtype=np.uint64) + other
-    return h
+    hashes = np.empty(X.shape[0], dtype=np.uint64)
+    for start in range(0, len(hashes), size):
+        block = slice(start, start + size)
+        if hasattr(X, "iloc"):
+            rows = X.iloc[block]
+        else:
+            rows = X[block]
+        numbers, sums_of_words = _numbers_and_words(rows, multipliers, exact)
+        terms = _mix(_words(numbers, exact)) * multipliers
+        hashes[block] = terms.sum(axis=1, dtype=np.uint64) + sums_of_words
+    return hashes
 
 
 def _words(numbers: NDArray[Any], exact: bool, row: Ints | None = None) -> Hashes:
@@ -142,7 +147,7 @@ def _words(numbers: NDArray[Any], exact: bool, row: Ints | None = None) -> Hashe
     """
     with np.errstate(over="ignore", invalid="ignore"):
         x: Any = np.array(numbers, dtype=np.float64 if exact else np.float32)
-    x += 0.0
+    x += 0.0  # −0 becomes 0
     x[np.isnan(x)] = np.nan
     if exact:
         return x.view(np.uint64)
@@ -150,55 +155,66 @@ def _words(numbers: NDArray[Any], exact: bool, row: Ints | None = None) -> Hashe
     if row is None:
         largest = sizes.max(axis=1, initial=0.0, keepdims=True)
     else:
-        by_row = np.zeros(int(row.max(initial=0)) + 1, dtype=np.float32)
-        np.maximum.at(by_row, row, sizes)
-        largest = by_row[row]
+        largest_by_row = np.zeros(int(row.max(initial=0)) + 1, dtype=np.float32)
+        np.maximum.at(largest_by_row, row, sizes)
+        largest = largest_by_row[row]
     zero = np.minimum(np.float32(ABSOLUTE_ZERO), largest * np.float32(RELATIVE_ZERO))
     x[np.abs(x) < zero] = 0.0
-    fractional = (np.rint(x) != x) & (x == x)
+    is_fractional = (np.rint(x) != x) & ~np.isnan(x)
     if row is None:
-        n_fractional = fractional.sum(axis=1, keepdims=True)
+        n_fractional = is_fractional.sum(axis=1, keepdims=True)
     else:
-        n_fractional = np.bincount(row[fractional], minlength=len(by_row))[row]
-    least, n_bits = np.array(MANTISSA_BITS).T
-    place = np.searchsorted(least, n_fractional, side="right").clip(min=1) - 1
-    shift = (23 - n_bits[place]).astype(np.uint32)  # how many of the mantissa's 23 bits are cut
+        n_fractional = np.bincount(row[is_fractional], minlength=len(largest_by_row))[row]
+    fewest_fractional, n_bits = np.array(MANTISSA_BITS).T
+    line = np.searchsorted(fewest_fractional, n_fractional, side="right").clip(min=1) - 1
+    n_cut = (23 - n_bits[line]).astype(np.uint32)  # of the mantissa's 23 bits
     bits = x.view(np.uint32)
     # The sum may carry to the exponent.
-    carried = bits + np.ldexp(GRID_OFFSET, shift.astype(np.int32)).astype(np.uint32)
-    return np.where(fractional, (carried >> shift) << shift, bits).astype(np.uint64)
+    shifted = bits + np.ldexp(GRID_OFFSET, n_cut.astype(np.int32)).astype(np.uint32)
+    rounded = (shifted >> n_cut) << n_cut
+    return np.where(is_fractional, rounded, bits).astype(np.uint64)
 
 
 def _numbers_and_words(
     X: Table, multipliers: Hashes, exact: bool
 ) -> tuple[NDArray[Any], Hashes]:
-    """Return the numbers of some rows (0 for other values), and the sum of the other values' words."""
-    if not hasattr(X, "iloc") and X.dtype.kind in "fiub":
-        return X, np.zeros(len(X), dtype=np.uint64)
+    """Return the numbers of some rows, shape (n, d), and the sums of the words of their other values, (n,).
+
+    Another value has the number 0, and a number adds no word.
+    """
+    is_frame = hasattr(X, "iloc")
+    sums = np.zeros(len(X), dtype=np.uint64)
+    if not is_frame and X.dtype.kind in "fiub":
+        return X, sums
     numbers = np.zeros(X.shape)
-    rest = np.zeros(len(X), dtype=np.uint64)
     for j in range(X.shape[1]):
-        column = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
+        if is_frame:
+            column = X.iloc[:, j]
+        else:
+            column = X[:, j]
         if getattr(column.dtype, "kind", "O") in "fiub":
             numbers[:, j] = column.to_numpy(dtype=np.float64, na_value=np.nan)
             continue
-        values, place = _different(column)
-        known, words = zip(*(_number_or_word(value, exact) for value in values), strict=True)
-        numbers[:, j] = np.array(known)[place]
-        rest += _mix(np.array(words, dtype=np.uint64)[place]) * multipliers[j]
-    return numbers, rest
+        values, place = _distinct_values(column)
+        pairs = [_number_or_word(value, exact) for value in values]
+        distinct_numbers, words = zip(*pairs, strict=True)
+        numbers[:, j] = np.array(distinct_numbers)[place]
+        sums += _mix(np.array(words, dtype=np.uint64)[place]) * multipliers[j]
+    return numbers, sums
 
 
-def _different(column: Column) -> tuple[list[Any], Ints]:
+def _distinct_values(column: Column) -> tuple[list[Any], Ints]:
     """Return the distinct values of a column of objects or text, and the position of each row's value."""
     if hasattr(column, "iloc"):
         place, values = distinct(column, f"column {column.name!r}")
         return [*values, None], place  # missing values have the place −1, the last
-    places: dict[Any, int] = {}
-    numbers = [
-        places.setdefault(v if v.__hash__ else repr(v), len(places)) for v in column.tolist()
-    ]
-    return list(places), np.array(numbers, dtype=np.intp)
+    place_of: dict[Any, int] = {}
+    places = []
+    for value in column.tolist():
+        if not value.__hash__:  # a list or dict
+            value = repr(value)
+        places.append(place_of.setdefault(value, len(place_of)))
+    return list(place_of), np.array(places, dtype=np.intp)
 
 
 def _number_or_word(value: Any, exact: bool) -> tuple[float, int]:
@@ -277,21 +293,26 @@ class Fingerprint:
 
     #: The limit of a fingerprint of all rows.
     COMPLETE: ClassVar[int] = 2**32 - 1
+    #: The limit of a fingerprint of no rows, which is below all hashes.
+    WITHOUT_ROWS: ClassVar[int] = -1
 
     @classmethod
-    def of(cls, hashes: Hashes, most: int = MOST_HASHES) -> Self:
+    def from_hashes(cls, hashes: Hashes, most: int = MOST_HASHES) -> Self:
         """Return the fingerprint of rows from their `hash_rounded_rows`, with at most ``most`` hashes."""
-        return cls.of_counts(RowCounts.of(hashes, most))
+        return cls.from_counts(RowCounts.from_hashes(hashes, most))
 
     @classmethod
-    def of_rows(cls, X: Table) -> Self:
+    def from_table(cls, X: Table) -> Self:
         """Return the fingerprint of the rows of a table."""
-        return cls.of(hash_rounded_rows(X))
+        return cls.from_hashes(hash_rounded_rows(X))
 
     @classmethod
-    def of_counts(cls, rows: RowCounts) -> Self:
+    def from_counts(cls, rows: RowCounts) -> Self:
         """Return the fingerprint of counted rows; of many rows, ``repeated`` is that of a sample."""
-        return cls(rows.contents, rows.limit if rows.n_rows else -1, rows.repeated)
+        limit = rows.limit
+        if rows.n_rows == 0:
+            limit = cls.WITHOUT_ROWS
+        return cls(rows.contents, limit, rows.repeated)
 
     @classmethod
     def union(cls, fingerprints: Sequence[Fingerprint]) -> Self:
@@ -300,14 +321,12 @@ class Fingerprint:
         Its ``repeated`` is the largest natural fraction of fresh rows that equal one of them: contents rare
         in one table are assumed rare in the others.
         """
-        used = [fingerprint for fingerprint in fingerprints if fingerprint.limit >= 0]
-        limit = min((fingerprint.limit for fingerprint in used), default=cls.COMPLETE)
-        kept = [fingerprint.kept[fingerprint.kept <= limit] for fingerprint in used]
-        short = np.unique(np.concatenate([np.empty(0, dtype=np.uint32), *kept]))
-        fresh = float(np.prod([1.0 - fingerprint.repeated for fingerprint in used]))
-        return cls(
-            short, limit, 1.0 - fresh, all(fingerprint.complete for fingerprint in fingerprints)
-        )
+        used = [rows for rows in fingerprints if rows.limit != cls.WITHOUT_ROWS]
+        limit = min((rows.limit for rows in used), default=cls.COMPLETE)
+        hashes = np.concatenate([np.empty(0, dtype=np.uint32), *(rows.kept for rows in used)])
+        repeated_in_none = float(np.prod([1.0 - rows.repeated for rows in used]))
+        complete = all(rows.complete for rows in fingerprints)
+        return cls(np.unique(hashes[hashes <= limit]), limit, 1.0 - repeated_in_none, complete)
 
     def count(self, hashes: Hashes) -> tuple[int, int]:
         """Return the number of known rows, and that of the rows compared."""
@@ -318,20 +337,23 @@ class Fingerprint:
     def share(self, hashes: Hashes) -> float:
         """Return the fraction of known rows; NaN if the sample is empty."""
         known, compared = self.count(hashes)
-        return known / compared if compared else float("nan")
+        if not compared:
+            return float("nan")
+        return known / compared
 
     def unnatural(self, known: int, sampled: int) -> bool:
         """Return whether more rows are known than natural repeats in the data explain.
 
-        A new row equals one of n rows with the probability that one of these equals another: 1 minus the
-        fraction of those that occur once (Good and Turing).
+        ``known`` of ``sampled`` fresh rows equal rows of the fingerprint. A new row equals one of n rows with
+        the probability that one of these equals another: 1 minus the fraction of those that occur once (Good
+        and Turing).
         """
         if not sampled:
             return False
-        natural = max(CHANCE, self.repeated)
-        variance = max(natural * (1 - natural), CHANCE * (1 - CHANCE))
-        spread = np.sqrt(variance * (1 / sampled + 1 / max(1, len(self.kept))))
-        return bool(known / sampled > natural + NATURAL_ERRORS * spread)
+        expected = max(CHANCE, self.repeated)
+        variance = max(expected * (1 - expected), CHANCE * (1 - CHANCE))
+        standard_error = np.sqrt(variance * (1 / sampled + 1 / max(1, len(self.kept))))
+        return bool(known / sampled > expected + NATURAL_ERRORS * standard_error)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
@@ -364,42 +386,41 @@ def unpacked(text: str) -> NDArray[np.uint32]:
 
 def squeezed(numbers: NDArray[Any]) -> str:
     """Return numbers below 2³² as compressed text: small numbers take few bytes."""
-    columns = numbers.astype("<u4").view(np.uint8).reshape(-1, 4).T
-    packer = zlib.compressobj(9, strategy=zlib.Z_RLE)
+    bytes_by_place = numbers.astype("<u4").view(np.uint8).reshape(-1, 4).T
+    compressor = zlib.compressobj(9, strategy=zlib.Z_RLE)
+    compressed = b""
     # The bytes of each place have a code of their own: the higher ones are nearly all equal.
-    blocks = [
-        packer.compress(column.tobytes()) + packer.flush(zlib.Z_FULL_FLUSH)
-        for column in columns
-    ]
-    return base64.b85encode(b"".join([*blocks, packer.flush()])).decode()
+    for place in bytes_by_place:
+        compressed += compressor.compress(place.tobytes()) + compressor.flush(zlib.Z_FULL_FLUSH)
+    return base64.b85encode(compressed + compressor.flush()).decode()
 
 
 def unsqueezed(text: str, most: int) -> NDArray[np.uint32]:
     """Return the numbers of a text by `squeezed`; raise ValueError if there are more than ``most``."""
-    unpacker = zlib.decompressobj()
+    decompressor = zlib.decompressobj()
     try:
-        content = unpacker.decompress(base64.b85decode(text), 4 * most + 1)
+        content = decompressor.decompress(base64.b85decode(text), 4 * most + 1)
     except zlib.error as error:
         raise ValueError(f"counts of rows are damaged: {error}") from None
-    if len(content) > 4 * most or len(content) % 4 or not unpacker.eof:
+    if len(content) > 4 * most or len(content) % 4 or not decompressor.eof:
         raise ValueError("counts of rows are damaged, or too many")
-    columns = np.frombuffer(content, dtype=np.uint8).reshape(4, -1)
-    return np.ascontiguousarray(columns.T).view("<u4").ravel().astype(np.uint32)
+    bytes_by_place = np.frombuffer(content, dtype=np.uint8).reshape(4, -1)
+    return np.ascontiguousarray(bytes_by_place.T).view("<u4").ravel().astype(np.uint32)
 
 
 def fingerprint_of(training_rows: Table, hashes_of: Callable[[Any], Hashes]) -> Fingerprint:
-    """Return the fingerprints of named training rows.
+    """Return the fingerprint of the training rows that a caller names.
 
     Parameters
     ----------
     training_rows : table or Fingerprint
-        The rows, or their fingerprints.
+        The rows, or their fingerprint.
     hashes_of : callable
         Returns the hashes of a table as those of fresh rows; raises if that is impossible.
     """
     if isinstance(training_rows, Fingerprint):  # of rows that are not here
         return training_rows
-    return Fingerprint.of(hashes_of(training_rows))
+    return Fingerprint.from_hashes(hashes_of(training_rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -423,19 +444,20 @@ class RowHashes:
 
     def taken(self, rows: Any) -> RowHashes:
         """Return the hashes of some rows."""
-        return RowHashes(
-            self.whole[rows], {name: hashes[rows] for name, hashes in self.read.items()}
-        )
+        read = {name: hashes[rows] for name, hashes in self.read.items()}
+        return RowHashes(self.whole[rows], read)
 
     @classmethod
     def joined(cls, parts: Sequence[RowHashes]) -> Self:
         """Return the hashes of the rows of several tables, with the models that all of them have."""
-        names = [name for name in parts[0].read if all(name in part.read for part in parts)]
-        read = {name: np.concatenate([part.read[name] for part in parts]) for name in names}
+        read = {}
+        for name in parts[0].read:
+            if all(name in part.read for part in parts):
+                read[name] = np.concatenate([part.read[name] for part in parts])
         return cls(np.concatenate([part.whole for part in parts]), read)
 
     def copied_from(self, known: RowHashes) -> Mask:
-        """Return which rows are copies of known rows, as whole rows or as a model reads them."""
+        """Return which rows are copies of known rows, as whole rows or as one of the models reads them."""
         copies = copies_of(known.whole, self.whole)
         for name in self.read.keys() & known.read.keys():
             copies = copies | copies_of(known.read[name], self.read[name])
@@ -453,29 +475,30 @@ class RowCounts:
     n_rows: int  # all rows of the table
 
     @classmethod
-    def of(cls, hashes: Hashes, most: int = MOST_HASHES) -> Self:
+    def from_hashes(cls, hashes: Hashes, most: int = MOST_HASHES) -> Self:
         """Return the counts of rows from their hashes, for at most ``most`` contents."""
         short, counts = np.unique(short_hashes(hashes), return_counts=True)
-        return cls(short, counts, Fingerprint.COMPLETE, len(hashes)).least(most)
+        return cls(short, counts, Fingerprint.COMPLETE, len(hashes)).smallest(most)
 
     @classmethod
-    def together(cls, parts: Sequence[RowCounts]) -> Self:
-        """Return the counts of the rows of several tables."""
-        every = np.concatenate([part.contents for part in parts])
-        limit = min(part.limit for part in parts)
-        contents, place = np.unique(every, return_inverse=True)
-        counts = np.bincount(place, np.concatenate([part.counts for part in parts]))
+    def together(cls, tables: Sequence[RowCounts]) -> Self:
+        """Return the counts of the rows of several tables, within the samples of all of them."""
+        contents_by_table = np.concatenate([table.contents for table in tables])
+        counts_by_table = np.concatenate([table.counts for table in tables])
+        contents, number = np.unique(contents_by_table, return_inverse=True)
+        counts = np.bincount(number, counts_by_table).astype(np.intp)
+        limit = min(table.limit for table in tables)
         inside = contents <= limit
-        n_rows = sum(part.n_rows for part in parts)
-        whole = cls(contents[inside], counts[inside].astype(np.intp), limit, n_rows)
-        return whole.least(MOST_HASHES)
+        n_rows = sum(table.n_rows for table in tables)
+        return cls(contents[inside], counts[inside], limit, n_rows).smallest(MOST_HASHES)
 
-    def least(self, most: int) -> Self:
-        """Return the counts of at most so many contents, those with the smallest hashes."""
+    def smallest(self, most: int) -> Self:
+        """Return the counts of at most ``most`` contents, those with the smallest hashes."""
         if len(self.contents) <= most:
             return self
-        kept = self.contents[:most]
-        return replace(self, contents=kept, counts=self.counts[:most], limit=int(kept[-1]))
+        contents = self.contents[:most]
+        counts = self.counts[:most]
+        return replace(self, contents=contents, counts=counts, limit=int(contents[-1]))
 
     @property
     def repeated(self) -> float:
@@ -494,11 +517,14 @@ class RowCounts:
         """Return the counts of all contents in this and in another table, within both samples."""
         contents = np.union1d(self.contents, other.contents)
         contents = contents[contents <= min(self.limit, other.limit)]
-        counts = np.zeros((2, len(contents)), dtype=np.int64)
-        for row, table in zip(counts, (self, other), strict=True):
-            _, place, own = np.intersect1d(contents, table.contents, True, return_indices=True)
-            row[place] = table.counts[own]
-        return counts[0], counts[1]
+        return self._counts_of(contents), other._counts_of(contents)
+
+    def _counts_of(self, contents: NDArray[np.uint32]) -> Ints:
+        """Return the number of rows of each of these distinct contents, 0 for others than in the table."""
+        counts = np.zeros(len(contents), dtype=np.int64)
+        _, place, own = np.intersect1d(contents, self.contents, True, return_indices=True)
+        counts[place] = self.counts[own]
+        return counts
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON, some 3.3 bytes for each content."""
@@ -520,23 +546,21 @@ class RowCounts:
             If the state is no such dict.
         """
         if "contents" in state:  # an earlier version
-            contents, counts = (unpacked(state[name]) for name in ("contents", "counts"))
+            contents = unpacked(state["contents"])
+            counts = unpacked(state["counts"])
         else:
-            gaps, repeats = (
-                unsqueezed(state[name], MOST_HASHES) for name in ("gaps", "repeats")
-            )
-            places = np.cumsum(gaps, dtype=np.int64)
-            if (places > Fingerprint.COMPLETE).any():
+            hashes = np.cumsum(unsqueezed(state["gaps"], MOST_HASHES), dtype=np.int64)
+            if (hashes > Fingerprint.COMPLETE).any():
                 raise ValueError("contents of rows are damaged")
-            contents = places.astype(np.uint32)
-            counts = repeats + np.uint32(1)
-        increasing = (np.diff(contents.astype(np.int64)) > 0).all()
-        if len(contents) != len(counts) or not increasing or (counts < 1).any():
+            contents = hashes.astype(np.uint32)
+            counts = unsqueezed(state["repeats"], MOST_HASHES) + np.uint32(1)
+        is_increasing = (np.diff(contents.astype(np.int64)) > 0).all()
+        if len(contents) != len(counts) or not is_increasing or (counts < 1).any():
             raise ValueError("counts of rows do not belong to their contents")
         return cls(contents, counts.astype(np.int64), int(state["limit"]), int(state["rows"]))
 
 
-def chance_of_agreement(one: RowCounts, other: RowCounts, *, tolerant: bool = False) -> float:
+def chance_of_agreement(rows: RowCounts, other: RowCounts, *, tolerant: bool = False) -> float:
     """Return an upper bound on the probability that two independent tables agree as much as these.
 
     If the rows of both tables are independent draws from one population, all divisions of the pooled rows
@@ -553,80 +577,88 @@ def chance_of_agreement(one: RowCounts, other: RowCounts, *, tolerant: bool = Fa
     --------
     >>> import numpy as np
     >>> from tailboost.rows.fingerprints import RowCounts, chance_of_agreement, hash_rows
-    >>> scores = np.random.default_rng(0).random((60, 1))
-    >>> first, superset = RowCounts.of(hash_rows(scores[:40])), RowCounts.of(hash_rows(scores))
+    >>> scores = hash_rows(np.random.default_rng(0).random((60, 1)))
+    >>> first, superset = RowCounts.from_hashes(scores[:40]), RowCounts.from_hashes(scores)
     >>> chance_of_agreement(first, superset) < 1e-8
     True
-    >>> grades = np.random.default_rng(0).integers(3, size=(100, 1))
-    >>> chance_of_agreement(RowCounts.of(hash_rows(grades[:40])), RowCounts.of(hash_rows(grades))) > 0.1
+    >>> grades = hash_rows(np.random.default_rng(0).integers(3, size=(100, 1)))
+    >>> chance_of_agreement(RowCounts.from_hashes(grades[:40]), RowCounts.from_hashes(grades)) > 0.1
     True
     """
-    here, there = one.beside(other)
-    chance = _chance_of_split(here, there)
-    pairs = np.minimum(here, there)
-    smaller = int(min(here.sum(), there.sum()))
-    if not tolerant or pairs.sum() == smaller:
+    a, b = rows.beside(other)
+    chance = _chance_of_split(a, b)
+    pairs = np.minimum(a, b)
+    n_smaller = int(min(a.sum(), b.sum()))
+    if not tolerant or pairs.sum() == n_smaller:
         return chance
-    spared = int(
-        np.ceil(CHANCE * smaller + STANDARD_ERRORS * np.sqrt(CHANCE * (1 - CHANCE) * smaller))
-    )
-    order = np.argsort(here + there, kind="stable")
+    standard_error = np.sqrt(CHANCE * (1 - CHANCE) * n_smaller)
+    n_copies = int(np.ceil(CHANCE * n_smaller + STANDARD_ERRORS * standard_error))
+    # Equal rows of the rarest contents are taken for copies, up to this number.
+    rarest_first = np.argsort(a + b, kind="stable")
     copies = np.empty_like(pairs)
-    copies[order] = np.diff(np.minimum(np.cumsum(pairs[order]), spared), prepend=0)
-    return max(
-        chance, _chance_of_split(here - copies, there), _chance_of_split(here, there - copies)
-    )
+    cumulated = np.minimum(np.cumsum(pairs[rarest_first]), n_copies)
+    copies[rarest_first] = np.diff(cumulated, prepend=0)
+    return max(chance, _chance_of_split(a - copies, b), _chance_of_split(a, b - copies))
 
 
-def _chance_of_split(here: Ints, there: Ints) -> float:
-    """Return `chance_of_agreement` for the rows of each content in either table."""
-    occurs = here + there > 0
-    here = here[occurs]
-    there = there[occurs]
-    if not (np.minimum(here, there) > 0).any():
+def _chance_of_split(a: Ints, b: Ints) -> float:
+    """Return `chance_of_agreement` from the numbers of rows of each content in two tables, shape (m,).
+
+    Contents with the same total t are alike: each has the outcomes 0, …, t for its rows in the first table,
+    one block of outcomes.
+    """
+    occurs = a + b > 0
+    a = a[occurs]
+    b = b[occurs]
+    if not (np.minimum(a, b) > 0).any():
         return 1.0
-    totals, times = np.unique(here + there, return_counts=True)
-    n = int((here + there).sum())
-    n_here = int(here.sum())
-    p = n_here / n
+    totals, n_contents = np.unique(a + b, return_counts=True)
+    n = int((a + b).sum())
+    n_first = int(a.sum())
+    p = n_first / n
     start = np.cumsum(np.r_[0, totals[:-1] + 1])
-    block = np.repeat(
-        np.arange(len(totals)), totals + 1
-    )  # each total t has the outcomes 0, …, t
+    block = np.repeat(np.arange(len(totals)), totals + 1)
     t = totals[block]
-    drawn = np.arange(len(block)) - start[block]
-    chances = gammaln(t + 1) - gammaln(drawn + 1) - gammaln(t - drawn + 1)
-    chances = chances + xlogy(drawn, p) + xlogy(t - drawn, 1 - p)
-    agreement = drawn * (t - drawn) / t
-    reached = float((here * there / (here + there)).sum())
-    of_sum = gammaln(n + 1) - gammaln(n_here + 1) - gammaln(n - n_here + 1)
-    of_sum += xlogy(n_here, p) + xlogy(n - n_here, 1 - p)
+    outcome = np.arange(len(block)) - start[block]
+    log_probability = _log_binomial(outcome, t, p)
+    agreement = outcome * (t - outcome) / t
+    observed = float((a * b / (a + b)).sum())
 
-    def bound(tilt: Floats) -> tuple[float, Floats]:
-        # Logarithm of the bound, and its gradient. Every tilt gives a valid bound.
-        exponent = chances + tilt[0] * agreement + tilt[1] * drawn
+    def log_bound(tilt: Floats) -> tuple[float, Floats]:
+        # With its gradient. Every tilt gives a valid bound.
+        exponent = log_probability + tilt[0] * agreement + tilt[1] * outcome
         largest = np.maximum.reduceat(exponent, start)
         mass = np.exp(exponent - largest[block])
         sums = np.add.reduceat(mass, start)
-        means = [np.add.reduceat(mass * values, start) / sums for values in (agreement, drawn)]
-        value = times @ (np.log(sums) + largest) - tilt[0] * reached - tilt[1] * n_here
-        return float(value), np.array([times @ means[0] - reached, times @ means[1] - n_here])
+        mean_agreement = np.add.reduceat(mass * agreement, start) / sums
+        mean_outcome = np.add.reduceat(mass * outcome, start) / sums
+        value = n_contents @ (np.log(sums) + largest) - tilt[0] * observed - tilt[1] * n_first
+        gradient = [n_contents @ mean_agreement - observed, n_contents @ mean_outcome - n_first]
+        return float(value), np.array(gradient)
 
-    found = minimize(
-        bound, np.zeros(2), jac=True, method="L-BFGS-B", bounds=[(0, 1e4), (-1e4, 1e4)]
+    best = minimize(
+        log_bound, np.zeros(2), jac=True, method="L-BFGS-B", bounds=[(0, 1e4), (-1e4, 1e4)]
     )
-    return float(np.exp(min(0.0, bound(found.x)[0] - of_sum)))
+    smallest, _ = log_bound(best.x)
+    return float(np.exp(min(0.0, smallest - _log_binomial(n_first, n, p))))
+
+
+def _log_binomial(k: Any, n: Any, p: float) -> Any:
+    """Return the logarithms of the binomial probabilities of k out of n."""
+    logs = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    return logs + xlogy(k, p) + xlogy(n - k, 1 - p)
 
 
 def too_many(known: int, sampled: int) -> bool:
     """Return whether the fraction of known rows exceeds 5 % by three standard errors.
 
-    Repeats within the known table are no excuse: copies by oversampling or bootstrapping are not natural.
+    ``known`` of ``sampled`` rows equal rows of another table. Repeats within that table are no excuse: copies
+    by oversampling or bootstrapping are not natural.
     """
     if not sampled:
         return False
-    spread = np.sqrt(CHANCE * (1 - CHANCE) / sampled)
-    return bool(known / sampled > CHANCE + STANDARD_ERRORS * spread)
+    standard_error = np.sqrt(CHANCE * (1 - CHANCE) / sampled)
+    return bool(known / sampled > CHANCE + STANDARD_ERRORS * standard_error)
 
 
 def labels_too_alike(
@@ -640,30 +672,35 @@ def labels_too_alike(
     thousand pairs of independent tables is judged copied.
     """
     common = np.intersect1d(*contents)[:MOST_COMPARED]
+    if not len(common):
+        return False
     counts = np.zeros((2, len(common), n_classes), dtype=np.intp)
     for table, content, label in zip(counts, contents, labels, strict=True):
-        inside = np.isin(content, common)
-        np.add.at(table, (np.searchsorted(common, content[inside]), label[inside]), 1)
-    here = counts[0]
-    both = counts.sum(axis=0)
+        is_common = np.isin(content, common)
+        place = np.searchsorted(common, content[is_common])
+        np.add.at(table, (place, label[is_common]), 1)
+    observed = counts[0]
+    pooled = counts.sum(axis=0)
     n, m = counts.sum(axis=2)
-    expected = both * (n / (n + m))[:, None]
+    expected = pooled * (n / (n + m))[:, None]
 
-    def differences(drawn: Ints) -> Floats:
-        # The sum over the contents of the differences from the expectation under a random split.
-        return np.asarray((((drawn - expected) ** 2).sum(axis=-1) / (n * m)).sum(axis=-1))
+    def differences(first_counts: Ints) -> Floats:
+        # Summed over the contents, from the expectation under a random split.
+        squares = ((first_counts - expected) ** 2).sum(axis=-1)
+        return np.asarray((squares / (n * m)).sum(axis=-1))
 
+    # A random split draws n of the n + m labels of each content, class by class.
     rng = np.random.default_rng(0)
     shape = (round(1 / LABELS_LEVEL) - 1, len(common))
-    rest = np.broadcast_to(n + m, shape)
-    needed = np.broadcast_to(n, shape)
+    n_later = np.broadcast_to(n + m, shape)
+    n_needed = np.broadcast_to(n, shape)
     drawn = []
-    for of_class in both.T:
-        rest = rest - of_class
-        drawn.append(rng.hypergeometric(of_class, rest, needed))
-        needed = needed - drawn[-1]
-    alike = differences(np.stack(drawn, axis=-1)) > differences(here) + 1e-9
-    return bool(alike.all()) and len(common) > 0
+    for of_class in pooled.T:
+        n_later = n_later - of_class
+        drawn.append(rng.hypergeometric(of_class, n_later, n_needed))
+        n_needed = n_needed - drawn[-1]
+    splits = np.stack(drawn, axis=-1)
+    return bool((differences(splits) > differences(observed) + 1e-9).all())
 
 
 def short_hashes(hashes: Hashes) -> NDArray[np.uint32]:
@@ -684,16 +721,18 @@ def stratified_places(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
     count for the heavier one. The result is the place of each row, shape (n,), from 0 to the number of
     distinct rows − 1. Equal rows have the same place.
     """
-    contents, block = np.unique(hashes, return_inverse=True)
+    contents, content_of_row = np.unique(hashes, return_inverse=True)
+    n_strata = int(strata.max()) + 1
     # Only pairs with rows: a table of all pairs would be large for crossed groups.
-    pairs, pair = np.unique(block * (int(strata.max()) + 1) + strata, return_inverse=True)
-    mass = np.bincount(pair, weights=weight)
-    content, stratum = np.divmod(pairs, int(strata.max()) + 1)
-    order = np.lexsort((stratum, -mass, content))
-    heaviest = stratum[order][np.unique(content[order], return_index=True)[1]]
+    pairs, pair_of_row = np.unique(content_of_row * n_strata + strata, return_inverse=True)
+    mass = np.bincount(pair_of_row, weights=weight)
+    content, stratum = np.divmod(pairs, n_strata)
+    heaviest_first = np.lexsort((stratum, -mass, content))
+    _, first_of_content = np.unique(content[heaviest_first], return_index=True)
+    stratum_of_content = stratum[heaviest_first][first_of_content]
     place = np.empty(len(contents), dtype=np.intp)
-    place[np.argsort(heaviest, kind="stable")] = np.arange(len(contents))
-    return place[block]
+    place[np.argsort(stratum_of_content, kind="stable")] = np.arange(len(contents))
+    return place[content_of_row]
 
 
 @dataclass(frozen=True, eq=False)
@@ -715,8 +754,8 @@ class UsedRows:
     >>> from tailboost.rows.fingerprints import UsedRows, hash_rounded_rows
     >>> scores, y = np.random.default_rng(0).random((80, 1)), np.arange(80) % 2
     >>> hashes = hash_rounded_rows(scores)
-    >>> first, superset = UsedRows.of(hashes[:50], y[:50]), UsedRows.of(hashes, y)
-    >>> superset.shared_with(first), superset.shared_with(UsedRows.of(hashes[:0], y[:0]))
+    >>> first, superset = UsedRows.from_hashes(hashes[:50], y[:50]), UsedRows.from_hashes(hashes, y)
+    >>> superset.shared_with(first), superset.shared_with(UsedRows.from_hashes(hashes[:0], y[:0]))
     (50, 0)
     """
 
@@ -726,34 +765,35 @@ class UsedRows:
     read: Mapping[str, UsedRows] = field(default_factory=dict)
 
     @classmethod
-    def of_table(cls, rows: RowHashes, labels: Any, use: Use = "calibration rows") -> Self:
+    def from_table(cls, rows: RowHashes, labels: Any, use: Use = "calibration rows") -> Self:
         """Return the rows of a table, as whole rows and as single models read them."""
-        read = {name: cls.of(hashes, labels, use) for name, hashes in rows.read.items()}
-        return replace(cls.of(rows.whole, labels, use), read=read)
+        read = {
+            name: cls.from_hashes(hashes, labels, use) for name, hashes in rows.read.items()
+        }
+        return replace(cls.from_hashes(rows.whole, labels, use), read=read)
 
     @classmethod
-    def of(cls, hashes: Hashes, labels: Any, use: Use = "calibration rows") -> Self:
+    def from_hashes(cls, hashes: Hashes, labels: Any, use: Use = "calibration rows") -> Self:
         """Return the rows of a table from their `hash_rounded_rows` and labels.
 
         The first rows have the labels. Further rows have none, and are compared by content alone.
         """
-        names, place = np.unique(np.asarray(labels), return_inverse=True)
-        if not len(place):
-            return cls(RowCounts.of(hashes), RowCounts.of(hashes[:0]), use)
-        of_label = hash_rows(
-            np.array([str(name) for name in names.tolist()], dtype=object)[:, None]
-        )
-        labelled = hash_rows(np.column_stack([hashes[: len(place)], of_label[place]]))
-        return cls(RowCounts.of(hashes), RowCounts.of(labelled), use)
+        classes, y = np.unique(np.asarray(labels), return_inverse=True)
+        labelled = hashes[: len(y)]
+        if len(y):
+            names = np.array([str(label) for label in classes.tolist()], dtype=object)
+            hash_of_class = hash_rows(names[:, None])
+            labelled = hash_rows(np.column_stack([labelled, hash_of_class[y]]))
+        return cls(RowCounts.from_hashes(hashes), RowCounts.from_hashes(labelled), use)
 
     @classmethod
     def together(cls, parts: Sequence[UsedRows]) -> Self:
         """Return the rows of several parts of a table."""
         contents = RowCounts.together([part.contents for part in parts])
         labelled = RowCounts.together([part.labelled for part in parts])
-        read = {
-            name: cls.together([part.read[name] for part in parts]) for name in parts[0].read
-        }
+        read = {}
+        for name in parts[0].read:
+            read[name] = cls.together([part.read[name] for part in parts])
         return cls(contents, labelled, parts[0].use, read)
 
     def shared_with(self, earlier: UsedRows, equal_rows: EqualRows = "natural") -> int:
@@ -766,30 +806,34 @@ class UsedRows:
         Rows are also compared as each model of both tables reads them. Such parts of rows are often equal,
         so chance decides about them in any case.
         """
-        common = self.read.keys() & earlier.read.keys()
-        as_read = [
-            self.read[name]._shared_contents(earlier.read[name], "natural") for name in common
-        ]
-        return max([self._shared_contents(earlier, equal_rows), *as_read])
+        n_shared = self._shared_whole(earlier, equal_rows)
+        for name in self.read.keys() & earlier.read.keys():
+            as_read = self.read[name]._shared_whole(earlier.read[name], "natural")
+            n_shared = max(n_shared, as_read)
+        return n_shared
 
-    def _shared_contents(self, earlier: UsedRows, equal_rows: EqualRows) -> int:
-        """Return `shared_with` of the whole rows."""
-        here, there = self.contents.beside(earlier.contents)
-        if equal_rows == "copies" and too_many(int(here[there > 0].sum()), int(here.sum())):
+    def _shared_whole(self, earlier: UsedRows, equal_rows: EqualRows) -> int:
+        """Return about how many of these rows, compared as whole rows, are rows of an earlier table."""
+        own, others = self.contents.beside(earlier.contents)
+        n_sampled = int(own.sum())
+        if equal_rows == "copies" and too_many(int(own[others > 0].sum()), n_sampled):
             return self.equal_to(earlier)
-        pairs = (self.contents, earlier.contents), (self.labelled, earlier.labelled)
-        same = self.labelled.equals(earlier.labelled) and self.labelled.n_rows > 0
-        if same or any(chance_of_agreement(*pair) <= SHARED_LEVEL / 2 for pair in pairs):
-            return self._of_all(int(np.minimum(here, there).sum()), int(here.sum()))
+        is_same_table = self.labelled.equals(earlier.labelled) and self.labelled.n_rows > 0
+        pairs = ((self.contents, earlier.contents), (self.labelled, earlier.labelled))
+        if is_same_table or any(
+            chance_of_agreement(*pair) <= SHARED_LEVEL / 2 for pair in pairs
+        ):
+            return self._scaled_up(int(np.minimum(own, others).sum()), n_sampled)
         return 0
 
     def equal_to(self, earlier: UsedRows) -> int:
         """Return about how many of these rows equal a row of an earlier table."""
-        here, there = self.contents.beside(earlier.contents)
-        return self._of_all(int(here[there > 0].sum()), int(here.sum()))
+        own, others = self.contents.beside(earlier.contents)
+        return self._scaled_up(int(own[others > 0].sum()), int(own.sum()))
 
-    def _of_all(self, known: int, sampled: int) -> int:
-        return round(self.contents.n_rows * known / max(1, sampled))
+    def _scaled_up(self, n: int, n_sampled: int) -> int:
+        """Return about how many of all rows are like ``n`` of the sampled ones."""
+        return round(self.contents.n_rows * n / max(1, n_sampled))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
@@ -811,9 +855,8 @@ class UsedRows:
         """
         if state["use"] not in get_args(Use):
             raise ValueError(f"rows of an unknown use {str(state['use'])[:40]!r}")
-        contents, labelled = (
-            RowCounts.from_dict(state[name]) for name in ("contents", "labelled")
-        )
+        contents = RowCounts.from_dict(state["contents"])
+        labelled = RowCounts.from_dict(state["labelled"])
         read = {str(name): cls.from_dict(rows) for name, rows in state.get("read", {}).items()}
         return cls(contents, labelled, state["use"], read)
 
@@ -852,15 +895,15 @@ def refuse_used(
 
     The message names the use of the most rows, and tells copies from rows that chance makes equal.
     """
-    shared = [rows.shared_with(earlier, equal_rows) for earlier in used]
-    most = max(shared, default=0)
-    if not most:
+    n_shared = [rows.shared_with(earlier, equal_rows) for earlier in used]
+    largest = max(n_shared, default=0)
+    if not largest:
         return
-    earlier = used[shared.index(most)]
+    earlier = used[n_shared.index(largest)]
     verb, cure = equal_or_same(rows.shared_with(earlier))
     raise LeakageError(
-        f"{name}: {most:,} of these {rows.contents.n_rows:,} rows {verb} {earlier.use} of the rule. Give "
-        f"fresh rows{cure}"
+        f"{name}: {largest:,} of these {rows.contents.n_rows:,} rows {verb} {earlier.use} of the rule. "
+        f"Give fresh rows{cure}"
     )
 
 
@@ -880,18 +923,27 @@ def copies_of(known: Hashes, hashes: Hashes) -> Mask:
     >>> int(copies_of(grades[:50], grades[50:]).sum())
     0
     """
-    if chance_of_agreement(RowCounts.of(known), RowCounts.of(hashes)) > SHARED_LEVEL:
+    if (
+        chance_of_agreement(RowCounts.from_hashes(known), RowCounts.from_hashes(hashes))
+        > SHARED_LEVEL
+    ):
         return np.zeros(len(hashes), dtype=np.bool_)
-    content, place, counts = np.unique(hashes, return_inverse=True, return_counts=True)
-    shared = known[np.isin(known, content)]
-    most = np.bincount(np.searchsorted(content, shared), minlength=len(content))
-    copies: Mask = nth_of_kind(place, counts) < most[place]
+    contents, content_of_row, counts = np.unique(
+        hashes, return_inverse=True, return_counts=True
+    )
+    common = known[np.isin(known, contents)]
+    n_known = np.bincount(np.searchsorted(contents, common), minlength=len(contents))
+    copies: Mask = nth_of_kind(content_of_row, counts) < n_known[content_of_row]
     return copies
 
 
 def nth_of_kind(kind: Ints, counts: Ints) -> Ints:
-    """Return which row of its kind each row is, from 0, for numbered kinds with these numbers of rows."""
+    """Return whether each row is the first (0), second (1), … of its kind, shape (n,).
+
+    ``kind`` has the number of each row's kind, ``counts`` the number of rows of each kind.
+    """
     order = np.argsort(kind, kind="stable")
+    first_place = np.cumsum(counts) - counts
     nth = np.empty(len(kind), dtype=np.intp)
-    nth[order] = np.arange(len(kind)) - np.repeat(np.cumsum(counts) - counts, counts)
+    nth[order] = np.arange(len(kind)) - np.repeat(first_place, counts)
     return nth

@@ -19,7 +19,7 @@ from tailboost.core.checks import (
 )
 from tailboost.rows.fingerprints import EqualRows
 from tailboost.rows.group_names import by_column, checked_columns, plain_list
-from tailboost.rows.rules import NOTHING_TOLD, refuse
+from tailboost.rows.rules import NO_DETAILS, refuse
 
 BY_ROW = ("X", "y", "groups", "sample_weight", "costs", "clusters")
 
@@ -42,9 +42,8 @@ class Given:
     cost_range: Any = None
     # With an array of answers also those of rows without labels, after the others.
     deferred: Column = None
-    answers_unlabeled: Labels | None = (
-        None  # with an array of answers: those to rows without labels
-    )
+    # With an array of answers: those to rows without labels.
+    answers_unlabeled: Labels | None = None
 
     def __post_init__(self) -> None:
         """Read the names of columns of groups; refuse texts in the place of tables."""
@@ -65,10 +64,10 @@ class Given:
         """Raise if pandas objects about these rows have different indexes."""
         check_indexes(**self.arguments(suffix))
 
-    def refuse(self, *facts: str, told: Mapping[str, Any] = NOTHING_TOLD) -> None:
+    def refuse(self, *facts: str, details: Mapping[str, Any] = NO_DETAILS) -> None:
         """Raise ValueError if arguments exclude each other, or facts of the call; see `RULES`."""
-        arguments = {each.name: getattr(self, each.name) for each in fields(self)}
-        refuse(*facts, told=told, **arguments)
+        arguments = {field.name: getattr(self, field.name) for field in fields(self)}
+        refuse(*facts, details=details, **arguments)
 
     @property
     def any_given(self) -> bool:
@@ -150,10 +149,9 @@ def listed_subgroups(subgroups: Any, groups: Groups) -> tuple[Any, list[Any] | N
     """
     if subgroups is None:
         return None, None
+    lists = {"group": subgroups}
     if isinstance(subgroups, Mapping):
-        lists = subgroups
-    else:
-        lists = {"group": subgroups}
+        lists = dict(subgroups)
     no_list = (str, bytes, Mapping)
     are_lists = all(
         hasattr(names, "__len__") and len(names) and not isinstance(names, no_list)
@@ -166,21 +164,21 @@ def listed_subgroups(subgroups: Any, groups: Groups) -> tuple[Any, list[Any] | N
         )
     if "group" in lists and groups is None:
         raise ValueError(f"subgroups={subgroups!r} lists groups, but groups is not given")
+    classes = None
     if "class" in lists:
         classes = distinct_labels(lists["class"], "subgroups")
-    else:
-        classes = None
     if "group" not in lists:
         return classes, None
-    names = [
-        tuple(name) if isinstance(name, list) else name for name in plain_list(lists["group"])
-    ]
+    names = []
+    for name in plain_list(lists["group"]):
+        if isinstance(name, list):  # a pair from JSON
+            name = tuple(name)
+        names.append(name)
     columns = list(group_columns(groups, "groups"))
     if not set(by_column(names)) <= set(columns):
+        kind = "values of groups"
         if columns != [None]:
             kind = "(column, value) pairs"
-        else:
-            kind = "values of groups"
         raise ValueError(
             f"subgroups must name groups as bounds do, as {kind}, got {subgroups!r}"
         )

@@ -32,9 +32,8 @@ from tailboost.rows.rows import Rows
 class GroupNames:
     """Names of the groups of a fit: values of one column, or of each column of a table."""
 
-    values: tuple[
-        NDArray[Any], ...
-    ]  # distinct values of each column, sorted or in the order of categories
+    # Distinct values of each column, sorted or in the order of categories.
+    values: tuple[NDArray[Any], ...]
     # Names of the columns of a table, whose groups have names (column, value); None for an array.
     columns: tuple[Any, ...] | None = None
     title: Any = None  # name of a single column, for rates
@@ -42,7 +41,7 @@ class GroupNames:
     combinations: tuple[tuple[Any, ...], ...] = ()
 
     @classmethod
-    def of(cls, groups: Groups, name: str, n: int, used: Mask) -> Self:
+    def from_groups(cls, groups: Groups, name: str, n: int, used: Mask) -> Self:
         """Return the names of the groups of the used rows among n; ``name`` is for messages."""
         columns = checked_columns(groups, name, n, read=_as_given)
         orders = category_orders(groups)
@@ -56,19 +55,19 @@ class GroupNames:
                 f"{name}: values of types that cannot be ordered ({error}); convert them to "
                 "text"
             ) from None
-        for names_of_column in values:
-            warn_alike(names_of_column, "groups")
-        pairs = zip(columns.values(), values, strict=True)
-        numbers = [positions(column[used], of_column, name) for column, of_column in pairs]
-        if len(numbers) > 1:
-            crossed = np.unique(np.column_stack(numbers), axis=0)
-        else:
-            crossed = np.empty((0, 1), int)
-        names = [column[crossed[:, j]].tolist() for j, column in enumerate(values)]
-        combinations = tuple(zip(*names, strict=True))
+        for values_of_column in values:
+            warn_alike(values_of_column, "groups")
         if list(columns) == [None]:
-            return cls(values, title=column_name(groups), combinations=combinations)
-        return cls(values, tuple(columns), combinations=combinations)
+            return cls(values, title=column_name(groups))
+        if len(columns) == 1:
+            return cls(values, tuple(columns))
+        pairs = zip(columns.values(), values, strict=True)
+        numbers = [positions(column[used], names, name) for column, names in pairs]
+        distinct_rows = np.unique(np.column_stack(numbers), axis=0)
+        crossed = [
+            names[row].tolist() for names, row in zip(values, distinct_rows.T, strict=True)
+        ]
+        return cls(values, tuple(columns), combinations=tuple(zip(*crossed, strict=True)))
 
     @property
     def titles(self) -> tuple[Any, ...]:
@@ -87,11 +86,9 @@ class GroupNames:
         """Names of all groups, shape (m,): values, or (column, value) pairs of a table."""
         if self.columns is None:
             return self.values[0]
-        pairs = [
-            (c, v)
-            for c, values in zip(self.columns, self.values, strict=True)
-            for v in values.tolist()
-        ]
+        pairs = list[tuple[Any, Any]]()
+        for column, values in zip(self.columns, self.values, strict=True):
+            pairs += [(column, value) for value in values.tolist()]
         names = np.empty(len(pairs), dtype=object)
         names[:] = pairs
         return names
@@ -103,8 +100,8 @@ class GroupNames:
 
     def by_column(self, groups: Ints) -> Ints:
         """Return the number of the value of each row in each column, shape (n, c), from numbers of groups."""
-        first = np.cumsum([0, *map(len, self.values)])[:-1]
-        return groups.reshape(len(groups), -1) - first
+        first_number = np.cumsum([0, *map(len, self.values)])[:-1]
+        return groups.reshape(len(groups), -1) - first_number
 
     def numbers_of(self, groups: Groups, name: str, n: int, used: Mask | None = None) -> Ints:
         """Return the numbers of the groups of n rows, shape (n,), or (n, c) for a table of c > 1 columns.
@@ -120,42 +117,45 @@ class GroupNames:
         if list(table) == [None]:
             table = {column_name(groups): table[None]}
         fitted = self.columns or (None,)
-        if len(table) == len(fitted) == 1 and (
-            None in {*table, *self.titles} or {*table} == {*self.titles}
-        ):
-            table = dict(
-                zip(fitted, table.values(), strict=True)
-            )  # the only column, by another name
+        if len(table) == len(fitted) == 1:
+            [(title, column)] = table.items()
+            if None in (title, *self.titles) or title in self.titles:
+                table = {fitted[0]: column}  # the only column, by another name
         if set(table) != set(fitted):
             raise ValueError(
                 f"{name} has {_describe_columns(tuple(table))}, but the groups in fit had "
                 f"{_describe_columns(self.titles)}"
             )
         numbers = []
-        first = 0
-        for column, values in zip(fitted, self.values, strict=True):
-            label = name
-            if column is not None:
-                label = f"{name} column {column!r}"
-            if used is None:
-                rows = table[column]
-            else:
-                rows = table[column][used]
-            numbers.append(first + positions(rows, values, label, "groups not seen in fit"))
-            first += len(values)
+        first_number = 0
+        for title, values in zip(fitted, self.values, strict=True):
+            words = name
+            if title is not None:
+                words = f"{name} column {title!r}"
+            column = table[title]
+            if used is not None:
+                column = column[used]
+            place = positions(column, values, words, "groups not seen in fit")
+            numbers.append(first_number + place)
+            first_number += len(values)
         if len(numbers) == 1:
             return numbers[0]
         return np.column_stack(numbers)
 
 
 def named_as(groups: Groups, titles: Sequence[Any]) -> Any:
-    """Return groups by the name of the only column of groups of a fit, if they are one column without it."""
-    if (
-        groups is None
-        or len(titles) != 1
-        or titles[0] is None
-        or column_name(groups) is not None
-    ):
+    """Return groups by the name of the only column of groups of a fit, if they are one column without it.
+
+    Parameters
+    ----------
+    groups : array-like, table or None
+        Groups of other rows than those of the fit.
+    titles : sequence
+        The names of the columns of groups of the fit, None for a column without a name.
+    """
+    if groups is None or len(titles) != 1 or titles[0] is None:
+        return groups
+    if column_name(groups) is not None:
         return groups
     columns = group_columns(groups, "groups")
     if list(columns) == [None]:
@@ -223,13 +223,17 @@ def plain_list(values: Column) -> list[Any]:
     """Return an array or sequence as a list, None as an empty one."""
     if values is None:
         return []
-    return list(values.tolist() if hasattr(values, "tolist") else values)
+    if hasattr(values, "tolist"):
+        values = values.tolist()
+    return list(values)
 
 
 def by_column(names: Sequence[Any]) -> dict[Any, list[Any]]:
     """Return the groups of each column: a group of a table is (column, value), others have column None."""
     values: dict[Any, list[Any]] = {}
     for name in names:
-        column, value = name if isinstance(name, tuple) else (None, name)
-        values.setdefault(column, []).append(value)
+        column = None
+        if isinstance(name, tuple):
+            column, name = name
+        values.setdefault(column, []).append(name)
     return values

@@ -252,10 +252,7 @@ class Recorded(Judged):
         try:
             check_is_fitted(self.classifier)
             return self.classifier.rates_.limit_lines()
-        except (
-            NotFittedError,
-            AttributeError,
-        ):  # the latter: no selection data, as in a rule file
+        except (NotFittedError, AttributeError):  # a rule from a file has no selection data
             return []
 
     def reading(self, X: Table, y: Any) -> Records:
@@ -309,8 +306,8 @@ def refuse_other_rule(certificate: Any, model: Model, name: str) -> None:
 
     A certificate without a rule, and answers or a model of another library, cannot be compared.
     """
-    known = certificate.rule is not None and judged(model).rule_digest is not None
-    if known and not is_about(certificate, model):
+    comparable = certificate.rule is not None and judged(model).rule_digest is not None
+    if comparable and not is_about(certificate, model):
         raise ValueError(
             f"{name} is about another rule than that of this "
             f"{type(last_step(model)).__name__}: certify this rule from fresh rows"
@@ -358,7 +355,9 @@ def final_step(model: Model, X: Table) -> tuple[Any, Any]:
             model = model.best_estimator_
     if not isinstance(model, Pipeline):
         return model, X
-    return final_step(model[-1], X if X is None or len(model) == 1 else model[:-1].transform(X))
+    if X is not None and len(model) > 1:
+        X = model[:-1].transform(X)
+    return final_step(model[-1], X)
 
 
 def answer_shares(model: Model, X: Table) -> Floats:

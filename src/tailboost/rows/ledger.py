@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from tailboost.core.checks import check_number
 from tailboost.core.exceptions import LeakageError, NotCertifiedError
+from tailboost.core.spelling import how_many
 from tailboost.rows.fingerprints import EqualRows, UsedRows, equal_or_same, too_many
 
 # Share of the error probability left, spent by an attempt if others may follow: the first spends .9.
@@ -23,7 +24,7 @@ _LOCK = threading.Lock()
 
 def may_follow(earlier: Sequence[Attempt], attempts: int | None) -> bool:
     """Return whether error probability is left for another attempt, see `spent_by_next`."""
-    left = 1.0 - sum(each.spent for each in earlier)
+    left = 1.0 - sum(attempt.spent for attempt in earlier)
     return left >= LEAST_LEFT and (attempts is None or len(earlier) < attempts)
 
 
@@ -46,18 +47,20 @@ def spent_by_next(earlier: Sequence[Attempt], attempts: int | None) -> float:
     ValueError
         If nothing is left, or more attempts were made than declared.
     """
-    left = 1.0 - sum(each.spent for each in earlier)
+    left = 1.0 - sum(attempt.spent for attempt in earlier)
     if attempts is not None and len(earlier) >= attempts:
-        raise ValueError(
-            f"attempts={attempts}: {len(earlier)} "
-            f"attempt{'s were' if len(earlier) > 1 else ' was'} made before this one"
-        )
+        made = "attempt was"
+        if len(earlier) > 1:
+            made = "attempts were"
+        raise ValueError(f"attempts={attempts}: {len(earlier)} {made} made before this one")
     if not may_follow(earlier, attempts):
         raise ValueError(
             f"no error probability is left after {len(earlier)} attempts. A new fit or "
             "selection on other rows starts again"
         )
-    return left * (SPENT_EACH if attempts is None else 1.0 / (attempts - len(earlier)))
+    if attempts is None:
+        return left * SPENT_EACH
+    return left * (1.0 / (attempts - len(earlier)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +89,7 @@ class Attempt:
 
 
 def attempts_of(previous: Any) -> tuple[Attempt, ...]:
-    """Return an attempt and all earlier ones.
+    """Return the attempts of a result: that of its call and all earlier ones; none without a result.
 
     Raises
     ------
@@ -95,9 +98,8 @@ def attempts_of(previous: Any) -> tuple[Attempt, ...]:
     """
     if previous is None:
         return ()
-    attempts: tuple[Attempt, ...] = getattr(
-        getattr(previous, "ledger_", previous), "attempts", ()
-    )
+    ledger = getattr(previous, "ledger_", previous)
+    attempts: tuple[Attempt, ...] = getattr(ledger, "attempts", ())
     if not attempts and not isinstance(previous, NotCertifiedError):
         raise ValueError(
             "previous must be the result of the previous attempt: the NotCertifiedError, the "
@@ -128,7 +130,7 @@ class Ledger:
     >>> from tailboost.rows.fingerprints import UsedRows
     >>> from tailboost.rows.ledger import Attempt, Ledger
     >>> ledger = Ledger()
-    >>> rows = UsedRows.of(np.arange(30, dtype=np.uint64) << np.uint64(40), np.zeros(30))
+    >>> rows = UsedRows.from_hashes(np.arange(30, dtype=np.uint64) << np.uint64(40), np.zeros(30))
     >>> len(ledger.record(Attempt("first call", rows)))
     1
     >>> try:
@@ -175,29 +177,28 @@ class Ledger:
             If the file of the ledger cannot be written.
         """
         with self._opened():
-            recorded = _distinct([*self._known, *earlier])
-            keys = [each.key for each in recorded]
-            if attempt.key in keys:
-                known = keys.index(attempt.key) + 1
-            else:
+            recorded = _distinct([*self._all_attempts, *earlier])
+            keys = [recorded_attempt.key for recorded_attempt in recorded]
+            if attempt.key not in keys:
                 _refuse_spent(attempt.rows, recorded, equal_rows)
-                made = replace(attempt, spent=spent_by_next(recorded, attempts))
-                recorded = (*recorded, made)
-                known = len(recorded)
-            for each in (self, *self.inner):
-                each.attempts = recorded
-        return recorded[:known]
+                new_attempt = replace(attempt, spent=spent_by_next(recorded, attempts))
+                recorded = (*recorded, new_attempt)
+                keys.append(attempt.key)
+            for ledger in (self, *self.inner):
+                ledger.attempts = recorded
+        return recorded[: keys.index(attempt.key) + 1]
 
     def withdraw(self, attempt: Attempt) -> None:
         """Take back a recorded attempt that ended before a label was read or a limit was tested."""
         with self._opened():
-            for each in (self, *self.inner):
-                each.attempts = tuple(one for one in each.attempts if one.key != attempt.key)
+            for ledger in (self, *self.inner):
+                others = [other for other in ledger.attempts if other.key != attempt.key]
+                ledger.attempts = tuple(others)
 
     @property
-    def _known(self) -> list[Attempt]:
+    def _all_attempts(self) -> list[Attempt]:
         """The attempts of this ledger and of the inner ones, which may be in both."""
-        return [*self.attempts, *chain(*(each.attempts for each in self.inner))]
+        return [*self.attempts, *chain(*(ledger.attempts for ledger in self.inner))]
 
     @contextmanager
     def _opened(self) -> Iterator[None]:
@@ -207,7 +208,7 @@ class Ledger:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
-        return {"attempts": [attempt.to_dict() for attempt in _distinct(self._known)]}
+        return {"attempts": [attempt.to_dict() for attempt in _distinct(self._all_attempts)]}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Ledger:
@@ -223,28 +224,29 @@ class Ledger:
 
 def _distinct(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
     """Return the attempts without repetitions, in their order."""
-    first: dict[str, Attempt] = {}
+    first_of_key: dict[str, Attempt] = {}
     for attempt in attempts:
-        first.setdefault(attempt.key, attempt)
-    return tuple(first.values())
+        first_of_key.setdefault(attempt.key, attempt)
+    return tuple(first_of_key.values())
 
 
 def _refuse_spent(rows: UsedRows, attempts: Sequence[Attempt], equal_rows: EqualRows) -> None:
     """Raise if earlier attempts had some of these rows."""
-    shared = {k: rows.shared_with(each.rows, equal_rows) for k, each in enumerate(attempts, 1)}
-    if equal_rows == "copies" and not any(shared.values()):
-        # Each attempt had few of these rows, but all of them together had too many.
-        counts = {k: rows.equal_to(each.rows) for k, each in enumerate(attempts, 1)}
-        if too_many(sum(counts.values()), rows.contents.n_rows):
-            shared = counts
-    used = [f"attempt {k} used {n:,}" for k, n in shared.items() if n]
-    if used:
-        copies = [rows.shared_with(each.rows) for each in attempts]
-        verb, cure = equal_or_same(max(copies))
-        had = "these rows" if verb == "are" else "rows equal to these"
-        raise LeakageError(
-            f"X_cal: an earlier attempt had {had}: of the {rows.contents.n_rows:,} rows, "
-            f"{', '.join(used)}. Repeated tests on the same rows do not keep the confidence. "
-            f"Give rows that no attempt had ({len(attempts)} "
-            f"attempt{'' if len(attempts) == 1 else 's'} on record){cure}"
-        )
+    n_shared = [rows.shared_with(attempt.rows, equal_rows) for attempt in attempts]
+    if equal_rows == "copies" and not any(n_shared):
+        # Each attempt had few of these rows, but all of them together may have had too many.
+        n_equal = [rows.equal_to(attempt.rows) for attempt in attempts]
+        if too_many(sum(n_equal), rows.contents.n_rows):
+            n_shared = n_equal
+    if not any(n_shared):
+        return
+    uses = [f"attempt {k} used {n:,}" for k, n in enumerate(n_shared, 1) if n]
+    verb, cure = equal_or_same(max(rows.shared_with(attempt.rows) for attempt in attempts))
+    subject = "rows equal to these"
+    if verb == "are":
+        subject = "these rows"
+    raise LeakageError(
+        f"X_cal: an earlier attempt had {subject}: of the {rows.contents.n_rows:,} rows, "
+        f"{', '.join(uses)}. Repeated tests on the same rows do not keep the confidence. "
+        f"Give rows that no attempt had ({how_many(len(attempts), 'attempt')} on record){cure}"
+    )

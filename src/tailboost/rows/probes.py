@@ -13,11 +13,7 @@ from tailboost.core.array_types import Table
 from tailboost.rows.schema import dtype_kind
 
 MOST_PROBES = 32
-
-
 MOST_BYTES = 65_536
-
-
 SAMPLE = 256  # rows of the sample from which columns are drawn
 
 
@@ -34,11 +30,13 @@ class ProbeFrame:
         import pandas as pd
 
         series = []
-        for dtype, values, categories in self.columns:
-            kind: Any = dtype if categories is None else pd.CategoricalDtype(*categories)
-            if dtype.startswith("float"):
-                values = [np.nan if v is None else v for v in values]
-            series.append(pd.Series(values, dtype=kind))
+        for name, values, categories in self.columns:
+            dtype: Any = name
+            if categories is not None:
+                dtype = pd.CategoricalDtype(*categories)
+            if name.startswith("float"):
+                values = [np.nan if value is None else value for value in values]
+            series.append(pd.Series(values, dtype=dtype))
         table = pd.concat(series, axis=1)
         table.columns = pd.Index(self.names)
         return table
@@ -91,34 +89,35 @@ def probe_rows(X: Table, seed: int) -> Any:
 
 
 def _n_rows(bytes_per_row: int) -> int:
+    """Return the number of probe rows of this size; 0 if one row is too large."""
     return min(MOST_PROBES, MOST_BYTES // max(bytes_per_row, 1))
 
 
 def _array(rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any] | None:
-    flat = rows.reshape(len(rows), -1)
-    if rows.dtype == object and not _storable(flat.ravel().tolist()):
+    """Return probe rows drawn from the columns (or pixels) of an array; None if that is impossible."""
+    columns = rows.reshape(len(rows), -1)
+    d = columns.shape[1]
+    n = _n_rows(d * columns.itemsize)
+    if n == 0 or (rows.dtype == object and not _storable(columns.ravel().tolist())):
         return None
-    n = _n_rows(flat.shape[1] * flat.itemsize)
-    drawn = flat[rng.integers(len(flat), size=(n, flat.shape[1])), np.arange(flat.shape[1])]
-    if n:
-        return drawn.reshape(n, *rows.shape[1:])
-    return None
+    drawn = columns[rng.integers(len(columns), size=(n, d)), np.arange(d)]
+    return drawn.reshape(n, *rows.shape[1:])
 
 
 def _matrix(rows: Table, rng: np.random.Generator) -> ProbeMatrix | None:
+    """Return the first rows of a csr matrix, as many as may be stored, with each column permuted."""
     entries = rows.tocoo()
-    if entries.data.nbytes + entries.col.nbytes > MOST_BYTES:
-        last = len(entries.row) * MOST_BYTES // (entries.data.nbytes + entries.col.nbytes)
-        if entries.row[last]:
-            return _matrix(rows[: int(entries.row[last])], rng)
-        return None
-    # Permute each column with entries separately.
-    _, column = np.unique(entries.col, return_inverse=True)
-    places = np.tile(np.arange(rows.shape[0]), (column.max(initial=-1) + 1, 1))
-    if len(column):
+    n_bytes = entries.data.nbytes + entries.col.nbytes
+    if n_bytes > MOST_BYTES:
+        n_rows = int(entries.row[len(entries.row) * MOST_BYTES // n_bytes])
+        if n_rows == 0:
+            return None
+        return _matrix(rows[:n_rows], rng)
+    moved = entries.row
+    if len(moved):
+        _, column = np.unique(entries.col, return_inverse=True)  # only columns with entries
+        places = np.tile(np.arange(rows.shape[0]), (column.max() + 1, 1))
         moved = rng.permuted(places, axis=1)[column, entries.row]
-    else:
-        moved = entries.row
     mixed = sp.csr_matrix((entries.data, (moved, entries.col)), shape=rows.shape)
     return ProbeMatrix(
         mixed.data,
@@ -129,29 +128,33 @@ def _matrix(rows: Table, rng: np.random.Generator) -> ProbeMatrix | None:
 
 
 def _frame(rows: Table, rng: np.random.Generator) -> ProbeFrame | None:
+    """Return probe rows drawn from the columns of a data frame; None if a file cannot contain them."""
     n = _n_rows(int(rows.memory_usage(deep=True, index=False).sum()) // len(rows))
-    if not n:
+    if n == 0:
         return None
     columns = []
     for j in range(rows.shape[1]):
         drawn = rows.iloc[:, j].iloc[rng.integers(len(rows), size=n)]
-        values = [
-            None if missing else value.item() if isinstance(value, np.generic) else value
-            for value, missing in zip(drawn, drawn.isna(), strict=True)
-        ]
-        kind = drawn.dtype
-        if dtype_kind(kind) == "categories":
-            categories = (list(kind.categories), bool(kind.ordered))
-        else:
-            categories = None
-        if not _storable([*values, *(categories or ([],))[0]]):
+        values = []
+        for value, is_missing in zip(drawn, drawn.isna(), strict=True):
+            if is_missing:
+                value = None
+            elif isinstance(value, np.generic):
+                value = value.item()
+            values.append(value)
+        dtype = drawn.dtype
+        categories = None
+        stored = values
+        if dtype_kind(dtype) == "categories":
+            categories = (list(dtype.categories), bool(dtype.ordered))
+            stored = values + categories[0]
+        if not _storable(stored):
             return None
-        columns.append((str(kind), values, categories))
+        columns.append((str(dtype), values, categories))
     return ProbeFrame(list(rows.columns), columns)
 
 
 def _storable(values: list[Any]) -> bool:
     """Return whether a model file can contain the values: no dates and other objects."""
-    return all(
-        v is None or isinstance(v, (str, int, float, np.number, np.bool_)) for v in values
-    )
+    plain_types = (str, int, float, np.number, np.bool_)
+    return all(value is None or isinstance(value, plain_types) for value in values)

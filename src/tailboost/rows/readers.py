@@ -35,7 +35,7 @@ NO_HASHES = RowHashes(np.empty(0, dtype=np.uint64))
 INSIDE = "a frozen model was made on"
 
 
-def came_fitted(estimator: Model) -> list[Any]:
+def frozen_estimators(estimator: Model) -> list[Any]:
     """Return the frozen estimators within one: this fit does not know their training rows.
 
     None stands for an estimator with rows from other steps: such an estimator cannot be asked about rows.
@@ -44,18 +44,16 @@ def came_fitted(estimator: Model) -> list[Any]:
     if isinstance(estimator, FrozenEstimator):
         model = estimator.estimator
         if isinstance(model, FrozenEstimator):
-            return came_fitted(model)
-        if judged(model).has_records:
-            within = []
-        else:
-            within = came_fitted(model)
-        return [model, *within]
+            return frozen_estimators(model)
+        if judged(model).has_records:  # also of the models within it
+            return [model]
+        return [model, *frozen_estimators(model)]
     if isinstance(estimator, (list, tuple)):
-        return list(chain.from_iterable(map(came_fitted, estimator)))
+        return list(chain.from_iterable(map(frozen_estimators, estimator)))
     if not isinstance(estimator, BaseEstimator):
         return []
     params = estimator.get_params(deep=False)
-    frozen = came_fitted(list(params.values()))
+    frozen = frozen_estimators(list(params.values()))
     if isinstance(params.get("cv"), str) and params["cv"] == "prefit":
         frozen.append(None)
     if isinstance(estimator, Pipeline):
@@ -74,7 +72,7 @@ def readers(model: Model, X: Table = None) -> Iterator[tuple[Any, Any]]:
 
 def readers_within(estimator: Model, X: Table = None) -> Iterator[tuple[Any, Any]]:
     """Yield the classifiers of tailboost that are frozen within an estimator, as `readers`."""
-    for model in came_fitted(estimator):
+    for model in frozen_estimators(estimator):
         yield from readers(model, X)
 
 
@@ -89,9 +87,7 @@ def row_hashes(model: Model, X: Table) -> RowHashes:
         return hashes
     table = as_table(X)
     names = getattr(model, "feature_names_in_", None)
-    if names is None and not hasattr(
-        model, "n_features_in_"
-    ):  # no model of scikit-learn reads by position
+    if names is None and not hasattr(model, "n_features_in_"):  # it does not read by position
         names = sorted_names(list(getattr(table, "columns", ())))
     return RowHashes(hash_rounded_rows(as_table(table, names)))
 
@@ -124,7 +120,7 @@ def records_of_fit(
     if complete is None:
         complete = not holds_unknown(estimator)
     inner = list[Ledger]()
-    for model in came_fitted(estimator):
+    for model in frozen_estimators(estimator):
         reader = judged(model)
         if reader.has_records:
             ledger = reader.records.ledger
@@ -134,7 +130,7 @@ def records_of_fit(
 
 def holds_unknown(estimator: Model) -> bool:
     """Return whether an estimator holds a frozen one with unknown training rows."""
-    for model in came_fitted(estimator):
+    for model in frozen_estimators(estimator):
         if model is None:
             return True
         reader = judged(model)
@@ -144,7 +140,7 @@ def holds_unknown(estimator: Model) -> bool:
 
 
 def no_counts() -> Ints:
-    """Return the counts of no records."""
+    """Return the counts of no records, shape (0, 2)."""
     return np.empty((0, 2), dtype=np.intp)
 
 
@@ -157,7 +153,7 @@ def counts_within(estimator: Model, X: Table) -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class Met:
+class MetRows:
     """Rows as a model, and the classifiers of tailboost within it, meet them.
 
     Attributes
@@ -178,7 +174,7 @@ class Met:
     tables: tuple[UsedRows | None, ...] = ()
 
     @classmethod
-    def of(cls, model: Model, rows: RowHashes, X: Table, labels: Any = ()) -> Self:
+    def from_table(cls, model: Model, rows: RowHashes, X: Table, labels: Any = ()) -> Self:
         """Return how a model meets rows, of which the first have these labels.
 
         Parameters
@@ -197,35 +193,38 @@ class Met:
         cases = judged(model).cases(X)
         if cases is not None and len(labels):
             labels = labels[cases]
-        for reader, read in readers(model, X):
-            hashes = reader.row_hashes(read)
+        for reader, read_rows in readers(model, X):
+            hashes = reader.row_hashes(read_rows)
             counts.append(reader.records.counts(hashes.whole))
-            table = None
-            if reader.records.tables:
-                of_cases = slice(None) if cases is None else cases
-                table = UsedRows.of_table(hashes.taken(of_cases), labels)
-            tables.append(table)
+            if not reader.records.tables:
+                tables.append(None)
+                continue
+            if cases is not None:
+                hashes = hashes.taken(cases)
+            tables.append(UsedRows.from_table(hashes, labels))
         return cls(rows, cases, np.concatenate(counts), tuple(tables))
 
     @classmethod
-    def together(cls, parts: Sequence[Met]) -> Met:
+    def together(cls, parts: Sequence[MetRows]) -> MetRows:
         """Return how a model meets the rows of several parts of a table; their hashes are not kept."""
-        tables = [
-            None if of_reader[0] is None else UsedRows.together(of_reader)
-            for of_reader in zip(*(part.tables for part in parts), strict=True)
-        ]
+        tables = list[UsedRows | None]()
+        for tables_of_reader in zip(*(part.tables for part in parts), strict=True):
+            if tables_of_reader[0] is None:
+                tables.append(None)
+            else:
+                tables.append(UsedRows.together(tables_of_reader))
         counts = np.sum([part.counts for part in parts], axis=0)
         return cls(counts=counts, tables=tuple(tables))
 
-    def beside(self, more: Met) -> Met:
-        """Return these rows and further ones, which were compared by themselves."""
-        cases = [part.cases for part in (self, more) if part.cases is not None]
-        counts = [part.counts for part in (self, more) if len(part.counts)]
-        return Met(
-            RowHashes.joined([self.rows, more.rows]),
-            np.concatenate(cases) if cases else None,
-            np.sum(counts, axis=0) if counts else no_counts(),
-        )
+    def beside(self, later: MetRows) -> MetRows:
+        """Return these rows and later ones, whose tables were compared by themselves."""
+        hashes = RowHashes.joined([self.rows, later.rows])
+        cases = [part.cases for part in (self, later) if part.cases is not None]
+        counts = [part.counts for part in (self, later) if len(part.counts)]
+        rows = MetRows(hashes, counts=np.sum(counts or [no_counts()], axis=0))
+        if cases:
+            rows = replace(rows, cases=np.concatenate(cases))
+        return rows
 
     def refuse(self, model: Model, equal_rows: EqualRows, name: str = "X") -> None:
         """Raise if the model, or one within it, was trained, selected or calibrated on the rows.
@@ -245,17 +244,19 @@ class Met:
             Gives the reason.
         """
         equal_rows = reason_of_equal_rows(judged(model), equal_rows)
-        for (reader, _), rows in zip(readers(model), self.tables, strict=True):
-            if rows is not None:
-                why = reason_of_equal_rows(reader, equal_rows)
-                refuse_used(rows, reader.records.tables, why, name)
-        counts = iter(self.counts.tolist())
+        for (reader, _), table in zip(readers(model), self.tables, strict=True):
+            if table is not None:
+                reason = reason_of_equal_rows(reader, equal_rows)
+                refuse_used(table, reader.records.tables, reason, name)
+        counts = iter(
+            self.counts.tolist()
+        )  # in the order of readers, and of their uses of rows
         for place, (reader, _) in enumerate(readers(model)):
-            for known, use in reader.records.by_use():
-                equal, compared = next(counts)
-                refuse_known(
-                    known, use if place == 0 else INSIDE, equal, compared, equal_rows, name
-                )
+            for known_rows, use in reader.records.by_use():
+                n_equal, n_compared = next(counts)
+                if place > 0:
+                    use = INSIDE
+                refuse_known(known_rows, use, n_equal, n_compared, equal_rows, name)
 
 
 def refuse_copied_labels(final: Judged, X: Table, y: Ints) -> None:
@@ -276,9 +277,10 @@ def refuse_copied_labels(final: Judged, X: Table, y: Ints) -> None:
     kept = final.rows_kept
     if kept is None or kept.row_hashes is None:
         return
-    hashes = tiny_hashes(hash_rows(final.checked(X))), kept.row_hashes
-    contents = hashes[0].astype(np.intp), hashes[1].astype(np.intp)
-    if labels_too_alike(contents, (y, kept.y), 1 + int(max(y.max(), kept.y.max()))):
+    contents = tiny_hashes(hash_rows(final.checked(X))).astype(np.intp)
+    kept_contents = kept.row_hashes.astype(np.intp)
+    n_classes = 1 + int(max(y.max(), kept.y.max()))
+    if labels_too_alike((contents, kept_contents), (y, kept.y), n_classes):
         raise LeakageError(
             "X: equal_rows='natural', but the labels of these rows agree with those of the "
             "equal rows of the fit more often than in 999 of 1,000 random draws: they are "

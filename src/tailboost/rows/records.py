@@ -25,7 +25,7 @@ from tailboost.rows.ledger import Attempt, Ledger
 TRAINED_ON = "models were trained on"
 SELECTED_ON = "the decision rule was selected on"
 #: Fingerprint of the training rows of models that were fitted before, and name none.
-NO_ROWS = Fingerprint.of(np.empty(0, dtype=np.uint64))
+NO_ROWS = Fingerprint.from_hashes(np.empty(0, dtype=np.uint64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,17 +72,18 @@ class Records:
         features : bool
             Whether the rows have more than scores, so that equal rows are copies.
         """
-        read = Records()
+        selection = Records()
         if features:
-            read = replace(read, selected=(Fingerprint.of(rows.whole),))
+            selection = replace(selection, selected=(Fingerprint.from_hashes(rows.whole),))
         if rows.read:
-            read = replace(read, tables=(UsedRows.of_table(rows, labels, "selection data"),))
-        return self.joined(read)
+            table = UsedRows.from_table(rows, labels, "selection data")
+            selection = replace(selection, tables=(table,))
+        return self.joined(selection)
 
-    def joined(self, more: Records) -> Records:
+    def joined(self, others: Records) -> Records:
         """Return these records with the selections and tables of others; each counts once."""
-        selected = dict.fromkeys((*self.selected, *more.selected))
-        tables = dict.fromkeys((*self.tables, *more.tables))
+        selected = dict.fromkeys((*self.selected, *others.selected))
+        tables = dict.fromkeys((*self.tables, *others.tables))
         return replace(self, selected=tuple(selected), tables=tuple(tables))
 
     def by_use(self) -> list[tuple[Fingerprint, str]]:
@@ -119,11 +120,11 @@ class Records:
         earlier, equal_rows, attempts
             As in `Ledger.record`, which also describes the errors.
         """
-        before = [each.kept for each in self.selected]
+        hashes = [fingerprint.kept for fingerprint in self.selected]
         if self.trained is not None:
-            before.insert(0, self.trained.kept)
-        before += [each.labelled.contents for each in self.tables]
-        key = digest(*(each.tobytes() for each in before), *tested)
+            hashes.insert(0, self.trained.kept)
+        hashes += [table.labelled.contents for table in self.tables]
+        key = digest(*(array.tobytes() for array in hashes), *tested)
         return self.ledger.record(
             Attempt(key, rows), earlier, equal_rows=equal_rows, attempts=attempts
         )

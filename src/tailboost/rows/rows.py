@@ -11,8 +11,6 @@ from tailboost.core.array_types import Column, Floats, Ints, Mask
 
 # Number of tiny row hashes (uint16).
 N_TINY_HASHES = 2**16
-
-
 # Effective sizes are rounded to this number of decimals, so rounding errors of the row order vanish.
 SIZE_DECIMALS = 6
 
@@ -23,15 +21,14 @@ def memberships(groups: Ints) -> tuple[Ints, Ints]:
     Groups of shape (n,) hold one subgroup number per row, groups of shape (n, c) up to c. The number −1 means
     no subgroup.
     """
-    flat = groups.ravel()
-    if groups.ndim == 1:
-        row = np.arange(len(flat))
-    else:
-        row = np.repeat(np.arange(len(groups)), groups.shape[1])
-    inside = flat >= 0
-    if inside.all():
-        return (row, flat)
-    return (row[inside], flat[inside])
+    subgroup = groups.ravel()
+    row = np.arange(len(groups))
+    if groups.ndim > 1:
+        row = np.repeat(row, groups.shape[1])
+    is_member = subgroup >= 0
+    if is_member.all():
+        return row, subgroup
+    return row[is_member], subgroup[is_member]
 
 
 def numbered_strata(y: Ints, groups: Ints | None) -> Ints:
@@ -56,20 +53,16 @@ class Rows:
     # Shape (n,): short hash of the content, equal for equal rows.
     row_hashes: NDArray[np.uint16] | None = None
     n_given: int | None = None  # number of rows that the user passed; None if it is not known
-    used: Ints | None = (
-        None  # numbers of the rows among those that the user passed; None for all
-    )
-    fitted: bool = (
-        False  # whether base models were fitted on these rows, so losses are not out of fold
-    )
-    fold: NDArray[np.uint8] | None = (
-        None  # shape (n,): fold of each row if losses are out of fold
-    )
+    # Numbers of the rows among those that the user passed; None for all.
+    used: Ints | None = None
+    # Whether base models were fitted on these rows, so losses are not out of fold.
+    fitted: bool = False
+    # Shape (n,): fold of each row if losses are out of fold.
+    fold: NDArray[np.uint8] | None = None
     # Shape (n,): sum of the squared weights of the rows that each row aggregates; None if it is a single row.
     squares: Floats | None = None
-    refit: bool = (
-        False  # whether models are fitted again after their losses were measured on these rows
-    )
+    # Whether models are fitted again after their losses were measured on these rows.
+    refit: bool = False
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -80,16 +73,16 @@ class Rows:
         p: Floats = self.weight / self.weight.sum()
         return p
 
-    def part(self, chosen: Mask) -> Rows:
+    def part(self, mask: Mask) -> Rows:
         """Return the rows of a mask."""
-        parts = {}
+        arrays = {}
         for name in ("y", "weight", "groups", "row_hashes", "used", "fold", "squares"):
             values = getattr(self, name)
             if values is not None:
-                parts[name] = values[chosen]
-        if self.used is None and not chosen.all():
-            parts["used"] = np.flatnonzero(chosen)
-        return replace(self, **parts)
+                arrays[name] = values[mask]
+        if self.used is None and not mask.all():
+            arrays["used"] = np.flatnonzero(mask)
+        return replace(self, **arrays)
 
     def wrong(self, answers: Column) -> Mask:
         """Return whether each prediction is wrong, for class numbers of shape (n,) or one class number."""
@@ -105,19 +98,19 @@ class Rows:
         weight: Floats = self.weight[row]
         if self.row_hashes is not None:
             # Equal short hashes in a small subgroup: almost surely equal rows.
-            pairs = subgroup * N_TINY_HASHES + self.row_hashes[row]
-            if n_subgroups * N_TINY_HASHES <= len(pairs):  # counting is faster than sorting
-                sums: Floats = np.bincount(pairs, weights=weight).astype(np.float64)
-                pairs = np.flatnonzero(sums).astype(np.intp)
-                weight = sums[pairs]
+            key = subgroup * N_TINY_HASHES + self.row_hashes[row]
+            if n_subgroups * N_TINY_HASHES <= len(key):  # counting is faster than sorting
+                weight_of_key: Floats = np.bincount(key, weights=weight).astype(np.float64)
+                keys = np.flatnonzero(weight_of_key).astype(np.intp)
+                weight = weight_of_key[keys]
             else:
-                pairs, same = np.unique(pairs, return_inverse=True)
-                weight = np.asarray(np.bincount(same, weights=weight), dtype=np.float64)
-            subgroup = pairs // N_TINY_HASHES
-        if self.squares is None:
-            squared = weight**2
-        else:
-            squared = self.squares[row]
-        total = np.bincount(subgroup, weights=weight, minlength=n_subgroups)
-        squares = np.bincount(subgroup, weights=squared, minlength=n_subgroups)
-        return (total**2 / np.where(squares > 0, squares, 1.0)).round(SIZE_DECIMALS)
+                keys, place = np.unique(key, return_inverse=True)
+                weight = np.asarray(np.bincount(place, weights=weight), dtype=np.float64)
+            subgroup = keys // N_TINY_HASHES
+        squares = weight**2
+        if self.squares is not None:
+            squares = self.squares[row]
+        sums = np.bincount(subgroup, weights=weight, minlength=n_subgroups)
+        sums_of_squares = np.bincount(subgroup, weights=squares, minlength=n_subgroups)
+        sizes = sums**2 / np.where(sums_of_squares > 0, sums_of_squares, 1.0)
+        return sizes.round(SIZE_DECIMALS)

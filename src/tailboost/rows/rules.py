@@ -9,7 +9,7 @@ from typing import Any
 # Features that exclude each other, and below them the message; features on several lines share one. A
 # feature is the name of a given argument, "no " and the name of an absent one, or a fact of the call: its
 # purpose ("selection", "fresh", "reweight"), the kind of the model, or what the stated rates need. Words in
-# braces are told by the call.
+# braces are details of the call.
 TABLE = """
 # X and y of reweight
 X is a number, no y
@@ -159,29 +159,32 @@ classifier, no X
 
 
 def _read(table: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the features of each line of a table, with their message."""
+    """Yield the features of each line of a table, with their message.
+
+    Blocks of lines are apart by an empty line. Lines of a message are indented, comments begin with #.
+    """
     for block in table.strip().split("\n\n"):
         lines = [line for line in block.split("\n") if not line.startswith("#")]
         message = " ".join(line.strip() for line in lines if line.startswith(" "))
-        for features in lines:
-            if not features.startswith(" "):
-                yield tuple(features.split(", ")), message
+        for line in lines:
+            if not line.startswith(" "):
+                yield tuple(line.split(", ")), message
 
 
 RULES = tuple(_read(TABLE))
 
-NOTHING_TOLD: Mapping[str, Any] = MappingProxyType({})
+NO_DETAILS: Mapping[str, Any] = MappingProxyType({})
 
 
-def refuse(*facts: str, told: Mapping[str, Any] = NOTHING_TOLD, **arguments: Any) -> None:
+def refuse(*facts: str, details: Mapping[str, Any] = NO_DETAILS, **arguments: Any) -> None:
     """Raise if features of a call exclude each other.
 
     Parameters
     ----------
     *facts : str
         Facts of the call, see `RULES`.
-    told : mapping of str to object
-        Words for messages.
+    details : mapping of str to object
+        Values for the names in braces in messages.
     **arguments
         Arguments of the call; None is an absent one.
 
@@ -198,4 +201,4 @@ def refuse(*facts: str, told: Mapping[str, Any] = NOTHING_TOLD, **arguments: Any
             features.add(name)
     for excluding, message in RULES:
         if features.issuperset(excluding):
-            raise ValueError(message.format_map(told))
+            raise ValueError(message.format_map(details))

@@ -22,9 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Column, Ints, Table
-from tailboost.core.checks import is_nested
+from tailboost.core.checks import is_missing, is_nested
 from tailboost.core.exceptions import TableChangedWarning as TableChangedWarning
-from tailboost.core.spelling import MOST_COLUMNS, did_you_mean, listed, other_separator
+from tailboost.core.spelling import (
+    MOST_COLUMNS,
+    did_you_mean,
+    how_many,
+    listed,
+    other_separator,
+)
 from tailboost.core.table_files import import_pandas
 from tailboost.core.warn import warn_user
 from tailboost.core.written_numbers import (
@@ -99,7 +105,7 @@ class ColumnSchema:
             return cls(name, "truth", str(dtype))
         if types.is_numeric_dtype(dtype):  # also of decimals
             return cls(name, "number", str(dtype))
-        texts = {each for each in _texts(column) if each is not None}
+        texts = {value for value in _texts(column) if value is not None}
         if dtype_kind(dtype) == "text":
             refuse_commas(
                 texts, f"column {name!r}", remedy=_AS_CATEGORIES.format(f"X[{name!r}]")
@@ -161,26 +167,21 @@ class TableSchema:
             Labels.
         """
         columns = tuple(ColumnSchema.of(data.iloc[:, j]) for j in range(data.shape[1]))
-        return cls(columns, None if target is None else ColumnSchema.of(target))
+        if target is None:
+            return cls(columns)
+        return cls(columns, ColumnSchema.of(target))
 
     def __getstate__(self) -> dict[str, str]:
         # JSON text is small in a model file, and reading it creates no types named by the file.
         return {"json": json.dumps(asdict(self))}
 
     def __setstate__(self, state: dict[str, str]) -> None:
-        def column(fields: dict[str, Any]) -> ColumnSchema:
-            read = ColumnSchema(**{**fields, "categories": tuple(fields["categories"])})
-            texts = (read.name, read.dtype, *read.categories)
-            if read.kind not in get_args(Kind) or not all(
-                isinstance(text, str) for text in texts
-            ):
-                raise ValueError(f"no column is described by {str(fields)[:80]}")
-            return read
-
         fields = json.loads(state["json"])
-        target = fields["target"]
-        columns = tuple(column(f) for f in fields["columns"])
-        vars(self).update(columns=columns, target=None if target is None else column(target))
+        columns = tuple(map(_column_of_json, fields["columns"]))
+        target = None
+        if fields["target"] is not None:
+            target = _column_of_json(fields["target"])
+        vars(self).update(columns=columns, target=target)
 
     def read(self, frame: Table) -> Any:
         """Convert a table.
@@ -209,35 +210,23 @@ class TableSchema:
         """
         pandas = import_pandas("TableSchema")
         refuse_arrays(frame)
-        given = frame.columns.tolist()
-        if not all(isinstance(name, str) for name in given):
-            given = [str(name) for name in given]
-            frame = frame.set_axis(given, axis=1)
-        names = [column.name for column in self.columns]
-        present = set(given)
-        missing = [name for name in names if name not in present]
-        known = {*names, *([] if self.target is None else [self.target.name])}
-        new = [name for name in given if name not in known]
-        if missing:
-            near = did_you_mean(missing[0], new)
-            has = other_separator(given) or f"{near}the table has {listed(given)}"
-            raise ValueError(
-                f"missing column{'s' * (len(missing) > 1)} {listed(missing)}; {has}"
-            )
+        if not all(isinstance(name, str) for name in frame.columns):
+            frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         changes = []
+        new = self._new_columns(frame.columns.tolist())
         if new:
-            changes.append(
-                f"{len(new)} new column{'s' * (len(new) > 1)} ignored ({listed(new)})"
-            )
+            changes.append(f"{how_many(len(new), 'new column')} ignored ({listed(new)})")
         # Number columns are converted together: one by one the conversion takes longer than most models.
-        typed = dict(zip(given, frame.dtypes, strict=True))
-        ready = [
-            c.name
-            for c in self.columns
-            if c.kind == "number" and is_plain(typed[c.name], "number")
-        ]
-        numbers = (frame if ready == given else frame[ready]).to_numpy(dtype=np.float64)
-        for j in np.flatnonzero(np.isinf(numbers).any(axis=0))[:1].tolist():
+        dtypes = dict(zip(frame.columns, frame.dtypes, strict=True))
+        ready = []
+        for column in self.columns:
+            if column.kind == "number" and is_plain(dtypes[column.name], "number"):
+                ready.append(column.name)
+        of_numbers = frame
+        if ready != frame.columns.tolist():
+            of_numbers = frame[ready]
+        numbers = of_numbers.to_numpy(dtype=np.float64)
+        for j in np.flatnonzero(np.isinf(numbers).any(axis=0)).tolist():
             _refuse_infinite(numbers[:, j], ready[j])
         table = pandas.DataFrame(numbers, columns=ready, index=frame.index)
         for j, column in enumerate(self.columns):
@@ -248,17 +237,40 @@ class TableSchema:
             if change:
                 changes.append(f"column {column.name!r}: {change}")
         if changes:
+            words = "; ".join(changes[:MOST_COLUMNS])
             if len(changes) > MOST_COLUMNS:
-                more = f"; and {len(changes) - MOST_COLUMNS} more"
-            else:
-                more = ""
+                words += f"; and {len(changes) - MOST_COLUMNS} more"
             warnings.warn(
-                "the table differs from the one fitted on: "
-                f"{'; '.join(changes[:MOST_COLUMNS])}{more}",
+                f"the table differs from the one fitted on: {words}",
                 TableChangedWarning,
                 stacklevel=2,
             )
         return table
+
+    def _new_columns(self, names: list[str]) -> list[str]:
+        """Return which columns of a later table are new; raise ValueError if it lacks a feature."""
+        features = [column.name for column in self.columns]
+        expected = set(features)
+        if self.target is not None:
+            expected.add(self.target.name)
+        new = [name for name in names if name not in expected]
+        missing = [name for name in features if name not in set(names)]
+        if missing:
+            advice = other_separator(names)
+            if not advice:
+                advice = f"{did_you_mean(missing[0], new)}the table has {listed(names)}"
+            columns = "columns" if len(missing) > 1 else "column"
+            raise ValueError(f"missing {columns} {listed(missing)}; {advice}")
+        return new
+
+
+def _column_of_json(fields: dict[str, Any]) -> ColumnSchema:
+    """Return the schema of a column from its JSON; raise ValueError if a field has another type."""
+    column = ColumnSchema(**{**fields, "categories": tuple(fields["categories"])})
+    texts = (column.name, column.dtype, *column.categories)
+    if column.kind not in get_args(Kind) or not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"no column is described by {str(fields)[:80]}")
+    return column
 
 
 def refuse_arrays(table: Table) -> None:
@@ -272,27 +284,36 @@ def refuse_arrays(table: Table) -> None:
 def _converted(
     column: Column, convert: Callable[[Any], float | None], otherwise: str
 ) -> tuple[NDArray[np.float64], str]:
+    """Return the numbers of a column, NaN for missing and other values, and words about the other ones.
+
+    ``convert`` returns the number of a value, None for another value. ``otherwise`` is a verb phrase about
+    such values.
+    """
     if convert is as_number and dtype_kind(column.dtype) == "number":
         numbers = np.array(column.to_numpy(dtype=np.float64, na_value=np.nan))
-        other: list[int] = []
-    else:
-        values = _values(column)
-        converted = [None if value is None else convert(value) for value in values]
-        numbers = np.array(
-            [np.nan if value is None else value for value in converted], dtype=np.float64
-        )
-        other = [
-            i for i, value in enumerate(values) if value is not None and converted[i] is None
-        ]
-        if other and convert is as_number:
-            texts = [value for value in values if isinstance(value, str)]
-            refuse_commas_among_numbers(texts, f"column {column.name!r}")
-    _refuse_infinite(numbers, column.name)
-    if not other:
+        _refuse_infinite(numbers, column.name)
         return numbers, ""
+    values = _values(column)
+    numbers = np.full(len(values), np.nan)
+    other_rows = []
+    for row, value in enumerate(values):
+        if value is None:
+            continue
+        number = convert(value)
+        if number is None:
+            other_rows.append(row)
+        else:
+            numbers[row] = number
+    if other_rows and convert is as_number:
+        texts = [value for value in values if isinstance(value, str)]
+        refuse_commas_among_numbers(texts, f"column {column.name!r}")
+    _refuse_infinite(numbers, column.name)
+    if not other_rows:
+        return numbers, ""
+    first = other_rows[0]
     return numbers, (
-        f"{len(other)} of {len(column)} values {otherwise} and count as missing "
-        f"(row {other[0]} holds {str(column.iloc[other[0]])[:40]!r})"
+        f"{len(other_rows)} of {len(column)} values {otherwise} and count as missing "
+        f"(row {first} holds {str(column.iloc[first])[:40]!r})"
     )
 
 
@@ -305,16 +326,18 @@ def _refuse_infinite(numbers: NDArray[np.float64], name: str) -> None:
 
 
 def _read_texts(column: Column, schema: ColumnSchema) -> tuple[Any, str]:
+    """Return a text column as categories, old ones before new ones, and words about the new ones."""
     pandas = import_pandas("TableSchema")
     texts = _texts(column)
-    known = set(schema.categories)
-    unseen = [each for each in texts if each is not None and each not in known]
-    categories = [*schema.categories, *sorted(set(unseen))]
-    read = pandas.Categorical(texts, categories=pandas.Index(categories, dtype=object))
-    if not unseen:
-        return read, ""
-    such = repr(unseen[0][:40])
-    return read, f"{len(unseen)} of {len(column)} values are new categories (such as {such})"
+    old = set(schema.categories)
+    new = [value for value in texts if value is not None and value not in old]
+    categories = [*schema.categories, *sorted(set(new))]
+    values = pandas.Categorical(texts, categories=pandas.Index(categories, dtype=object))
+    if not new:
+        return values, ""
+    return values, (
+        f"{len(new)} of {len(column)} values are new categories (such as {new[0][:40]!r})"
+    )
 
 
 _READERS: dict[Kind, Callable[[Any, ColumnSchema], tuple[Any, str]]] = {
@@ -325,24 +348,21 @@ _READERS: dict[Kind, Callable[[Any, ColumnSchema], tuple[Any, str]]] = {
 
 
 def _truth(value: object) -> float | None:
+    """Return 1 for true and 0 for false, also as text or a number; None for another value."""
     if isinstance(value, bool | np.bool_):
         return float(value)
     if isinstance(value, str) and value.casefold() in _TRUTH:
         return _TRUTH[value.casefold()]
-    digit = as_number(value)
-    if digit in (0.0, 1.0):
-        return digit
+    number = as_number(value)
+    if number in (0.0, 1.0):
+        return number
     return None
 
 
 def text(value: Any) -> str:
     """Return the name of a category; 12 and 12.0 are both "12", since gaps turn integers into floats."""
-    whole = (
-        isinstance(value, float | np.floating | Decimal)
-        and math.isfinite(value)
-        and value == int(value)
-    )
-    if whole:
+    is_float = isinstance(value, float | np.floating | Decimal)
+    if is_float and math.isfinite(value) and value == int(value):
         return str(int(value))
     return str(value)
 
@@ -362,14 +382,12 @@ def group_name(value: object) -> str:
 def group_names(column: Column, missing: str) -> NDArray[Any]:
     """Return the names of the groups of a column of a data frame as text, ``missing`` for missing values."""
     values = column.to_numpy(dtype=object).tolist()
-    gone = column.isna().tolist()
-    if {*map(type, values)} == {str}:
-        of_text = {value: group_name(value) for value in {*values}}
-        return np.array([of_text[value] for value in values], dtype=object)
-    names = [
-        missing if no_value else group_name(v) for v, no_value in zip(values, gone, strict=True)
-    ]
-    return np.array(names, dtype=object)
+    if {*map(type, values)} == {str}:  # a name for each distinct text is faster
+        name_of = {value: group_name(value) for value in {*values}}
+        return np.array([name_of[value] for value in values], dtype=object)
+    names = np.array([group_name(value) for value in values], dtype=object)
+    names[column.isna().to_numpy()] = missing
+    return names
 
 
 def _texts(column: Column) -> list[str | None]:
@@ -380,12 +398,11 @@ def _texts(column: Column) -> list[str | None]:
 def _values(column: Column) -> list[Any]:
     """Return the values of a column, None for missing ones; refuse other kinds than `refuse_kinds` allows."""
     values = column.to_numpy(dtype=object).tolist()
-    if all(
-        isinstance(v, str) or v is None or (isinstance(v, float) and v != v) for v in values
-    ):
-        return [v if isinstance(v, str) else None for v in values]
-    refuse_kinds(column, f"column {column.name!r}")
-    return [None if gone else v for v, gone in zip(values, column.isna().tolist(), strict=True)]
+    if not all(isinstance(value, str) or is_missing(value) for value in values):
+        refuse_kinds(column, f"column {column.name!r}")
+    for row in np.flatnonzero(column.isna().to_numpy()).tolist():
+        values[row] = None
+    return values
 
 
 def as_written(values: list[Any], *, feature: bool = True) -> tuple[NDArray[Any] | None, int]:
@@ -395,50 +412,60 @@ def as_written(values: list[Any], *, feature: bool = True) -> tuple[NDArray[Any]
     other values become missing. The result is the column (None for text), and the number of other values.
     """
     texts = [value for value in values if isinstance(value, str)]
-    gaps = len(texts) < len(values)
-    if not gaps and all(t.casefold() in _TRUTH for t in texts):
-        return np.array([t.casefold() == "true" for t in texts], dtype=bool), 0
-    numbers = _spelled(texts, int((1 - MOSTLY) * len(texts)) if feature else 0)
+    has_gaps = len(texts) < len(values)
+    if not has_gaps and all(value.casefold() in _TRUTH for value in texts):
+        return np.array([value.casefold() == "true" for value in texts], dtype=bool), 0
+    most_other = 0
+    if feature:
+        most_other = int((1 - MOSTLY) * len(texts))
+    numbers = _spelled_numbers(texts, most_other)
     if numbers is None:
         return None, 0
-    n_odd = int(np.isnan(numbers).sum())
-    if feature and not _are_numbers(
-        numbers, texts, n_odd / max(len(texts), 1), MANY if n_odd else -1
-    ):
+    n_other = int(np.isnan(numbers).sum())
+    few = MANY
+    if n_other == 0:
+        few = -1
+    if feature and not _are_numbers(numbers, texts, n_other / max(len(texts), 1), few):
         return None, 0
-    if not (gaps or n_odd) and all(
-        len(t) < 25 and "." not in t and "e" not in t.lower() for t in texts
-    ):
-        whole = [0 if math.isinf(x) else int(t) for x, t in zip(numbers, texts, strict=True)]
-        if not np.isinf(numbers).any() and max(map(abs, whole), default=0) < 2**63:
-            return np.array(whole, dtype=np.int64), 0
-    read = iter(numbers)
-    return np.array(
-        [next(read) if isinstance(v, str) else np.nan for v in values], dtype=np.float64
-    ), n_odd
+    if not has_gaps and n_other == 0 and all(map(_may_be_integer, texts)):
+        integers = list(map(int, texts))
+        if max(map(abs, integers), default=0) < 2**63:
+            return np.array(integers, dtype=np.int64), 0
+    column = np.full(len(values), np.nan)
+    column[[isinstance(value, str) for value in values]] = numbers
+    return column, n_other
+
+
+def _may_be_integer(spelled: str) -> bool:
+    """Return whether the text of a number is short, and has neither a decimal point nor an exponent."""
+    return len(spelled) < 25 and re.search("[.ein]", spelled.lower()) is None
 
 
 def _are_numbers(
-    numbers: NDArray[np.float64], texts: Iterable[str], odd: float, few: int
+    numbers: NDArray[np.float64], texts: Iterable[str], share_of_others: float, few: int
 ) -> bool:
     """Return whether values are numbers: most spell one, more than ``few`` differ, and no text is a code.
 
-    ``odd`` is the fraction of rows with other values, which are NaN in ``numbers``.
+    ``share_of_others`` is the fraction of rows with other values, which are NaN in ``numbers``.
     """
     n_different = len(np.unique(numbers[~np.isnan(numbers)]))
-    return odd <= 1 - MOSTLY and n_different > few and not any(map(_CODE.match, texts))
+    if share_of_others > 1 - MOSTLY or n_different <= few:
+        return False
+    return not any(map(_CODE.match, texts))
 
 
-def _spelled(texts: Iterable[str], most_odd: int) -> NDArray[np.float64] | None:
-    """Return the numbers that texts spell, NaN for other texts; None if these are more than ``most_odd``."""
+def _spelled_numbers(texts: Iterable[str], most_other: int) -> NDArray[np.float64] | None:
+    """Return the numbers that texts spell, NaN for other texts; None for more than ``most_other`` others."""
     numbers = []
-    odd = 0
-    for each in texts:
-        value = as_number(each)
-        odd += value is None
-        if odd > most_odd:
+    n_other = 0
+    for spelled in texts:
+        number = as_number(spelled)
+        if number is None:
+            n_other += 1
+            number = math.nan
+        if n_other > most_other:
             return None
-        numbers.append(math.nan if value is None else value)
+        numbers.append(number)
     return np.array(numbers, dtype=np.float64)
 
 
@@ -461,13 +488,10 @@ def refuse_kinds(column: Column, what: str) -> str:
             f"{what} holds dates or times (such as {str(values.dropna().iloc[0])[:40]!r}); "
             "drop the column or turn it into numbers, for instance days before a fixed day"
         )
-    if kind in (
-        "mixed",
-        "mixed-integer",
-    ):  # of several types, or of one that pandas does not name
-        odd = sorted({type(v).__name__ for v in values.dropna() if not isinstance(v, _TYPES)})
-        if odd:
-            kind = odd[0]
+    if kind in ("mixed", "mixed-integer"):  # several types, or one that pandas does not name
+        other_types = {type(v).__name__ for v in values.dropna() if not isinstance(v, _TYPES)}
+        if other_types:
+            kind = min(other_types)
     if kind not in _KINDS:
         raise ValueError(f"{what} holds {kind} values; numbers, text and true/false are known")
     return kind
@@ -506,29 +530,26 @@ def learn_columns(frame: Table) -> tuple[TableSchema, Any]:
     converted = {}
     for j, name in enumerate(frame.columns):
         column = frame.iloc[:, j]
-        described = ColumnSchema(str(name), "number", str(column.dtype))
-        values = None
+        schema = ColumnSchema(str(name), "number", str(column.dtype))
+        categories: list[Any] | None = None
         kind = dtype_kind(column.dtype)
         if kind == "categories":
-            values = list(column.dtype.categories)
-            n = int(column.notna().sum())
-            _warn_of_numbers(values, n, name)
+            present = column.dropna()
+            categories = list(column.dtype.categories)
+            _warn_of_numbers(categories, len(present), name)
         elif kind == "text":
             present = column.dropna()
             numbers = _numbers(present, name)
             if numbers is None:
-                values = list(present.unique())
-                n = len(present)
+                categories = list(present.unique())
             else:
                 converted[j] = _with_gaps(column, numbers)
-        if values is not None:
-            compared = len(values) <= min(MOST_COMPARED, n / 2)
-            if compared:
-                spellings = tuple(sorted({text(value) for value in values}))
-            else:
-                spellings = ()
-            described = replace(described, kind="text", categories=spellings)
-        columns.append(described)
+        if categories is not None:
+            schema = replace(schema, kind="text")
+            if len(categories) <= min(MOST_COMPARED, len(present) / 2):
+                spellings = sorted({text(value) for value in categories})
+                schema = replace(schema, categories=tuple(spellings))
+        columns.append(schema)
     return TableSchema(tuple(columns)), _replaced(frame, converted)
 
 
@@ -547,44 +568,44 @@ def read_columns(frame: Table, schema: TableSchema) -> Any:
     """
     converted = {}
     changes = []
-    for j, (known, name, dtype) in enumerate(
-        zip(schema.columns, frame.columns, frame.dtypes, strict=True)
-    ):
-        kind = dtype_kind(dtype)
-        if known.kind == "number" and kind in ("dates", "complex"):
-            raise ValueError(f"X, column {name!r} held numbers in fit, and holds {dtype} here")
-        if not known.categories and (known.kind == "text" or kind in ("number", "truth")):
-            continue
+    for j, (fitted, name) in enumerate(zip(schema.columns, frame.columns, strict=True)):
         column = frame.iloc[:, j]
+        kind = dtype_kind(column.dtype)
+        if fitted.kind == "number" and kind in ("dates", "complex"):
+            raise ValueError(
+                f"X, column {name!r} held numbers in fit, and holds {column.dtype} here"
+            )
+        if not fitted.categories and (fitted.kind == "text" or kind in ("number", "truth")):
+            continue
         present = column.dropna()
         code, values = distinct(present, f"X, column {name!r}")
-        if known.kind == "number":
-            numbers = np.array([_number_or_nan(value) for value in values], dtype=np.float64)[
-                code
-            ]
-            unknown = np.isnan(numbers)
-            least = 0.0
-            what = "are no numbers"
-            if unknown.any():
+        if fitted.kind == "number":
+            numbers = np.array([_number_or_nan(value) for value in values], dtype=np.float64)
+            is_unknown = np.isnan(numbers)[code]
+            most_unknown = 0.0
+            fault = "are no numbers"
+            if is_unknown.any():
                 texts = [value for value in values if isinstance(value, str)]
                 refuse_commas_among_numbers(texts, f"X, column {name!r}")
-            converted[j] = _with_gaps(column, numbers)
+            converted[j] = _with_gaps(column, numbers[code])
         else:
-            unknown = ~np.array(
-                [text(value) in known.categories for value in values], dtype=bool
-            )[code]
-            shown = ", ".join(map(repr, known.categories[:4])) + ", …" * (
-                len(known.categories) > 4
-            )
-            least = UNKNOWN
-            what = f"were not in fit ({shown})"
-        if not len(present) or unknown.mean() <= least:
+            is_new = [text(value) not in fitted.categories for value in values]
+            is_unknown = np.array(is_new, dtype=bool)[code]
+            most_unknown = UNKNOWN
+            shown = [*map(repr, fitted.categories[:4])]
+            if len(fitted.categories) > 4:
+                shown.append("…")
+            fault = f"were not in fit ({', '.join(shown)})"
+        if not len(present) or is_unknown.mean() <= most_unknown:
             continue
-        example = present.iloc[int(np.flatnonzero(unknown)[0])]
+        example = present.iloc[int(np.flatnonzero(is_unknown)[0])]
         if isinstance(example, np.generic):
             example = example.item()
-        words = f"column {name!r}: {unknown.sum():,} of {len(unknown):,} values {what}, such as {example!r}"
-        if unknown.all() and len(unknown) >= ENOUGH:
+        words = (
+            f"column {name!r}: {is_unknown.sum():,} of {len(present):,} values {fault}, such as "
+            f"{example!r}"
+        )
+        if is_unknown.all() and len(present) >= ENOUGH:
             raise ValueError(
                 f"X, {words}; no value is known from fit: spell them as in fit, in the same "
                 "data frame"
@@ -601,32 +622,32 @@ def _numbers(present: Any, name: Any) -> Any:
     """Return the numbers of a column of objects or text, NaN for other values; None for categories.
 
     Text is read as numbers if nearly all values spell numbers, none is a code such as 01234, and there are
-    many different numbers.
+    many different numbers. ``present`` has the values that are not missing, ``name`` is for messages.
     """
     code, values = distinct(present, f"X, column {name!r}")
     numbers = np.array([_number_or_nan(value) for value in values], dtype=np.float64)
     texts = [value for value in values if isinstance(value, str)]
-    odd = np.isnan(numbers)
+    is_other = np.isnan(numbers)
     if not texts:
-        if odd.any() or not len(values):
+        if is_other.any() or not len(values):
             return None
         return numbers[code]
-    if odd.any():
+    if is_other.any():
         refuse_commas(
             texts, f"X, column {name!r}", remedy=_AS_CATEGORIES.format(f"X[{name!r}]")
         )
-    if not _are_numbers(
-        numbers, texts, odd[code].mean(), MANY if len(texts) == len(values) else 0
-    ):
+    few = 0
+    if len(texts) == len(values):
+        few = MANY
+    if not _are_numbers(numbers, texts, is_other[code].mean(), few):
         return None
-    n = int(odd[code].sum())
-    but = ""
-    if n:
-        but = (
-            f", but {n:,} of {len(code):,} count as missing (such as {values[odd.argmax()]!r})"
-        )
+    n_other = int(is_other[code].sum())
+    exception = ""
+    if n_other:
+        example = values[is_other.argmax()]
+        exception = f", but {n_other:,} of {len(code):,} count as missing (such as {example!r})"
     warn_user(
-        f"X, column {name!r}: the text of its values spells numbers{but}; it is read as "
+        f"X, column {name!r}: the text of its values spells numbers{exception}; it is read as "
         "numbers. For "
         f'categories make it a categorical column: X[{name!r}].astype("category")'
     )
@@ -634,16 +655,20 @@ def _numbers(present: Any, name: Any) -> Any:
 
 
 def _number_or_nan(value: object) -> float:
-    spelled = float(value) if isinstance(value, bool | np.bool_) else as_number(value)
-    if spelled is None:
-        return float("nan")
-    return spelled
+    """Return the number of a truth value, a number or the text of one; NaN for another value."""
+    if isinstance(value, bool | np.bool_):
+        return float(value)
+    number = as_number(value)
+    if number is None:
+        return math.nan
+    return number
 
 
 def _warn_of_numbers(categories: list[Any], n: int, name: Any) -> None:
-    if len(categories) > max(MANY, n / 2) and not any(
-        np.isnan(_number_or_nan(c)) for c in categories
-    ):
+    """Warn if the categories of a column with n values are numbers, nearly all of them different."""
+    if len(categories) <= max(MANY, n / 2):
+        return
+    if not any(math.isnan(_number_or_nan(category)) for category in categories):
         warn_user(
             f"X, column {name!r}: its {len(categories):,} categories are numbers, nearly all "
             f"of them different. For amounts use X[{name!r}].astype(float)"
@@ -652,9 +677,9 @@ def _warn_of_numbers(categories: list[Any], n: int, name: Any) -> None:
 
 def _with_gaps(column: Column, numbers: Any) -> Any:
     """Return numbers of the present values as a column of all rows, NaN for missing values."""
-    whole = np.full(len(column), np.nan)
-    whole[column.notna().to_numpy()] = numbers
-    return whole
+    with_gaps = np.full(len(column), np.nan)
+    with_gaps[column.notna().to_numpy()] = numbers
+    return with_gaps
 
 
 def _replaced(frame: Table, columns: dict[int, Any]) -> Any:

@@ -65,14 +65,13 @@ def deferral_lines(
         "Deferred rows count as neither missed nor wrong: a human decides them. Error of answered rows "
         f"{answered_error}."
     ]
-    for column, shares in by_column.items():
-        most, name = max(
-            ((share, unit_name(name)) for name, share in shares.items()), default=(0, "")
-        )
-        if most > MUCH_DEFERRED * overall:
+    for column, share_of_group in by_column.items():
+        pairs = [(share, unit_name(group)) for group, share in share_of_group.items()]
+        largest, name = max(pairs, default=(0, ""))
+        if largest > MUCH_DEFERRED * overall:
             lines.append(
-                f"{100 * most:.0f} % of {name} are deferred here, {100 * overall:.0f} % of all: "
-                f"'deferred(by={column}) <= …' limits it."
+                f"{100 * largest:.0f} % of {name} are deferred here, {100 * overall:.0f} % of "
+                f"all: 'deferred(by={column}) <= …' limits it."
             )
     return lines
 
@@ -98,29 +97,31 @@ class GroupUse:
     )
 
     def __str__(self) -> str:
-        parts = []
+        statements = []
         if self.by_group:
-            parts.append("the rule reads it (by_group)")
+            statements.append("the rule reads it (by_group)")
         if self.features:
-            names = (
-                f"feature{'s' * (len(self.features) > 1)} {', '.join(map(repr, self.features))}"
-            )
-            parts.append(
+            names = f"feature {self.features[0]!r}"
+            if len(self.features) > 1:
+                names = f"features {', '.join(map(repr, self.features))}"
+            statements.append(
                 f"answers may depend on it through {names}; drop the column to prevent this"
             )
         if self.inferred:
+            start = "the rule also"
             if self.features == ():
-                column = "the rule does not read it, but"
-            else:
-                column = "the rule also"
-            parts.append(f"{column} uses an estimate p(group | x, y) from the features")
-        elif not parts:
-            parts.append(
-                "the features were not checked for it"
-                if self.features is None
-                else "the rule does not read it; other features may be correlated with it"
+                start = "the rule does not read it, but"
+            statements.append(f"{start} uses an estimate p(group | x, y) from the features")
+        elif not statements and self.features is None:
+            statements.append("the features were not checked for it")
+        elif not statements:
+            statements.append(
+                "the rule does not read it; other features may be correlated with it"
             )
-        return f"group{'' if self.column is None else f' {self.column}'}: {'; '.join(parts)}"
+        title = "group"
+        if self.column is not None:
+            title = f"group {self.column}"
+        return f"{title}: {'; '.join(statements)}"
 
 
 def estimates_words(groups: str) -> str:
@@ -139,49 +140,60 @@ def revealing_features(X: Table, groups: Ints) -> list[tuple[Any, ...] | None]:
     if len(X.shape) != 2 or X.shape[1] > MOST_COLUMNS:
         return [None] * columns.shape[1]
     names = list(getattr(X, "columns", range(X.shape[1])))
-    first = X[:FIRST_LOOK]
-    if hasattr(first, "toarray"):
-        first = first.toarray()
-
-    def values(table: Table, j: int) -> Any:
-        column = table.iloc[:, j] if hasattr(table, "iloc") else table[:, [j]]
-        if hasattr(column, "toarray"):
-            column = column.toarray()
-        return np.asarray(column).ravel()
-
+    first_rows = X[:FIRST_LOOK]
+    if hasattr(first_rows, "toarray"):
+        first_rows = first_rows.toarray()
     features: list[tuple[Any, ...] | None] = []
     for numbers in columns.T:
-        group = np.unique(numbers, return_inverse=True)[1]
-        possible = [
-            j
-            for j in range(len(names))
-            if _same(values(first, j), group[:FIRST_LOOK], few=True)
-        ]
-        features.append(tuple(names[j] for j in possible if _same(values(X, j), group)))
+        _, group = np.unique(numbers, return_inverse=True)
+        first_groups = group[:FIRST_LOOK]
+        revealing = []
+        for j, name in enumerate(names):
+            may_reveal = _determine(_values(first_rows, j), first_groups, few=True)
+            if may_reveal and _determine(_values(X, j), group):
+                revealing.append(name)
+        features.append(tuple(revealing))
     return features
 
 
-def _same(values: Column, group: Ints, *, few: bool = False) -> bool:
+def _values(table: Table, j: int) -> Any:
+    """Return a column of a data frame, an array or a sparse matrix, shape (n,)."""
+    if hasattr(table, "iloc"):
+        return np.asarray(table.iloc[:, j])
+    column = table[:, [j]]
+    if hasattr(column, "toarray"):
+        column = column.toarray()
+    return np.asarray(column).ravel()
+
+
+def _determine(values: Column, group: Ints, *, few: bool = False) -> bool:
     """Return whether values determine the group or the reverse; with ``few`` rows, whether they may."""
     code = _codes(values)
     n = len(group)
     sizes = np.bincount(group)
-    kinds = int(code.max(initial=-1)) + 1
+    n_values = int(code.max(initial=-1)) + 1
     n_groups = np.count_nonzero(sizes)
-    if kinds < 2 or n_groups < 2:
+    if n_values < 2 or n_groups < 2:
         return few
-    pairs = len(np.unique(code * len(sizes) + group))
-    # Values, if nearly all different, determine any group.
-    common = 2 * kinds <= n and (few or bool(sizes[sizes > 0].min() >= FEWEST_OF_A_GROUP))
-    return bool(pairs == n_groups < n) or (pairs == kinds and common)
+    n_pairs = len(np.unique(code * len(sizes) + group))
+    group_determines_value = n_pairs == n_groups
+    value_determines_group = n_pairs == n_values
+    if group_determines_value and n_groups < n:
+        return True
+    # Values that are nearly all different determine any group, and those of few rows may by chance.
+    by_chance = 2 * n_values > n or not (few or sizes[sizes > 0].min() >= FEWEST_OF_A_GROUP)
+    return value_determines_group and not by_chance
 
 
 def _codes(values: Column) -> Ints:
     """Return a number for each value, equal for equal values and for all missing ones."""
     if getattr(values.dtype, "kind", "O") in "biufUS":
-        return np.unique(values, return_inverse=True)[1].ravel().astype(np.intp)
-    numbers: dict[Any, int] = {}
-    present = (None if is_missing(value) else value for value in values.tolist())
-    return np.array(
-        [numbers.setdefault(value, len(numbers)) for value in present], dtype=np.intp
-    )
+        _, place = np.unique(values, return_inverse=True)
+        return place.ravel().astype(np.intp)
+    code_of: dict[Any, int] = {}
+    codes = []
+    for value in values.tolist():
+        if is_missing(value):
+            value = None
+        codes.append(code_of.setdefault(value, len(code_of)))
+    return np.array(codes, dtype=np.intp)

@@ -57,7 +57,7 @@ class TrainingSet:
     @cached_property
     def fingerprints(self) -> Fingerprint:
         """Fingerprints of the rows, which detect data leakage."""
-        return Fingerprint.of_rows(self.X)
+        return Fingerprint.from_table(self.X)
 
     @property
     def rows(self) -> Rows:
@@ -69,7 +69,9 @@ class TrainingSet:
         rows = Rows(
             self.y, self.weight, self.groups, words, tiny_hashes(hashes), n_given=self.n_given
         )
-        return replace(rows, used=self.used) if len(self.used) < self.n_given else rows
+        if len(self.used) < self.n_given:
+            rows = replace(rows, used=self.used)
+        return rows
 
     def split_hashes(self, seed: int) -> Hashes:
         """Return the hash of each row's cluster, or of its content; equal hashes share a fold."""
@@ -81,11 +83,14 @@ class TrainingSet:
         """Return a digest of rows, labels, weights and groups, for checkpoints."""
         tables = [(self.hashes, self.rows)]
         if self.validation is not None:
-            X_val, judged = self.validation
-            tables.append((hash_rows(X_val), judged))
-        parts = [(hashes, rows.y, rows.weight, rows.groups) for hashes, rows in tables]
-        arrays = (part.tobytes() for table in parts for part in table if part is not None)
-        return digest(repr(classes.tolist()).encode(), *arrays)
+            X_val, validation_rows = self.validation
+            tables.append((hash_rows(X_val), validation_rows))
+        contents = [repr(classes.tolist()).encode()]
+        for hashes, rows in tables:
+            contents += [hashes.tobytes(), rows.y.tobytes(), rows.weight.tobytes()]
+            if rows.groups is not None:
+                contents.append(rows.groups.tobytes())
+        return digest(*contents)
 
 
 def folds(places: Ints, k: int) -> Ints:
@@ -95,8 +100,8 @@ def folds(places: Ints, k: int) -> Ints:
 
 def held_out(places: Ints, fraction: float) -> Mask:
     """Return which places are held out: every (1/fraction)-th, see `stratified_places`."""
-    held: Mask = np.floor((places + 1) * fraction) > np.floor(places * fraction)
-    return held
+    is_held_out: Mask = np.floor((places + 1) * fraction) > np.floor(places * fraction)
+    return is_held_out
 
 
 @dataclass(frozen=True)
@@ -107,7 +112,7 @@ class Split:
     validation: object  # "cv", or the fraction that is held out
 
     @classmethod
-    def of(
+    def from_training_set(
         cls,
         training: TrainingSet,
         validation: Any,
@@ -137,38 +142,31 @@ class Split:
         ValueError
             If no rows are left for the fit or for the selection data.
         """
-        train = training.rows
-        stated = validation
+        rows = training.rows
         hashes = training.split_hashes(seed)
-        places = stratified_places(hashes, numbered_strata(train.y, train.groups), train.weight)
+        places = stratified_places(hashes, numbered_strata(rows.y, rows.groups), rows.weight)
         n_distinct = int(places.max()) + 1
-        if validation == "auto":
-            validation = N_FOLDS
-            if n_distinct > five_up_to:
-                validation = FEW_FOLDS
-            if n_distinct > CROSS_FIT_UP_TO:
-                first = np.unique(hashes, return_index=True)[1]
-                smallest = _smallest_unit(train.part(np.isin(np.arange(len(train)), first)))
-                if smallest * HELD_OUT >= LEAST_HELD_OUT:
-                    validation = HELD_OUT
+        size = validation  # number of folds, or fraction to hold out
         if validation == "cv":
-            validation = N_FOLDS
-        if validation >= 2:
-            k = min(int(validation), n_distinct)
-            if k < 2:
+            size = N_FOLDS
+        elif validation == "auto":
+            size = _default_size(rows, hashes, n_distinct, five_up_to)
+        if size >= 2:
+            n_folds = min(int(size), n_distinct)
+            if n_folds < 2:
                 raise ValueError(
-                    f"cv={stated!r}: all {len(train.y):,} rows of X are the same, so that "
+                    f"cv={validation!r}: all {len(rows):,} rows of X are the same, so that "
                     f"none can be held out; at least two distinct rows are needed{otherwise}"
                 )
-            return cls(folds(places, k), "cv")
-        held = held_out(places, validation)
-        if not held.any() or held.all():
-            how_many = "only" if held.any() else "no"
+            return cls(folds(places, n_folds), "cv")
+        is_held_out = held_out(places, size)
+        if not is_held_out.any() or is_held_out.all():
+            how_many = "only" if is_held_out.any() else "no"
             raise ValueError(
-                f"cv={validation:g} leaves {how_many} validation rows of {n_distinct} "
+                f"cv={size:g} leaves {how_many} validation rows of {n_distinct} "
                 "distinct ones; use folds, another fraction or more rows"
             )
-        return cls(np.where(held, 0, -1), validation)
+        return cls(np.where(is_held_out, 0, -1), size)
 
     @property
     def parts(self) -> list[Mask]:
@@ -176,35 +174,51 @@ class Split:
         return [self.fold == j for j in range(int(self.fold.max()) + 1)]
 
     def selection_rows(self, train: Rows, what: str, *, refit: bool = True) -> Rows:
-        """Return the selection data: the held-out rows, described as out-of-fold ``what``.
+        """Return the selection data: the held-out rows among the training rows.
 
-        ``refit``: models fitted without a held-out fraction are fitted again on all rows.
+        Messages describe rows of all folds as out-of-fold ``what``. ``refit`` says whether models fitted
+        without a held-out fraction are fitted again on all rows.
         """
         if self.validation == "cv":
             words = f"out-of-fold {what} of the {len(train.y):,} training rows ({len(self.parts)} folds)"
             return replace(train, words=words, fold=self.fold.astype(np.uint8), refit=True)
-        held = self.fold == 0
-        return replace(train.part(held), words=f"the {held.sum():,} held-out rows", refit=refit)
+        held_rows = train.part(self.fold == 0)
+        return replace(held_rows, words=f"the {len(held_rows):,} held-out rows", refit=refit)
 
 
-def _smallest_unit(rows: Rows) -> int:
+def _default_size(
+    rows: Rows, hashes: Hashes, n_distinct: int, five_up_to: float
+) -> int | float:
+    """Return the number of folds, or the fraction to hold out, for "auto", see `Split.from_training_set`."""
+    if n_distinct > CROSS_FIT_UP_TO:
+        _, first = np.unique(hashes, return_index=True)
+        distinct_rows = rows.part(np.isin(np.arange(len(rows)), first))
+        if _smallest_stratum(distinct_rows) * HELD_OUT >= LEAST_HELD_OUT:
+            return HELD_OUT
+    if n_distinct > five_up_to:
+        return FEW_FOLDS
+    return N_FOLDS
+
+
+def _smallest_stratum(rows: Rows) -> int:
     """Return the number of rows of the smallest class in a group; over all columns if there are several."""
     columns: Any = [None]
     if rows.groups is not None:
         columns = rows.groups.reshape(len(rows.y), -1).T
-    return min(int(np.bincount(numbered_strata(rows.y, each)).min()) for each in columns)
+    return min(int(np.bincount(numbered_strata(rows.y, column)).min()) for column in columns)
 
 
-def only_known_classes(judged: Rows, side: Ints, training: TrainingSet) -> Rows:
-    """Exclude rows from their subgroups if their whole class is held out at once, or never."""
-    first = np.full(training.n_classes, side.max())
-    last = np.full(training.n_classes, side.min())
-    np.minimum.at(first, training.y, side)
-    np.maximum.at(last, training.y, side)
-    split = (first < last)[judged.y]
-    if (
-        judged.groups is None or not split.any()
-    ):  # one row per class: a rough error is better than none
-        return judged
-    split = split.reshape(-1, *[1] * (judged.groups.ndim - 1))
-    return replace(judged, groups=np.where(split, judged.groups, -1))
+def only_known_classes(rows: Rows, side: Ints, training: TrainingSet) -> Rows:
+    """Exclude rows from their subgroups if their whole class is held out at once, or never.
+
+    ``side`` is the number of the part in which each training row is held out.
+    """
+    lowest = np.full(training.n_classes, side.max())
+    highest = np.full(training.n_classes, side.min())
+    np.minimum.at(lowest, training.y, side)
+    np.maximum.at(highest, training.y, side)
+    is_known = (lowest < highest)[rows.y]
+    if rows.groups is None or not is_known.any():
+        return rows  # with one row per class, a rough error is better than none
+    is_known = is_known.reshape(-1, *[1] * (rows.groups.ndim - 1))
+    return replace(rows, groups=np.where(is_known, rows.groups, -1))

@@ -414,7 +414,7 @@ class ProbabilityEngine:
         program = within_budget(pool, program, problem.error_budget)
         rules: list[SelectedRule] = []
         first_candidates_suffice = (
-            limited == Objective.of(error())
+            limited == Objective.from_expression(error())
             and problem.objective.worst
             and not problem.limits
             and not problem.randomized

@@ -36,7 +36,7 @@ NAMED = {
     "worst_cell": largest(error(by="cell")),
 }
 # The rates of a problem over rows: its objective is no rate.
-WORST_CLASS = Objective.of(NAMED["worst_class"])
+WORST_CLASS = Objective.from_expression(NAMED["worst_class"])
 # 95 % of a normal distribution lie within this many standard deviations.
 SPREAD = 1.959963984540054
 
@@ -156,14 +156,14 @@ def objective_named(name: Any, alpha: float | None) -> Any:
     if isinstance(name, (CVaR, WorstRow)):
         return name
     if not isinstance(name, str):
-        return Objective.of(name)
+        return Objective.from_expression(name)
     if name == "cvar" and alpha is not None:
         return CVaR(float(alpha))
     if name not in NAMED:
         raise ValueError(
             f"objective={name!r}; allowed are 'cvar', {', '.join(map(repr, NAMED))}, or a rate"
         )
-    return Objective.of(NAMED[name])
+    return Objective.from_expression(NAMED[name])
 
 
 @dataclass(frozen=True)
@@ -282,8 +282,8 @@ class Problem:
             minimised = b
         limited: Any = a
         if not getattr(a, "compares", False):
-            limited = Objective.of(a)
-        objective = Objective.of(minimised)
+            limited = Objective.from_expression(a)
+        objective = Objective.from_expression(minimised)
         # Limits on the traded rates are left out: the trade-off varies these rates.
         traded = {(limited.within(limited.most).form, limited.rate)}
         if limited.rate.complement:
@@ -378,7 +378,7 @@ def stated(
             )
         aims = not all_limits
         all_limits = (minimised.rate <= max_error, *all_limits)
-        minimised = Objective.of(error())
+        minimised = Objective.from_expression(error())
     may_mix = randomized != "auto" and bool(randomized)
     return Problem(minimised, all_limits, aims, error_budget, may_mix, confidence)
 

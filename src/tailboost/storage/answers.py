@@ -24,12 +24,10 @@ class Answers:
 
     def same_as(self, other: Answers) -> bool:
         """Return whether all labels are equal, and all probabilities agree to 1e-6."""
-        if self.labels != other.labels or (self.probabilities is None) != (
-            other.probabilities is None
-        ):
+        if self.labels != other.labels:
             return False
         if self.probabilities is None or other.probabilities is None:
-            return True
+            return self.probabilities is other.probabilities
         P = np.asarray(self.probabilities)
         Q = np.asarray(other.probabilities)
         return P.shape == Q.shape and bool((abs(P - Q) <= TOLERANCE).all())
@@ -46,17 +44,13 @@ def answers(model: Model, rows: Table) -> Answers:
         rows = rows.frame()
     elif isinstance(rows, ProbeMatrix):
         rows = rows.matrix()
-    place = {label: k for k, label in enumerate(classifier.classes_.tolist())}
-    given = {}
+    number = {label: k for k, label in enumerate(classifier.classes_.tolist())}
+    arguments = {}
     view = judged(classifier)
     if view.by_group:  # the rows take the groups in turn
-        given = {"groups": view.example_groups(n_rows_of(rows))}
-    labels = [place[label] for label in classifier.predict(rows, **given).tolist()]
-    has_proba = hasattr(classifier, "predict_proba") or hasattr(
-        classifier, "predict_distribution"
-    )
-    if has_proba:
-        probabilities = label_shares(classifier, rows, **given).tolist()
-    else:
-        probabilities = None
+        arguments = {"groups": view.example_groups(n_rows_of(rows))}
+    labels = [number[label] for label in classifier.predict(rows, **arguments).tolist()]
+    probabilities = None
+    if any(hasattr(classifier, name) for name in ("predict_proba", "predict_distribution")):
+        probabilities = label_shares(classifier, rows, **arguments).tolist()
     return Answers(labels, probabilities)

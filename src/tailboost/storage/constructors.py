@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,15 +42,21 @@ def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, (bool, int, float, np.generic))
 
 
-def _checked(params: Mapping[str, Any], of: str) -> dict[str, Any]:
+def _checked(params: Mapping[str, Any], class_name: str) -> dict[str, Any]:
+    """Return the parameters of a booster; raise Refused if a name or value is not plain."""
     for name, value in params.items():
         if not (isinstance(name, str) and re.fullmatch(r"\w+", name) and _is_plain(value)):
-            raise Refused(f"{of} with {str(name)[:30]}={str(value)[:50]!r}")
+            raise Refused(f"{class_name} with {str(name)[:30]}={str(value)[:50]!r}")
     return dict(params)
 
 
-def _content(value: object, *beginnings: bytes) -> bytes:
-    if not (isinstance(value, bytes) and value.startswith(beginnings)):
+def _fields(model: Model, names: Iterable[str]) -> dict[str, Any]:
+    """Return those of the named attributes that a model has."""
+    return {name: vars(model)[name] for name in names if name in vars(model)}
+
+
+def _content(value: object, beginning: bytes) -> bytes:
+    if not (isinstance(value, bytes) and value.startswith(beginning)):
         raise Refused("a booster in an unknown format")
     return value
 
@@ -69,38 +76,37 @@ _NOT_KEPT = frozenset({"_Booster", "callbacks", "evals_result_"})
 
 
 def _xgb_state(model: Model) -> dict[str, Any]:
+    """Return the parameters, labels and booster of a model of XGBoost."""
     state = {name: value for name, value in vars(model).items() if name not in _NOT_KEPT}
     labels = state.pop("labels_", None)
-    given = dict(state.pop("kwargs", None) or {})
-    return {
+    further_params = dict(state.pop("kwargs", None) or {})
+    parts = {
         "state": _checked(state, "XGBClassifier"),
-        "given": _checked(given, "XGBClassifier"),
+        "given": _checked(further_params, "XGBClassifier"),
         "labels": labels,  # of any type if the learner is PlainXGBoost
-        "booster": bytes(model.get_booster().save_raw("ubj"))
-        if "_Booster" in vars(model)
-        else None,
+        "booster": None,
     }
+    if "_Booster" in vars(model):  # XGBoost reads the parameters, which are checked now
+        parts["booster"] = bytes(model.get_booster().save_raw("ubj"))
+    return parts
 
 
-def _xgb(module: str, new: str) -> Callable[[Any], Any]:
-    def made(parts: Any) -> Any:
-        model = getattr(importlib.import_module(module), new)()
-        state = _checked(parts["state"], "XGBClassifier")
-        labels = parts["labels"]
-        stray = set(state) - set(vars(model)) - {"n_classes_"}
-        if stray:
-            raise Refused(f"XGBClassifier with {str(sorted(stray))[:50]}")
-        vars(model).update(state)
-        given = _checked(parts["given"], "XGBClassifier")
-        if given:
-            model.kwargs = given
-        if labels is not None:
-            model.labels_ = np.asarray(labels)
-        if parts["booster"] is not None:
-            model._Booster = _booster(parts["booster"])
-        return model
-
-    return made
+def _xgb(module: str, constructor: str, parts: Any) -> Any:
+    """Return a model of XGBoost from its `_xgb_state`, made by a constructor without arguments."""
+    model = getattr(importlib.import_module(module), constructor)()
+    state = _checked(parts["state"], "XGBClassifier")
+    unknown = set(state) - set(vars(model)) - {"n_classes_"}
+    if unknown:
+        raise Refused(f"XGBClassifier with {str(sorted(unknown))[:50]}")
+    vars(model).update(state)
+    further_params = _checked(parts["given"], "XGBClassifier")
+    if further_params:
+        model.kwargs = further_params
+    if parts["labels"] is not None:
+        model.labels_ = np.asarray(parts["labels"])
+    if parts["booster"] is not None:
+        model._Booster = _booster(parts["booster"])
+    return model
 
 
 # -- LightGBM ----------------------------------------------------------------------------------------------
@@ -110,8 +116,6 @@ _LGBM_LEARNED = (
     "_n_features_in", "_n_classes", "fitted_",
 )  # fmt: skip
 _LGBM_LABELS = ("_class_map", "_classes", "_le")
-
-
 # Parameters that are words. LightGBM passes unknown parameters to its library.
 _LGBM_WORDS = frozenset(
     {
@@ -127,6 +131,7 @@ _LGBM_WORDS = frozenset(
 
 
 def _lgbm_params(params: Any) -> dict[str, Any]:
+    """Return the parameters of a model of LightGBM, of which only those in `_LGBM_WORDS` may be text."""
     for name, value in params.items():
         if isinstance(value, str) and not (name in _LGBM_WORDS and re.fullmatch(r"\w*", value)):
             raise Refused(f"LGBMClassifier with {str(name)[:30]}={value[:50]!r}")
@@ -134,33 +139,36 @@ def _lgbm_params(params: Any) -> dict[str, Any]:
 
 
 def _lgbm_state(model: Model) -> dict[str, Any]:
-    learned = {name: vars(model)[name] for name in _LGBM_LEARNED if name in vars(model)}
-    return {
+    """Return the parameters, learned fields, labels and booster of a model of LightGBM."""
+    parts = {
         "params": _lgbm_params(model.get_params(deep=False)),
-        "learned": _checked(learned, "LGBMClassifier"),
-        "labels": {name: vars(model)[name] for name in _LGBM_LABELS if name in vars(model)},
-        "booster": model.booster_.model_to_string() if model.__sklearn_is_fitted__() else None,
+        "learned": _checked(_fields(model, _LGBM_LEARNED), "LGBMClassifier"),
+        "labels": _fields(model, _LGBM_LABELS),
+        "booster": None,
     }
+    if model.__sklearn_is_fitted__():
+        parts["booster"] = model.booster_.model_to_string()
+    return parts
 
 
 def _lgbm(parts: Any) -> Any:
+    """Return a model of LightGBM from its `_lgbm_state`, checked."""
     lightgbm = importlib.import_module("lightgbm")
     learned = parts["learned"]
     labels = parts["labels"]
-    text = parts["booster"]
+    booster = parts["booster"]
     model = lightgbm.LGBMClassifier(**_lgbm_params(parts["params"]))
-    if text is None:
+    if booster is None:
         return model
     if not set(learned) <= set(_LGBM_LEARNED) or set(labels) != set(_LGBM_LABELS):
         raise Refused("LGBMClassifier with unknown fields")
-    if not isinstance(labels["_classes"], np.ndarray) or not isinstance(
-        labels["_class_map"], dict
-    ):
+    classes = labels["_classes"]
+    if not isinstance(classes, np.ndarray) or not isinstance(labels["_class_map"], dict):
         raise Refused("LGBMClassifier without classes")
     vars(model).update(_checked(learned, "LGBMClassifier") | labels)
-    if not (isinstance(text, str) and text.startswith("tree\n")):
+    if not (isinstance(booster, str) and booster.startswith("tree\n")):
         raise Refused("a booster in an unknown format")
-    model._Booster = lightgbm.Booster(model_str=text)
+    model._Booster = lightgbm.Booster(model_str=booster)
     model._evals_result = {}
     model._best_score = {}
     return model
@@ -182,14 +190,17 @@ _CATBOOST_FILES = frozenset(
 
 
 def _catboost_state(model: Model) -> dict[str, Any]:
-    params = {k: v for k, v in model.get_params(deep=False).items() if k not in _CATBOOST_FILES}
-    return {
-        "params": _checked(params, "CatBoostClassifier"),
-        "booster": model._serialize_model() if model.is_fitted() else None,
-    }
+    """Return the parameters and the booster of a model of CatBoost."""
+    params = model.get_params(deep=False)
+    kept = {name: value for name, value in params.items() if name not in _CATBOOST_FILES}
+    parts = {"params": _checked(kept, "CatBoostClassifier"), "booster": None}
+    if model.is_fitted():
+        parts["booster"] = model._serialize_model()
+    return parts
 
 
 def _catboost(parts: Any) -> Any:
+    """Return a model of CatBoost from its `_catboost_state`, checked."""
     catboost = importlib.import_module("catboost")
     params = _checked(parts["params"], "CatBoostClassifier")
     if set(params) & _CATBOOST_FILES:
@@ -204,12 +215,10 @@ def _catboost(parts: Any) -> Any:
 
 
 def _predictor_state(predictor: Any) -> list[Any]:
-    bits = [
-        getattr(predictor, name, None)
-        for name in ("binned_left_cat_bitsets", "raw_left_cat_bitsets")
-    ]
+    """Return a tree of scikit-learn's boosting as columns of its nodes and two tables of bitsets."""
     nodes = predictor.nodes
-    return [{name: np.ascontiguousarray(nodes[name]) for name in nodes.dtype.names}, *bits]
+    columns = {name: np.ascontiguousarray(nodes[name]) for name in nodes.dtype.names}
+    return [columns, predictor.binned_left_cat_bitsets, predictor.raw_left_cat_bitsets]
 
 
 def _predictor(parts: Any) -> Any:
@@ -217,42 +226,38 @@ def _predictor(parts: Any) -> Any:
     from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
     from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 
-    columns, *bits = parts
-    kind = np.dtype(PREDICTOR_RECORD_DTYPE)
-    if set(columns) != set(kind.names or ()):
+    columns, *tables = parts
+    dtype = np.dtype(PREDICTOR_RECORD_DTYPE)
+    if set(columns) != set(dtype.names or ()):
         raise Refused("a tree of scikit-learn's boosting of another version")
-    nodes = np.zeros(len(columns["value"]), dtype=kind)
+    nodes = np.zeros(len(columns["value"]), dtype=dtype)
     for name, column in columns.items():
         if column.shape != nodes.shape:
             raise ValueError("a tree with missing nodes")
         nodes[name] = column
-    inner = nodes[nodes["is_leaf"] == 0]
-    index = np.flatnonzero(nodes["is_leaf"] == 0)
+    place = np.flatnonzero(nodes["is_leaf"] == 0)
+    inner = nodes[place]
     for side in ("left", "right"):
-        if not ((inner[side] > index) & (inner[side] < len(nodes))).all():
+        if not ((inner[side] > place) & (inner[side] < len(nodes))).all():
             raise ValueError("a tree with a child before its parent")
-    checked = [np.asarray(each, dtype=np.uint32) for each in bits]
-    categorical = inner[inner["is_categorical"] != 0]["bitset_idx"]
-    if any(
-        each.ndim != 2 or each.shape[1] != 8 or (categorical >= len(each)).any()
-        for each in checked
-    ):
-        raise ValueError("a tree without the categories of its splits")
+    bitset = inner[inner["is_categorical"] != 0]["bitset_idx"]
+    bitsets = [np.asarray(table, dtype=np.uint32) for table in tables]
+    for table in bitsets:
+        if table.ndim != 2 or table.shape[1] != 8 or (bitset >= len(table)).any():
+            raise ValueError("a tree without the categories of its splits")
     if not len(nodes) or (nodes["feature_idx"] < 0).any():
         raise ValueError("a tree without nodes, or with unknown columns")
-    return TreePredictor(nodes, *checked)
+    return TreePredictor(nodes, *bitsets)
 
 
-def _loss(name: str) -> Callable[[Any], Any]:
-    def made(n_classes: object) -> Any:
-        losses = importlib.import_module("sklearn._loss.loss")
-        if name != "HalfMultinomialLoss":
-            return getattr(losses, name)()
-        if type(n_classes) is not int or not 2 <= n_classes <= 10**6:
-            raise ValueError("a loss of no number of classes")
-        return losses.HalfMultinomialLoss(n_classes=n_classes)
-
-    return made
+def _loss(name: str, n_classes: object) -> Any:
+    """Return a loss of scikit-learn; only the multinomial one has a number of classes."""
+    losses = importlib.import_module("sklearn._loss.loss")
+    if name != "HalfMultinomialLoss":
+        return getattr(losses, name)()
+    if type(n_classes) is not int or not 2 <= n_classes <= 10**6:
+        raise ValueError("a loss of no number of classes")
+    return losses.HalfMultinomialLoss(n_classes=n_classes)
 
 
 def _random_state(state: Any) -> Any:
@@ -262,21 +267,23 @@ def _random_state(state: Any) -> Any:
 
 
 def _bit_losses(parts: Any) -> BitLosses:
-    n, rows, planes = parts
-    if not all(
-        isinstance(plane, np.ndarray) and plane.shape == (n,) and plane.dtype == np.uint8
-        for plane in planes
-    ):
-        raise ValueError("losses that are not bits of n rows")
-    if type(rows) is not int or not 0 <= rows <= 8 * len(planes):
+    """Return the losses of candidates on n rows; each plane has eight candidates in the bits of a byte."""
+    n, n_candidates, planes = parts
+    for plane in planes:
+        is_array = isinstance(plane, np.ndarray) and plane.dtype == np.uint8
+        if not is_array or plane.shape != (n,):
+            raise ValueError("losses that are not bits of n rows")
+    if type(n_candidates) is not int or not 0 <= n_candidates <= 8 * len(planes):
         raise ValueError("losses of more candidates than bits")
-    return BitLosses.restored(n, rows, planes)
+    return BitLosses.restored(n, n_candidates, planes)
 
 
 MADE: dict[str, Made] = {
-    "xgboost.sklearn.XGBClassifier": Made(_xgb_state, _xgb("xgboost", "XGBClassifier")),
+    "xgboost.sklearn.XGBClassifier": Made(
+        _xgb_state, partial(_xgb, "xgboost", "XGBClassifier")
+    ),
     "tailboost.learners.named.PlainXGBoost": Made(
-        _xgb_state, _xgb("tailboost.learners.named", "plain_xgboost")
+        _xgb_state, partial(_xgb, "tailboost.learners.named", "plain_xgboost")
     ),
     "lightgbm.sklearn.LGBMClassifier": Made(_lgbm_state, _lgbm),
     "catboost.core.CatBoostClassifier": Made(_catboost_state, _catboost),
@@ -284,7 +291,7 @@ MADE: dict[str, Made] = {
         _predictor_state, _predictor
     ),
     **{
-        f"sklearn._loss.loss.{name}": Made(lambda loss: loss.n_classes, _loss(name))
+        f"sklearn._loss.loss.{name}": Made(lambda loss: loss.n_classes, partial(_loss, name))
         for name in ("HalfBinomialLoss", "HalfMultinomialLoss", "ExponentialLoss")
     },
     "numpy.random.mtrand.RandomState": Made(

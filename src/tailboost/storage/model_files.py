@@ -35,24 +35,22 @@ class Unreadable(Exception):
 
 def packed(members: dict[str, bytes], record: dict[str, Any]) -> bytes:
     """Return the content of a file; equal members and records give equal files."""
-    sealed = {**record, "format": FORMAT, "seal": _seal(members, record | {"format": FORMAT})}
+    record = record | {"format": FORMAT}
+    record["seal"] = _seal(members, record)
+    sealed = members | {RECORD: json.dumps(record).encode()}
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
-        for name, content in sorted({**members, RECORD: json.dumps(sealed).encode()}.items()):
-            archive.writestr(
-                zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED, _LEVEL
-            )  # a fixed time
+        for name, content in sorted(sealed.items()):
+            member = zipfile.ZipInfo(name)  # with a fixed time
+            archive.writestr(member, content, zipfile.ZIP_DEFLATED, _LEVEL)
     return out.getvalue()
 
 
 def _seal(members: dict[str, bytes], record: dict[str, Any]) -> str:
     """Return a digest for the detection of damage. It has no key, so an attacker can forge a digest."""
     digests = {name: digest(content) for name, content in members.items()}
-    return digest(
-        json.dumps(
-            [digests, {k: v for k, v in record.items() if k != "seal"}], sort_keys=True
-        ).encode()
-    )
+    unsealed = {name: value for name, value in record.items() if name != "seal"}
+    return digest(json.dumps([digests, unsealed], sort_keys=True).encode())
 
 
 def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, Any]]:
@@ -85,23 +83,8 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
         if content.count(_ENTRY) > _MOST_ENTRIES:
             raise Unreadable(f"is not a model file: it has more than {_MOST_ENTRIES} members")
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            entries = archive.infolist()
-            names = [entry.filename for entry in entries]
-            total = sum(entry.file_size for entry in entries)
-            if total > max_bytes:
-                raise _too_large(total, max_bytes)
-            if len(set(names)) < len(names):
-                raise Unreadable("is damaged: a name occurs twice")
-            if not {RECORD, STRUCTURE, ARRAYS, LEDGERS} <= set(names):
-                raise Unreadable("is not a model file, or is damaged")
-            text = total - archive.getinfo(ARRAYS).file_size
-            most = max_bytes // _TEXT_SHARE
-            if text > most:
-                raise Unreadable(
-                    f"has {text:,} bytes of text, more than {most:,} (max_bytes={max_bytes:,} "
-                    f"/ {_TEXT_SHARE}); load_model can set it"
-                )
-            members = {entry.filename: _member(archive, entry) for entry in entries}
+            _check_entries(archive, max_bytes)
+            members = {entry.filename: _member(archive, entry) for entry in archive.infolist()}
         record: dict[str, Any] = json.loads(members.pop(RECORD))
         if record["format"] != FORMAT:
             raise Unreadable(
@@ -110,14 +93,34 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
             )
         if record["seal"] != _seal(members, record):
             raise Unreadable("is damaged: its parts have changed")
-        if not isinstance(record["versions"], dict) or not isinstance(
-            record.get("notes", {}), dict
-        ):
+        mappings = (record["versions"], record.get("notes", {}))
+        if not all(isinstance(mapping, dict) for mapping in mappings):
             raise Unreadable("is damaged: its record is invalid")
     return members, record
 
 
+def _check_entries(archive: zipfile.ZipFile, max_bytes: int) -> None:
+    """Raise Unreadable if members are missing, repeated, or too large when decompressed."""
+    entries = archive.infolist()
+    names = [entry.filename for entry in entries]
+    n_bytes = sum(entry.file_size for entry in entries)
+    if n_bytes > max_bytes:
+        raise _too_large(n_bytes, max_bytes)
+    if len(set(names)) < len(names):
+        raise Unreadable("is damaged: a name occurs twice")
+    if not {RECORD, STRUCTURE, ARRAYS, LEDGERS} <= set(names):
+        raise Unreadable("is not a model file, or is damaged")
+    text = n_bytes - archive.getinfo(ARRAYS).file_size
+    most = max_bytes // _TEXT_SHARE
+    if text > most:
+        raise Unreadable(
+            f"has {text:,} bytes of text, more than {most:,} (max_bytes={max_bytes:,} "
+            f"/ {_TEXT_SHARE}); load_model can set it"
+        )
+
+
 def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    """Return a member of the stated size, decompressed in pieces."""
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise Unreadable("is compressed by an unknown method")
     with archive.open(entry) as stream:

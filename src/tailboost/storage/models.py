@@ -158,20 +158,26 @@ def save_model(
         ARRAYS: bytes(writer.arrays),
         LEDGERS: _ledgers_text(writer.ledgers),
     }
-    # Missing libraries are not part of the model.
-    used = [
-        name
-        for name, marks in _WHERE_USED.items()
-        if any(c.startswith(marks) for c in writer.classes)
-    ]
-    versions = {name: number for name, number in _versions([*_ALWAYS, *used]).items() if number}
-    record: dict[str, Any] = {"versions": versions, "answers": _answered(model)}
+    record: dict[str, Any] = {
+        "versions": _versions_of_use(writer.classes),
+        "answers": _answers_to_probes(model),
+    }
     if notes is not None:
         record["notes"] = dict(notes)
     write(path, packed(members, record), "the model")
 
 
+def _versions_of_use(class_names: Iterable[str]) -> dict[str, str]:
+    """Return the versions of the installed libraries that classes of a model belong to, or that all use."""
+    libraries = list(_ALWAYS)
+    for library, beginnings in _WHERE_USED.items():
+        if any(name.startswith(beginnings) for name in class_names):
+            libraries.append(library)
+    return {name: number for name, number in _versions(libraries).items() if number}
+
+
 def _checked_names(trusted: Any) -> list[str]:
+    """Return the full names of trusted classes and functions; raise TypeError if one is none."""
     if isinstance(trusted, str) or not all(
         isinstance(name, str) and "." in name for name in trusted
     ):
@@ -192,17 +198,18 @@ def _versions(libraries: Iterable[str]) -> dict[str, str]:
     return {name: _version(name) for name in libraries if name in (*_ALWAYS, *_WHERE_USED)}
 
 
-def _version(name: str) -> str:
-    if name == "python":
+def _version(library: str) -> str:
+    """Return the installed version of Python or a library; empty if it cannot be imported."""
+    if library == "python":
         return platform.python_version()
     try:
-        module = importlib.import_module({"scikit-learn": "sklearn"}.get(name, name))
+        module = importlib.import_module({"scikit-learn": "sklearn"}.get(library, library))
     except ImportError:
         return ""
     return str(module.__version__)
 
 
-def _answered(model: Model) -> dict[str, Any] | None:
+def _answers_to_probes(model: Model) -> dict[str, Any] | None:
     """Return the predictions for the probe rows; None if there are none, or the model rejects them."""
     rows = judged(model).probe_rows
     if rows is None:
@@ -274,8 +281,8 @@ def model_digest(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) ->
     with _naming(path):
         members, record = unpacked(Path(path), max_bytes)
     digests = {name: digest(content) for name, content in members.items() if name != LEDGERS}
-    described = {name: value for name, value in record.items() if name != "seal"}
-    return digest(json.dumps([digests, described], sort_keys=True).encode())
+    unsealed = {name: value for name, value in record.items() if name != "seal"}
+    return digest(json.dumps([digests, unsealed], sort_keys=True).encode())
 
 
 # -- reading -----------------------------------------------------------------------------------------------
@@ -371,17 +378,22 @@ def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _load(path: Path, check: bool, max_bytes: int, trusted: Collection[str]) -> Any:
+    """Return the model of a file, see `load_model`; errors do not name the file."""
     members, record = unpacked(path, max_bytes)
-    here = _versions(record["versions"])
-    for name in (name for name, number in here.items() if not number):
-        raise ImportError(
-            f"{os.fspath(path)!r} contains a model that needs {name}, which cannot be imported"
-        )
-    then = record["versions"]
-    changed = ", ".join(
-        f"{name} {then[name]} (here {here[name]})" for name in here if then[name] != here[name]
-    )
-    with reading(f"cannot be built{f'; it was saved with {changed}' if changed else ''}"):
+    differences = []
+    for name, installed in _versions(record["versions"]).items():
+        saved = record["versions"][name]
+        if not installed:
+            raise ImportError(
+                f"{os.fspath(path)!r} contains a model that needs {name}, which cannot be imported"
+            )
+        if saved != installed:
+            differences.append(f"{name} {saved} (here {installed})")
+    changed = ", ".join(differences)
+    fault = "cannot be built"
+    if changed:
+        fault += f"; it was saved with {changed}"
+    with reading(fault):
         try:
             ledgers = _ledgers(members)
             reader = Reader(
@@ -395,18 +407,21 @@ def _load(path: Path, check: bool, max_bytes: int, trusted: Collection[str]) -> 
             raise Unreadable(
                 f"is refused: {reason}; pass your own classes as trusted=[…]"
             ) from None
-        except Damaged as fault:
-            raise Unreadable(f"is damaged: {_shortened(str(fault))}") from None
+        except Damaged as damage:
+            raise Unreadable(f"is damaged: {_shortened(str(damage))}") from None
     if check:
         _compare(model, record["answers"], changed)
     return model
 
 
-def _compare(model: Model, kept: dict[str, Any] | None, changed: str) -> None:
-    """Compare the predictions for the probe rows with the predictions at saving."""
+def _compare(model: Model, saved: dict[str, Any] | None, changed: str) -> None:
+    """Compare the predictions for the probe rows with the predictions at saving.
+
+    ``saved`` has the fields of `Answers`, ``changed`` the libraries with other versions in words.
+    """
     with reading("is damaged: its model is invalid"):
         rows = judged(model).probe_rows
-    if kept is None or rows is None:
+    if saved is None or rows is None:
         if changed:
             warnings.warn(
                 f"this model was saved with {changed}; without probe rows, so predictions were "
@@ -416,15 +431,15 @@ def _compare(model: Model, kept: dict[str, Any] | None, changed: str) -> None:
             )
         return
     with reading("is damaged: its record of predictions is invalid"):
-        then = Answers(**kept)
-        n_rows = len(then.labels)
+        saved_answers = Answers(**saved)
+        n_rows = len(saved_answers.labels)
     with reading(f"cannot predict its probe rows; {_saved_with(changed)}"):
-        now = answers(model, rows)
-        same = then.same_as(now)
-        differing = then.differing(now)
-    if not same:
+        new_answers = answers(model, rows)
+        are_same = saved_answers.same_as(new_answers)
+        n_different = saved_answers.differing(new_answers)
+    if not are_same:
         raise Unreadable(
-            f"predicts differently than at saving ({differing} of {n_rows} probe rows have "
+            f"predicts differently than at saving ({n_different} of {n_rows} probe rows have "
             f"another label); {_saved_with(changed)}; check=False loads it anyway"
         )
 

@@ -85,57 +85,50 @@ def export_onnx(clf: Any, path: str | os.PathLike[str]) -> None:
         raise ValueError("clf has no columns")
     graph = _Graph(len(rule.classes))
     graph.node("Cast", [INPUT], "X64", to=TensorProto.DOUBLE)
-    first = clf.ensemble_.base_models[0]
-    if rule is first.rule:
+    score_model = clf.ensemble_.base_models[0]
+    if rule is score_model.rule:
         (name,) = clf.named_estimators_
         P = graph.probabilities(clf.named_estimators_[name], "model_0", name)
-        total = graph.by_thresholds(first.answered, P)
-        review = graph.by_thresholds(rule, P, HUMAN_REVIEW)
+        distribution = graph.by_thresholds(score_model.answered, P)
+        deferral = graph.by_thresholds(rule, P, HUMAN_REVIEW)
     else:
-        logs: dict[str, str] = {}
-        for name in rule.models:
-            P = graph.probabilities(clf.named_estimators_[name], f"model_{len(logs)}", name)
-            logs[name] = graph.op("Log", graph.op("Max", P, graph.constant(LEAST_PROBABILITY)))
-        total = graph.constant(np.zeros((1, len(rule.classes))))
-        review = graph.constant([0.0])
-        for j, part in enumerate(rule.parts):
-            z = graph.scores(part, logs)
-            total = graph.op("Add", total, graph.distribution(part, z, tie_break(j)))
-            if part.defers:
-                review = graph.op("Add", review, graph.deferral(part, z))
-    number = graph.op("ArgMax", total, axis=1, keepdims=0)
+        distribution, deferral = graph.mixture(rule, clf.named_estimators_)
+    number = graph.op("ArgMax", distribution, axis=1, keepdims=0)
     labels = np.asarray(rule.classes)
-    texts = labels.dtype.kind not in "iub"
-    values = (
-        [str(label).encode() for label in rule.classes] if texts else labels.astype(np.int64)
-    )
-    if texts:
-        kind = TensorProto.STRING
-    else:
+    if labels.dtype.kind in "iub":
         kind = TensorProto.INT64
+        values: Any = labels.astype(np.int64)
+    else:
+        kind = TensorProto.STRING
+        values = [str(label).encode() for label in rule.classes]
     graph.inits.append(helper.make_tensor("classes", kind, [len(labels)], values))
     graph.node("Gather", ["classes", number], "label", axis=0)
-    graph.node("Cast", [total], "distribution", to=TensorProto.FLOAT)
+    graph.node("Cast", [distribution], "distribution", to=TensorProto.FLOAT)
     if rule.defers:
-        graph.node("GreaterOrEqual", [review, graph.constant(0.5)], "deferred")
+        graph.node("GreaterOrEqual", [deferral, graph.constant(0.5)], "deferred")
     model = graph.model(clf.n_features_in_, kind, defers=rule.defers)
     onnx.checker.check_model(model)
     write_output(Path(path), model.SerializeToString())
 
 
 class _Graph:
-    """Nodes of a graph; each has one output."""
+    """Nodes of a graph; each has one output.
+
+    Methods add nodes and return the name of the output of the last one. Parameters and results of type str
+    are such names.
+    """
 
     def __init__(self, n_classes: int) -> None:
-        self.K, self.nodes, self.inits = n_classes, [], []  # type: int, list[Any], list[Any]
+        self.K = n_classes
+        self.nodes: list[Any] = []
+        self.inits: list[Any] = []  # constants
 
     def node(
         self, kind: str, inputs: Sequence[str], output: str, domain: str = "", **attributes: Any
     ) -> str:
         """Add a node; return its output."""
-        self.nodes.append(
-            helper.make_node(kind, list(inputs), [output], domain=domain, **attributes)
-        )
+        node = helper.make_node(kind, list(inputs), [output], domain=domain, **attributes)
+        self.nodes.append(node)
         return output
 
     def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
@@ -147,6 +140,14 @@ class _Graph:
         name = f"c{len(self.inits)}"
         self.inits.append(numpy_helper.from_array(np.asarray(value, dtype=kind), name))
         return name
+
+    def times(self, factor: str, number: Any) -> str:
+        """Return the product with a constant number or array."""
+        return self.op("Mul", factor, self.constant(number))
+
+    def double(self, value: str) -> str:
+        """Return a value as float64."""
+        return self.op("Cast", value, to=TensorProto.DOUBLE)
 
     def model(self, n_columns: int, kind: int, *, defers: bool) -> Any:
         """Return the ONNX model."""
@@ -165,71 +166,91 @@ class _Graph:
 
     # -- the rule ------------------------------------------------------------------------------------
 
+    def mixture(self, rule: Any, models: Mapping[str, Any]) -> tuple[str, str]:
+        """Return the label distribution of a mixture, (n, K), and the weight with which it defers, (n,)."""
+        logs: dict[str, str] = {}
+        for name in rule.models:
+            logs[name] = self._log(self.probabilities(models[name], f"model_{len(logs)}", name))
+        distribution = self.constant(np.zeros((1, len(rule.classes))))
+        deferral = self.constant([0.0])
+        for j, part in enumerate(rule.parts):
+            z = self.scores(part, logs)
+            answers = self.distribution(part, z, tie_break(j))
+            distribution = self.op("Add", distribution, answers)
+            if part.defers:
+                deferral = self.op("Add", deferral, self.deferral(part, z))
+        return distribution, deferral
+
+    def _log(self, P: str) -> str:
+        """Return the logarithms of probabilities, which are at least `LEAST_PROBABILITY`."""
+        return self.op("Log", self.op("Max", P, self.constant(LEAST_PROBABILITY)))
+
+    def _column(self, table: str, j: int) -> str:
+        """Return a column of a table, shape (n, 1)."""
+        start, stop, axis = (self.constant([v], np.int64) for v in (j, j + 1, 1))
+        return self.op("Slice", table, start, stop, axis)
+
     def by_thresholds(self, rule: ThresholdRule, P: str, action: str | None = None) -> str:
         """Return what thresholds on the probability of the second label answer.
 
         This is the label distribution, shape (n, K); with an action 1 for the rows that get it, shape (n,).
         """
-        (band,) = rule.bands
-        ends = self.constant([[lower for lower, _ in band[1:]]])
-        second = self.op("Slice", P, *(self.constant([v], np.int64) for v in (1, 2, 1)))
-        passed = self.op("Cast", self.op("GreaterOrEqual", second, ends), to=TensorProto.DOUBLE)
+        (bands,) = rule.bands
+        thresholds = self.constant([[lower for lower, _ in bands[1:]]])
+        reached = self.double(self.op("GreaterOrEqual", self._column(P, 1), thresholds))
         axis = self.constant([1], np.int64)
-        place = self.op("ReduceSum", passed, axis, keepdims=0)
-        by_place: Any = [
-            [float(answer == label) for label in rule.classes] for _, answer in band
-        ]
-        if action is not None:
-            by_place = [float(answer == action) for _, answer in band]
-        number = self.op("Cast", place, to=TensorProto.INT64)
-        return self.op("Gather", self.constant(by_place), number, axis=0)
+        number = self.op("ReduceSum", reached, axis, keepdims=0)
+        number = self.op("Cast", number, to=TensorProto.INT64)
+        answers = np.array([answer for _, answer in bands], dtype=object)
+        if action is None:
+            of_bands = answers[:, None] == np.array(rule.classes, dtype=object)
+        else:
+            of_bands = answers == action
+        return self.op("Gather", self.constant(of_bands), number, axis=0)
 
     def scores(self, part: RulePart, logs: Mapping[str, str]) -> str:
         """Return the weighted log-probabilities of one candidate, shape (n, K)."""
         z = self.constant([part.offsets])
         for name, weight in part.weights.items():
-            z = self.op("Add", z, self.op("Mul", logs[name], self.constant(weight)))
+            z = self.op("Add", z, self.times(logs[name], weight))
         if not part.weights:  # a constant rule: repeat it for each row of X
-            column = self.op("Slice", "X64", *(self.constant([v], np.int64) for v in (0, 1, 1)))
-            missing = self.op("Cast", self.op("IsNaN", column), to=TensorProto.DOUBLE)
-            z = self.op("Add", z, self.op("Mul", missing, self.constant(0.0)))
+            missing = self.double(self.op("IsNaN", self._column("X64", 0)))
+            z = self.op("Add", z, self.times(missing, 0.0))
         return z
 
-    def distribution(self, part: RulePart, z: str, more: float) -> str:
-        """Return the weighted label distribution of one candidate, plus ``more`` to break ties, (n, K)."""
+    def distribution(self, part: RulePart, z: str, extra_weight: float) -> str:
+        """Return the label distribution of one candidate times its weight, shape (n, K).
+
+        ``extra_weight`` is added to the weight, and breaks ties.
+        """
         if part.action_costs is None:
-            drawn = self.op("Softmax", self.op("Mul", z, self.constant(part.power)), axis=1)
-            return self.op("Mul", drawn, self.constant(part.weight + more))
-        chosen = self.cheapest(np.asarray(part.action_costs[0])[:, : self.K], z)
-        return self.op("Mul", chosen, self.constant(part.weight + more))
+            P = self.op("Softmax", self.times(z, part.power), axis=1)
+        else:
+            P = self.cheapest(np.asarray(part.action_costs[0])[:, : self.K], z)
+        return self.times(P, part.weight + extra_weight)
 
     def deferral(self, part: RulePart, z: str) -> str:
         """Return the weight with which one candidate defers each row, shape (n,)."""
-        chosen = self.cheapest(np.asarray(part.action_costs)[0], z)
-        deferral = self.op("Gather", chosen, self.constant(self.K, np.int64), axis=1)
-        return self.op("Mul", deferral, self.constant(part.weight))
+        actions = self.cheapest(np.asarray(part.action_costs)[0], z)
+        deferral = self.op("Gather", actions, self.constant(self.K, np.int64), axis=1)
+        return self.times(deferral, part.weight)
 
-    def cheapest(self, prices: Floats, z: str) -> str:
+    def cheapest(self, action_costs: Floats, z: str) -> str:
         """Return 1 for the cheapest action and 0 for others, shape (n, actions)."""
-        charged = self.op("MatMul", self.op("Exp", z), self.constant(prices))
-        least = self.op("ArgMin", charged, axis=1, keepdims=1)
-        chosen = self.op(
-            "Equal", least, self.constant(np.arange(prices.shape[1])[None], np.int64)
-        )
-        return self.op("Cast", chosen, to=TensorProto.DOUBLE)
+        expected_costs = self.op("MatMul", self.op("Exp", z), self.constant(action_costs))
+        cheapest = self.op("ArgMin", expected_costs, axis=1, keepdims=1)
+        actions = self.constant(np.arange(action_costs.shape[1])[None], np.int64)
+        return self.double(self.op("Equal", cheapest, actions))
 
     # -- the models ----------------------------------------------------------------------------------
 
     def probabilities(self, model: Any, prefix: str, name: str) -> str:
-        """Return the class probabilities of one model, float64 of shape (n, K)."""
+        """Return the class probabilities of one model, float64 of shape (n, K).
+
+        Messages call the model ``name``. Names of the nodes of a converted model begin with ``prefix``.
+        """
         if isinstance(model, ClassProbabilities):
-            total = self.constant(0.0)
-            share = np.asarray(model.share)
-            for inner, weight in zip(model.models, share / share.sum(axis=0), strict=True):
-                P = self.probabilities(inner, prefix, name)
-                logs = self.op("Log", self.op("Max", P, self.constant(LEAST_PROBABILITY)))
-                total = self.op("Add", total, self.op("Mul", logs, self.constant(weight[None])))
-            return self.op("Softmax", total, axis=1)
+            return self._averaged(model, prefix, name)
         if isinstance(model, HistBoostClassifier) and model.backend_ == "xgboost":
             _refuse_categories(model.table_, name)
             return self._boosted(model.booster_, np.arange(model.n_features_in_), name)
@@ -241,10 +262,8 @@ class _Graph:
             P = self._forest(model.batches_)
             if not model.prior:
                 return P
-            scaled = self.op("Mul", P, self.constant(1.0 - model.prior))
-            return self.op(
-                "Add", scaled, self.constant(model.prior * np.asarray(model.shares_)[None])
-            )
+            prior = model.prior * np.asarray(model.shares_)[None]
+            return self.op("Add", self.times(P, 1.0 - model.prior), self.constant(prior))
         if isinstance(model, TableLinear) and len(model.classes_) == self.K:
             _refuse_categories(model.table_, name)
             return self._linear(model)
@@ -259,28 +278,29 @@ class _Graph:
         project = type(inner).__module__.partition(".")[0]
         if project == "xgboost":
             booster = inner.get_booster()
-            last = booster.attr(
-                "best_iteration"
-            )  # after early stopping later trees do not predict
-            return self._boosted(
-                booster if last is None else booster[: int(last) + 1],
-                np.arange(inner.n_features_in_),
-                name,
-            )
+            last = booster.attr("best_iteration")
+            if last is not None:  # after early stopping later trees do not predict
+                booster = booster[: int(last) + 1]
+            return self._boosted(booster, np.arange(inner.n_features_in_), name)
         if project == "lightgbm":
             return self._leaf_wise(inner.booster_.dump_model(), name)
         return self._converted(inner, prefix, name)
 
+    def _averaged(self, average: ClassProbabilities, prefix: str, name: str) -> str:
+        """Return the probabilities of an average of models, by their weighted logarithms for each class."""
+        logs = self.constant(0.0)
+        share = np.asarray(average.share)
+        for model, weight in zip(average.models, share / share.sum(axis=0), strict=True):
+            log = self._log(self.probabilities(model, prefix, name))
+            logs = self.op("Add", logs, self.times(log, weight[None]))
+        return self.op("Softmax", logs, axis=1)
+
     def _trees(self, trees: Any, n_targets: int) -> str:
         """Add an ensemble of trees; return sums of leaf values, float64 of shape (n, n_targets)."""
-        found = self.node(
-            "TreeEnsembleRegressor",
-            ["X64"],
-            f"v{len(self.nodes)}",
-            TREES,
-            **_attributes(trees, n_targets),
-        )
-        return self.op("Cast", found, to=TensorProto.DOUBLE)
+        attributes = _attributes(trees, n_targets)
+        output = f"v{len(self.nodes)}"
+        self.node("TreeEnsembleRegressor", ["X64"], output, TREES, **attributes)
+        return self.double(output)
 
     def _boosted(self, booster: Any, columns: Ints, name: str) -> str:
         """Return the probabilities of a booster of XGBoost, fitted on these columns."""
@@ -296,10 +316,10 @@ class _Graph:
                 f"{name!r} is a booster {kind!r} with objective {objective!r}, which cannot be "
                 "converted"
             )
-        found = learner["gradient_booster"]["model"]
-        n_targets = max(found["tree_info"]) + 1
+        model = learner["gradient_booster"]["model"]
+        n_targets = max(model["tree_info"]) + 1
         trees = []
-        for tree, target in zip(found["trees"], found["tree_info"], strict=True):
+        for tree, target in zip(model["trees"], model["tree_info"], strict=True):
             if int(tree["tree_param"]["size_leaf_vector"]) > 1:
                 raise ValueError(
                     f"{name!r} has trees with a leaf for all classes: set vector_leaves=False"
@@ -319,79 +339,43 @@ class _Graph:
         margins = booster.inplace_predict(
             row, predict_type="margin", missing=np.nan, validate_features=False
         )
-        begin = np.ravel(margins).astype(np.float64)
+        initial = np.ravel(margins).astype(np.float64)
         for tree in trees:
-            begin[tree.targets] -= tree.values[tree.missing_leaf()]
-        return self._softmax(
-            self.op("Add", self._trees(trees, n_targets), self.constant(begin[None])), n_targets
-        )
+            initial[tree.targets] -= tree.values[tree.missing_leaf()]
+        margin = self.op("Add", self._trees(trees, n_targets), self.constant(initial[None]))
+        return self._softmax(margin, n_targets)
 
     def _softmax(self, margin: str, n_targets: int) -> str:
+        """Return class probabilities from margins, shape (n, n_targets); one margin is for two classes."""
         if n_targets == 1:
-            half = self.op("Div", margin, self.constant(2.0))
+            half = self.times(margin, 0.5)
             margin = self.op("Concat", self.op("Neg", half), half, axis=1)
         return self.op("Softmax", margin, axis=1)
 
-    def _leaf_wise(self, found: Mapping[str, Any], name: str) -> str:
+    def _leaf_wise(self, dump: Mapping[str, Any], name: str) -> str:
         """Return the probabilities of a LightGBM booster, given by ``dump_model``."""
-        objective = found["objective"]
-        n_targets = found["num_tree_per_iteration"]
-        if objective.split(" ")[0] not in ("binary", "multiclass") or found.get(
-            "average_output"
-        ):
+        objective = dump["objective"]
+        n_targets = dump["num_tree_per_iteration"]
+        is_known = objective.split(" ")[0] in ("binary", "multiclass")
+        if not is_known or dump.get("average_output"):
             raise ValueError(
                 f"{name!r} is a LightGBM with objective {objective!r}, which cannot be "
                 "converted"
             )
+        slope = 1.0
         if n_targets == 1:
-            slope = float(objective.partition("sigmoid:")[2] or 1.0)
-        else:
-            slope = 1.0
+            _, _, sigmoid = objective.partition("sigmoid:")
+            slope = float(sigmoid or 1.0)
         trees = []
-        for number, each in enumerate(found["tree_info"]):
-            nodes = [each["tree_structure"]]
-            place = 0
-            while place < len(nodes):  # parents before children
-                nodes += [
-                    nodes[place][side]
-                    for side in ("left_child", "right_child")
-                    if side in nodes[place]
-                ]
-                place += 1
-            at = {id(node): i for i, node in enumerate(nodes)}
-            rows: list[
-                tuple[Any, ...]
-            ] = []  # children, column, threshold, whether missing values go left
-            for node in nodes:
-                if "split_feature" not in node:
-                    rows.append((-1, -1, -1, 0.0, False))
-                    continue
-                kind = node["missing_type"]
-                threshold = node["threshold"]
-                if node["decision_type"] != "<=" or kind == "Zero":
-                    raise ValueError(
-                        f"{name!r} splits by categories, or treats 0 as missing, which cannot "
-                        "be converted"
-                    )
-                # In columns without missing values in fit, a missing value counts as 0.
-                if kind == "NaN":
-                    missing = node["default_left"]
-                else:
-                    missing = threshold >= 0
-                children = at[id(node["left_child"])], at[id(node["right_child"])]
-                rows.append((*children, node["split_feature"], threshold, missing))
-            values = np.array([[slope * node.get("leaf_value", 0.0)] for node in nodes])
-            left, right, column, threshold, missing = zip(*rows, strict=True)
-            target = [number % n_targets]
-            trees.append(
-                _Tree("BRANCH_LEQ", left, right, column, threshold, missing, target, values)
-            )
+        for number, tree in enumerate(dump["tree_info"]):
+            target = number % n_targets
+            trees.append(_leaf_wise_tree(tree["tree_structure"], target, slope, name))
         return self._softmax(self._trees(trees, n_targets), n_targets)
 
     def _forest(self, batches: Sequence[Any]) -> str:
         """Return the mean of the leaves of forests, for each class over the trees with the class."""
         trees = []
-        seen = np.zeros(self.K)
+        n_trees = np.zeros(self.K)  # with each class
         for batch in batches:
             # Class numbers; a frozen forest has all labels in their order.
             labels = np.asarray(batch.classes_)
@@ -399,49 +383,40 @@ class _Graph:
                 classes = list(range(self.K))
             else:
                 classes = labels.astype(int).tolist()
-            seen[classes] += len(batch.estimators_)
-            for each in batch.estimators_:
-                tree = each.tree_
+            n_trees[classes] += len(batch.estimators_)
+            for estimator in batch.estimators_:
+                tree = estimator.tree_
                 trees.append(_Tree(
                     "BRANCH_LEQ", tree.children_left, tree.children_right, tree.feature,
                     tree.threshold, tree.missing_go_to_left, classes, tree.value[:, 0, :],
                 ))  # fmt: skip
-        P = self.op(
-            "Mul", self._trees(trees, self.K), self.constant(1.0 / np.maximum(seen, 1.0)[None])
-        )
-        if seen.min() == seen.max():
-            return P
-        return self.op(
-            "Div", P, self.op("ReduceSum", P, self.constant([1], np.int64), keepdims=1)
-        )
+        sums = self._trees(trees, self.K)
+        means = self.times(sums, 1.0 / np.maximum(n_trees, 1.0)[None])
+        if n_trees.min() == n_trees.max():
+            return means
+        axis = self.constant([1], np.int64)
+        return self.op("Div", means, self.op("ReduceSum", means, axis, keepdims=1))
 
     def _linear(self, model: TableLinear) -> str:
         """Return the probabilities of a linear or kernel model; a missing value counts as the mean."""
-        values = self.op(
-            "Div",
-            self.op("Sub", "X64", self.constant(model.mean_)),
-            self.constant(model.scale_),
-        )
-        present = self.op("Where", self.op("IsNaN", values), self.constant(0.0), values)
-        clipped = self.op("Clip", present, self.constant(-FURTHEST), self.constant(FURTHEST))
+        centred = self.op("Sub", "X64", self.constant(model.mean_))
+        rows = self.op("Div", centred, self.constant(model.scale_))
+        rows = self.op("Where", self.op("IsNaN", rows), self.constant(0.0), rows)
+        rows = self.op("Clip", rows, self.constant(-FURTHEST), self.constant(FURTHEST))
         if model.landmarks:
-            clipped = self._kernels(clipped, model)
-        z = self.op("MatMul", clipped, self.constant(model.coef_.T))
-        return self.op(
-            "Softmax", self.op("Add", z, self.constant(model.intercept_[None])), axis=1
-        )
+            rows = self._kernels(rows, model)
+        z = self.op("MatMul", rows, self.constant(model.coef_.T))
+        z = self.op("Add", z, self.constant(model.intercept_[None]))
+        return self.op("Softmax", z, axis=1)
 
     def _kernels(self, rows: str, model: TableLinear) -> str:
-        """Return the Gaussian kernels of the landmarks."""
-        marks = np.asarray(model.landmarks_, dtype=np.float64)
-        own = self.op("ReduceSumSquare", rows, axes=[1], keepdims=1)
-        products = self.op("MatMul", rows, self.constant(2.0 * marks.T))
-        distance = self.op(
-            "Sub", self.op("Add", own, self.constant((marks**2).sum(axis=1)[None])), products
-        )
-        return self.op(
-            "Exp", self.op("Mul", distance, self.constant(-KERNEL_WIDTH / marks.shape[1]))
-        )
+        """Return the Gaussian kernels of the landmarks, shape (n, landmarks)."""
+        landmarks = np.asarray(model.landmarks_, dtype=np.float64)
+        squares = self.op("ReduceSumSquare", rows, axes=[1], keepdims=1)
+        squares = self.op("Add", squares, self.constant((landmarks**2).sum(axis=1)[None]))
+        products = self.op("MatMul", rows, self.constant(2.0 * landmarks.T))
+        distance = self.op("Sub", squares, products)
+        return self.op("Exp", self.times(distance, -KERNEL_WIDTH / landmarks.shape[1]))
 
     def _converted(self, model: Model, prefix: str, name: str) -> str:
         """Return the probabilities of a model that ``skl2onnx`` converts."""
@@ -449,7 +424,7 @@ class _Graph:
             import skl2onnx
 
             X = skl2onnx.common.data_types.FloatTensorType([None, model.n_features_in_])
-            found = skl2onnx.to_onnx(
+            converted = skl2onnx.to_onnx(
                 model,
                 initial_types=[(INPUT, X)],
                 options={id(model): {"zipmap": False}},
@@ -463,14 +438,14 @@ class _Graph:
             raise ValueError(
                 f"{name!r} cannot be converted: {type(failure).__name__}: {str(failure)[:200]}"
             ) from failure
-        graph = onnx.compose.add_prefix_graph(found.graph, f"{prefix}_")
+        graph = onnx.compose.add_prefix_graph(converted.graph, f"{prefix}_")
         for node in graph.node:
-            node.input[:] = [
-                INPUT if each == f"{prefix}_{INPUT}" else each for each in node.input
-            ]
+            for place, tensor in enumerate(node.input):
+                if tensor == f"{prefix}_{INPUT}":
+                    node.input[place] = INPUT
         self.nodes += list(graph.node)
         self.inits += list(graph.initializer)
-        return self.op("Cast", graph.output[1].name, to=TensorProto.DOUBLE)
+        return self.double(graph.output[1].name)
 
 
 @dataclass(frozen=True)
@@ -490,40 +465,71 @@ class _Tree:
         """Return the leaf of a row without any value."""
         node = 0
         while self.left[node] >= 0:
-            node = int(self.left[node] if self.missing_left[node] else self.right[node])
+            children = self.left if self.missing_left[node] else self.right
+            node = int(children[node])
         return node
 
 
+def _leaf_wise_tree(root: dict[str, Any], target: int, slope: float, name: str) -> _Tree:
+    """Return a tree of LightGBM, whose nodes are dicts; leaf values are multiplied by ``slope``.
+
+    Raise ValueError, with the name of the model, for a split that ONNX trees do not have.
+    """
+    nodes = [root]
+    for node in nodes:  # grows: children come after their parents
+        nodes += [node[side] for side in ("left_child", "right_child") if side in node]
+    number = {id(node): i for i, node in enumerate(nodes)}
+    splits: list[tuple[Any, ...]] = []
+    for node in nodes:
+        if "split_feature" not in node:
+            splits.append((-1, -1, -1, 0.0, False))
+            continue
+        if node["decision_type"] != "<=" or node["missing_type"] == "Zero":
+            raise ValueError(
+                f"{name!r} splits by categories, or treats 0 as missing, which cannot "
+                "be converted"
+            )
+        children = [number[id(node[side])] for side in ("left_child", "right_child")]
+        # In columns without missing values in fit, a missing value counts as 0.
+        goes_left = node["threshold"] >= 0
+        if node["missing_type"] == "NaN":
+            goes_left = node["default_left"]
+        splits.append((*children, node["split_feature"], node["threshold"], goes_left))
+    left, right, column, threshold, missing_left = zip(*splits, strict=True)
+    values = np.array([[slope * node.get("leaf_value", 0.0)] for node in nodes])
+    return _Tree("BRANCH_LEQ", left, right, column, threshold, missing_left, [target], values)
+
+
 def _attributes(trees: Sequence[_Tree], n_targets: int) -> dict[str, Any]:
-    """Return the trees as an ONNX node has them."""
-    columns: dict[str, Any] = {}
+    """Return the attributes of an ONNX node of trees: columns over the nodes and leaves of all trees."""
+    attributes: dict[str, Any] = {}
     for t, tree in enumerate(trees):
-        leaf = np.asarray(tree.left) < 0
-        leaves = np.flatnonzero(leaf)
+        is_leaf = np.asarray(tree.left) < 0
+        leaves = np.flatnonzero(is_leaf)
         of_tree = {
-            "nodes_treeids": np.full(len(leaf), t),
-            "nodes_nodeids": np.arange(len(leaf)),
-            "nodes_featureids": np.where(leaf, 0, tree.column),
-            "nodes_modes": np.where(leaf, "LEAF", tree.mode),
-            "nodes_truenodeids": np.where(leaf, 0, tree.left),
-            "nodes_falsenodeids": np.where(leaf, 0, tree.right),
-            "nodes_missing_value_tracks_true": np.where(leaf, 0, tree.missing_left),
-            "nodes_values_as_tensor": np.where(leaf, 0.0, tree.threshold),
+            "nodes_treeids": np.full(len(is_leaf), t),
+            "nodes_nodeids": np.arange(len(is_leaf)),
+            "nodes_featureids": np.where(is_leaf, 0, tree.column),
+            "nodes_modes": np.where(is_leaf, "LEAF", tree.mode),
+            "nodes_truenodeids": np.where(is_leaf, 0, tree.left),
+            "nodes_falsenodeids": np.where(is_leaf, 0, tree.right),
+            "nodes_missing_value_tracks_true": np.where(is_leaf, 0, tree.missing_left),
+            "nodes_values_as_tensor": np.where(is_leaf, 0.0, tree.threshold),
             "target_treeids": np.full(len(leaves) * len(tree.targets), t),
             "target_nodeids": np.repeat(leaves, len(tree.targets)),
             "target_ids": np.tile(tree.targets, len(leaves)),
-            "target_weights_as_tensor": tree.values[leaf].ravel(),
+            "target_weights_as_tensor": tree.values[is_leaf].ravel(),
         }
         for name, values in of_tree.items():
-            columns.setdefault(name, []).extend(values.tolist())
+            attributes.setdefault(name, []).extend(values.tolist())
     for name in ("nodes_values_as_tensor", "target_weights_as_tensor"):
-        columns[name] = numpy_helper.from_array(np.array(columns[name]), name)
-    return columns | {
-        "n_targets": n_targets, "aggregate_function": "SUM", "post_transform": "NONE"
-    }  # fmt: skip
+        attributes[name] = numpy_helper.from_array(np.array(attributes[name]), name)
+    targets = {"n_targets": n_targets, "aggregate_function": "SUM", "post_transform": "NONE"}
+    return attributes | targets
 
 
 def _refuse_categories(reader: Any, name: str) -> None:
+    """Raise if the table reader of a model passes a column to its trees as categories."""
     if "c" in reader.feature_types:
         place = reader.feature_types.index("c")
         raise ValueError(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -72,9 +72,8 @@ class Writer:
         self.classes: list[str] = []
         self.parts: list[list[Any]] = []
         self.trees: list[Any] = []  # of scikit-learn, packed together at the end
-        self.ledgers: list[
-            Ledger
-        ] = []  # a member of their own, which changes without the model
+        # A member of the file of their own, which changes without the model.
+        self.ledgers: list[Ledger] = []
         self.arrays = bytearray()
         self._places: dict[str, int] = {}  # by digest: place of a content in the block
         # By id: the object, which the reference keeps alive, and the number of its part.
@@ -95,48 +94,36 @@ class Writer:
         self._numbers[id(thing)] = thing, len(self.parts) - 1
         return [len(self.parts) - 1]
 
+    def values(self, things: Iterable[object]) -> list[Any]:
+        """Return `value` of each of several values."""
+        return [self.value(thing) for thing in things]
+
     def part(self, thing: Any) -> list[Any]:
-        """Return the part of a container, an array or an object."""
+        """Return the part of a container, an array or an object: its kind, then what `Reader` needs."""
         cls = type(thing)
-        if cls in (list, tuple, set, frozenset):
-            if cls in (set, frozenset):
-                values = sorted(thing, key=repr)
-            else:
-                values = thing
-            return [cls.__name__, [self.value(value) for value in values]]
+        if cls in (list, tuple):
+            return [cls.__name__, self.values(thing)]
+        if cls in (set, frozenset):
+            return [cls.__name__, self.values(sorted(thing, key=repr))]
         if cls in (dict, Bunch):
-            return [cls.__name__, [[self.value(k), self.value(v)] for k, v in thing.items()]]
+            return [cls.__name__, [self.values(pair) for pair in thing.items()]]
         if cls in (bytes, bytearray):
             return ["bytes", self.place(bytes(thing)), len(thing)]
         if cls is slice:
-            return [
-                "slice",
-                self.value(thing.start),
-                self.value(thing.stop),
-                self.value(thing.step),
-            ]
+            return ["slice", *self.values((thing.start, thing.stop, thing.step))]
         if isinstance(thing, np.dtype):
             return ["dtype", _dtype_text(thing)]
         if isinstance(thing, np.generic) and thing.dtype.kind in KINDS:
             return ["scalar", *self.array(np.asarray(thing))]
         if cls is np.ndarray:
             if thing.dtype == object:
-                return [
-                    "objects",
-                    list(thing.shape),
-                    [self.value(value) for value in thing.ravel().tolist()],
-                ]
+                return ["objects", list(thing.shape), self.values(thing.ravel().tolist())]
             if thing.dtype.kind not in KINDS:
                 raise Refused(f"an array of {thing.dtype}")
             return ["array", *self.array(thing)]
         if cls in SPARSE.values():
-            fields = (thing.data, thing.indices, thing.indptr)
-            return [
-                "sparse",
-                cls.__name__,
-                list(map(int, thing.shape)),
-                *map(self.value, fields),
-            ]
+            arrays = self.values((thing.data, thing.indices, thing.indptr))
+            return ["sparse", cls.__name__, list(map(int, thing.shape)), *arrays]
         if isinstance(thing, Ledger):
             return ["ledger", self.ledger_number(thing)]
         return self.object_part(thing, cls)
@@ -149,10 +136,9 @@ class Writer:
 
     def array(self, array: NDArray[Any]) -> list[Any]:
         """Return dtype, shape, memory order and place of an array; the order affects rounding of sums."""
+        order = "C"
         if array.flags.f_contiguous and not array.flags.c_contiguous:
             order = "F"
-        else:
-            order = "C"
         place = self.place(array.tobytes(order))  # type: ignore[arg-type]
         return [_dtype_text(array.dtype), list(array.shape), order, place]
 
@@ -175,44 +161,44 @@ class Writer:
             return ["tree", len(self.trees) - 1]
         if name in MADE:
             return ["made", self.class_number(name), self.value(MADE[name].taken_apart(thing))]
-        spec = reviewed().get(name)
-        if spec is None and name not in self.trusted:
+        spec = reviewed().get(name, Reviewed())
+        if name not in reviewed() and name not in self.trusted:
             if "__reduce__" in vars(cls):
                 thing.__reduce__()  # raises the reason if the class must not be stored
-            raise Refused(name_of(thing) if hasattr(thing, "__qualname__") else name)
+            if hasattr(thing, "__qualname__"):
+                name = name_of(thing)
+            raise Refused(name)
         state = thing.__getstate__() or {}
         if not isinstance(state, dict) or not all(isinstance(field, str) for field in state):
             raise Refused(f"{name} with a state without names")
-        spec = spec or Reviewed()
-        written = {}
+        fields = []
         for field, value in state.items():
             if field in spec.left_out or field == "_sklearn_version":
                 continue
-            if field in spec.held_at and not _is(value, spec.held_at[field]):
+            if field in spec.held_at and not _is_exactly(value, spec.held_at[field]):
                 if spec.held_at[field] is not None:
                     raise Refused(f"{name} with {field}={str(value)[:50]!r}")
                 value = None  # a folder of the machine that fitted the model
-            written[field] = self.named(field, value, spec)
-        return ["object", self.class_number(name), [[k, v] for k, v in written.items()]]
+            fields.append([field, self.field_value(field, value, spec)])
+        return ["object", self.class_number(name), fields]
 
-    def named(self, field: str, value: object, spec: Reviewed) -> Any:
+    def field_value(self, field: str, value: object, spec: Reviewed) -> Any:
         """Return the value of a field, or the name of its type or function."""
-        if (
-            isinstance(value, type)
-            and field in DTYPE_FIELDS
-            and TYPES.get(value.__name__) is value
-        ):
+        if field in DTYPE_FIELDS and isinstance(value, type) and value in TYPES.values():
             return {"type": value.__name__}
-        for name in spec.functions.get(field, ()):
-            if isinstance(value, partial) and name in PARTIALS and _same(value, PARTIALS[name]):
-                return {"function": name}
-        name = _function_name(value)
         allowed = spec.functions.get(field, ())
+        if isinstance(value, partial):
+            for name in allowed:
+                if name in PARTIALS and _are_equal(value, PARTIALS[name]):
+                    return {"function": name}
+        name = _function_name(value)
         if callable(value) and name in (*allowed, *self.trusted):
             return {"function": name}
         if _is_function(value, field, spec, self.trusted):
-            options = f"; {field} may be one of {', '.join(allowed)}" if allowed else ""
-            raise Refused(f"{name or name_of(type(value))} as {field}{options}")
+            advice = ""
+            if allowed:
+                advice = f"; {field} may be one of {', '.join(allowed)}"
+            raise Refused(f"{name or name_of(type(value))} as {field}{advice}")
         return self.value(value)
 
     def class_number(self, name: str) -> int:
@@ -227,8 +213,8 @@ class Writer:
         return {"classes": self.classes, "trees": trees, "parts": self.parts, "root": root}
 
 
-def _is(value: object, only: str | None) -> bool:
-    return type(value) is type(only) and bool(value == only)
+def _is_exactly(value: object, required: str | None) -> bool:
+    return type(value) is type(required) and bool(value == required)
 
 
 def _is_function(value: object, field: str, spec: Reviewed, trusted: Collection[str]) -> bool:
@@ -251,15 +237,13 @@ def _function_name(function: object) -> str:
     return ""
 
 
-def _same(function: partial[Any], other: partial[Any]) -> bool:
-    return (function.func, function.args, function.keywords) == (
-        other.func,
-        other.args,
-        other.keywords,
-    )
+def _are_equal(function: partial[Any], other: partial[Any]) -> bool:
+    same_arguments = function.args == other.args and function.keywords == other.keywords
+    return function.func == other.func and same_arguments
 
 
 def _dtype_text(dtype: np.dtype[Any]) -> str:
+    """Return a dtype as text; raise Refused for a kind that files do not contain."""
     if dtype.kind not in KINDS and not dtype.hasobject:
         raise Refused(f"an array of {dtype}")
     return dtype.str
@@ -283,9 +267,13 @@ class Reader:
         trusted: Collection[str] = (),
         ledgers: Sequence[Ledger] = (),
     ) -> None:
+        self.structure = structure
+        self.block = memoryview(arrays)
+        self.bytes_left = max_bytes
+        self.trusted = frozenset(trusted)
         self.ledgers = ledgers
-        self.block, self.left, self.trusted = memoryview(arrays), max_bytes, frozenset(trusted)
-        self.structure, self.built, self.visits = structure, list[Any](), list[int]()
+        self.built: list[Any] = []  # the value of each part so far
+        self.visits: list[int] = []  # number of paths that lead from each part to others
         names = structure["classes"]
         allowed = {*reviewed(), *MADE, *self.trusted}
         refused = [name for name in names if not (isinstance(name, str) and name in allowed)]
@@ -315,27 +303,24 @@ class Reader:
                 raise Damaged(f"refers to its parts more than {MOST_VISITS:,} times")
         return self.built[number]
 
-    def _array(self, dtype: Any, shape: Any, order: Any, place: Any) -> NDArray[Any]:
-        kind = np.dtype(str(dtype))
-        if kind.kind not in KINDS or kind.hasobject or order not in ("C", "F"):
+    def _array(self, dtype_text: Any, shape: Any, order: Any, place: Any) -> NDArray[Any]:
+        """Return a copy of an array that begins at a place of the block, see `Writer.array`."""
+        dtype = np.dtype(str(dtype_text))
+        if dtype.kind not in KINDS or dtype.hasobject or order not in ("C", "F"):
             raise Damaged("an array of an unknown kind")
-        if (
-            type(place) is not int
-            or place < 0
-            or any(type(n) is not int or n < 0 for n in shape)
-        ):
+        if any(type(n) is not int or n < 0 for n in (place, *shape)):
             raise Damaged("an array without a place")
-        entries = math.prod(shape)
-        size = entries * kind.itemsize
-        self.left -= max(size, entries)
-        if self.left < 0:
+        n_entries = math.prod(shape)
+        n_bytes = n_entries * dtype.itemsize
+        self.bytes_left -= max(n_bytes, n_entries)
+        if self.bytes_left < 0:
             raise Damaged("its arrays exceed max_bytes")
-        if place + size > len(self.block):
+        if place + n_bytes > len(self.block):
             raise Damaged(f"an array of shape {str(shape)[:50]} has the wrong length")
-        if size:
-            flat = np.frombuffer(self.block[place : place + size], dtype=kind)
+        if n_bytes:
+            flat = np.frombuffer(self.block[place : place + n_bytes], dtype=dtype)
         else:
-            flat = np.zeros(entries, kind)
+            flat = np.zeros(n_entries, dtype)
         return flat.reshape(shape, order=order).copy(order=order)
 
     # -- kinds of parts --------------------------------------------------------------------------------
@@ -355,10 +340,11 @@ class Reader:
     def _sparse(
         self, form: Any, shape: Any, data: Table, indices: object, indptr: object
     ) -> Any:
-        fields = self._values([data, indices, indptr])
-        if not all(isinstance(field, np.ndarray) and field.ndim == 1 for field in fields):
+        """Return a sparse matrix of a form in `SPARSE`, after a check of its arrays."""
+        arrays = self._values([data, indices, indptr])
+        if not all(isinstance(array, np.ndarray) and array.ndim == 1 for array in arrays):
             raise Damaged("a sparse matrix without arrays")
-        matrix = SPARSE[form](tuple(fields), shape=tuple(shape))
+        matrix = SPARSE[form](tuple(arrays), shape=tuple(shape))
         matrix.check_format(full_check=True)
         return matrix
 
@@ -368,22 +354,21 @@ class Reader:
         return self.ledgers[number]
 
     def _object(self, number: Any, written: Any) -> Any:
+        """Return an object of the class of a number, with the fields of (name, value) pairs."""
         name, cls = self.classes[number]
         if not isinstance(cls, type) or name in MADE:
             raise Damaged(f"{name} is not a class of objects with fields")
         spec = reviewed().get(name, Reviewed())
         state = {field: self._field(name, cls, field, value, spec) for field, value in written}
-        for field, only in spec.held_at.items():
-            if field in state and not _is(state[field], only):
+        for field, required in spec.held_at.items():
+            if field in state and not _is_exactly(state[field], required):
                 raise Refused(f"{name} with {field}={str(state[field])[:50]!r}")
         thing: Any = object.__new__(cls)
         if getattr(cls, "__setstate__", None) in (None, BaseEstimator.__setstate__):
             vars(thing).update(state)  # no property is set: that would run its code
         else:
-            if issubclass(cls, BaseEstimator):
-                state["_sklearn_version"] = (
-                    sklearn.__version__
-                )  # the probe rows see to versions
+            if issubclass(cls, BaseEstimator):  # probe rows show effects of another version
+                state["_sklearn_version"] = sklearn.__version__
             thing.__setstate__(state)
         if spec.finish is not None:
             spec.finish(thing)
@@ -392,6 +377,7 @@ class Reader:
     def _field(
         self, name: str, cls: type, field: object, written: object, spec: Reviewed
     ) -> Any:
+        """Return the value of a field of the class ``cls``; a type or function only if allowed there."""
         if not isinstance(field, str) or field.startswith("__") or field in spec.left_out:
             raise Damaged(f"{name} has no field {str(field)[:50]!r}")
         if not isinstance(written, dict):
@@ -403,16 +389,15 @@ class Reader:
                     f"{name} with {field}={name_of(type(value))}, which can be called"
                 )
             return value
-        ((kind, what),) = written.items()
-        if kind == "type" and field in DTYPE_FIELDS and what in TYPES:
-            return TYPES[what]
-        if kind == "function" and (
-            what in spec.functions.get(field, ()) or what in self.trusted
-        ):
-            if what in PARTIALS:
-                return PARTIALS[what]
-            return imported(what)
-        raise Refused(f"{name} with {field}={str(what)[:50]}")
+        ((kind, full_name),) = written.items()
+        if kind == "type" and field in DTYPE_FIELDS and full_name in TYPES:
+            return TYPES[full_name]
+        allowed = (*spec.functions.get(field, ()), *self.trusted)
+        if kind == "function" and full_name in allowed:
+            if full_name in PARTIALS:
+                return PARTIALS[full_name]
+            return imported(full_name)
+        raise Refused(f"{name} with {field}={str(full_name)[:50]}")
 
     _kinds: ClassVar[dict[str, Callable[..., Any]]] = {
         "list": _values,

@@ -109,15 +109,15 @@ class RuleClassifier(ReportedClassifier):
 
     def actions(self, X: Table, groups: Groups = None) -> NDArray[Any]:
         """Return the label of each row, or "human review"."""
-        names = self._read(groups)
+        arguments = self._group_argument(groups)
         if isinstance(self.rule, ThresholdRule):
-            return self.rule.predict(self._column(X, self.rule.column), **names)
+            return self.rule.predict(self._column(X, self.rule.column), **arguments)
         model = copy.copy(self.scores)
         model.classes_ = np.asarray(model.label)
-        P = model.predict_proba(X)[:, [model.label.index(label) for label in self.rule.classes]]
-        return self.rule.predict(
-            dict.fromkeys(self.rule.models or ["Scores"], P), **names, deferred=HUMAN_REVIEW
-        )
+        order = [model.label.index(label) for label in self.rule.classes]
+        P = model.predict_proba(X)[:, order]
+        probabilities = dict.fromkeys(self.rule.models or ["Scores"], P)
+        return self.rule.predict(probabilities, **arguments, deferred=HUMAN_REVIEW)
 
     def predict(self, X: Table, *, groups: Groups = None) -> NDArray[Any]:
         """Return the label of each row; deferred rows get the first label."""
@@ -133,13 +133,14 @@ class RuleClassifier(ReportedClassifier):
         """Return the distance of the score to the nearest threshold; None with several scores."""
         if not isinstance(self.rule, ThresholdRule):
             return None
-        return self.rule.margin(self._column(X, self.rule.column), **self._read(groups))
+        column = self._column(X, self.rule.column)
+        return self.rule.margin(column, **self._group_argument(groups))
 
     def _column(self, X: Table, name: Any) -> NDArray[Any]:
         """Return a column of the table, shape (n,)."""
         return score_columns(X, [name], repr(self.scores))[:, 0]
 
-    def _read(self, groups: Groups) -> dict[str, Any]:
+    def _group_argument(self, groups: Groups) -> dict[str, Any]:
         """Return the argument of the rule: the groups that it reads, of one or several columns."""
         if groups is None or not self.by_group:
             return {}
@@ -161,13 +162,13 @@ def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
     KeyError, TypeError, ValueError
         If the content is of another version, or damaged.
     """
-    form = content.get("format", 1)
-    if form != FORMAT:
-        raise ValueError(f"it has format {str(form)[:20]}, not {FORMAT}; run tune again")
+    number = content.get("format", 1)
+    if number != FORMAT:
+        raise ValueError(f"it has format {str(number)[:20]}, not {FORMAT}; run tune again")
     selection = content["selection"]
     limits = tuple(checked_limits(selection["limits"]))
-    of = ThresholdRule if "bands" in content["rule"] else Rule
-    rule = replace(of.from_dict(content["rule"]), limits=limits)
+    form = ThresholdRule if "bands" in content["rule"] else Rule
+    rule = replace(form.from_dict(content["rule"]), limits=limits)
     scores = scores_of(selection)
     by_group = selection["by_group"]
     if isinstance(rule, ThresholdRule):
@@ -180,10 +181,10 @@ def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
     if content["groups"]:
         classifier.groups_ = [tuple(name) for name in content["groups"]]
     ledger = Ledger.from_dict(content["ledger"])
-    spent = ledger.attempts[: int(content["used"]["attempts"])]
-    selected = map(UsedRows.from_dict, content["used"]["selection"])
-    tables = (*selected, *(attempt.rows for attempt in spent))
-    classifier.records_ = Records(tables=tables, ledger=ledger)
+    attempts = ledger.attempts[: int(content["used"]["attempts"])]
+    tables = [UsedRows.from_dict(rows) for rows in content["used"]["selection"]]
+    tables += [attempt.rows for attempt in attempts]
+    classifier.records_ = Records(tables=tuple(tables), ledger=ledger)
     certificate = None
     if content["certificate"] is not None:
         certificate = replace(Certificate.from_dict(content["certificate"]), model=classifier)
@@ -194,13 +195,14 @@ def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
 
 
 def scores_of(selection: Mapping[str, Any]) -> Scores:
-    """Return the columns of scores that a rule was selected on."""
-    columns, labels = selection["scores"], selection["labels"]
+    """Return the columns of scores that a rule was selected on, from the selection of a rule file."""
+    columns = selection["scores"]
+    labels = selection["labels"]
     if not all(isinstance(name, str) for name in columns):
         raise ValueError("scores must be names of columns")
     if not columns or len(labels) != len(columns):
         raise ValueError("each score needs a label")
-    about = {"kind": selection["kind"], "missing": selection["missing"]}
+    options = {"kind": selection["kind"], "missing": selection["missing"]}
     if len(columns) == 1:
-        return Scores(columns[0], labels[0], **about)
-    return Scores(list(columns), list(labels), **about)
+        return Scores(columns[0], labels[0], **options)
+    return Scores(list(columns), list(labels), **options)

@@ -43,49 +43,52 @@ def packed_trees(trees: list[Any], pack: Pack) -> list[dict[str, Any]]:
     for number, tree in enumerate(trees):
         key = (int(tree.n_features), tuple(map(int, tree.n_classes)), int(tree.n_outputs))
         groups.setdefault(key, []).append(number)
-    return [
-        _packed(key, numbers, [trees[i] for i in numbers], pack)
-        for key, numbers in groups.items()
-    ]
+    packed = []
+    for (n_features, n_classes, n_outputs), numbers in groups.items():
+        group = {
+            "features": n_features,
+            "classes": list(n_classes),
+            "outputs": n_outputs,
+            "numbers": numbers,
+        }
+        packed.append(group | _packed([trees[i] for i in numbers], pack))
+    return packed
 
 
-def _packed(
-    key: tuple[Any, ...], numbers: list[int], trees: list[Any], pack: Pack
-) -> dict[str, Any]:
+def _packed(trees: list[Any], pack: Pack) -> dict[str, Any]:
+    """Return the packed arrays of trees with one shape of values, whose nodes are in one long array."""
     states = [tree.__getstate__() for tree in trees]
     counts = [int(state["node_count"]) for state in states]
-    nodes = np.concatenate(
-        [state["nodes"][:n] for state, n in zip(states, counts, strict=True)]
-    )
-    values = np.concatenate(
-        [state["values"][:n] for state, n in zip(states, counts, strict=True)]
-    )
+    nodes = np.concatenate([state["nodes"][: state["node_count"]] for state in states])
+    values = np.concatenate([state["values"][: state["node_count"]] for state in states])
     leaf = nodes["left_child"] == _tree.TREE_LEAF
+    inner = ~leaf
     impurity = nodes["impurity"].copy()
-    thresholds = _rounded_down(nodes["threshold"][~leaf])
-    by_feature = np.argsort(nodes["feature"][~leaf], kind="stable")
+    thresholds = _rounded_down(nodes["threshold"][inner])
+    by_feature = np.argsort(nodes["feature"][inner], kind="stable")
     columns = {name: nodes[name][leaf] for name in SUMS}
-    columns |= {name: nodes[name][~leaf] for name in SPLITS}
+    columns |= {name: nodes[name][inner] for name in SPLITS}
     # Trees that grow in depth first number their nodes in preorder. Other children are stored as distances.
-    right = _right_children(leaf)
-    place = np.arange(len(leaf))
-    apart = {name: nodes[name][~leaf] - _place(counts)[~leaf] for name in CHILDREN}
-    if (apart["left_child"] != 1).any() or (
-        apart["right_child"] != (right - place)[~leaf]
-    ).any():
-        columns |= apart
-    table, number = np.unique(values[leaf].reshape(leaf.sum(), -1), axis=0, return_inverse=True)
+    place = _place(counts)[inner]
+    distances = {name: nodes[name][inner] - place for name in CHILDREN}
+    in_preorder = (_right_children(leaf) - np.arange(len(leaf)))[inner]
+    if (distances["left_child"] != 1).any() or (distances["right_child"] != in_preorder).any():
+        columns |= distances
+    of_leaves = values[leaf].reshape(leaf.sum(), -1)
+    table, number = np.unique(of_leaves, axis=0, return_inverse=True)
     _fill(nodes, values, counts)
-    columns["missing_go_to_left"] ^= _more_left(nodes, counts)[~leaf]
+    columns["missing_go_to_left"] ^= _more_left(nodes, counts)[inner]
     if not np.allclose(impurity, gini(values), rtol=SAME, atol=SAME):
         columns["impurity"] = impurity
     return {
-        "features": key[0], "classes": list(key[1]), "outputs": key[2], "numbers": numbers, "counts": counts,
-        "depths": [int(state["max_depth"]) for state in states], "values": pack(table),
-        "value": pack(_small(number.ravel())), "threshold": pack(thresholds[by_feature]),
+        "counts": counts,
+        "depths": [int(state["max_depth"]) for state in states],
+        "values": pack(table),
+        "value": pack(_small(number.ravel())),
+        "threshold": pack(thresholds[by_feature]),
         "leaf": pack(np.packbits(leaf)),
         **{name: pack(_small(column)) for name, column in columns.items()},
-    }  # fmt: skip
+    }
 
 
 def _right_children(leaf: Mask) -> Ints:
@@ -97,10 +100,10 @@ def _right_children(leaf: Mask) -> Ints:
     n = len(leaf)
     height = np.cumsum(np.where(leaf, -1, 1))
     key = (height - height.min(initial=0)) * (n + 1) + np.arange(n)  # by height, then by place
-    ordered = np.argsort(key)
-    next_below = np.searchsorted(key[ordered], key - (n + 1))
-    found: Ints = ordered[np.minimum(next_below, n - 1)] + 1
-    return found
+    order = np.argsort(key)
+    next_below = np.searchsorted(key[order], key - (n + 1))
+    last_of_left: Ints = order[np.minimum(next_below, n - 1)]
+    return last_of_left + 1
 
 
 def _place(counts: list[int]) -> NDArray[np.intp]:
@@ -111,25 +114,27 @@ def _place(counts: list[int]) -> NDArray[np.intp]:
 def _fill(nodes: NDArray[Any], values: Floats, counts: list[int]) -> None:
     """Set rows, weights and values of inner nodes by those of the leaves."""
     start = np.arange(sum(counts)) - _place(counts)
-    left, right = (nodes[side] + start for side in CHILDREN)
+    left = nodes["left_child"] + start
+    right = nodes["right_child"] + start
     inner = nodes["left_child"] != _tree.TREE_LEAF
     roots = np.unique(start)
-    levels = []
+    levels = []  # inner nodes of all trees at the same depth
     level = roots[inner[roots]]
     while len(level):
         levels.append(level)
         _check(len(levels) <= MOST_DEPTH)
-        below = np.concatenate([left[level], right[level]])
-        level = below[inner[below]]
-    rows, weight = (nodes[name] for name in SUMS)
+        children = np.concatenate([left[level], right[level]])
+        level = children[inner[children]]
+    rows = nodes["n_node_samples"]
+    weight = nodes["weighted_n_node_samples"]
     for level in reversed(levels):
         a = left[level]
         b = right[level]
-        rows[level], weight[level] = rows[a] + rows[b], weight[a] + weight[b]
-        half = np.full(len(level), 0.5)
-        share = np.divide(weight[a], weight[level], out=half, where=weight[level] != 0)[
-            :, None, None
-        ]
+        rows[level] = rows[a] + rows[b]
+        weight[level] = weight[a] + weight[b]
+        share = np.full(len(level), 0.5)
+        np.divide(weight[a], weight[level], out=share, where=weight[level] != 0)
+        share = share[:, None, None]
         values[level] = share * values[a] + (1.0 - share) * values[b]
 
 
@@ -139,8 +144,9 @@ def _more_left(nodes: NDArray[Any], counts: list[int]) -> NDArray[np.uint8]:
     scikit-learn sends missing values to the larger child if it fitted none. Files contain the exceptions.
     """
     start = np.arange(sum(counts)) - _place(counts)
-    left, right = (nodes["n_node_samples"][nodes[side] + start] for side in CHILDREN)
-    return (left > right).astype(np.uint8)
+    rows = nodes["n_node_samples"]
+    more_left = rows[nodes["left_child"] + start] > rows[nodes["right_child"] + start]
+    return more_left.astype(np.uint8)
 
 
 def gini(values: Floats) -> Floats:
@@ -151,24 +157,21 @@ def gini(values: Floats) -> Floats:
 
 def _small(numbers: NDArray[Any]) -> NDArray[Any]:
     """Return whole numbers in the smallest dtype of integers; other numbers unchanged."""
-    if (
-        not np.isfinite(numbers).all()
-        or (abs(numbers) >= 2**31).any()
-        or (numbers % 1 != 0).any()
-    ):
+    is_small = np.isfinite(numbers).all() and (abs(numbers) < 2**31).all()
+    if not is_small or (numbers % 1 != 0).any():
         return np.ascontiguousarray(numbers)
-    ends = (
-        (numbers.min(), numbers.max()) if numbers.size else (0,)
-    )  # trees without splits have no numbers
-    kinds = (np.min_scalar_type(int(end)) for end in ends)
-    return numbers.astype(np.result_type(*kinds))
+    ends = [0]
+    if numbers.size:  # trees without splits have no numbers
+        ends = [int(numbers.min()), int(numbers.max())]
+    return numbers.astype(np.result_type(*map(np.min_scalar_type, ends)))
 
 
 def _rounded_down(thresholds: Floats) -> NDArray[np.float32]:
     """Return the largest float32 numbers up to these."""
     with np.errstate(over="ignore"):
-        near = thresholds.astype(np.float32)
-    return np.where(near > thresholds, np.nextafter(near, np.float32(-np.inf)), near)
+        nearest = thresholds.astype(np.float32)
+    below = np.nextafter(nearest, np.float32(-np.inf))
+    return np.where(nearest > thresholds, below, nearest)
 
 
 def built_trees(groups: list[dict[str, Any]], unpack: Unpack) -> dict[int, Any]:
@@ -182,86 +185,93 @@ def built_trees(groups: list[dict[str, Any]], unpack: Unpack) -> dict[int, Any]:
     """
     trees: dict[int, Any] = {}
     for group in groups:
-        for number, tree in zip(group["numbers"], _built(group, unpack), strict=True):
-            trees[number] = tree
+        trees.update(zip(group["numbers"], _built(group, unpack), strict=True))
     return trees
 
 
 def _built(group: dict[str, Any], unpack: Unpack) -> list[Any]:
+    """Return the trees of a group that `packed_trees` made, after checks of its arrays."""
     counts = group["counts"]
     depths = group["depths"]
     n_features = group["features"]
     n_classes = group["classes"]
     n_outputs = group["outputs"]
     sizes = (n_features, n_outputs, *n_classes, *counts)
-    _check(all(type(n) is int and n > 0 for n in sizes) and len(n_classes) == n_outputs)
-    columns = {name: unpack(*group[name]) for name in FIELDS if name in group}
-    # The arrays of the file, which are there, limit the number of nodes.
-    bits = unpack(*group["leaf"])
-    n = sum(counts)
-    _check(
-        bits.dtype == np.uint8 and bits.shape == (-(-n // 8),) and len(counts) == len(depths)
-    )
-    leaf = np.unpackbits(bits, count=n).astype(np.bool_)
-    shapes = {name: (leaf.sum(),) for name in SUMS} | {"impurity": (n,)}
-    _check(
-        all(
-            column.shape == shapes.get(name, ((~leaf).sum(),))
-            for name, column in columns.items()
-        )
-    )
-    inner = ~leaf
-    nodes = np.zeros(n, dtype=NODE)
-    place = _place(counts)
-    by_feature = np.argsort(columns["feature"], kind="stable")
-    columns["threshold"] = columns["threshold"][np.argsort(by_feature)]
-    for name in ("feature", "threshold"):
-        nodes[name] = _tree.TREE_UNDEFINED
-    for name, column in columns.items():
-        nodes[name][leaf if name in SUMS else slice(None) if name == "impurity" else inner] = (
-            column
-        )
-    if not set(CHILDREN) <= columns.keys():
-        nodes["left_child"], nodes["right_child"] = 1, _right_children(leaf) - np.arange(n)
-    children = []
-    for name in CHILDREN:
-        nodes[name] = np.where(inner, nodes[name] + place, _tree.TREE_LEAF)
-        child = nodes[name][inner]
-        _check(((child > place[inner]) & (child < np.repeat(counts, counts)[inner])).all())
-        children.append(child + (np.arange(n) - place)[inner])
-    _check(np.bincount(np.concatenate(children), minlength=1).max() < 2)
-    _check(((nodes["feature"] >= 0) & (nodes["feature"] < n_features))[inner].all())
+    _check(all(type(n) is int and n > 0 for n in sizes))
+    _check(len(n_classes) == n_outputs and len(counts) == len(depths))
+    nodes, leaf = _built_nodes(group, unpack)
+    _check(((nodes["feature"] >= 0) & (nodes["feature"] < n_features))[~leaf].all())
     table = unpack(*group["values"])
     number = unpack(*group["value"]).astype(np.intp)
     shape = (n_outputs, max(n_classes))
-    _check(
-        table.ndim == 2
-        and table.shape[1] == shape[0] * shape[1]
-        and number.shape == ((~inner).sum(),)
-    )
+    _check(table.ndim == 2 and table.shape[1] == shape[0] * shape[1])
+    _check(number.shape == (leaf.sum(),))
     _check(((number >= 0) & (number < len(table))).all())
     values = np.zeros((len(nodes), *shape))
-    values[~inner] = table[number].reshape(-1, *shape)
+    values[leaf] = table[number].reshape(-1, *shape)
     _fill(nodes, values, counts)
-    nodes["missing_go_to_left"][inner] ^= _more_left(nodes, counts)[inner]
-    if "impurity" not in columns:
+    nodes["missing_go_to_left"][~leaf] ^= _more_left(nodes, counts)[~leaf]
+    if "impurity" not in group:
         nodes["impurity"] = gini(values)
     built = []
-    for last, count, depth in zip(np.cumsum(counts), counts, depths, strict=True):
+    for end, count, depth in zip(np.cumsum(counts), counts, depths, strict=True):
         tree = _tree.Tree(n_features, np.array(n_classes, dtype=np.intp), n_outputs)
-        part = slice(last - count, last)
+        of_tree = slice(end - count, end)
         tree.__setstate__(
             {
                 "max_depth": int(depth),
                 "node_count": count,
-                "nodes": nodes[part],
-                "values": values[part],
+                "nodes": nodes[of_tree],
+                "values": values[of_tree],
             }
         )
         built.append(tree)
     return built
 
 
+def _built_nodes(group: dict[str, Any], unpack: Unpack) -> tuple[NDArray[Any], Mask]:
+    """Return the nodes of all trees of a group, and which are leaves.
+
+    Rows and weights of inner nodes are 0, and impurities if the file has none.
+    """
+    counts = group["counts"]
+    n = sum(counts)
+    columns = {name: unpack(*group[name]) for name in FIELDS if name in group}
+    # The arrays of the file, which are there, limit the number of nodes.
+    bits = unpack(*group["leaf"])
+    _check(bits.dtype == np.uint8 and bits.shape == (-(-n // 8),))
+    leaf = np.unpackbits(bits, count=n).astype(np.bool_)
+    inner = ~leaf
+    by_feature = np.argsort(columns["feature"], kind="stable")
+    columns["threshold"] = columns["threshold"][np.argsort(by_feature)]
+    nodes = np.zeros(n, dtype=NODE)
+    for name in ("feature", "threshold"):
+        nodes[name] = _tree.TREE_UNDEFINED
+    for name, column in columns.items():
+        rows = inner
+        if name in SUMS:
+            rows = leaf
+        elif name == "impurity":
+            rows = np.ones(n, dtype=np.bool_)
+        _check(column.shape == (rows.sum(),))
+        nodes[name][rows] = column
+    if not set(CHILDREN) <= columns.keys():
+        nodes["left_child"] = 1
+        nodes["right_child"] = _right_children(leaf) - np.arange(n)
+    place = _place(counts)
+    end = np.repeat(counts, counts)
+    start = np.arange(n) - place
+    children = []
+    for name in CHILDREN:
+        nodes[name] = np.where(inner, nodes[name] + place, _tree.TREE_LEAF)
+        child = nodes[name]
+        _check(((child > place) & (child < end))[inner].all())
+        children.append((child + start)[inner])
+    _check(np.bincount(np.concatenate(children), minlength=1).max() < 2)
+    return nodes, leaf
+
+
 def _check(holds: object) -> None:
+    """Raise ValueError unless a condition holds, without which arrays of a file are no trees."""
     if not holds:
         raise ValueError("arrays that are not trees")

@@ -233,7 +233,7 @@ def measured_rates(
     if not named:
         return None
     predicted, deferred = stored.answers(rows)
-    answered = rates.Answered.of(
+    answered = rates.Answered.from_arrays(
         rows.y,
         predicted,
         groups=rows.groups,

@@ -87,7 +87,7 @@ def curve_page(curve: Curve, measured: Points | None = None, *, model: str = "MO
         curve=curve,
         points=points,
         start=points[start],
-        by_error=Objective.of(error()) in (curve.limited, curve.objective),
+        by_error=Objective.from_expression(error()) in (curve.limited, curve.objective),
         notes=notes,
         data=json_block(document),
         **inline_script("curve.js"),

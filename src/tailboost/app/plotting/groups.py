@@ -207,7 +207,9 @@ def answers_to(estimator: Any, X: Table, y: ArrayLike, groups: Groups) -> Answer
     more = group_arguments(estimator, groups)
     deferred = estimator.defers(X, **more) if judged(estimator).can_defer else None
     about = {"groups": groups, "deferred": deferred, "labels": estimator.classes_}
-    return Answered.of(np.asarray(y), np.asarray(estimator.predict(X, **more)), **about)
+    return Answered.from_arrays(
+        np.asarray(y), np.asarray(estimator.predict(X, **more)), **about
+    )
 
 
 def _number(value: float) -> str:

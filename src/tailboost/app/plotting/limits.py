@@ -143,7 +143,7 @@ class LimitsDisplay(Display):
         """
         if name is None:
             name = f"rates on these {len(np.asarray(y_true)):,} rows"
-        answered = Answered.of(
+        answered = Answered.from_arrays(
             np.asarray(y_true), np.asarray(y_pred), groups=groups, deferred=deferred
         )
         return cls._measured(answered, limits, name).plot(ax, **kwargs)
