@@ -636,7 +636,10 @@ class Schedule:
             earlier_least = trace.value[: -self.patience].min()
             recent_least = trace.value[-self.patience :].min()
             if earlier_least - recent_least <= self.tol:
-                words = f"the objective fell by no more than {self.tol:g} in the last {self.patience} rounds"
+                words = (
+                    f"the objective fell by no more than {self.tol:g} in the last "
+                    f"{self.patience} rounds"
+                )
                 return Stop(StopKind.PLATEAU, words)
         if self.target is not None and value <= self.target:
             return Stop(StopKind.TARGET, f"{self.reached} after {t} rounds")

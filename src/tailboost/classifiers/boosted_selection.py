@@ -74,8 +74,8 @@ def restated(
         )
     if rows_given and objective == "worst_group" and groups is None:
         raise ValueError("objective='worst_group' needs groups")
-    of_classes = same_objective or objective in (None, "cvar", "worst_class")
-    if not rows_given and groups is not None and of_classes:
+    about_classes = same_objective or objective in (None, "cvar", "worst_class")
+    if not rows_given and groups is not None and about_classes:
         raise ValueError("groups without X and y need objective='worst_group'")
     if limits is not None:
         new_limits = checked_limits(limits)
@@ -314,8 +314,12 @@ def summary_of(clf: Any) -> Summary:
         if not all(np.array_equal(a.value, b.value, equal_nan=True) for a, b in pairs):
             lines = [replace(line, rule="randomised") for line in randomised_errors]
             table = replace(table, lines=(*table.lines, *lines))
-    symbols = summary.symbols | symbols
-    return replace(summary, errors=table, groups=group_uses(clf), symbols=symbols)
+    return replace(
+        summary,
+        errors=table,
+        groups=group_uses(clf),
+        symbols=summary.symbols | symbols,
+    )
 
 
 def missed_words(

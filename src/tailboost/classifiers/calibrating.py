@@ -332,22 +332,19 @@ class OneBatch:
         groups = arguments.groups
         arguments.refuse("one batch", details={"model": type(model).__name__})
         labels = _checked_labels(arguments)
-        clusters = None
-        if arguments.clusters is not None:
-            clusters = numbered(arguments.clusters, "clusters", len(labels))
         if selection_share is not None:
             check_number(selection_share, "selection_share", 0, 1, below=True)
         scores = [score for _, score in named_models(model) if isinstance(score, Scores)]
         for score in scores:  # errors name rows of the whole table
-            for table in (X, arguments.X_unlabeled):
-                if table is not None:
-                    score.values(table)
+            score.values(X)
+            if arguments.X_unlabeled is not None:
+                score.values(arguments.X_unlabeled)
         strata = Answered.from_arrays(labels, labels, groups=groups).strata
         by_group = params.get("by_group", False)
         share = selection_share or default_share(target_limits, strata, by_group=by_group)
         params = {"random_state": 0} | params
         seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
-        selects = drawn_part(contents_of(X, labels, groups), share, seed, clusters)
+        selects = _drawn_to_select(arguments, labels, share, seed)
         _refuse_one_sided("y_cal", labels, selects)
         all_columns = by_group is True or max_error is not None
         for column in _needed_groups(groups, target_limits, by_group, all_columns=all_columns):
@@ -425,6 +422,14 @@ def _checked_labels(arguments: Given) -> Labels:
     if arguments.groups is not None:
         check_length(arguments.groups, "groups", len(labels), "X_cal")
     return labels
+
+
+def _drawn_to_select(arguments: Given, labels: Labels, share: float, seed: int) -> Mask:
+    """Return a mask of the rows of a batch that are drawn to select, the fraction ``share`` of them."""
+    clusters = None
+    if arguments.clusters is not None:
+        clusters = numbered(arguments.clusters, "clusters", len(labels))
+    return drawn_part(contents_of(arguments.X, labels, arguments.groups), share, seed, clusters)
 
 
 def _certifying_rows(model: Model, arguments: Given, selects: Mask) -> Given:

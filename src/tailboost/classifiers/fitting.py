@@ -554,10 +554,8 @@ def check_estimators(estimators: Estimators, weighted: bool) -> None:
         The message names the estimator.
     """
     for name, estimator in estimators:
-        if isinstance(estimator, FrozenEstimator):
-            model = estimator.estimator
-        else:
-            model = estimator
+        is_frozen = isinstance(estimator, FrozenEstimator)
+        model = estimator.estimator if is_frozen else estimator
         if isinstance(model, type):
             raise TypeError(
                 f"estimators: {name!r} is a class; give an instance: {model.__name__}()"
@@ -577,7 +575,7 @@ def check_estimators(estimators: Estimators, weighted: bool) -> None:
             raise TypeError(
                 f"estimators: {title} is a regressor; a classifier with predict_proba is needed"
             )
-        if model is not estimator and not hasattr(model, "classes_"):
+        if is_frozen and not hasattr(model, "classes_"):
             raise NotFittedError(
                 f"estimators: {name!r} is not fitted: call fit of the {kind} first, or give it "
                 "to RobustMixtureClassifier, which fits it"
@@ -586,13 +584,9 @@ def check_estimators(estimators: Estimators, weighted: bool) -> None:
             raise ValueError(
                 f"estimators: {title} has no predict_proba; CalibratedClassifierCV gives it one"
             )
-        if (
-            weighted
-            and not isinstance(estimator, FrozenEstimator)
-            and weight_parameter(estimator) is None
-        ):
+        if weighted and not is_frozen and weight_parameter(estimator) is None:
             raise ValueError(
-                f"sample_weight, class_weight: {name!r} ({type(estimator).__name__}) takes no weights in fit"
+                f"sample_weight, class_weight: {name!r} ({kind}) takes no weights in fit"
             )
 
 

@@ -149,10 +149,11 @@ def refuse_learner(
     """
     if isinstance(estimator, type):
         raise TypeError(f"estimator={estimator!r} is a class; an estimator instance is needed")
+    steps = []
+    last_step = learner
     if isinstance(learner, Pipeline):
-        last_step = learner.steps[-1][1]
-    else:
-        last_step = learner
+        steps = learner.steps
+        last_step = steps[-1][1]
     if not hasattr(last_step, "__sklearn_tags__"):
         raise TypeError(
             f"estimator={estimator!r} is no estimator of scikit-learn: let its class inherit "
@@ -165,10 +166,6 @@ def refuse_learner(
         )
     if is_regressor(learner) and not regressors_allowed:
         raise ValueError(f"estimator={estimator!r} is a regressor; a classifier is needed")
-    if isinstance(learner, Pipeline):
-        steps = learner.steps
-    else:
-        steps = []
     sampler = next((name for name, step in steps if hasattr(step, "fit_resample")), None)
     if sampler is not None and weight_parameter(learner) is not None:
         raise ValueError(

@@ -530,10 +530,10 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
         The answers to the pairs in ``fresh`` do not change by the choice of a decimal.
         """
         selection = self.rules.selection_
-        of_family = LabelThresholds(selection, family)
+        label_thresholds = LabelThresholds(selection, family)
         rules = {}
-        for number, score in of_family.numbered_scores:
-            scale = of_family.scale(score, fresh)
+        for number, score in label_thresholds.numbered_scores:
+            scale = label_thresholds.scale(score, fresh)
             (threshold,) = scale.thresholds(thresholds[[number]]).tolist()
             ranges = [(-np.inf, 0), (threshold, 1)]
             rules[score.name] = ThresholdRule.of_ranges(score.score, [0, 1], None, [ranges])
@@ -542,11 +542,11 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
 
     def actions(self, X: Table) -> NDArray[Any]:
         """Return 1, 0 or "human review" for each pair of row and label, and each row as a whole."""
-        of_label = {
+        label_answers = {
             name: rule.predict(X[:, j])
             for j, (name, rule) in enumerate(self.rules.rules.items(), 1)
         }
-        answers = [*of_label.values(), _row_answers(of_label, self.rules.defers)]
+        answers = [*label_answers.values(), _row_answers(label_answers, self.rules.defers)]
         return np.choose(X[:, 0].astype(np.intp), [answer.astype(object) for answer in answers])
 
     def predict(self, X: Table) -> Ints:
@@ -885,14 +885,14 @@ class _CalibratedScore:
         P = np.clip(P, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
         return np.asarray(expit(self.slope * logit(P) + self.intercept))
 
-    def of_label(self, pairs: Floats) -> Mask:
+    def pair_mask(self, pairs: Floats) -> Mask:
         """Return the pairs of this label."""
         mask: Mask = pairs[:, 0] == self.column
         return mask
 
     def values_in(self, pairs: Floats) -> Floats:
         """Return the values of the score in the pairs of this label, also of rows without one."""
-        values = pairs[self.of_label(pairs), self.column + 1]
+        values = pairs[self.pair_mask(pairs), self.column + 1]
         return self.score.checked(values[:, None])[:, 0]
 
     def rule(self, classifier: Model) -> ThresholdRule:
@@ -936,14 +936,14 @@ class LabelThresholds:
         """Return the number of each pair's threshold; rows as a whole have none, the number m."""
         places = np.full(len(pairs), self.family.n_thresholds)
         for number, score in self.numbered_scores:
-            places[score.of_label(pairs)] = number
+            places[score.pair_mask(pairs)] = number
         return places
 
     def scores(self, pairs: Floats) -> Floats:
         """Return the score of each pair, shape (n,)."""
         scores = np.zeros(len(pairs))
         for score in self.selection.scores:
-            scores[score.of_label(pairs)] = self.scores_of(score, score.values_in(pairs))
+            scores[score.pair_mask(pairs)] = self.scores_of(score, score.values_in(pairs))
         return scores
 
     def scores_between_selected(self, pairs: Floats) -> Floats:
@@ -957,7 +957,7 @@ class LabelThresholds:
             selected_pairs = data.strata.combination[data.stratum] == number
             between, _ = possible_thresholds(selected_scores[selected_pairs])
             label_scores = self.scale(score, ()).sides(score.values_in(pairs), between)
-            scores[score.of_label(pairs)] = label_scores
+            scores[score.pair_mask(pairs)] = label_scores
         return scores
 
     def scores_of(self, score: _CalibratedScore, values: Floats) -> Floats:

@@ -304,8 +304,8 @@ def _check_strata(mix: Model, problem: Problem, fit_rows: FitRows) -> None:
     combination = combination_of_unlabeled(
         problem, strata, unlabeled_rows.groups, names, len(unlabeled_rows), rule_column
     )
-    of_all_rows, _, _ = with_unlabeled(strata, stratum, selecting, unlabeled_rows, combination)
-    warn_of_limits(problem.limits, of_all_rows)
+    all_strata, _, _ = with_unlabeled(strata, stratum, selecting, unlabeled_rows, combination)
+    warn_of_limits(problem.limits, all_strata)
 
 
 # -- models ----------------------------------------------------------------------------------------------
@@ -376,13 +376,10 @@ def _selecting(fit_rows: FitRows, rows: Rows) -> tuple[Any, Floats | None]:
     training = fit_rows.training
     if training.validation is not None:
         return training.validation[0], fit_rows.costs
-    places = np.arange(len(training.y))
+    selecting = np.arange(len(training.y))
     if rows.used is not None:
-        places = np.searchsorted(training.used, rows.used)
-    costs = None
-    if fit_rows.costs is not None:
-        costs = fit_rows.costs[places]
-    return take(training.X, places), costs
+        selecting = np.searchsorted(training.used, rows.used)
+    return take(training.X, selecting), take(fit_rows.costs, selecting)
 
 
 def _records(
@@ -411,12 +408,12 @@ def _records(
 
 def _trained_on(fit_rows: FitRows, *, frozen: bool) -> Fingerprint:
     """Return the fingerprints of all rows that models were trained on, as far as they are known."""
-    of_frozen = fit_rows.training_fingerprint
+    frozen_rows = fit_rows.training_fingerprint
     if frozen:
-        return NO_ROWS if of_frozen is None else of_frozen
-    if of_frozen is None:
+        return NO_ROWS if frozen_rows is None else frozen_rows
+    if frozen_rows is None:
         return fit_rows.training.fingerprints
-    return Fingerprint.union([of_frozen, fit_rows.training.fingerprints])
+    return Fingerprint.union([frozen_rows, fit_rows.training.fingerprints])
 
 
 def _selected_on(fit_rows: FitRows, *, frozen: bool) -> tuple[Fingerprint, ...]:

@@ -593,8 +593,7 @@ class GroupDROBoostClassifier(MixtureClassifier):
         fit.play(game, pool, training, lambda at: replace(mixture, pool=at.pool))
         return small_subgroups(self._named, self._pools)
 
-    def _learner(self) -> Any:
-        return learner_of(self, HistBoostClassifier, n_estimators=N_TREES, max_depth=DEPTH)
+    _learner = WorstClassBoostClassifier._learner
 
     def _bounds(self) -> tuple[Bounds, dict[str, str]]:
         return hedge_game_bounds(self.game_, None, self.eta, int(self.n_estimators)), {}

@@ -170,9 +170,12 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         mix = cls(objective=objective, **params)
         problem = problem_for_probabilities(mix, groups)
         check_named(probabilities)
-        further = DaskColumn("y", y), DaskColumn("sample_weight", sample_weight)
         blocks = partitions(
-            probabilities, DaskColumn("groups", groups), *further, name="probabilities"
+            probabilities,
+            DaskColumn("groups", groups),
+            DaskColumn("y", y),
+            DaskColumn("sample_weight", sample_weight),
+            name="probabilities",
         )
         if y is None:
             raise ValueError(
