@@ -536,10 +536,10 @@ def rows_per_stratum(sizes: Any, max_rows: int) -> int:
 
 def _sampled(reader: _RemoteReader, *columns: Any) -> RowSample | None:
     """Return the sample of a partition, with its totals; None without rows of positive weight."""
-    read_rows = reader.read(*columns)
-    if read_rows is None:
+    partition = reader.read(*columns)
+    if partition is None:
         return None
-    outputs, keys = read_rows
+    outputs, keys = partition
     weight = outputs.rows.weight
     totals = np.stack([np.ones(len(weight)), weight, weight**2])
     logs = np.stack(outputs.logs, axis=1)
@@ -560,10 +560,10 @@ def _candidate_counts(
 
     ``keys`` are the numbers of the combinations of class and groups, sorted, ``stratum_of`` their strata.
     """
-    read_rows = reader.read(*columns)
-    if read_rows is None:
+    partition = reader.read(*columns)
+    if partition is None:
         return None
-    outputs, row_keys = read_rows
+    outputs, row_keys = partition
     n_strata = len(strata.mass)
     A = strata.n_actions
     combination = np.searchsorted(keys, row_keys).clip(max=len(keys) - 1)
@@ -571,9 +571,9 @@ def _candidate_counts(
         raise ValueError("the probabilities changed between two passes: store or persist them")
     stratum = stratum_of[combination]
     sums = np.zeros((len(members), n_strata * A))
-    size = max(512, AT_ONCE // outputs.logs[0].shape[1])
-    for start in range(0, len(row_keys), size):  # a few rows at a time
-        block = slice(start, start + size)
+    block_rows = max(512, AT_ONCE // outputs.logs[0].shape[1])
+    for start in range(0, len(row_keys), block_rows):  # a few rows at a time
+        block = slice(start, start + block_rows)
         logs = [np.ascontiguousarray(log[block]) for log in outputs.logs]
         groups = strata.combination[stratum[block]]
         table = LogProbabilities.from_arrays(logs, groups, reader.models.average)

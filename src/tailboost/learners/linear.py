@@ -77,17 +77,17 @@ class TableLinear(_Refitted):
         """Fit the model to rows of at least two classes."""
         table = opened.table
         self.table_ = opened.reader
-        numbers = list[int]()
+        number_columns = list[int]()
         self.levels_ = list[tuple[int, int]]()
         width = 0
         for j, categories in enumerate(self.table_.categories_):
             if categories is None:
-                numbers.append(j)
+                number_columns.append(j)
                 width += 1
             elif 0 < len(categories) <= MOST_CATEGORIES:
                 self.levels_.append((j, len(categories)))
                 width += len(categories)
-        self.columns_ = np.array(numbers, dtype=np.intp)
+        self.columns_ = np.array(number_columns, dtype=np.intp)
         if sp.issparse(table):
             width = table.nnz // table.shape[0]
         max_rows = MOST_ENTRIES // max(width, self.landmarks, 1)
@@ -99,14 +99,14 @@ class TableLinear(_Refitted):
         if self.scaling < 1.0:
             length = np.sqrt((deviation ** (2.0 - 2.0 * self.scaling)).sum())
             self.scale_ = _positive(deviation**self.scaling * length)
-        numbers_of_rows = self._numbers(rows)
+        scaled_rows = self._numbers(rows)
         if self.landmarks:
-            whitening = self._choose_landmarks(numbers_of_rows, opened.hashes[index])
-            kernels = rbf_kernel(numbers_of_rows, self.landmarks_, gamma=self._gamma)
+            whitening = self._choose_landmarks(scaled_rows, opened.hashes[index])
+            kernels = rbf_kernel(scaled_rows, self.landmarks_, gamma=self._gamma)
             coef, self.intercept_ = _coefficients(kernels @ whitening, y, weight, self.C)
             self.coef_ = coef @ whitening
         else:
-            self.coef_, self.intercept_ = _coefficients(numbers_of_rows, y, weight, self.C)
+            self.coef_, self.intercept_ = _coefficients(scaled_rows, y, weight, self.C)
         self.classes_ = np.arange(len(self.coef_))
         return self
 
@@ -280,16 +280,16 @@ def _moments(table: Table, weight: Floats) -> tuple[Floats, Floats]:
     In a sparse table absent entries are 0, and numbers are not centred: the mean is 0.
     """
     if sp.issparse(table):
-        numbers = table.copy()
-        numbers.data = np.nan_to_num(numbers.data.astype(np.float64))
-        squares = numbers.multiply(numbers)
+        values = table.copy()
+        values.data = np.nan_to_num(values.data.astype(np.float64))
+        squares = values.multiply(values)
         scale = np.sqrt(np.asarray(squares.T @ (weight / weight.sum())).ravel())
         return np.zeros(table.shape[1]), scale
-    numbers = ~np.isnan(table)
-    total_weight = np.maximum(weight @ numbers, np.finfo(np.float64).tiny)
-    values = np.where(numbers, table, 0.0).astype(np.float64)
+    present = ~np.isnan(table)
+    total_weight = np.maximum(weight @ present, np.finfo(np.float64).tiny)
+    values = np.where(present, table, 0.0).astype(np.float64)
     mean = weight @ values / total_weight
-    return mean, np.sqrt(weight @ (numbers * (values - mean)) ** 2 / total_weight)
+    return mean, np.sqrt(weight @ (present * (values - mean)) ** 2 / total_weight)
 
 
 def _positive(scale: Floats) -> Floats:

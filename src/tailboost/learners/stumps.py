@@ -55,7 +55,7 @@ class SortedColumn:
         mode_start = bounds[self.n_below]
         mode_end = bounds[self.n_below + 1]
         self.order = np.concatenate([order[:mode_start], order[mode_end:]])
-        #: End of the rows below each threshold, in ``order``.
+        # End of the rows below each threshold, in ``order``.
         self.ends = np.where(edges > mode_start, edges - (mode_end - mode_start), edges)
 
     def below(self, terms: Floats, total: float) -> Floats:
@@ -185,7 +185,7 @@ def best_stump(
     least_cost = np.inf
     for j in range(len(columns) + 1):
         is_constant = j == len(columns)  # no row is below its threshold
-        differences = []
+        differences = []  # s and t of `eb_cost` for each threshold
         for signed_terms, signed_sum, total in sums:
             # A stump that predicts class 1 above is right on class 1 above and on class 0 below.
             below = np.zeros(1) if is_constant else columns[j].below(signed_terms, signed_sum)
