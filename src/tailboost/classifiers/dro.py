@@ -186,9 +186,11 @@ class DROBoostClassifier(AdditiveClassifier):
         return Cost(
             f"F, the worst case of the mean of L(m){penalty} over the ball, m the margins",
             value,
-            (),
-            (replace(bound, name=f"largest {ON_TRAINING}, re-weighted within the ball,"),),
-            symbols,
+            promised=(),
+            observed=(
+                replace(bound, name=f"largest {ON_TRAINING}, re-weighted within the ball,"),
+            ),
+            symbols=symbols,
         )
 
     def _player(self, n_classes: int) -> Additive:

@@ -102,10 +102,16 @@ def fit_models(
     weighted_training = training
     if factors is not None:
         weighted_training = replace(training, weight=training.weight * factors)
-    options: dict[str, Any] = {
-        "weighted": weighted, "seed": seed, "n_jobs": n_jobs, "clock": clock
-    }  # fmt: skip
-    fits, stopped = _fits(estimators, frozen, weighted_training, parts, **options)
+    fits, stopped = _fits(
+        estimators,
+        frozen,
+        weighted_training,
+        parts,
+        weighted=weighted,
+        seed=seed,
+        n_jobs=n_jobs,
+        clock=clock,
+    )
     parts = _without_unfinished(estimators, fits, parts, training, stopped=stopped)
     models = Models([], training.n_classes, [], [])
     log_probabilities = []

@@ -206,18 +206,16 @@ class VarianceBoostClassifier(AdditiveClassifier):
         if self.variance_weight is None:
             return self._exponential_cost()
         selection = self.selection_
-        value = float(np.exp(self.selection_.log_cost))
+        value = float(np.exp(selection.log_cost))
         # The root of V is at least the mean of e^(−m).
+        root = float(np.sqrt(value))
+        bound = margin_bound(selection.n_classes, "√V", root, selection.training_error)
         return Cost(
             "V = (mean of e^(−m))² + λ · (variance of e^(−m)), m the margins",
             value,
-            (),
-            (
-                margin_bound(
-                    selection.n_classes, "√V", float(np.sqrt(value)), selection.training_error
-                ),
-            ),
-            {"λ": f"variance_weight = {self.variance_weight:g}"},
+            promised=(),
+            observed=(bound,),
+            symbols={"λ": f"variance_weight = {self.variance_weight:g}"},
         )
 
     def _exponential_cost(self) -> Cost:
@@ -237,9 +235,9 @@ class VarianceBoostClassifier(AdditiveClassifier):
         return Cost(
             "the mean of e^(−m), m the margins",
             mean,
-            (published,),
-            (margin_bound(K, "Π_t Z_t", mean, error),),
-            {
+            promised=(published,),
+            observed=(margin_bound(K, "Π_t Z_t", mean, error),),
+            symbols={
                 "Z_t": "what round t multiplied the mean of e^(−m) by",
                 "γ": f"½ less the largest weighted error of a hypothesis = {gamma:.4g}",
                 "T": f"hypotheses = {T}",
