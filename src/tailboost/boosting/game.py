@@ -557,6 +557,7 @@ class Trace:
         return columns | {"stop_reason": self.stop_reason}
 
     def _repr_html_(self) -> str:
+        """Return the rounds as an HTML table; of many rounds the first and the last ones."""
         headings = ["round", "weighted loss", "effective size", "objective", "gap", "seconds"]
         rows = [
             [

@@ -141,6 +141,7 @@ class DROBoostClassifier(AdditiveClassifier):
     tol: float = 1e-3
 
     def _play(self, fit: BoostingFit) -> Cautions:
+        """Play the additive game of the worst case, and set the radius and the worst-case weights."""
         if self.smoothing:
             check_smooths(self.uncertainty, self.smoothing)
         if self.radius == "auto":

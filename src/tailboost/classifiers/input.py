@@ -419,6 +419,10 @@ def marked_if_fitted(
 def _warned_and_marked(
     share: float, training_rows: str, rows: Rows, default_data: str = ""
 ) -> Rows:
+    """Warn that models were fitted on a share of the selection data; return these rows, marked as fitted.
+
+    ``training_rows`` says which rows they equal, ``default_data`` which selection data are there by default.
+    """
     if default_data:
         default = f", or leave X and y out for {default_data}"
     else:

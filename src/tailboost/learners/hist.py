@@ -204,6 +204,7 @@ class HistSession:
         return y.astype(np.float32)
 
     def _new_model(self) -> _HistClassifier:
+        """Return a clone of the learner with the classes and the reader of the session, not yet fitted."""
         model: _HistClassifier = clone(self.template)
         model.classes_ = np.arange(self.n_classes)
         model.n_features_in_ = self.table.shape[1]
@@ -784,6 +785,7 @@ class HistTreeClassifier(_HistClassifier):
     def _booster_params(self, y: Ints, weight: Floats, n_classes: int) -> dict[str, Any]:
         # With squared error on class indicators, the gain of a split is the decrease in Gini impurity. The
         # value of a leaf is the class distribution.
+        """Return XGBoost's parameters for one tree, whose splits minimise the Gini impurity."""
         if self._vector_leaves(n_classes):
             strategy = "multi_output_tree"
         else:
@@ -905,6 +907,7 @@ class HistBoostClassifier(_HistClassifier):
         return self
 
     def _booster_params(self, y: Ints, weight: Floats, n_classes: int) -> dict[str, Any]:
+        """Return XGBoost's parameters for boosting; two classes start at the weighted frequency of class 1."""
         shared = {"eta": self.learning_rate, "reg_lambda": self.l2_regularization}
         if n_classes > 2:
             return shared | {

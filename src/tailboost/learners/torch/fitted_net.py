@@ -97,6 +97,7 @@ class FittedNet:
 
     @torch.inference_mode()
     def _logits(self, table: Tensor) -> Tensor:
+        """Return the outputs of the net for prepared rows, in batches, shape (n, K)."""
         net = self.net()
         device = find_device(self.table_.device)
         batches = (
