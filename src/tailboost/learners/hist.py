@@ -907,7 +907,7 @@ class HistBoostClassifier(_HistClassifier):
         return self
 
     def _booster_params(self, y: Ints, weight: Floats, n_classes: int) -> dict[str, Any]:
-        """Return XGBoost's parameters for boosting; two classes start at the weighted frequency of class 1."""
+        """Return XGBoost's parameters for boosting; two classes start at the weighted share of class 1."""
         shared = {"eta": self.learning_rate, "reg_lambda": self.l2_regularization}
         if n_classes > 2:
             return shared | {
