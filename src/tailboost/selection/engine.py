@@ -458,7 +458,7 @@ class ProbabilityEngine:
     # -- rules -----------------------------------------------------------------------------------------
 
     def member(self, candidate: Candidate) -> ProbabilityRule:
-        """Return a candidate as a member of an ensemble."""
+        """Return a candidate as a member of an ensemble, which reads as few models as possible."""
         models = self.outputs.models
         source = tuple(models.pooled_models)
         if candidate.is_constant:
@@ -503,7 +503,10 @@ class ProbabilityEngine:
     def named(
         self, problem: Problem, candidates: Sequence[Candidate], weights: Floats
     ) -> SelectedRule:
-        """Return candidates as a rule, whether or not it keeps the limits; nothing is selected."""
+        """Return the rule that draws one of some candidates with their ``weights``; nothing is selected.
+
+        It need not keep the limits of the problem.
+        """
         program = Program.of_rates(self.data.strata, problem.counted, problem.limits)
         pool = Pool(self.data)
         pool.append(candidates)
@@ -514,7 +517,11 @@ class ProbabilityEngine:
         return self.rule(problem, program, pool, selection)
 
     def tail(self, problem: Problem) -> SelectedTail:
-        """Return the mixture of candidates for the largest class error, and of draws from probabilities."""
+        """Return the best mixture for an objective over rows, such as the CVaR.
+
+        It mixes the candidates for the largest error of a class with draws of labels from the probabilities
+        of each model, and of the average, at some powers.
+        """
         program = Program.of_rates(self.data.strata, problem.counted, ())
         models = self.outputs.models
         table = self.outputs.table

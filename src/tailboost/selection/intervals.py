@@ -253,7 +253,10 @@ def _binomial_rows(
 def _withheld(
     rate: Rate, strata: Strata, counts: Floats, rows: Floats, refit_share: float
 ) -> dict[str, Mask]:
-    """Return the reasons for which subgroups have no interval, with a mask of these, shape (m,) each."""
+    """Return the reasons for which subgroups have no interval, each with a mask of them, shape (m,).
+
+    ``rows`` are the effective rows; the other parameters are as in `CountedRate.from_counts`.
+    """
     m = len(rows)
     return {
         NO_RANGE: np.full(m, rate.needs_costs),

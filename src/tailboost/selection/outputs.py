@@ -508,15 +508,18 @@ def numbers_of_pairs(first: NDArray[Any], second: NDArray[Any]) -> Ints:
     return number
 
 
-def averaging(judged: ModelOutputs) -> ModelOutputs:
-    """Return the outputs with the average of the models, fitted on the selection data."""
-    rows = judged.rows
-    logs = judged.logs
+def averaging(outputs: ModelOutputs) -> ModelOutputs:
+    """Return the outputs with the average of the models, fitted on the selection data.
+
+    Of more than `MOST_ROWS` rows a sample by their hashes is used.
+    """
+    rows = outputs.rows
+    logs = outputs.logs
     if len(rows.y) > MOST_ROWS and rows.row_hashes is not None:
-        chosen = rows.row_hashes < N_TINY_HASHES * (MOST_ROWS / len(rows.y))
-        rows = rows.part(chosen)
-        logs = tuple(log[chosen] for log in logs)
-    return replace(judged, models=replace(judged.models, average=Average.learned(logs, rows)))
+        sampled = rows.row_hashes < N_TINY_HASHES * (MOST_ROWS / len(rows.y))
+        rows = rows.part(sampled)
+        logs = tuple(log[sampled] for log in logs)
+    return replace(outputs, models=replace(outputs.models, average=Average.learned(logs, rows)))
 
 
 def better_order(logs: Floats, y: Ints) -> Ints | None:

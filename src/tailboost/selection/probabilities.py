@@ -89,7 +89,7 @@ class GroupModel:
         return cls(n_classes, n_values, model, present, prior)
 
     def predict(self, X: Table) -> Floats:
-        """Return p(g | x, y) for every class, shape (K, n_values, n)."""
+        """Return p(g | x, y) of n rows for every class y, shape (K, n_values, n)."""
         n = n_rows_of(X)
         probabilities = np.zeros((self.n_classes, self.n_values, n))
         for k in range(self.n_classes):
@@ -284,8 +284,8 @@ class StratumProbabilities:
         """Return p(combination | x, y), shape (K, G, n), as if columns were independent given x and y."""
         K, _, n = by_column[0].shape
         joined = np.ones((K, len(self.combinations), n))
-        for j, probabilities in enumerate(by_column):
-            joined *= probabilities[:, self.combinations[:, j]]
+        for column, probabilities in enumerate(by_column):
+            joined *= probabilities[:, self.combinations[:, column]]
         if len(by_column) > 1:
             for k in range(K):
                 joined[k] /= np.maximum(_summed(joined[k]), 1e-300)

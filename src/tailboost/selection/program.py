@@ -537,7 +537,7 @@ class Best:
         return mixed(self.weights, [pool.counts[number] for number in self.numbers])
 
     def in_pool(self, pool: Pool, program: Program) -> Best:
-        """Return the same selection in a pool of the same candidates on other rows, with its gap."""
+        """Return the same selection, with its gap, counted in a pool of the same candidates on other rows."""
         counts = self.counts_in(pool)
         value = program.value(counts)
         return replace(

@@ -248,7 +248,7 @@ def _merge(losses: PackedLosses) -> tuple[Ints, Ints] | None:
 
 
 def feasible(w: Floats, cap: Floats) -> Floats:
-    """Repair the rounding of weights w, so that 0 ≤ w ≤ cap and Σ w = 1."""
+    """Return weights w with 0 ≤ w ≤ cap and Σ w = 1, after a repair of their rounding errors."""
     w = np.clip(w, 0.0, cap)
     missing = 1.0 - float(w.sum())
     if missing <= 0:

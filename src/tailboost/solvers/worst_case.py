@@ -164,7 +164,7 @@ class _Best(NamedTuple):
 
 
 def _tilted(d: Floats, p: Floats, theta: float) -> tuple[Floats, float, float]:
-    """Return w_i ∝ p_i e^{θ d_i}, KL(w ‖ p) and log Σ p e^{θ d}."""
+    """Return w_i ∝ p_i e^{θ d_i}, KL(w ‖ p) and log Σ p e^{θ d}, also for a tiny θ to the last digits."""
     if theta > SMALL:
         w = p * np.exp(theta * d)
         total = float(w.sum())
