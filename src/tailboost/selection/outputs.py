@@ -498,7 +498,10 @@ class ModelOutputs:
 
 
 def numbers_of_pairs(first: NDArray[Any], second: NDArray[Any]) -> Ints:
-    """Return the number of each pair of entries among the different pairs, sorted, shape (n,)."""
+    """Return a number for each pair of entries, shape (n,), by which equal pairs are known.
+
+    It is the place of the pair in the sorted list of the different pairs.
+    """
     order = np.lexsort((second, first))
     first = first[order]
     second = second[order]

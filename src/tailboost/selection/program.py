@@ -188,7 +188,10 @@ class Program:
         return tuple(prices)
 
     def _price_scale(self, duals: Floats, counts: Floats) -> float:
-        """Return the decrease of the objective for each 1 by which the value of the program decreases."""
+        """Return the decrease of the objective for each 1 by which the value of the program decreases.
+
+        Parameters are as in `shadow_prices`.
+        """
         terms = self.objective.rate.terms(self.strata)
         if not terms.is_ratio:
             return self.scale

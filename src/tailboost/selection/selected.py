@@ -314,7 +314,10 @@ class Comparison:
         return influences
 
     def _influence(self, slope: Floats) -> Floats:
-        """Return the influence of each entry, shape (e,), on a rate with a slope, shape (W, A)."""
+        """Return the influence of each entry, shape (e,), on a rate.
+
+        ``slope`` is that of the rate in the confusion counts of the selection, shape (W, A).
+        """
         data = self.pool.data.in_memory
         n_strata = len(data.strata.mass)
         influence = np.zeros(len(data.stratum))

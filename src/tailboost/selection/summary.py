@@ -609,7 +609,10 @@ def _single_name(
 def _reference(
     game: Played | None, selected: Mixture, names: Sequence[str] | None
 ) -> tuple[int, list[str]]:
-    """Return the number of the reference candidate, and what all candidates are called."""
+    """Return the number of the reference candidate, and what all candidates are called.
+
+    ``names`` are their names if there was no ``game``.
+    """
     if game is None:
         assert names is not None
         reference = int(selected.pool.by_mean_loss[0])

@@ -177,7 +177,10 @@ def _tilted(d: Floats, p: Floats, theta: float) -> tuple[Floats, float, float]:
 
 
 def _kl(d: Floats, p: Floats, radius: float) -> _Best:
-    """Return w_i ∝ p_i e^{θ d_i} with KL(w ‖ p) = r."""
+    """Return the best weights in the KL ball of a radius r: w_i ∝ p_i e^{θ d_i} with KL(w ‖ p) = r.
+
+    ``d`` are the distances below the largest loss, in [−1, 0], and ``p`` is the base measure.
+    """
     low = 0.0
     high = np.inf
     theta = float(np.sqrt(2 * radius / (p @ (d - p @ d) ** 2)))
@@ -205,9 +208,10 @@ def _kl(d: Floats, p: Floats, radius: float) -> _Best:
 
 
 def _chi2(d: Floats, p: Floats, radius: float) -> _Best:
-    """Return w_i ∝ p_i (d_i − θ)_+ with E(d − θ)²_+ = (1 + 2r) (E(d − θ)_+)².
+    """Return the best weights in a χ² ball: w_i ∝ p_i (d_i − θ)_+ with E(d − θ)²_+ = (1 + 2r) (E(d − θ)_+)².
 
-    The ratio of both sides grows from θ = −1 to 0. If θ ≤ −1, all weights are positive.
+    Parameters are as in `_kl`; E is the mean under p. The ratio of both sides grows from θ = −1 to 0. If θ ≤
+    −1, all weights are positive.
     """
     ratio = 1.0 + 2.0 * radius
 
@@ -309,9 +313,9 @@ def check_smooths(uncertainty: Uncertainty, smoothing: float) -> None:
 def check_has_radius(uncertainty: Uncertainty) -> None:
     """Raise if ``radius="auto"``, a quantile of the likelihood ratio, is no radius of a ball."""
     if not BALLS[uncertainty].near_kl:
-        others = " and ".join(repr(name) for name, ball in BALLS.items() if ball.near_kl)
+        with_auto = " and ".join(repr(name) for name, ball in BALLS.items() if ball.near_kl)
         raise ValueError(
-            f"radius='auto' is for uncertainty {others}; for {uncertainty!r} give a number, "
+            f"radius='auto' is for uncertainty {with_auto}; for {uncertainty!r} give a number, "
             "such as radius=0.1"
         )
 
