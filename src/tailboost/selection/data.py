@@ -99,9 +99,8 @@ class SelectionData:
     # Shape (e,): the stratum of each entry. A row has one entry, or one for each class if it is counted by
     # its probabilities.
     stratum: Ints
-    weights: (
-        Floats  # shape (e,), sum to 1; negative where probabilities are corrected by labels
-    )
+    # Shape (e,), sum to 1; negative where probabilities are corrected by labels.
+    weights: Floats
     probabilities: Any = None  # shape (S, n): p(s | x); None if candidates have no action costs
     costs: Floats | None = None  # shape (n, A): cost of each action in each row
     row: Ints | None = None  # shape (e,): the row of each entry; None if each row has one

@@ -162,9 +162,8 @@ class LogProbabilities:
 
     n_rows: int  # n
     of_model: Callable[[int], Floats]  # returns the log-probabilities of model i
-    groups: Ints | None = (
-        None  # shape (n,): number of the group of each row, for group-aware rules
-    )
+    # Shape (n,): number of the group of each row, for group-aware rules.
+    groups: Ints | None = None
     n_models: int = 0
     X: Table = None  # features of the rows, from which groups are estimated
     average: Average | None = None  # weights of the models; None for equal weights

@@ -191,9 +191,8 @@ class StratumProbabilities:
     """p(s | x) = p(y | x) p(g | x, y): class models, and group models for a group-blind rule."""
 
     n_classes: int  # K
-    combinations: (
-        Ints  # shape (G, c): the combinations of groups, as numbers of values by column
-    )
+    # Shape (G, c): the combinations of groups, as numbers of values by column.
+    combinations: Ints
     # Number of the column of groups that rules read; None for group-blind rules.
     told: int | None = None
     # Whether groups are estimated from the features of a row, or from the probabilities of all models.

@@ -174,13 +174,11 @@ class Problem:
     limits: tuple[Limit, ...] = ()
     # Whether a rule is selected even if no rule satisfies the limits, as for `max_error`.
     aims: bool = False
-    error_budget: float | None = (
-        None  # largest increase of the overall error; None for no limit
-    )
+    # Largest increase of the overall error; None for no limit.
+    error_budget: float | None = None
     randomized: bool = False  # whether several candidates may have mixture weight
-    confidence: float | None = (
-        None  # probability with which all limits have to hold on new rows
-    )
+    # Probability with which all limits have to hold on new rows.
+    confidence: float | None = None
 
     @property
     def conditions(self) -> tuple[str, ...]:

@@ -290,9 +290,8 @@ class Solution:
     duals: Floats  # shape (J,): shadow prices of the rows, ≥ 0
     weights: Floats  # shape (T,): mixture weights λ
     slack: float  # sum of the violations of the rows
-    contradicting: (
-        Mask  # shape (n_limits,): the limits that contradict each other; none if all can hold
-    )
+    # Shape (n_limits,): the limits that contradict each other; none if all can hold.
+    contradicting: Mask
 
     @property
     def feasible(self) -> bool:

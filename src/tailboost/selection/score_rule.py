@@ -20,9 +20,8 @@ class KnownScores:
     """Rows with known scores: a threshold lies between two of them that get different answers."""
 
     values: Floats  # shape (n,): the scores
-    place: (
-        Ints  # shape (n,): number of the group whose thresholds apply; 0 for a group-blind rule
-    )
+    # Shape (n,): number of the group whose thresholds apply; 0 for a group-blind rule.
+    place: Ints
     probabilities: Singles  # shape (S, n): p(s | x)
 
     def ranges(

@@ -764,9 +764,8 @@ class SelectedTail(Selected):
     data: SelectionData
     inside: Mask | None = None  # the rows of ``data`` among those with losses; None for all
     names: tuple[str, ...] = ()  # names of the candidates
-    thinned: bool = (
-        False  # whether candidates without weight are not needed, not even to settle ties
-    )
+    # Whether candidates without weight are not needed, not even to settle ties.
+    thinned: bool = False
 
     @cached_property
     def counts(self) -> Floats:
