@@ -26,6 +26,20 @@ X, Y = rare(1500, 0)
 FRESH, LABELS = rare(20_000, 1)
 
 
+@pytest.mark.parametrize("limit", ["miss(1) <= 20.01%", "selected(1) <= 30.01%"])
+def test_a_limit_is_kept_to_less_than_a_row(limit):
+    """One of 2,500 rows is .0004; the objective drives the rule to the limit."""
+    rng = np.random.default_rng(0)
+    s = rng.random(5000)
+    y = (rng.random(5000) < s).astype(int)
+    objective = tb.rates.selected(1) if "miss" in limit else tb.rates.miss(1)
+    answers = tb.tune(tb.Scores(0, 1), s[:, None], y, limits=[limit], objective=objective).predict(s[:, None])
+    count, n, most = (answers == 1).sum(), 5000, 0.3001
+    if "miss" in limit:
+        count, n, most = (answers[y == 1] == 0).sum(), (y == 1).sum(), 0.2001
+    assert (most - 0.001) * n < count <= most * n
+
+
 def models():
     return [("logistic", LogisticRegression()), ("bayes", GaussianNB()), ("tree", TREE)]
 

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.tree import DecisionTreeClassifier
@@ -52,6 +53,23 @@ def unselected(name):
         return np.column_stack([1 - p, p])
 
     return probabilities
+
+
+@pytest.mark.parametrize(("attempts", "spent"), [(1, 1.0), (None, 0.9), (10, 0.1)])
+def test_a_limit_is_tested_at_the_level_that_the_attempt_spends(attempts, spent):
+    """The objective drives the threshold to the last rank, by the binomial distribution."""
+
+    def scored(seed, n):
+        rng = np.random.default_rng(seed)
+        s = rng.random(n)
+        return s[:, None], (rng.random(n) < s).astype(int)
+
+    limits, objective = ["miss(1) <= .2"], tb.rates.selected(1)
+    clf = tb.tune(tb.Scores(0, 1), *scored(0, 400), limits=limits, objective=objective)
+    X, y = scored(1, 1500)
+    missed = tb.calibrate(clf, X, y, attempts=attempts).predict(X)[y == 1] == 0
+    k, n = missed.sum(), len(missed)
+    assert binom.cdf(k, n, 0.2) <= 0.05 * spent < binom.cdf(k + 1, n, 0.2)
 
 
 # -- other tests on the same rows --------------------------------------------------------------------------

@@ -15,7 +15,9 @@ from sklearn.preprocessing import KBinsDiscretizer, StandardScaler
 
 import tailboost as tb
 from tailboost import rates
+from tailboost.classifiers.calibrating import OneBatch
 from tailboost.rows.fingerprints import Fingerprint, hash_rounded_rows, labels_too_alike, too_many
+from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.readers import MetRows
 
@@ -49,6 +51,22 @@ def test_validation_rows_of_boosting_certify_nothing(classifier):
         with pytest.raises(tb.LeakageError, match="100% of these rows"):
             tb.certify(clf, X[used], y[used])
     assert tb.certify(clf, X[900:], y[900:]).bound("mean").n == 1100
+
+
+def test_the_selecting_rows_of_one_batch_certify_nothing(tmp_path):
+    model = LogisticRegression().fit(X[1000:], y[1000:])
+    given = {"limits": ["miss(1) <= .5"], "random_state": 1}
+    certifying = OneBatch.of(model, Given(X[:1000], y[:1000]), **given).rows.X[:, 0]
+    selecting = ~np.isin(X[:1000, 0], certifying)
+    assert 0 < selecting.sum() < len(certifying)
+    used = X[:1000][selecting], y[:1000][selecting]
+    rule = tb.calibrate(model, X[:1000], y[:1000], **given)
+    tb.save_model(rule, tmp_path / "rule.model")
+    for known in (rule, tb.load_model(tmp_path / "rule.model")):
+        with pytest.raises(tb.LeakageError):
+            tb.certify(known, *used)
+    with pytest.raises(tb.LeakageError):
+        rule.certificate_.recheck(*used)
 
 
 def test_rows_that_were_chosen_on_certify_nothing():
