@@ -153,19 +153,21 @@ def score_kind(name: object) -> ScoreKind:
 def _as_numbers(scores: Column, owner: str) -> Floats:
     """Return numbers as a new float64 array, missing values as NaN; text and dates are refused."""
     array = np.asarray(scores)
-    has_text = False
+    texts: list[str | bytes] = []
+    if array.dtype.kind not in "biuf":
+        texts = [value for value in array.flat if isinstance(value, (str, bytes))]
     if array.dtype.kind == "O":
-        has_text = any(isinstance(value, (str, bytes)) for value in array.flat)
         missing = np.frompyfunc(is_missing, 1, 1)(array).astype(bool)
         array = np.where(missing, np.nan, array)
-    if array.dtype.kind in "biufO" and not has_text:
+    if array.dtype.kind in "biufO" and not texts:
         try:
             return array.astype(np.float64)
         except (OverflowError, TypeError, ValueError):
             pass
-    such = next((value for value in array.flat if isinstance(value, (str, bytes))), None)
-    got = "" if such is None else f", got the text {such[:40]!r}"
-    raise ValueError(f"{owner}: scores must be numbers{got}")
+    fault = ""
+    if texts:
+        fault = f", got the text {texts[0][:40]!r}"
+    raise ValueError(f"{owner}: scores must be numbers{fault}")
 
 
 def _rows(marked: NDArray[np.bool_]) -> list[int]:

@@ -85,14 +85,15 @@ class Writer:
         if thing is None or type(thing) in (bool, int, str, float):
             return thing
         if id(thing) in self._numbers:
-            return [self._numbers[id(thing)][1]]
+            _, number = self._numbers[id(thing)]
+            return [number]
         if id(thing) in self._begun:
             raise Refused(f"a {type(thing).__name__} that contains itself")
         self._begun.add(id(thing))
-        part = self.part(thing)
-        self.parts.append(part)
-        self._numbers[id(thing)] = thing, len(self.parts) - 1
-        return [len(self.parts) - 1]
+        self.parts.append(self.part(thing))
+        number = len(self.parts) - 1
+        self._numbers[id(thing)] = (thing, number)
+        return [number]
 
     def values(self, things: Iterable[object]) -> list[Any]:
         """Return `value` of each of several values."""

@@ -91,9 +91,9 @@ def _asked_for_answers(model: Model) -> None:
 
 def _boosted_bytes(model: Model) -> None:
     """Refuse a booster in a format other than XGBoost's."""
-    if vars(model).get("backend_") == "xgboost" and not (
-        isinstance(model.model_, bytes) and model.model_.startswith(b"{")
-    ):
+    if vars(model).get("backend_") != "xgboost":
+        return
+    if not isinstance(model.model_, bytes) or not model.model_.startswith(b"{"):
         raise ValueError("a booster in an unknown format")
 
 
@@ -244,10 +244,12 @@ RESTRICTED: dict[str, Reviewed] = {
 
 def unrestricted() -> dict[str, Reviewed]:
     """Return the classes of `UNRESTRICTED` by full name."""
-    modules = (line.split(": ") for line in UNRESTRICTED.split("\n") if line)
-    return {
-        f"{module}.{name}": Reviewed() for module, names in modules for name in names.split()
-    }
+    classes = {}
+    for line in filter(None, UNRESTRICTED.split("\n")):
+        module, names = line.split(": ")
+        for name in names.split():
+            classes[f"{module}.{name}"] = Reviewed()
+    return classes
 
 
 @cache
@@ -256,28 +258,20 @@ def reviewed() -> dict[str, Reviewed]:
 
     A player and its state are frozen dataclasses, and predictions do not call them.
     """
+    classes = unrestricted() | RESTRICTED
     package = import_module("tailboost")
-    ours = [getattr(package, name) for name in package.__all__ if name.endswith("Classifier")]
-    rules = import_module("tailboost.boosting.players")
-    modules = [
-        import_module(f"{rules.__name__}.{module.name}")
-        for module in iter_modules(rules.__path__)
-    ]
-    players = [
-        cls
-        for module in modules
-        for cls in vars(module).values()
-        if isinstance(cls, type)
-        and is_dataclass(cls)
-        and cls.__module__ == module.__name__
-        and not isabstract(cls)
-    ]
-    return (
-        unrestricted()
-        | RESTRICTED
-        | {
-            f"{cls.__module__}.{cls.__name__}": Reviewed(held_at={"checkpoint_dir": None})
-            for cls in ours
-        }
-        | {f"{cls.__module__}.{cls.__name__}": Reviewed() for cls in players}
-    )
+    for name in package.__all__:
+        if name.endswith("Classifier"):
+            cls = getattr(package, name)
+            restricted = Reviewed(held_at={"checkpoint_dir": None})
+            classes[f"{cls.__module__}.{cls.__name__}"] = restricted
+    players = import_module("tailboost.boosting.players")
+    for info in iter_modules(players.__path__):
+        module = import_module(f"{players.__name__}.{info.name}")
+        for value in vars(module).values():
+            is_player = (
+                isinstance(value, type) and is_dataclass(value) and not isabstract(value)
+            )
+            if is_player and value.__module__ == module.__name__:
+                classes[f"{module.__name__}.{value.__name__}"] = Reviewed()
+    return classes
