@@ -55,13 +55,13 @@ KINDS["undeclared"] = Kind(
 """,
         "rates/make.py": """
 def false_discovery(label, by=None):
-    return Rate("false_discovery", checked_label(label), _by(by))
+    return Rate("false_discovery", checked_label(label), _checked_by(by))
 
 def burden(by=None):
-    return Rate("burden", by=_by(by))
+    return Rate("burden", by=_checked_by(by))
 
 def undeclared(label, by=None):
-    return Rate("undeclared", checked_label(label), _by(by))
+    return Rate("undeclared", checked_label(label), _checked_by(by))
 """,
         "rates/__init__.py": """
 from tailboost.rates.make import burden, false_discovery, undeclared
