@@ -65,6 +65,7 @@ CVAR = {"objective": "cvar", "alpha": 0.3}
 
 CALLS = {
     ("X is a number", "no y"): lambda: boosted().reweight(0.02),
+    ("X is a text", "no y"): lambda: boosted().reweight("error() <= 0.02"),
     ("reweight", "X", "no y"): lambda: boosted().reweight(X[FRESH]),
     ("reweight", "no X", "y"): lambda: boosted().reweight(None, Y[FRESH]),
     ("reweight", "no X", "sample_weight"): lambda: boosted().reweight(sample_weight=ONES),
@@ -129,10 +130,10 @@ def test_the_table_has_no_line_twice_and_a_call_for_each():
 @pytest.mark.parametrize(("features", "message"), RULES)
 def test_features_are_refused_together_only(features, message):
     with pytest.raises(ValueError) as refused:  # noqa: PT011
-        refuse(*features, told=WORDS)
+        refuse(*features, details=WORDS)
     assert str(refused.value) == message.format_map(WORDS)
     for fewer in combinations(features, len(features) - 1):
-        refuse(*fewer, told=WORDS)
+        refuse(*fewer, details=WORDS)
 
 
 @pytest.mark.parametrize(("features", "message"), RULES)
