@@ -21,6 +21,7 @@ CALLS = {
     "monitor.py": ["--years", "20"],
     "prediction.py": ["paired", "--only", "moons"],
     "sparse_tables.py": ["--only", "one-hot, linear", "--rows", "300"],
+    "ties.py": ["--draws", "0", "--valid", "2"],
     "timing.py": ["mixture", "path", "curve", "files", "draws", "--quick", "--alone"],
 }
 

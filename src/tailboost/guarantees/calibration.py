@@ -470,7 +470,9 @@ def told_of_draws(
 ) -> list[str]:
     """Return a note on draws at equal scores, if they lower the objective of a comparison beyond noise."""
     drawing = result.selection.drawing
-    if drawing is None or not any(limit.compares for limit in drawing.problem.limits):
+    if drawing is None or drawing.family(by_group=True) is None:
+        return []
+    if not any(limit.compares for limit in drawing.problem.limits):
         return []
     drawn = again(drawing)
     if not isinstance(drawn, Certified) or not simplest_certified([result, drawn], fresh):

@@ -150,15 +150,16 @@ class JointPowerPath:
     def path(self) -> tuple[Bands, Floats]:
         """Return the rules in the order of their tests, and the probit that each passes all of them.
 
-        None gives all rows one answer. There is no rule if the score has one value.
+        None gives all rows one answer, or is no better than one that keeps the limits by construction.
         """
         bands = self.candidates()
         never_given = self.cells.never(bands).all(axis=1)
-        bands = bands[never_given.sum(axis=1) < 2]
+        loss = self.loss(bands)
+        bands = bands[(never_given.sum(axis=1) < 2) & (loss < self.loss_of_one_answer)]
         if not len(bands.low):
             return bands, np.empty(0)
         probits = self.of_all(bands)
-        loss = np.tensordot(self.cells.answered(bands), self.losses, axes=((1, 2), (0, 1)))
+        loss = self.loss(bands)
         order: list[int] = []
         for step in STEPS:
             likely = np.flatnonzero(probits >= min(step, probits.max()))
@@ -167,6 +168,25 @@ class JointPowerPath:
                 order.append(best)
         places = np.array(order)
         return bands[places], probits[places]
+
+    def loss(self, bands: Bands) -> Floats:
+        """Return the loss of each rule on the selection data, shape (K,)."""
+        return np.tensordot(self.cells.answered(bands), self.losses, axes=((1, 2), (0, 1)))
+
+    @property
+    def loss_of_one_answer(self) -> float:
+        """The least loss of one answer to all rows that keeps all limits by construction; else infinite.
+
+        In a comparison of misses, for example, all groups miss all rows, or none.
+        """
+        ends = self.cells.every[np.array([0, -1])]
+        given = np.logical_not(self.cells.never(ends)).astype(np.float64)
+        kept = np.ones(2, dtype=bool)
+        for family in self.families:
+            errors, rows = family.counts(given)
+            always = (errors == rows).all(axis=1) & family.limit.compares
+            kept &= (errors == 0.0).all(axis=1) | always
+        return float(np.where(kept, self.loss(ends), np.inf).min())
 
     def of_all(self, bands: Bands) -> Floats:
         """Return the probit of the predicted probability that all limits pass, for each rule, shape (K,).
