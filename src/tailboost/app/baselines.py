@@ -63,8 +63,8 @@ def tune_class_weights(
     search = _Search(_logarithms(probabilities), np.asarray(y, dtype=np.intp), error_budget)
     starts = np.zeros((1, search.K))
     if search.K > 2:
-        drawn = np.random.default_rng(0).normal(scale=JUMP, size=(RESTARTS, search.K))
-        starts = np.vstack([starts, drawn])
+        random_starts = np.random.default_rng(0).normal(scale=JUMP, size=(RESTARTS, search.K))
+        starts = np.vstack([starts, random_starts])
     best = min(map(search.descend, starts), key=search.score)
     _, worst, overall = search.score(best)
     return best - best.mean(), worst, overall
@@ -101,35 +101,36 @@ class _Search:
         for _ in range(SWEEPS):
             before = self.score(log_weights)
             for k in self.present:
-                log_weights = self.along(k, log_weights)
+                log_weights = self.with_best_weight(k, log_weights)
             if self.score(log_weights) >= before:
                 break
         return log_weights
 
-    def along(self, k: int, log_weights: Floats) -> Floats:
-        """Return the log weights with the best one for class k, by sorting the rows' thresholds."""
+    def with_best_weight(self, k: int, log_weights: Floats) -> Floats:
+        """Return the log weights with the best weight of class k, the other weights unchanged.
+
+        A row is answered k if the weight is above its threshold. So the weights between two neighbours among
+        the sorted thresholds have the same errors, and one pass over the rows counts all of them.
+        """
         scores = self.logarithms + log_weights
         scores[:, k] = -np.inf
-        threshold = (
-            scores.max(axis=1) - self.logarithms[:, k]
-        )  # above it, the row is answered k
-        right_otherwise = scores.argmax(axis=1) == self.y
-        order = np.argsort(threshold, kind="stable")
-        cuts = threshold[order]
-        # Wrong rows of each class after the first rows of this order are answered k.
-        lost = np.zeros((self.n + 1, self.K), dtype=np.int64)
-        lost[1:][np.arange(self.n), self.y[order]] = np.where(
-            self.y[order] == k, -1, right_otherwise[order]
-        )
-        lost[0] = np.bincount(self.y[~right_otherwise], minlength=self.K)
-        errors = lost.cumsum(axis=0) / np.maximum(self.counts, 1)
+        right_without_k = scores.argmax(axis=1) == self.y
+        thresholds = scores.max(axis=1) - self.logarithms[:, k]
+        order = np.argsort(thresholds, kind="stable")
+        thresholds = thresholds[order]
+        y = self.y[order]
+        # Row i: how the wrong rows of each class change if the i-th row of this order is answered k, too.
+        changes = np.zeros((self.n + 1, self.K), dtype=np.int64)
+        changes[0] = np.bincount(self.y[~right_without_k], minlength=self.K)
+        changes[np.arange(1, self.n + 1), y] = np.where(y == k, -1, right_without_k[order])
+        errors = changes.cumsum(axis=0) / np.maximum(self.counts, 1)
         overall = errors @ self.counts / self.n
-        worst = errors.max(axis=1)
-        # Cuts lie between rows with different thresholds.
-        edges = np.concatenate([[cuts[0] - 2.0], cuts, [cuts[-1] + 2.0]])
+        excess = np.maximum(overall - self.limit, 0.0)
+        edges = np.concatenate([[thresholds[0] - 2.0], thresholds, [thresholds[-1] + 2.0]])
+        # No weight lies between rows with equal thresholds.
         possible = np.flatnonzero(np.diff(edges) > 0)
-        excess = np.maximum(overall[possible] - self.limit, 0.0)
-        best = possible[np.lexsort((overall[possible], worst[possible], excess))[0]]
+        ranks = np.lexsort((overall[possible], errors.max(axis=1)[possible], excess[possible]))
+        best = possible[ranks[0]]
         moved = log_weights.copy()
         moved[k] = (edges[best] + edges[best + 1]) / 2
         return min(log_weights, moved, key=self.score)

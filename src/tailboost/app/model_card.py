@@ -174,86 +174,79 @@ class ModelCard:
         final = last_step(model)
         if monitor is not None:
             refuse_other_rule(monitor.certificate, model, "the certificate of the monitor")
-        certificate = rates = further = None
+        error_certificate = rates_certificate = recheck = None
         leakage = rates_failure = ""
-        calibrated = judged(final).certificate
-        given = {"groups": groups, "confidence": confidence, "equal_rows": equal_rows}
+        calibrated = judged(final).certificate  # of a calibrated rule
+        row_arguments = {"groups": groups, "clusters": clusters, "equal_rows": equal_rows}
+        bounds: dict[str, Any] = {"confidence": confidence, **row_arguments}
         try:
-            certificate = certify(
-                model, X, y, clusters=clusters, max_error=max_error, rates=(), **given
-            )
+            error_certificate = certify(model, X, y, max_error=max_error, rates=(), **bounds)
         except LeakageError as failure:
             leakage = str(failure)
             lacks = "certifies nothing"
             if calibrated is not None:
                 lacks = "has its certificate, and no errors on these rows"
             warn_user(f"the card {lacks}: {failure}")
-        if certificate is not None and (
-            calibrated is not None or getattr(final, "limits", None)
-        ):
+        if error_certificate is not None:
             try:
-                if calibrated is None:
-                    rates = certify(model, X, y, clusters=clusters, **given)
-                else:
-                    about = {"groups": groups, "clusters": clusters, "equal_rows": equal_rows}
-                    further = calibrated.recheck(X, y, model=model, **about)
+                if calibrated is not None:
+                    recheck = calibrated.recheck(X, y, model=model, **row_arguments)
+                elif getattr(final, "limits", None):
+                    rates_certificate = certify(model, X, y, **bounds)
             except ValueError as failure:
                 rates_failure = _without_groups(final, groups) or str(failure)
-        stated = next(
-            (one for one in (calibrated, rates, certificate) if _limits_of(one)), None
-        )
-        of_card = "the calibration rows" if stated is calibrated else rows_are
-        headline, limits_section = _stated(stated, of_card)
-        agreement, further_section = _further(further, rows_are)
+        certificates = [calibrated, rates_certificate, error_certificate]
+        limits_certificate = next(filter(_limits_of, certificates), None)
+        limits_rows = "the calibration rows" if limits_certificate is calibrated else rows_are
+        headline, limits_section = _stated_limits(limits_certificate, limits_rows)
+        agreement, recheck_section = _agreement(recheck, rows_are)
         sections = [
             limits_section,
-            _calibration(calibrated),
-            further_section,
-            _errors(certificate, leakage, rows_are, clusters, alone=calibrated is None),
+            _price(calibrated),
+            recheck_section,
+            _errors(error_certificate, leakage, rows_are, clusters, alone=calibrated is None),
             Section("Purpose", [purpose or NOT_STATED]),
             _rule(final, notes),
             _training(final, notes),
             _attempts(judged(final)),
-            Section(MONITOR)
-            if monitor is None
-            else Section(MONITOR, [monitor.verdict, *monitor.notes()], *monitor.cells()),
-            _rates(rates),
+            _evidence(monitor),
+            _rates(rates_certificate),
             _tradeoff(final) if calibrated is None else Section("Trade-off"),
-            _limitations(certificate, final),
-            _not_tested(certificate, purpose, groups, rates_failure, monitor),
+            _limitations(error_certificate, final),
+            _not_tested(error_certificate, purpose, groups, rates_failure, monitor),
         ]
         filled = [
             section for section in sections if section.lines or section.rows or section.code
         ]
-        summary = headline or _summary(certificate, rows_are)
-        if stated is None and rates_failure:
+        summary = headline or _worst_class(error_certificate, rows_are)
+        if limits_certificate is None and rates_failure:
             summary = f"The stated limits are not certified: {rates_failure}."
-        if further is not None:
+        if recheck is not None:
             summary = f"{summary} {agreement}"
         if monitor is not None and monitor.alarms:
             summary = f"{summary} {monitor.verdict}"
-        drawn = tuple(_limits_of(stated))
+        limits = tuple(_limits_of(limits_certificate))
         origin = _origin(
             judged(final), installed_versions() if versions is None else versions, digests or {}
         )
-        return cls(title, summary, origin, [*filled, _regulation(filled)], drawn, monitor)
+        return cls(title, summary, origin, [*filled, _regulation(filled)], limits, monitor)
 
     def to_markdown(self) -> str:
         """Return the card as Markdown."""
-        parts = [f"# {_escaped(self.title)}", _escaped(self.origin), _escaped(self.summary)]
+        blocks = [f"# {_escaped(self.title)}", _escaped(self.origin), _escaped(self.summary)]
         for section in self.sections:
-            parts.append(f"## {section.title}")
+            blocks.append(f"## {section.title}")
             if section.heads:
-                rule = ["---"] + ["---:"] * (len(section.heads) - 1)
-                lines = [
-                    f"| {' | '.join(map(_cell, row))} |"
-                    for row in (section.heads, *section.rows)
+                alignment = ["---"] + ["---:"] * (len(section.heads) - 1)
+                heads, *rows = [
+                    " | ".join(map(_cell, row)) for row in (section.heads, *section.rows)
                 ]
-                parts.append("\n".join([lines[0], f"| {' | '.join(rule)} |", *lines[1:]]))
+                lines = [heads, " | ".join(alignment), *rows]
+                blocks.append("\n".join(f"| {line} |" for line in lines))
             if section.code:
-                parts.append(f"```text\n{section.code.replace('```', '` ` `')}\n```")
-            parts.append("\n".join(f"* {_escaped(line)}" for line in section.lines))
-        return "\n\n".join(part for part in parts if part) + "\n"
+                blocks.append(f"```text\n{section.code.replace('```', '` ` `')}\n```")
+            blocks.append("\n".join(f"* {_escaped(line)}" for line in section.lines))
+        return "\n\n".join(filter(None, blocks)) + "\n"
 
     def to_html(self) -> str:
         """Return the card as an HTML page without requests and scripts; limits and monitor are drawn."""
@@ -283,14 +276,18 @@ def _limits_of(certificate: Certificate | None) -> list[LimitLine]:
     return [line for line in certificate.limit_lines() if line.verdict]
 
 
-def _stated(certificate: Certificate | None, rows_are: str) -> tuple[str, Section]:
-    """Return how many stated limits are certified (empty without any), and each, the verdict first."""
+def _stated_limits(certificate: Certificate | None, rows_are: str) -> tuple[str, Section]:
+    """Return the headline of a card and its section on the stated limits.
+
+    The headline counts the certified ones, and is empty without a certificate. In the section those that are
+    not certified come first.
+    """
     if certificate is None:
         return "", Section(LIMITS, ["No limit is stated or tested on fresh rows."])
     lines = sorted(_limits_of(certificate), key=lambda line: line.good is not False)
-    kept = sum(line.good is True for line in lines)
-    start = f"{kept} of {len(lines)}"
-    if kept == len(lines):
+    n_certified = [line.good for line in lines].count(True)
+    start = f"{n_certified} of {len(lines)}"
+    if n_certified == len(lines):
         start = "All"
     from_rows = f"from {certificate.n_rows:,} fresh rows ({rows_are})"
     headline = (
@@ -316,26 +313,32 @@ def _origin(classifier: Any, versions: Mapping[str, str], digests: Mapping[str, 
             parts.append(f"certified at attempt {attempts}")
     if versions:
         parts.append(", ".join(f"{name} {version}" for name, version in versions.items()))
-    rule = classifier.rule_digest
-    known = {**digests, **({} if rule is None else {"rule": rule})}
-    return " · ".join([*parts, *(f"{name} {digest[:16]}" for name, digest in known.items())])
+    parts += [f"{name} {digest[:16]}" for name, digest in digests.items()]
+    if classifier.rule_digest is not None:
+        parts.append(f"rule {classifier.rule_digest[:16]}")
+    return " · ".join(parts)
 
 
-def _further(further: Recheck | None, rows_are: str) -> tuple[str, Section]:
-    """Return whether further rows agree with the certificate, and the certified limits on these rows."""
-    if further is None:
+def _agreement(recheck: Recheck | None, rows_are: str) -> tuple[str, Section]:
+    """Return whether further rows agree with the certificate of a calibrated rule, and the section on it.
+
+    Both are empty without a `recheck`, for a model that has no certificate of its own.
+    """
+    if recheck is None:
         return "", Section(FURTHER)
     rows = []
-    for one in further.bounds:
-        about = [one.bound.title, one.bound.limit, f"{one.n:,}", formatted(one.estimate)]
-        rows.append([*about, "contradicts" if one.contradicted else "agrees"])
+    for tested in recheck.bounds:
+        result = "contradicts" if tested.contradicted else "agrees"
+        estimate = formatted(tested.estimate)
+        rows.append([tested.bound.title, tested.bound.limit, f"{tested.n:,}", estimate, result])
     agreement = f"Further rows ({rows_are}) do not contradict the certificate."
-    if further.contradicted:
-        broken = ", ".join(further.broken)
+    if recheck.contradicted:
+        broken = ", ".join(recheck.broken)
         agreement = f"Further rows ({rows_are}) contradict the certificate: {broken}."
+    false_alarm = percent(round(1.0 - recheck.confidence, 12))
     lines = [
         f"Estimates on {rows_are}, and whether they contradict the certificate. If all its bounds are true, "
-        f"the probability of any contradiction is at most {percent(round(1.0 - further.confidence, 12))}."
+        f"the probability of any contradiction is at most {false_alarm}."
     ]
     heads = ["certified rate", "limit", "rows", "estimate", "result"]
     return agreement, Section(FURTHER, lines, heads, rows)
@@ -359,6 +362,13 @@ def _attempts(classifier: Any) -> Section:
     )
 
 
+def _evidence(monitor: Monitor | None) -> Section:
+    """Return the verdict of a monitor and its table of bounds; an empty section without a monitor."""
+    if monitor is None:
+        return Section(MONITOR)
+    return Section(MONITOR, [monitor.verdict, *monitor.notes()], *monitor.cells())
+
+
 def _rates(certificate: Certificate | None) -> Section:
     """Return the certified bounds of the rates that the fit limited."""
     title = "Rates on new rows"
@@ -368,16 +378,23 @@ def _rates(certificate: Certificate | None) -> Section:
     return Section(title, [held, *certificate.notes], *certificate.cells())
 
 
-def _summary(certificate: Certificate | None, rows_are: str) -> str:
+def _worst_class(certificate: Certificate | None, rows_are: str) -> str:
+    """Return the headline of a card without limits: the class with the largest error, and a bound."""
     if certificate is None:
         return f"Nothing is certified: {rows_are} are, or equal, rows of training or selection."
-    classes = [b for b in certificate.bounds if b.kind == "class" and b.rule == "predict"]
-    empty = next((b for b in classes if b.estimate is None), None)
-    if empty is not None:
-        return f"No row of {empty.name} is among the {certificate.n_rows:,} rows ({rows_are})."
+    bounds = [
+        bound
+        for bound in certificate.bounds
+        if bound.kind == "class" and bound.rule == "predict"
+    ]
+    for bound in bounds:
+        if bound.estimate is None:
+            return (
+                f"No row of {bound.name} is among the {certificate.n_rows:,} rows ({rows_are})."
+            )
     # A rare class may have the largest bound without the largest error.
-    error, worst = max((b.estimate or 0.0, b.subgroup) for b in classes)
-    widest = max(classes, key=attrgetter("upper"))
+    error, worst = max((bound.estimate or 0.0, bound.subgroup) for bound in bounds)
+    widest = max(bounds, key=attrgetter("upper"))
     return (
         f"On {certificate.n_rows:,} new rows ({rows_are}) the worst class, {worst}, has an error of "
         f"{100 * error:.1f} %. With {percent(certificate.confidence)} confidence no class has an "
@@ -388,18 +405,16 @@ def _summary(certificate: Certificate | None, rows_are: str) -> str:
 
 def _kind(final: Model) -> str:
     """Return the class of a classifier, or the given models that its decision rule is on."""
-    models = getattr(final, "estimators_", None)
-    if (
-        not hasattr(final, "rule_")
-        or not models
-        or not all(isinstance(model, FrozenEstimator) for model in models)
-    ):
+    models = getattr(final, "estimators_", None) or []
+    are_given = all(isinstance(model, FrozenEstimator) for model in models)
+    if not models or not are_given or not hasattr(final, "rule_"):
         return type(final).__name__
     names = [type(last_step(model.estimator)).__name__ for model in models]
     return f"decision rule on {' and '.join(dict.fromkeys(names))}"
 
 
 def _training(final: Model, notes: Mapping[str, Any]) -> Section:
+    """Return the classifier, its training data by the notes of a model file, and its features."""
     lines = [f"Classifier: {notes.get('classifier', _kind(final))}."]
     if "rows" in notes:
         counts = [f"{n:,} of class {label}" for label, n in notes.get("classes", {}).items()]
@@ -432,30 +447,32 @@ def _errors(
     *,
     alone: bool,
 ) -> Section:
-    """Return the errors on new rows; with their own bounds if the card has no other certificate."""
+    """Return the errors on new rows; with their own bounds if the card has no other certificate (``alone``).
+
+    Without a certificate the section says that ``leakage``, a message, prevents it.
+    """
     if certificate is None:
         return Section("Errors on new rows", [f"Not measured: {leakage}."])
     counted = "rows" if clusters is None else "clusters"
     heads = ["result", "error of", "rule", "target", counted]
     heads += ["error", "95 % interval", "bound", "reason"]
     rows = []
-    for b in certificate.bounds:
-        if b.kind == "worst":
+    for bound in certificate.bounds:
+        if bound.kind == "worst":
             continue
         interval = "–"
-        if b.estimate is not None and b.rule == "predict":
-            ends = clopper_pearson_interval(b.estimate, b.n, 0.95)
-            low, high = (
-                bound_words(float(end), b.n, above=above)
-                for end, above in zip(ends, (False, True), strict=True)
-            )
-            interval = f"{low} – {high}"
-        verdict = CERTIFIED_WORDS[b.certified]
+        if bound.estimate is not None and bound.rule == "predict":
+            low, high = map(float, clopper_pearson_interval(bound.estimate, bound.n, 0.95))
+            low_text = bound_words(low, bound.n, above=False)
+            interval = f"{low_text} – {bound_words(high, bound.n, above=True)}"
+        size = f"{bound.n:,}"
+        error = bound.estimate_text
         if alone:
-            about = [verdict, b.name, b.rule, b.limit, f"{b.n:,}", b.estimate_text]
-            rows.append([*about, interval, b.bound_text, b.reason])
-        elif b.rule == "predict":
-            rows.append(["", b.name, "", "", f"{b.n:,}", b.estimate_text, interval, "", ""])
+            verdict = CERTIFIED_WORDS[bound.certified]
+            named = [verdict, bound.name, bound.rule, bound.limit]
+            rows.append([*named, size, error, interval, bound.bound_text, bound.reason])
+        elif bound.rule == "predict":
+            rows.append(["", bound.name, "", "", size, error, interval, "", ""])
     lines = [f"Measured on {rows_are}. The 95 % intervals are pointwise."]
     if alone:
         lines += [
@@ -465,17 +482,19 @@ def _errors(
     return Section("Errors on new rows", lines, *filled_columns(heads, rows))
 
 
-def _calibration(certificate: Certificate | None) -> Section:
-    """Return the price of the limits that `calibrate` certified."""
+def _price(certificate: Certificate | None) -> Section:
+    """Return the price of the limits that `calibrate` certified; an empty section without a price."""
     if certificate is None or not certificate.price:
         return Section("Price of the limits")
-    of = certificate.price[0].of
-    beside = f"{of} and of " * bool(of)
-    lines = [f"Estimates on the calibration rows, of {beside}the certified rule."]
+    rules = "the certified rule"
+    if certificate.price[0].of:
+        rules = f"{certificate.price[0].of} and of {rules}"
+    lines = [f"Estimates on the calibration rows, of {rules}."]
     return Section("Price of the limits", lines, *certificate.prices)
 
 
 def _tradeoff(final: Model) -> Section:
+    """Return some points of the trade-off curve; an empty section for a classifier without a curve."""
     if not hasattr(final, "tradeoff"):
         return Section("Trade-off")
     try:
@@ -483,25 +502,24 @@ def _tradeoff(final: Model) -> Section:
     except (AttributeError, ValueError) as failure:
         return Section("Trade-off", [f"Not available: {failure}."])
     lines = [f"Measured on {curve.measured_on}; fresh rows may give other values."]
-    shown = np.unique(
-        np.linspace(0, len(curve) - 1, min(len(curve), TRADEOFF_POINTS)).round().astype(int)
-    )
-    rows = [[f"{curve[i].limited:.4f}", f"{curve[i].value:.4f}"] for i in shown.tolist()]
+    spread = np.linspace(0, len(curve) - 1, min(len(curve), TRADEOFF_POINTS))
+    points = [curve[i] for i in np.unique(spread.round().astype(int)).tolist()]
+    rows = [[f"{point.limited:.4f}", f"{point.value:.4f}"] for point in points]
     return Section("Trade-off", lines, [str(curve.limited), str(curve.objective)], rows)
 
 
 def _rule(final: Model, notes: Mapping[str, Any]) -> Section:
+    """Return the decision rule as text, and whether it depends on groups; else the summary of the fit."""
     excluded = notes.get("not_features", [])
+    by_group = judged(final).by_group
     lines = []
-    if judged(final).by_group:
+    if by_group:
         lines.append("The rule is group-aware: `predict` needs the group of each row.")
-    else:
-        lines += [
-            f"{name} is no feature: the rule does not read it, though other columns may reveal it."
-            if name in excluded
-            else f"{name} is a feature: answers may depend on it."
-            for name in notes.get("group", [])
-        ]
+    for name in () if by_group else notes.get("group", []):
+        sentence = f"{name} is a feature: answers may depend on it."
+        if name in excluded:
+            sentence = f"{name} is no feature: the rule does not read it, though other columns may reveal it."
+        lines.append(sentence)
     if hasattr(final, "rule_"):
         return Section("Decision rule", lines, code=str(final.rule_))
     summary = getattr(final, "summary_", None)
@@ -511,24 +529,32 @@ def _rule(final: Model, notes: Mapping[str, Any]) -> Section:
 
 
 def _limitations(certificate: Certificate | None, final: Model) -> Section:
+    """Return the subgroups with few rows or missed targets, and what no measurement can show."""
     lines = []
     if certificate is not None:
-        rows = {b.name: b.n for b in certificate.bounds if b.kind in ("class", "group", "cell")}
-        names = {
+        rows = {
+            bound.name: bound.n
+            for bound in certificate.bounds
+            if bound.kind in ("class", "group", "cell")
+        }
+        uncertified = [
+            bound.name
+            for bound in certificate.bounds
+            if bound.target is not None and not bound.certified
+        ]
+        lists = {
             f"Fewer than {FEW_ROWS} rows": [
                 name for name, n in rows.items() if 0 < n < FEW_ROWS
             ],
-            "No rows, and therefore no estimate": [name for name, n in rows.items() if not n],
-            "Targets that are not certified": [
-                b.name for b in certificate.bounds if b.target is not None and not b.certified
-            ],
+            "No rows, and therefore no estimate": [name for name, n in rows.items() if n == 0],
+            "Targets that are not certified": uncertified,
         }
-        lines += [
-            f"{words}: {', '.join(listed[:MOST_NAMES])}."
-            for words, listed in names.items()
-            if listed
-        ]
-    answers = [*map(str, final.classes_), *[HUMAN_REVIEW] * judged(final).can_defer]
+        for words, names in lists.items():
+            if names:
+                lines.append(f"{words}: {', '.join(names[:MOST_NAMES])}.")
+    answers = [str(label) for label in final.classes_]
+    if judged(final).can_defer:
+        answers.append(HUMAN_REVIEW)
     lines += [
         f"Each row gets one of the answers {', '.join(answers)}, even if it is unlike all training rows.",
         "The measurements hold for rows like the measured ones, not for later rows or other populations.",
@@ -537,16 +563,17 @@ def _limitations(certificate: Certificate | None, final: Model) -> Section:
 
 
 def _without_groups(final: Model, groups: Groups) -> str:
-    """Return which groups the limits of a classifier are on, if none are given; otherwise nothing."""
-    limits = judged(final).stated_limits
-    by = [
-        name for limit in limits if limit.rate.needs_groups for name in names_in(limit.rate.by)
-    ]
-    if groups is not None or not by:
+    """Return that the limits of a classifier need groups, with their columns, if no groups are given.
+
+    Otherwise the text is empty.
+    """
+    rates = [limit.rate for limit in judged(final).stated_limits if limit.rate.needs_groups]
+    if groups is not None or not rates:
         return ""
-    columns = [str(name) for name in dict.fromkeys(by) if name not in (GROUP, CELL)]
-    named = f" ({', '.join(columns)})" if columns else ""
-    return f"the groups of the rows{named} were not given"
+    divisions = dict.fromkeys(name for rate in rates for name in names_in(rate.by))
+    columns = [str(name) for name in divisions if name not in (GROUP, CELL)]
+    list_of_columns = f" ({', '.join(columns)})" if columns else ""
+    return f"the groups of the rows{list_of_columns} were not given"
 
 
 def _not_tested(
@@ -556,13 +583,18 @@ def _not_tested(
     rates_failure: str,
     monitor: Monitor | None,
 ) -> Section:
-    lines = [] if certificate else ["Errors on new rows."]
-    lines += [f"The stated limits on these rows: {rates_failure}."] if rates_failure else []
+    """Return what the card does not test; ``rates_failure`` says why the limits are not certified."""
+    lines = []
+    if certificate is None:
+        lines.append("Errors on new rows.")
+    if rates_failure:
+        lines.append(f"The stated limits on these rows: {rates_failure}.")
     if groups is None:
         lines.append("Errors by group: no column of groups was given.")
     if certificate is not None and not any(b.kind == "shift" for b in certificate.bounds):
         lines.append("Growth of errors under a shift of the population.")
-    lines += [] if monitor else ["Later rows: no monitor was given."]
+    if monitor is None:
+        lines.append("Later rows: no monitor was given.")
     lines += [
         "Correctness of the recorded rows and labels.",
         "Calibration of the probabilities.",

@@ -54,7 +54,8 @@ class Method:
     ) -> Method:
         """Return the entry of one of tailboost's classifiers; its name is the class name in lower case."""
         name = factory.__name__.removesuffix("Classifier").lower()
-        name += f"-{variant}" if variant else ""
+        if variant:
+            name += f"-{variant}"
         return cls(name, title, summary, factory, ours=True, **flags)
 
     @property

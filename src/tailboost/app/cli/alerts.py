@@ -55,24 +55,7 @@ def read_to_fit(
             text_labels=True,
             **csv._asdict(),
         )
-    keep = keep or []
-    for name in keep:
-        if name not in table.data:
-            raise BadInput(
-                f"--keep: there is no feature {name!r}; features are {', '.join(table.data)}"
-            )
-    ids = [
-        name for name in table.data if name not in keep and _looks_like_an_id(table.data[name])
-    ]
-    if len(ids) == table.data.shape[1]:
-        raise BadInput(
-            f"every feature looks like an id ({', '.join(ids)}); name the real ones with --keep"
-        )
-    for name in ids:
-        warn(
-            f"column {name!r} looks like an id (nearly all values differ) and is not used as a feature; "
-            f"--keep {name} uses it"
-        )
+    ids = _id_columns(table.data, keep or [])
     table.data = table.data.drop(columns=ids)
     table.schema = TableSchema(
         tuple(column for column in table.schema.columns if column.name not in ids),
@@ -83,12 +66,36 @@ def read_to_fit(
     if cluster is None:
         return table, ids, None
     clusters = datasets.read_raw(data, *csv)[cluster]
-    unusable = clusters.is_unique or clusters.isna().any()
-    return table, ids, None if unusable else clusters.astype(str).to_numpy()
+    if clusters.is_unique or clusters.isna().any():
+        return table, ids, None
+    return table, ids, clusters.astype(str).to_numpy()
+
+
+def _id_columns(features: Any, keep: Sequence[str]) -> list[str]:
+    """Return the names of columns that look like ids, with a warning for each; --keep excepts some."""
+    for name in keep:
+        if name not in features:
+            raise BadInput(
+                f"--keep: there is no feature {name!r}; features are {', '.join(features)}"
+            )
+    ids = [name for name in features if name not in keep and _looks_like_an_id(features[name])]
+    if len(ids) == features.shape[1]:
+        raise BadInput(
+            f"every feature looks like an id ({', '.join(ids)}); name the real ones with --keep"
+        )
+    for name in ids:
+        warn(
+            f"column {name!r} looks like an id (nearly all values differ) and is not used as a feature; "
+            f"--keep {name} uses it"
+        )
+    return ids
 
 
 def _alerts(data: Any, y: Column, groups: Groups) -> Iterator[str]:
-    """Yield warnings: groups that determine the class, many numeric classes, codes as text, leaks."""
+    """Yield warnings about a training table: features ``data``, labels ``y``, and columns of groups.
+
+    They are about groups that determine the class, many numeric classes, codes as text, and leaks.
+    """
     for name in () if groups is None else groups:
         if (pd.Series(y).groupby(groups[name].to_numpy()).nunique() == 1).all():
             yield f"--group {name}: every group has one class only; the groups add nothing to the classes"
@@ -103,13 +110,14 @@ def _alerts(data: Any, y: Column, groups: Groups) -> Iterator[str]:
             continue
         texts = data[name].cat.categories
         # Without leading zeros, as in 01234, these texts would be a column of numbers.
-        if any(re.match(r"[+-]?0\d", str(text)) for text in texts) and _are_numbers(texts):
+        has_leading_zero = any(re.match(r"[+-]?0\d", str(text)) for text in texts)
+        if has_leading_zero and _are_numbers(texts):
             yield f"column {name!r} has numbers with leading zeros: they are codes and are read as text"
     if len(y) < FEWEST_ROWS or len(classes) > MOST_CLASSES:
         return
-    sample = np.random.default_rng(0).permutation(len(y))[:SAMPLE]
+    sampled_rows = np.random.default_rng(0).permutation(len(y))[:SAMPLE]
     for name in data:
-        accuracy = _accuracy_of(data[name].iloc[sample], y[sample])
+        accuracy = _accuracy_alone(data[name].iloc[sampled_rows], y[sampled_rows])
         if accuracy >= LEAK_ACCURACY:
             yield (
                 f"column {str(name)!r} alone predicts {accuracy:.1%} of the rows correctly (mean over "
@@ -123,32 +131,34 @@ def _are_numbers(values: Column) -> bool:
 
 def _looks_like_an_id(column: Column) -> bool:
     """Return whether a column has distinct whole numbers, or nearly distinct texts."""
-    if len(column) < FEWEST_ROWS or column.isna().any():
+    n_rows = len(column)
+    if n_rows < FEWEST_ROWS or column.isna().any():
         return False
     if column.dtype.kind in "iu":
         return bool(column.is_unique)
-    return dtype_kind(column.dtype) == "categories" and column.nunique() >= ID_DISTINCT * len(
-        column
-    )
+    is_text = dtype_kind(column.dtype) == "categories"
+    return is_text and column.nunique() >= ID_DISTINCT * n_rows
 
 
-def _accuracy_of(column: Column, y: Column) -> float:
-    """Return the balanced accuracy of a model of one column.
+def _accuracy_alone(column: Column, y: Column) -> float:
+    """Return the balanced accuracy with which one column predicts the labels y of the same rows.
 
     A numeric column gets a small tree. A text column predicts the most frequent class of each common value.
     """
-    classes = len(np.unique(y))
-    if classes < 2:
+    n_classes = len(np.unique(y))
+    if n_classes < 2:
         return 0.0
     if dtype_kind(column.dtype) == "categories":
-        counts = column.value_counts()
+        rows_of_value = column.map(column.value_counts()).astype(float)
         # A rare value identifies its rows, which is no leak.
-        values = column.where(column.map(counts).astype(float) >= 5).astype(object).fillna("")
-        modes = pd.Series(y).groupby(values.to_numpy()).transform(lambda part: part.mode()[0])
-        return float(balanced_accuracy_score(y, modes.to_numpy()))
-    # A tree needs ranks only, and its values are limited to 32 bits.
-    ranks = column.rank().to_numpy(dtype=np.float64)[:, None]
-    tree = DecisionTreeClassifier(
-        max_leaf_nodes=2 * classes, min_samples_leaf=2, random_state=0
-    )
-    return float(balanced_accuracy_score(y, tree.fit(ranks, y).predict(ranks)))
+        common_values = column.where(rows_of_value >= 5).astype(object).fillna("")
+        labels_by_value = pd.Series(y).groupby(common_values.to_numpy())
+        answers = labels_by_value.transform(lambda labels: labels.mode()[0]).to_numpy()
+    else:
+        # A tree needs ranks only, and its values are limited to 32 bits.
+        ranks = column.rank().to_numpy(dtype=np.float64)[:, None]
+        tree = DecisionTreeClassifier(
+            max_leaf_nodes=2 * n_classes, min_samples_leaf=2, random_state=0
+        )
+        answers = tree.fit(ranks, y).predict(ranks)
+    return float(balanced_accuracy_score(y, answers))

@@ -91,29 +91,34 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="Print the traceback of
 def ending_with_a_code(command: Callable[..., None]) -> Callable[..., None]:
     """Add --quiet, --verbose and exit codes to a command, and the options of CSV files if it reads some."""
     signature = inspect.signature(command, eval_str=True)
-    own = [each for each in signature.parameters.values() if each.annotation is not CsvFormat]
-    reads_csv = len(own) < len(signature.parameters)
-    shared = [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-        for name, kind, default in (
-            *((name, kind, None) for name, kind in OF_CSV.items() if reads_csv),
-            ("quiet", Quiet, False),
-            ("verbose", Verbose, False),
-        )
+    parameters = [
+        parameter
+        for parameter in signature.parameters.values()
+        if parameter.annotation is not CsvFormat
+    ]
+    reads_csv = len(parameters) < len(signature.parameters)
+    added_options: list[tuple[str, Any, Any]] = []
+    if reads_csv:
+        added_options += [(name, option_type, None) for name, option_type in OF_CSV.items()]
+    added_options += [("quiet", Quiet, False), ("verbose", Verbose, False)]
+    parameters += [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=option_type)
+        for name, option_type, default in added_options
     ]
 
     @wraps(command)
-    def run(*, quiet: bool, verbose: bool, **given: Any) -> None:
+    def run(*, quiet: bool, verbose: bool, **arguments: Any) -> None:
         if reads_csv:
-            stated = {name: given.pop(name) for name in OF_CSV}
-            stored = csv_of_rule(given.get("model"))
-            given["csv"] = CsvFormat(
-                **stored | {name: value for name, value in stated.items() if value is not None}
-            )
+            csv_format = csv_of_rule(arguments.get("model"))
+            for name in OF_CSV:
+                value = arguments.pop(name)
+                if value is not None:
+                    csv_format[name] = value
+            arguments["csv"] = CsvFormat(**csv_format)
         with exit_codes(verbose, quiet):
-            command(**given)
+            command(**arguments)
 
-    vars(run)["__signature__"] = signature.replace(parameters=[*own, *shared])
+    vars(run)["__signature__"] = signature.replace(parameters=parameters)
     return run
 
 
@@ -128,17 +133,19 @@ class LazyGroup(TyperGroup):
         """Import a subcommand; None if there is none of this name."""
         if cmd_name not in BY_NAME:
             return None
-        module, _, function = BY_NAME[cmd_name][0].rpartition(".")
-        alone = typer.Typer(rich_markup_mode=None, add_completion=False)
+        module_name, _, function_name = BY_NAME[cmd_name][0].rpartition(".")
+        single_command_app = typer.Typer(rich_markup_mode=None, add_completion=False)
         if cmd_name != "reproduce":
-            module = f"tailboost.app.cli.{module}"
+            module_name = f"tailboost.app.cli.{module_name}"
         else:
             listing = import_module("tailboost.app.cli.listing")
             if listing.experiments_of_checkout() is None:
                 raise typer.Exit(fail(listing.where_experiments_are(), 2))
-        command = getattr(import_module(module), function)
-        alone.command(name=cmd_name, context_settings=HELP)(ending_with_a_code(command))
-        return typer.main.get_command(alone)
+        command = getattr(import_module(module_name), function_name)
+        single_command_app.command(name=cmd_name, context_settings=HELP)(
+            ending_with_a_code(command)
+        )
+        return typer.main.get_command(single_command_app)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list of `tailboost -h` without importing the subcommands."""
@@ -188,13 +195,16 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """
     # This is UsageError of click, which typer either vendors or imports.
     usage_error: type[Any] = typer.BadParameter.__bases__[0]
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    silent = {"-q", "--quiet", "-h", "--help"} & {*words}
-    if words[:1] and words[0] in BY_NAME and not silent and sys.stderr.isatty():
+    command_words = list(sys.argv[1:] if arguments is None else arguments)
+    names_command = bool(command_words) and command_words[0] in BY_NAME
+    wants_no_progress = not {"-q", "--quiet", "-h", "--help"}.isdisjoint(command_words)
+    if names_command and not wants_no_progress and sys.stderr.isatty():
         # Somebody waits for the imports, which take seconds; a refusal in a log stays one line.
-        # A word after another word is none of an option.
-        others = [now for before, now in pairwise(words) if not before.startswith("-")]
-        files = ", ".join(filter(os.path.isfile, others))
+        # A word after an option may be its value.
+        arguments_alone = [
+            word for previous, word in pairwise(command_words) if not previous.startswith("-")
+        ]
+        files = ", ".join(filter(os.path.isfile, arguments_alone))
         if files:
             print(f"Reading {printable(files)}.", file=sys.stderr, flush=True)
     try:
@@ -202,8 +212,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             code = app(args=arguments, prog_name="tailboost", standalone_mode=False)
     except usage_error as error:
         message = error.format_message()
-        if words[0] in BY_NAME:
-            message += f" (tailboost {words[0]} -h lists the options)"
+        if command_words[0] in BY_NAME:
+            message += f" (tailboost {command_words[0]} -h lists the options)"
         code = fail(message, 2)
     except (KeyboardInterrupt, typer.Abort):
         code = fail("stopped by Ctrl-C", INTERRUPTED)

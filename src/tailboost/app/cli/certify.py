@@ -18,15 +18,15 @@ from tailboost.app.cli import rates as stated
 from tailboost.app.cli.label_files import LabelFile
 from tailboost.app.cli.models import (
     FileLedger,
+    NewRows,
     Reading,
     StoredModel,
     check_model_output,
 )
 from tailboost.classifiers.calibrating import OneBatch
-from tailboost.core.array_types import Stated
+from tailboost.core.array_types import Model, Stated
 from tailboost.core.long_work import doing
 from tailboost.guarantees.calibration import calibrate_selected
-from tailboost.guarantees.recheck import Recheck
 from tailboost.guarantees.stated import stated_by
 from tailboost.rows.fingerprints import EqualRows
 from tailboost.rows.given import Given
@@ -131,27 +131,27 @@ def certify(
     `tailboost tune`.
     """
     targets = stated.read_targets(max_error)
-    asked = [*stated.read_rates(rate), *stated.read_limits(limit)]
-    labelled = LabelFile.read_if_several(model)
-    if labelled is not None:
+    stated_rates = [*stated.read_rates(rate), *stated.read_limits(limit)]
+    label_file = LabelFile.read_if_several(model)
+    if label_file is not None:
         if group or not all(
             value is None for value in (targets, costs, cost_range, target, training_rows)
         ):
             raise shared.BadInput(
                 "rules of several labels per row are certified by --limit alone"
             )
-        rows_and_labels = labelled.fresh_rows(data, csv, cluster)
+        rows_and_labels = label_file.fresh_rows(data, csv, cluster)
         with shared.bad_input(f"{data}: "):
-            certificate = labelled.rules.certify(
-                **rows_and_labels, limits=asked or None, confidence=confidence
+            certificate = label_file.rules.certify(
+                **rows_and_labels, limits=stated_rates or None, confidence=confidence
             )
         _print_certificate(certificate, as_json, require, details, CALIBRATE)
         return
     stored = score_rules.read_model(model)
     classifier = stored.classifier
-    by_rates = asked or (targets is None and stated_by(classifier).limits)
-    needed = stored.group_columns if by_rates else stored.columns_read
-    columns = list(dict.fromkeys([*needed, *(group or [])]))
+    bounds_rates = stated_rates or (targets is None and stated_by(classifier).limits)
+    needed_columns = stored.group_columns if bounds_rates else stored.columns_read
+    columns = list(dict.fromkeys([*needed_columns, *(group or [])]))
     labels = classifier.classes_
     with (
         stored.labelled_rows(
@@ -159,50 +159,56 @@ def certify(
         ) as rows,
         doing(f"Certifying on {len(rows.table):,} rows"),
     ):
-        table = stated.CostTable.read(costs, labels, rows.y, data, csv)
+        cost_table = stated.CostTable.read(costs, labels, rows.y, data, csv)
+        row_arguments: dict[str, Any] = {
+            "groups": rows.groups,
+            "clusters": rows.clusters,
+            "equal_rows": equal_rows,
+            "costs": cost_table.by_row,
+            "cost_range": _two_numbers("--cost-range", cost_range),
+        }
         certificate = certify_model(
             classifier,
             rows.features,
             rows.y,
             confidence=confidence,
-            groups=rows.groups,
             max_error=stated.targets_by_label(targets, labels, columns),
-            rates=stated.in_table_terms(asked, labels, columns, table) or None,
-            costs=table.by_row,
-            cost_range=_two_numbers("--cost-range", cost_range),
-            equal_rows=equal_rows,
-            clusters=rows.clusters,
+            rates=stated.in_table_terms(stated_rates, labels, columns, cost_table) or None,
             training_rows=stored.features_of(training_rows, csv),
+            **row_arguments,
         )
-        earlier = judged(last_step(classifier)).certificate
-        stands = False
-        if earlier is not None and not as_json:
-            about: dict[str, Any] = {
-                "groups": rows.groups,
-                "clusters": rows.clusters,
-                "equal_rows": equal_rows,
-                "costs": table.by_row,
-                "cost_range": _two_numbers("--cost-range", cost_range),
-            }
-            try:
-                further = earlier.recheck(rows.features, rows.y, model=classifier, **about)
-            except ValueError as failure:
-                words = (
-                    f"No test of these rows against the certificate of {model.name}: {failure}."
-                )
-            else:
-                stands = not further.contradicted
-                words = f"{_agreement(further, model.name)} By these rows alone:"
-            shared.tell(f"{words}\n")
-    _print_certificate(certificate, as_json, require, details, "" if stands else CALIBRATE)
+        advice = CALIBRATE
+        if not as_json and _stored_certificate_stands(classifier, rows, row_arguments, model):
+            advice = ""
+    _print_certificate(certificate, as_json, require, details, advice)
 
 
-def _agreement(further: Recheck, name: str) -> str:
-    """Return whether further rows contradict the certificate of a rule."""
-    if further.contradicted:
-        broken = ", ".join(further.broken)
-        return f"These rows contradict the certificate of {name}: {broken}."
-    return f"The certificate of {name} stands; these rows do not contradict it."
+def _stored_certificate_stands(
+    classifier: Model, rows: NewRows, row_arguments: dict[str, Any], model: Path
+) -> bool:
+    """Print whether rows contradict the certificate in a model file; return whether they do not.
+
+    A file without a certificate prints nothing.
+    """
+    stored_certificate = judged(last_step(classifier)).certificate
+    if stored_certificate is None:
+        return False
+    try:
+        recheck = stored_certificate.recheck(
+            rows.features, rows.y, model=classifier, **row_arguments
+        )
+    except ValueError as failure:
+        shared.tell(
+            f"No test of these rows against the certificate of {model.name}: {failure}.\n"
+        )
+        return False
+    if recheck.contradicted:
+        broken = ", ".join(recheck.broken)
+        verdict = f"These rows contradict the certificate of {model.name}: {broken}."
+    else:
+        verdict = f"The certificate of {model.name} stands; these rows do not contradict it."
+    shared.tell(f"{verdict} By these rows alone:\n")
+    return not recheck.contradicted
 
 
 def tell_certificate(certificate: Any, details: bool) -> None:
@@ -230,13 +236,14 @@ def _print_certificate(
     if certificate.certified is None:
         raise shared.BadInput("--require: there is no limit to certify; give one by --limit")
     if not certificate.certified:
-        lacking = ", ".join(
+        uncertified = ", ".join(
             bound.title for bound in certificate.tested if bound.certified is False
         )
-        raise typer.Exit(shared.fail(f"not certified: {lacking}", NOT_CERTIFIED))
+        raise typer.Exit(shared.fail(f"not certified: {uncertified}", NOT_CERTIFIED))
 
 
 def _two_numbers(option: str, text: str | None) -> tuple[float, float] | None:
+    """Return the numbers of an option such as ``0,50000``; None if the option was not given."""
     if text is None:
         return None
     try:
@@ -289,52 +296,58 @@ def calibrate(
         raise shared.BadInput(
             "--cluster and --unlabeled: the clusters of rows without labels are not known"
         )
-    fresh = _Fresh(data, unlabeled, training_rows, csv, target, cluster, equal_rows)
+    fresh = _FreshFiles(data, unlabeled, training_rows, csv, target, cluster, equal_rows)
     fresh.refuse_errors(targets)
-    of_call: dict[str, Any] = {"confidence": confidence, "attempts": attempts}
-    if not score and (labelled := LabelFile.read_if_several(model)) is not None:
-        options_given = (
+    calibration_options: dict[str, Any] = {"confidence": confidence, "attempts": attempts}
+    label_file = None if score else LabelFile.read_if_several(model)
+    if label_file is not None:
+        options_of_one_label = (
             max_error, target, group, previous, positive, objective, training_rows, by_group
         )  # fmt: skip
-        if any(value is not None for value in options_given):
+        if any(value is not None for value in options_of_one_label):
             raise shared.BadInput(
                 "rules of several labels per row are calibrated by --limit alone"
             )
-        _calibrate_labels(labelled, out, fresh, selection, limits, of_call, details)
+        _calibrate_labels(
+            label_file, out, fresh, selection, limits, calibration_options, details
+        )
         return
     columns = options.columns_of_groups(group, by_group)
-    minimised = stated.read_objective(objective)
+    objective_rate = stated.read_objective(objective)
     if previous is not None:
         ledger = score_rules.read_model(previous).read_ledger()
-        of_call["previous"] = ledger if ledger.attempts else None
+        calibration_options["previous"] = ledger if ledger.attempts else None
     if not score:
+        stored = _model_to_calibrate(model, out, fresh, selection, previous)
         _calibrate_model(
-            model, out, fresh, [selection, previous], targets, limits, columns, of_call, details
+            stored, out, fresh, targets, limits, columns, calibration_options, details
         )
         return
     if data is not None or selection is not None or target is None:
         raise shared.BadInput("--score: give one table, the --target column, and no model")
     if targets is None and not limits:
         raise shared.BadInput("--max-error or --limit: one of them is needed")
-    score_rules.check_options(kind, missing, objective=minimised, limits=limits)
+    score_rules.check_options(kind, missing, objective=objective_rate, limits=limits)
     selection_settings = score_rules.RuleSelection(
         tuple(score),
         (),
         target,
         tuple(columns),
         by_group,
-        minimised,
+        objective_rate,
         tuple(limits),
         kind=kind,
         missing=missing,
     )
     fresh = replace(fresh, data=model)
-    _calibrate_scores(out, fresh, selection_settings, positive, targets, of_call, details)
+    _calibrate_scores(
+        out, fresh, selection_settings, positive, targets, calibration_options, details
+    )
 
 
 @dataclass(frozen=True)
-class _Fresh:
-    """The files of fresh rows, and how their columns are read."""
+class _FreshFiles:
+    """The files of fresh rows for a calibration, and how their columns are read."""
 
     data: Path | None
     unlabeled: Path | None
@@ -358,35 +371,34 @@ class _Fresh:
             )
 
     def rows(self, stored: StoredModel, columns: Sequence[str], *, with_groups: bool) -> Given:
-        """Return the rows with and without labels, of which one may be absent."""
+        """Read the rows with labels and those without; one of the two files may be absent.
+
+        ``columns`` are no features. They are the groups of the rows ``with_groups``.
+        """
         reading = Reading("calibrate on", columns, self.cluster)
-        used: dict[str, Any] = {} if with_groups else {"group_columns": ()}
+        group_columns = columns if with_groups else ()
         arguments: dict[str, Any] = {"equal_rows": self.equal_rows}
         if self.data is not None:
-            read = stored.read_labelled(self.data, self.csv, self.target, reading)
-            rows = replace(read, **used)
+            rows = replace(
+                stored.read_labelled(self.data, self.csv, self.target, reading),
+                group_columns=group_columns,
+            )
             arguments |= {"X": rows.features, "y": rows.y, "groups": rows.groups}
             arguments["clusters"] = rows.clusters
         if self.unlabeled is not None:
-            more = stored.read_rows(self.unlabeled, self.csv, reading)
-            arguments |= replace(more, **used).unlabeled()
+            unlabeled_rows = stored.read_rows(self.unlabeled, self.csv, reading)
+            arguments |= replace(unlabeled_rows, group_columns=group_columns).unlabeled()
         training_rows = stored.features_of(self.training_rows, self.csv)
         return Given(training_rows=training_rows, **arguments)
 
 
-def _calibrate_model(
-    model: Path,
-    out: Path,
-    fresh: _Fresh,
-    others: Sequence[Path | None],
-    targets: Stated,
-    limits: Sequence[Any],
-    group: Sequence[str],
-    of_call: dict[str, Any],
-    details: bool,
-) -> None:
-    """Calibrate a stored model or rule; ``others`` are the selection data and the earlier model file."""
-    selection, previous = others
+def _model_to_calibrate(
+    model: Path, out: Path, fresh: _FreshFiles, selection: Path | None, previous: Path | None
+) -> StoredModel:
+    """Read a model file or rule file after a check of all files; ``out`` is the file to write.
+
+    With the file of its selection data, the rule of a rule file is selected again on these data.
+    """
     if fresh.data is None and fresh.unlabeled is None:
         raise shared.BadInput(
             "DATA is missing: name the table of fresh rows, or the --score column of MODEL"
@@ -403,35 +415,52 @@ def _calibrate_model(
             stored = stored.selected_again(selection, fresh.csv)
     else:
         check_model_output("--model", out, model, previous, *fresh.files)
+    return stored
+
+
+def _calibrate_model(
+    stored: StoredModel,
+    out: Path,
+    fresh: _FreshFiles,
+    targets: Stated,
+    limits: Sequence[Any],
+    group: Sequence[str],
+    of_call: dict[str, Any],
+    details: bool,
+) -> None:
+    """Calibrate a stored model or rule, write the certified rule to ``out``, and print its certificate.
+
+    ``of_call`` has the confidence and the attempts. Without targets and limits those of the fit are tested.
+    """
     classifier = stored.classifier
     ledger = FileLedger(stored)
     columns = list(dict.fromkeys([*stored.group_columns, *group]))
-    asked = stated.in_table_terms(limits, classifier.classes_, columns)
-    if targets is None and not asked:
-        own = stated_by(classifier)
-        targets = own.max_error
-        asked = list(own.limits)
-        if targets is None and not asked:
+    tested_limits = stated.in_table_terms(limits, classifier.classes_, columns)
+    if targets is None and not tested_limits:
+        stated_in_fit = stated_by(classifier)
+        targets = stated_in_fit.max_error
+        tested_limits = list(stated_in_fit.limits)
+        if targets is None and not tested_limits:
             raise shared.BadInput(
                 "--max-error: the model was fitted without targets; give targets, or a --limit"
             )
     else:
         targets = stated.targets_by_label(targets, classifier.classes_, columns)
     fresh.refuse_errors(targets)
-    selected = judged(classifier).selects_rule
+    has_rule = judged(classifier).selects_rule
     # Otherwise a part of the rows selects, with groups.
-    with_groups = stored.by_group or bool(asked or group) or not selected
+    with_groups = stored.by_group or bool(tested_limits or group) or not has_rule
     with (
         shared.warnings_as_lines(),
         shared.bad_input(f"{fresh.data or fresh.unlabeled}: "),
-        _missing_said(model, ledger),
+        _reporting_failure(stored.path, ledger),
         doing(CALIBRATING),
     ):
         given = fresh.rows(stored, columns, with_groups=with_groups)
-        if selected:
+        if has_rule:
             classifier.records_ = replace(classifier.records_, ledger=ledger)
-            point = calibrate_selected(
-                classifier, given, targets, limits=asked or None, **of_call
+            certified_rule = calibrate_selected(
+                classifier, given, targets, limits=tested_limits or None, **of_call
             )
         elif fresh.data is None:
             raise shared.BadInput(
@@ -439,34 +468,40 @@ def _calibrate_model(
                 "file, --selection names its selection data)"
             )
         else:
-            batch = stored.one_batch(given, targets, asked or None)
+            batch = stored.one_batch(given, targets, tested_limits or None)
             records = batch.classifier.records_
             batch.classifier.records_ = replace(records, ledger=ledger)
-            point = batch.certified(**of_call)
+            certified_rule = batch.certified(**of_call)
             stored = stored.selected_on(fresh.data)
-    stored.save(
-        point, out, calibrated=" and ".join(path.name for path in fresh.files[:2] if path)
-    )
-    tell_certificate(point.certificate_, details)
-    shared.say(f"Attempts recorded in {model} and {out}: {len(ledger.attempts)}.")
-    shared.say(f"Model: {out}, a rule with certified {'limits' if asked else 'targets'}.")
+    fresh_names = [path.name for path in (fresh.data, fresh.unlabeled) if path is not None]
+    stored.save(certified_rule, out, calibrated=" and ".join(fresh_names))
+    tell_certificate(certified_rule.certificate_, details)
+    shared.say(f"Attempts recorded in {stored.path} and {out}: {len(ledger.attempts)}.")
+    certified_kind = "limits" if tested_limits else "targets"
+    shared.say(f"Model: {out}, a rule with certified {certified_kind}.")
 
 
 @contextmanager
-def _missing_said(recorded_in: Path | None, ledger: Any) -> Iterator[None]:
-    """End with exit code 1 if nothing is certified, with a line for each target and the attempts so far."""
+def _reporting_failure(recorded_in: Path | None, ledger: Any) -> Iterator[None]:
+    """End the command with exit code 1 if the calibration inside certifies nothing.
+
+    A line for each target and the attempts so far are printed. ``recorded_in`` is the file with the attempts;
+    None for a table of scores, which records none.
+    """
     try:
         yield
     except NotCertifiedError as error:
-        first, *lines = error.reason.split("\n")
-        code = shared.fail(f"no model is written: {first}", 1)
+        first_line, *lines = error.reason.split("\n")
+        code = shared.fail(f"no model is written: {first_line}", 1)
         for line in lines:
             shared.say_aside(line)
-        if error.attempts:
+        if error.attempts and recorded_in is None:
             shared.say_aside(
                 "These rows cannot be used again, also not with other limits. No file records this attempt"
-                if recorded_in is None
-                else f"These rows cannot be used again. Attempts recorded in {recorded_in}: "
+            )
+        elif error.attempts:
+            shared.say_aside(
+                f"These rows cannot be used again. Attempts recorded in {recorded_in}: "
                 f"{len(ledger.attempts)}. Call calibrate again with a file of other rows: each further "
                 "attempt has a smaller part of the error probability"
             )
@@ -475,14 +510,17 @@ def _missing_said(recorded_in: Path | None, ledger: Any) -> Iterator[None]:
 
 def _calibrate_scores(
     out: Path,
-    fresh: _Fresh,
+    fresh: _FreshFiles,
     selection: score_rules.RuleSelection,
     positive: list[str] | None,
     targets: Stated,
     of_call: dict[str, Any],
     details: bool,
 ) -> None:
-    """Calibrate a rule on the scores of one table."""
+    """Calibrate a rule on the scores of one table, write its rule file, and print its certificate.
+
+    ``selection`` has no labels of scores yet; ``positive`` are those of --positive.
+    """
     data = fresh.data
     assert data is not None
     if not shared.is_rule_file(out):
@@ -491,57 +529,65 @@ def _calibrate_scores(
     with shared.warnings_as_lines():
         selection, rows = selection.on(data, fresh.csv, positive)
         rows = replace(rows, cluster_column=fresh.cluster)
-        further = selection.further(fresh.unlabeled, fresh.training_rows, fresh.csv)
+        other_rows = selection.other_rows(fresh.unlabeled, fresh.training_rows, fresh.csv)
         with shared.bad_input(f"{data}: "):
-            allowed = stated.targets_by_label(targets, np.unique(rows.y), selection.group)
-            given = Given(rows.features, rows.y, rows.groups, clusters=rows.clusters, **further)
+            max_error = stated.targets_by_label(targets, np.unique(rows.y), selection.group)
+            given = Given(
+                rows.features, rows.y, rows.groups, clusters=rows.clusters, **other_rows
+            )
             limits = list(selection.limits) or None
             with doing("Selecting a rule"):
                 batch = OneBatch.of(
-                    selection.model, given, allowed, limits=limits, **selection.how
+                    selection.model, given, max_error, limits=limits, **selection.goal
                 )
-            with _missing_said(None, batch.classifier.records_.ledger), doing("Certifying it"):
-                point = batch.certified(**of_call)
-    selection = replace(selection, limits=tuple(point.limits or ()))
-    shared.write_out(out, selection.document(point, calibrated=data.name))
-    tell_certificate(point.certificate_, details)
+            with (
+                _reporting_failure(None, batch.classifier.records_.ledger),
+                doing("Certifying it"),
+            ):
+                certified_rule = batch.certified(**of_call)
+    selection = replace(selection, limits=tuple(certified_rule.limits or ()))
+    shared.write_out(out, selection.document(certified_rule, calibrated=data.name))
+    tell_certificate(certified_rule.certificate_, details)
     shared.say(f"Rule: {out}")
 
 
 def _calibrate_labels(
-    labelled: LabelFile,
+    label_file: LabelFile,
     out: Path,
-    fresh: _Fresh,
+    fresh: _FreshFiles,
     selection: Path | None,
     limits: Sequence[Any],
     of_call: dict[str, Any],
     details: bool,
 ) -> None:
-    """Calibrate rules of several labels per row."""
-    named = fresh.data or fresh.unlabeled
-    if selection is None or named is None:
+    """Calibrate rules of several labels per row, write their file, and print their certificate.
+
+    They are selected again on the file ``selection``. Attempts are recorded in the file of ``labelled``.
+    """
+    fresh_file = fresh.data or fresh.unlabeled
+    if selection is None or fresh_file is None:
         raise shared.BadInput(
             "rules of several labels per row need DATA or --unlabeled, and --selection"
         )
     if not shared.is_rule_file(out):
         raise shared.BadInput("--model: the file to write is a rule file (.json)")
-    shared.check_output("--model", out, labelled.path, selection, *fresh.files)
-    ledger = FileLedger(labelled)
+    shared.check_output("--model", out, label_file.path, selection, *fresh.files)
+    ledger = FileLedger(label_file)
     with (
         shared.warnings_as_lines(),
-        shared.bad_input(f"{named}: "),
-        _missing_said(labelled.path, ledger),
+        shared.bad_input(f"{fresh_file}: "),
+        _reporting_failure(label_file.path, ledger),
     ):
-        settings, rules = labelled.selected_again(selection, fresh.csv)
-        rows = labelled.fresh_rows(fresh.data, fresh.csv, fresh.cluster)
+        settings, rules = label_file.selected_again(selection, fresh.csv)
+        rows = label_file.fresh_rows(fresh.data, fresh.csv, fresh.cluster)
         if fresh.unlabeled is not None:
-            rows["X_unlabeled"] = labelled.scores_of(fresh.unlabeled, fresh.csv).features
+            rows["X_unlabeled"] = label_file.scores_of(fresh.unlabeled, fresh.csv).features
         rules = replace(rules, records_=replace(rules.records_, ledger=ledger)).calibrate(
             **rows, limits=limits or None, **of_call
         )
     shared.write_out(out, settings.document(rules), "--model")
     tell_certificate(rules.certificate_, details)
-    shared.say(f"Attempts recorded in {labelled.path} and {out}: {len(ledger.attempts)}.")
+    shared.say(f"Attempts recorded in {label_file.path} and {out}: {len(ledger.attempts)}.")
     shared.say(f"Rules: {out}")
 
 
@@ -575,33 +621,37 @@ def card(
         if path.suffix not in (".md", ".html"):
             raise shared.BadInput(f"--out: {str(path)!r} must end in .md or .html")
     targets = stated.read_targets(max_error)
-    stored = score_rules.read_model(model)
-    columns = stored.group_columns if group is None else group
-    monitored = None
+    stored_model = score_rules.read_model(model)
+    columns = stored_model.group_columns if group is None else group
+    model_monitor = None
     if monitor is not None:
         if not monitor.exists():
             raise shared.BadInput(f"--monitor: there is no file {str(monitor)!r}")
-        monitored = read_state(monitor, stored, "--monitor")[1]
-    with stored.labelled_rows(data, csv, target, Reading("measure", columns, cluster)) as rows:
+        model_monitor = read_state(monitor, stored_model, "--monitor")[1]
+    with stored_model.labelled_rows(
+        data, csv, target, Reading("measure", columns, cluster)
+    ) as rows:
         model_card = ModelCard.of(
-            stored.classifier,
+            stored_model.classifier,
             rows.features,
             rows.y,
             groups=rows.groups,
             clusters=rows.clusters,
-            max_error=stated.targets_by_label(targets, stored.classifier.classes_, columns),
+            max_error=stated.targets_by_label(
+                targets, stored_model.classifier.classes_, columns
+            ),
             confidence=confidence,
             equal_rows=equal_rows,
             title=title or f"Model card: {model.name}",
             purpose=purpose,
             rows_are=data.name,
-            notes={"target": stored.target, **stored.notes},
-            versions=stored.versions,
+            notes={"target": stored_model.target, **stored_model.notes},
+            versions=stored_model.versions,
             digests={
                 name: shared.digest_of(path)
                 for name, path in (("model", model), ("further rows", data))
             },
-            monitor=monitored,
+            monitor=model_monitor,
         )
     for path in out or []:
         shared.write_out(

@@ -18,6 +18,7 @@ from tailboost.app.cli.alerts import read_to_fit
 from tailboost.app.model_card import ModelCard
 from tailboost.app.registry import Method, get_method
 from tailboost.app.report import ComparisonTable, Results, compare, render, render_demo
+from tailboost.app.report.comparison_table import Cell
 from tailboost.app.report.demo import TODAY, Demo, UseCase
 from tailboost.core.array_types import Column, Groups, Seed, Table
 from tailboost.core.versions import versions
@@ -84,16 +85,18 @@ def demo(
     compared: dict[str, Results] = {}
     # One thread: threads of small fits cost more than they save.
     with threadpool_limits(1):
-        use = _use(tables["credit"], out / "credit" / "card.html", seed)
+        use = _credit_use(tables["credit"], out / "credit" / "card.html", seed)
         for folder, name in (("credit", "credit default"), ("wine", "wine grades")):
             table = tables[folder]
             # A row listed twice must not be on both sides.
-            once = table.data.drop_duplicates().index
-            taken = _drawn(once, table.target.loc[once], rows, seed)
+            distinct_rows = table.data.drop_duplicates().index
+            sample = _stratified_sample(
+                distinct_rows, table.target.loc[distinct_rows], rows, seed
+            )
             compared[folder] = _compare(
                 out / folder,
-                table.data.loc[taken],
-                table.target_names[table.target.loc[taken]],
+                table.data.loc[sample],
+                table.target_names[table.target.loc[sample]],
                 methods=DEMO_METHODS[folder],
                 repeats=repeats,
                 random_state=seed,
@@ -101,7 +104,7 @@ def demo(
                 data_name=name,
                 command=command,
             )
-            _end(compared[folder])
+            _exit_if_incomplete(compared[folder])
     page = Demo(
         use,
         ComparisonTable(compared["credit"], use.label),
@@ -112,13 +115,16 @@ def demo(
     shared.tell(page.headline)
     for name, lines in page.differences.items():
         shared.tell(f"{name}:")
-        for each in lines:
-            shared.tell(f"  {each.verdict} {each.name}: {each.numbers}")
+        for line in lines:
+            shared.tell(f"  {line.verdict} {line.name}: {line.numbers}")
     shared.say(f"Page: {out / 'index.html'}")
 
 
-def _use(credit: Any, card: Path, seed: int) -> UseCase:
-    """Fit a plain model on the clients, select and certify a rule within limits, and write its model card."""
+def _credit_use(credit: Any, card_path: Path, seed: int) -> UseCase:
+    """Fit a plain model on the clients, and select and certify a rule within limits on misses.
+
+    ``credit`` is the loaded table. The model card of the rule is written to a file.
+    """
     data = credit.data.drop(columns="SEX").drop_duplicates()
     y = credit.target_names[credit.target.loc[data.index]]
     groups = credit.groups["age_band"].loc[data.index]
@@ -126,14 +132,14 @@ def _use(credit: Any, card: Path, seed: int) -> UseCase:
     model = HistGradientBoostingClassifier(random_state=seed)
     use = UseCase(model, data, y, limits, "defaulted", "defaulters", seed, groups)
     purpose = "Shows limits, selection and certificate on bundled data; not for decisions."
-    described = ModelCard.of(
+    card = ModelCard.of(
         use.rule,
         **use.test,
         purpose=purpose,
         rows_are="the test clients",
         versions=versions(),
     )
-    shared.write_out(card, described.to_html())
+    shared.write_out(card_path, card.to_html())
     return use
 
 
@@ -173,39 +179,40 @@ def compare_methods(
 ) -> None:
     """Compare methods on a table: a table here, results.json and report.html in a folder."""
     with shared.bad_input("--methods: "):
-        chosen = _chosen(methods, grouped=bool(group))
+        selected_methods = _named_or_default_methods(methods, with_groups=bool(group))
     alphas = _tail_masses(alpha)
     shared.refuse_overwriting("--out", [out / name for name in REPORT_FILES], data)
-    silent = {"data", "jobs", "quiet", "verbose", "help"}
-    silent |= {"sep"} if csv.sep == options.CSV.sep else set()
-    names = [str(each.name) for each in context.command.params]
-    stated = {name: context.params.get(name) for name in names if name not in silent}
+    not_recorded = {"data", "jobs", "quiet", "verbose", "help"}
+    if csv.sep == options.CSV.sep:
+        not_recorded.add("sep")
+    names = [str(parameter.name) for parameter in context.command.params]
+    recorded = {name: context.params.get(name) for name in names if name not in not_recorded}
     table, _, clusters = read_to_fit(data, target, group, drop, keep, cluster, csv, text=text)
     shared.make_folder(out)
     with shared.bad_input("--rows: "):
-        taken = _drawn(table.data.index, table.target, rows, seed)
+        sample = _stratified_sample(table.data.index, table.target, rows, seed)
     results = _compare(
         out,
-        table.data.loc[taken],
-        table.target[taken],
-        table.groups.loc[taken] if group else None,
-        clusters=None if clusters is None else clusters[taken],
-        methods=chosen,
+        table.data.loc[sample],
+        table.target[sample],
+        table.groups.loc[sample] if group else None,
+        clusters=None if clusters is None else clusters[sample],
+        methods=selected_methods,
         alphas=alphas,
         repeats=repeats,
         random_state=seed,
         n_jobs=jobs,
         data_name=shared.printable(data.name),
-        command=shared.command_line("compare", data, **stated),
+        command=shared.command_line("compare", data, **recorded),
     )
     _print_results(results)
     shared.say(f"Numbers: {out / REPORT_FILES[0]}")
     shared.say(f"Report:  {out / REPORT_FILES[1]}")
-    _end(results)
+    _exit_if_incomplete(results)
 
 
-def _drawn(index: Any, labels: Any, rows: int | None, seed: int) -> Any:
-    """Return a stratified random sample of the rows, or all rows."""
+def _stratified_sample(index: Any, labels: Any, rows: int | None, seed: int) -> Any:
+    """Return the index of a random sample of rows, stratified by label; all rows if they are no more."""
     if rows is None or rows >= len(index):
         return index
     return train_test_split(index, train_size=rows, stratify=labels, random_state=seed)[0]
@@ -218,14 +225,16 @@ def installed(name: str) -> Method:
     return method
 
 
-def _chosen(names: str | None, *, grouped: bool) -> list[Method] | None:
-    """Return the named methods, None for all, or by default the methods of the demo that are installed."""
-    if names is not None and _listed(names) == ["all"]:
-        return None
-    if names is not None:
-        return [installed(name) for name in _listed(names)]
+def _named_or_default_methods(text: str | None, *, with_groups: bool) -> list[Method] | None:
+    """Return the methods that --methods names; None for "all", as `compare` takes it.
+
+    Without --methods these are the methods of the demo that are installed, with a warning for the others.
+    """
+    if text is not None:
+        names = _listed(text)
+        return None if names == ["all"] else [installed(name) for name in names]
     available = []
-    for name in WITH_GROUPS if grouped else WITHOUT_GROUPS:
+    for name in WITH_GROUPS if with_groups else WITHOUT_GROUPS:
         try:
             available.append(installed(name))
         except ImportError as error:
@@ -234,11 +243,11 @@ def _chosen(names: str | None, *, grouped: bool) -> list[Method] | None:
 
 
 def _tail_masses(text: str) -> list[float]:
-    """Return the numbers of --alpha."""
+    """Return the numbers of --alpha, tail masses in (0, 1]; raise `BadInput` for another text."""
     alphas = []
     with suppress(ValueError):
         alphas = [float(item) for item in _listed(text)]
-    if not alphas or not all(0 < a <= 1 for a in alphas):
+    if not alphas or not all(0 < alpha <= 1 for alpha in alphas):
         raise shared.BadInput(
             f"--alpha must be numbers in (0, 1] separated by commas, got {text!r}"
         )
@@ -250,7 +259,10 @@ def _listed(text: str) -> list[str]:
 
 
 def _compare(out: Path, X: Table, y: Column, groups: Groups = None, **settings: Any) -> Results:
-    """Compare methods, and write the results and the report."""
+    """Compare methods on rows, and write results.json and report.html to the folder ``out``.
+
+    The settings are those of `compare`. The results so far are written before each fit.
+    """
     with shared.bad_input():
         results = compare(
             X,
@@ -263,8 +275,8 @@ def _compare(out: Path, X: Table, y: Column, groups: Groups = None, **settings: 
     return results
 
 
-def _end(results: Results) -> None:
-    """Exit with an error code if the comparison is incomplete."""
+def _exit_if_incomplete(results: Results) -> None:
+    """Exit with an error code if a comparison was interrupted, or a method failed."""
     if results.document["status"] == "interrupted":
         raise typer.Exit(
             shared.fail("stopped by Ctrl-C; the finished fits are kept", shared.INTERRUPTED)
@@ -275,16 +287,9 @@ def _end(results: Results) -> None:
 
 
 def _print_results(results: Results) -> None:
+    """Print the table of a comparison, its problems and warnings, and its result as a sentence."""
     comparison = ComparisonTable(results)
-    rows = []
-    for row in comparison.rows:
-        cells = [row.method["title"]]
-        for cell in row.cells:
-            text = "–" if cell is None else "* " * (cell.mark == "best") + cell.text
-            if cell is not None and cell.half is not None:
-                text += f"\n± {cell.half:.3f}"
-            cells.append(text)
-        rows.append(cells)
+    rows = [[row.method["title"], *map(_cell_text, row.cells)] for row in comparison.rows]
     if rows:
         shared.plain_table(("method", *comparison.columns), rows)
         shared.tell(
@@ -296,3 +301,13 @@ def _print_results(results: Results) -> None:
     for message in (*comparison.problems, *comparison.warnings):
         shared.tell(f"- {message}")
     shared.tell(comparison.sentence)
+
+
+def _cell_text(cell: Cell | None) -> str:
+    """Return a cell of the printed table, the lowest of its column marked; None was not measured."""
+    if cell is None:
+        return "–"
+    text = f"* {cell.text}" if cell.mark == "best" else cell.text
+    if cell.half is None:
+        return text
+    return f"{text}\n± {cell.half:.3f}"

@@ -97,24 +97,33 @@ def score_rows(
     options = [*(("--score", name) for name in score), *(("--group", name) for name in columns)]
     for option, name in (*options, ("--target", target)):
         if name is not None and name not in table:
-            has = columns_instead(list(table), name, "it has")
-            raise BadInput(f"{option}: {str(data)!r} has no column {name!r}; {has}")
+            advice = columns_instead(list(table), name, "it has")
+            raise BadInput(f"{option}: {str(data)!r} has no column {name!r}; {advice}")
     features = pd.DataFrame(
         {name: numbers_of(table, name, data) for name in dict.fromkeys(score)}
     )
-    for name, scores in features.items() if missing is None else ():
-        absent = np.flatnonzero(scores.isna())
-        if len(absent):
-            first = ", ".join(map(str, absent[:MOST_ROWS])) + ", …" * (len(absent) > MOST_ROWS)
-            raise BadInput(
-                f"{str(data)!r}: {len(absent):,} of {len(scores):,} rows have no score {name!r} "
-                f"(row {first}); "
-                "drop them, or tune with --missing SCORE, the score of such rows"
-            )
+    if missing is None:
+        _refuse_missing_scores(features, data)
     rows = NewRows(table, features, data, columns)
     if target is None:
         return rows
     return replace(rows, y=typed_labels(rows.column(target, "--target"), is_text=is_csv(data)))
+
+
+def _refuse_missing_scores(features: Table, data: Path) -> None:
+    """Raise `BadInput` with the first rows of a file ``data`` that lack a score."""
+    for name, scores in features.items():
+        rows_without = np.flatnonzero(scores.isna())
+        if not len(rows_without):
+            continue
+        numbers = ", ".join(map(str, rows_without[:MOST_ROWS]))
+        if len(rows_without) > MOST_ROWS:
+            numbers += ", …"
+        raise BadInput(
+            f"{str(data)!r}: {len(rows_without):,} of {len(scores):,} rows have no score {name!r} "
+            f"(row {numbers}); "
+            "drop them, or tune with --missing SCORE, the score of such rows"
+        )
 
 
 def typed_labels(column: Any, *, is_text: bool) -> Any:
@@ -122,7 +131,7 @@ def typed_labels(column: Any, *, is_text: bool) -> Any:
 
     A file of text says no types, so its words True and False are booleans, and whole numbers are integers.
     """
-    place, values = pd.factorize(column)
+    number_of_row, values = pd.factorize(column)
     words = pd.Series(values).astype(str).to_numpy(dtype=str)
     if is_bool_dtype(column.dtype) or (is_text and {*words} == {"False", "True"}):
         labels: Any = words == "True"
@@ -132,20 +141,26 @@ def typed_labels(column: Any, *, is_text: bool) -> Any:
         labels = np.asarray(values.tolist())
     else:
         labels = words
-    return labels[place]
+    return labels[number_of_row]
 
 
 def numbers_of(table: Table, name: str, data: Path) -> Any:
-    """Return a column as numbers; missing values stay missing."""
-    numbers = pd.to_numeric(table[name], errors="coerce").astype(np.float64)
-    if len(odd := np.flatnonzero(numbers.isna() & table[name].notna())):
+    """Return a column of a file ``data`` as float64; missing values become NaN.
+
+    Any other value that is no number raises `BadInput` with its row.
+    """
+    column = table[name]
+    numbers = pd.to_numeric(column, errors="coerce").astype(np.float64)
+    rows_of_text = np.flatnonzero(numbers.isna() & column.notna())
+    if len(rows_of_text):
         with bad_input():
             refuse_commas_among_numbers(
-                table[name].dropna().astype(str), f"column {name!r} of {str(data)!r}"
+                column.dropna().astype(str), f"column {name!r} of {str(data)!r}"
             )
-        text = str(table[name].iloc[odd[0]])[:40]
+        row = rows_of_text[0]
+        text = str(column.iloc[row])[:40]
         raise BadInput(
-            f"{str(data)!r}: column {name!r} holds no number in row {odd[0]}: {text!r}. Leave unknown scores "
+            f"{str(data)!r}: column {name!r} holds no number in row {row}: {text!r}. Leave unknown scores "
             "empty, and state --missing SCORE"
         )
     return numbers

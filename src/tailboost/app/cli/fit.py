@@ -74,22 +74,22 @@ def fit(
     content of a model file.
     """
     columns = list(group or [])
-    parameters = {
+    parameters: dict[str, Any] = {
         "max_error": stated.read_targets(max_error),
         "error_budget": error_budget,
         "objective": stated.read_objective(objective),
         "limits": stated.read_limits(limit) or None,
     }
     with shared.bad_input("--method: "):
-        chosen = installed(method or "robustmixture")
+        registered_method = installed(method or "robustmixture")
     settings = list(settings or [])
     if parameters["objective"] is None:
         if costs is not None:
             parameters["objective"] = rates.cost()
-        elif columns and chosen.may_use_groups and parameters["limits"] is None:
+        elif columns and registered_method.may_use_groups and parameters["limits"] is None:
             settings = ["objective=worst_group", *settings]
-    classifier = configured(chosen, settings, parameters, seed=seed, jobs=jobs)
-    _check_options(chosen, classifier, columns, weight, unlabeled)
+    classifier = configured(registered_method, settings, parameters, seed=seed, jobs=jobs)
+    _check_options(registered_method, classifier, columns, weight, unlabeled)
     check_model_output("--model", model, data, test, costs, unlabeled)
     with shared.bad_input("--test: "):
         if test is not None:
@@ -107,27 +107,38 @@ def fit(
     arguments |= {} if weight is None else {"sample_weight": table.weight}
     arguments |= {"clusters": clusters} if has_fit_parameter(classifier, "clusters") else {}
     if columns:  # methods of other libraries take one column of groups
-        arguments["groups"] = table.groups if chosen.ours else joint_groups(table.groups)
-    more = None
+        arguments["groups"] = (
+            table.groups if registered_method.ours else joint_groups(table.groups)
+        )
+    unlabeled_rows = None
     if unlabeled is not None:
-        with shared.bad_input("--unlabeled: "):
-            raw = datasets.read_raw(unlabeled, *csv)
-            absent = [name for name in table.data if name not in raw]
-            if absent:
-                raise shared.BadInput(
-                    f"{str(unlabeled)!r} has no column {absent[0]!r}, which is a feature"
-                )
-            more = NewRows(raw, raw[list(table.data)], unlabeled, columns)
-    pipeline = _fitted(classifier, chosen, table, arguments, more)
+        unlabeled_rows = _read_unlabeled(unlabeled, csv, list(table.data), columns)
+    pipeline = _fitted(classifier, registered_method, table, arguments, unlabeled_rows)
 
     no_features = [*(drop or []), *([] if cluster is None else [cluster]), *ids]
-    notes = _notes(chosen, table, data, target, columns, weight, unlabeled, no_features)
+    notes = _notes(
+        registered_method, table, data, target, columns, weight, unlabeled, no_features
+    )
     with shared.bad_input("--model: "):
         save_model(pipeline, model, notes=notes)
     shared.say(f"Model: {model}")
     for sentence in group_sentences(classifier, columns, no_features):
         shared.say(f"G{sentence[1:]}.")
     _print_summary(classifier, model, test, csv)
+
+
+def _read_unlabeled(
+    unlabeled: Path, csv: options.CsvFormat, features: list[str], group: Sequence[str]
+) -> NewRows:
+    """Read the file of --unlabeled: rows with all features, and with the columns of groups."""
+    with shared.bad_input("--unlabeled: "):
+        table = datasets.read_raw(unlabeled, *csv)
+        absent = [name for name in features if name not in table]
+        if absent:
+            raise shared.BadInput(
+                f"{str(unlabeled)!r} has no column {absent[0]!r}, which is a feature"
+            )
+    return NewRows(table, table[features], unlabeled, group)
 
 
 def _notes(
@@ -140,7 +151,7 @@ def _notes(
     unlabeled: Path | None,
     no_features: Sequence[str],
 ) -> dict[str, Any]:
-    """Return the notes of a model file."""
+    """Return the notes of a model file: what `tailboost inspect` prints about the training data."""
     labels, counts = np.unique(table.target, return_counts=True)
     return {
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -163,10 +174,12 @@ def _check_options(
     weight: str | None,
     unlabeled: Path | None,
 ) -> None:
-    if group and not (method.may_use_groups or method.uses_groups):
-        able = [m.name for m in METHODS.values() if m.may_use_groups or m.uses_groups]
+    """Raise `BadInput` if the method does not take groups, weights or rows without labels as given."""
+    group_methods = [m.name for m in METHODS.values() if m.may_use_groups or m.uses_groups]
+    if group and method.name not in group_methods:
         raise shared.BadInput(
-            f"--group: {method.name} does not train on groups; leave it out, or take {', '.join(able)}"
+            f"--group: {method.name} does not train on groups; leave it out, or take "
+            f"{', '.join(group_methods)}"
         )
     if weight is not None and not has_fit_parameter(classifier, "sample_weight"):
         raise shared.BadInput(f"--weight: {method.name} does not accept weights")
@@ -179,19 +192,21 @@ def _check_options(
 def name_labels(classifier: Model, labels: Sequence[Any]) -> None:
     """Replace keys of dicts in parameters by labels of the table, which are text in a CSV file."""
     by_text = {str(label): label for label in labels}
+    labels_or_none = {*labels, None}
     for name, value in classifier.get_params(deep=False).items():
-        if isinstance(value, dict):
-            known = set(labels) | {None}
-            named = {k if k in known else by_text.get(str(k), k): v for k, v in value.items()}
-            if name == "class_weight":
-                # Newer versions of scikit-learn read the text "1" as a number.
-                try:
-                    compute_class_weight(
-                        named, classes=np.asarray(labels), y=np.asarray(labels)
-                    )
-                except ValueError:
-                    continue
-            classifier.set_params(**{name: named})
+        if not isinstance(value, dict):
+            continue
+        by_label = {
+            key if key in labels_or_none else by_text.get(str(key), key): number
+            for key, number in value.items()
+        }
+        if name == "class_weight":
+            # Newer versions of scikit-learn read the text "1" as a number.
+            try:
+                compute_class_weight(by_label, classes=np.asarray(labels), y=np.asarray(labels))
+            except ValueError:
+                continue
+        classifier.set_params(**{name: by_label})
 
 
 def _use_costs(
@@ -202,16 +217,19 @@ def _use_costs(
     data: Path,
     csv: options.CsvFormat,
 ) -> dict[str, Any]:
-    """Spell the rates of a classifier as the table does; return the argument ``costs`` of ``fit``."""
+    """Set objective and limits of a classifier in the terms of the table: its labels, groups and costs.
+
+    Return the argument ``costs`` of ``fit``, the costs of each row; no argument without such costs.
+    """
     labels = table.target_names
     cost_table = stated.CostTable.read(costs, labels, table.target, data, csv)
     params = classifier.get_params(deep=False)
     if "limits" in params:
-        given = [params["objective"], *params["limits"]]
-        objective, *limits = stated.in_table_terms(given, labels, group, cost_table)
+        goals = [params["objective"], *params["limits"]]
+        objective, *limits = stated.in_table_terms(goals, labels, group, cost_table)
         classifier.set_params(objective=objective, limits=limits)
-        used = filter(None, map(stated.rate_of, given))
-        if costs is not None and not any(rate.needs_costs for rate in used):
+        rates_of_goals = filter(None, map(stated.rate_of, goals))
+        if costs is not None and not any(rate.needs_costs for rate in rates_of_goals):
             raise shared.BadInput("--costs: neither --objective nor --limit names cost()")
     if cost_table.by_row is None:
         return {}
@@ -223,12 +241,9 @@ def _fitted(
     method: Method,
     table: Table,
     arguments: dict[str, Any],
-    more: NewRows | None = None,
+    unlabeled_rows: NewRows | None,
 ) -> Pipeline:
-    """Return the fitted pipeline of preparation and classifier, whose ``fit`` gets the arguments.
-
-    ``more`` are rows without labels.
-    """
+    """Return the fitted pipeline of preparation and classifier, whose ``fit`` gets the arguments."""
     steps = Pipeline(preparation(classifier, table.schema))
     shared.say(
         f"Fitting {method.title} on {len(table.data):,} rows, {len(table.target_names)} classes."
@@ -237,14 +252,14 @@ def _fitted(
     # Ctrl-C must not store a model of fewer rounds.
     with ending_at_interrupts(), shared.bad_input(), shared.warnings_as_lines():
         features = steps.fit_transform(table.data, table.target)
-        if more is not None:
-            arguments |= replace(more, features=steps.transform(more.features)).unlabeled()
+        if unlabeled_rows is not None:
+            encoded = steps.transform(unlabeled_rows.features)
+            arguments |= replace(unlabeled_rows, features=encoded).unlabeled()
         classifier.fit(features, table.target, **arguments)
     if judged(classifier).group_features:  # columns of the file instead of encoded ones
-        features = revealing_features(
-            table.data, table.groups.apply(lambda g: g.cat.codes).to_numpy()
-        )
-        classifier.group_features_ = tuple(zip(table.groups, features, strict=True))
+        group_codes = table.groups.apply(lambda column: column.cat.codes).to_numpy()
+        revealing = revealing_features(table.data, group_codes)
+        classifier.group_features_ = tuple(zip(table.groups, revealing, strict=True))
     shared.say(f"Fitted in {time.perf_counter() - start:.1f} s.")
     return Pipeline([*steps.steps, ("classifier", classifier)])
 
@@ -252,7 +267,10 @@ def _fitted(
 def _print_summary(
     classifier: Model, model: Path, test: Path | None, csv: options.CsvFormat
 ) -> None:
-    """Print rates and summary of a stored model; a fault of the summary is a warning."""
+    """Print rates and summary of a stored model; with a file ``test``, its errors on these rows.
+
+    A fault of the summary is a warning.
+    """
     if test is not None:
         evaluate(model, test, csv=csv)
     if shared.is_quiet():

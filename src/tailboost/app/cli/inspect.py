@@ -43,25 +43,29 @@ def evaluate(
     the columns of the fit. With --cluster the intervals allow for persons or sites with several rows. A
     warning gives the fraction of training rows among the rows of DATA: errors on training rows are too low.
     """
-    asked = [*stated.read_rates(rate), *stated.read_limits(limit)]
+    rates_of_options = [*stated.read_rates(rate), *stated.read_limits(limit)]
     stored = read_model(model)
     classifier = stored.classifier
     columns = stored.group_columns if group is None else group
     with stored.labelled_rows(
         data, csv, target, Reading("evaluate on", columns, cluster)
     ) as rows:
-        ids = None
+        cluster_numbers = None
         if cluster is not None:
-            ids = np.unique(rows.clusters, return_inverse=True)[1]
-        by_column = {} if rows.groups is None else rows.groups
+            cluster_numbers = np.unique(rows.clusters, return_inverse=True)[1]
+        groups = {} if rows.groups is None else rows.groups
         predicted, deferred = stored.answers(rows)
         leakage = warn_of_leakage(classifier, rows.features)
-        measured = stated.measured_rates(
-            asked or stated.fitted_rates(classifier, columns), stored, rows, costs, csv
+        rate_table = stated.measured_rates(
+            rates_of_options or stated.fitted_rates(classifier, columns),
+            stored,
+            rows,
+            costs,
+            csv,
         )
-    targets = _targets_by_name(stated_by(classifier), classifier.classes_.tolist(), by_column)
+    targets = _targets_by_name(stated_by(classifier), classifier.classes_.tolist(), groups)
     errors = errors_by_subgroup(
-        rows.y, predicted, classifier.classes_, by_column, targets, ids, deferred
+        rows.y, predicted, classifier.classes_, groups, targets, cluster_numbers, deferred
     )
     if as_json:
         shared.tell_json(
@@ -74,7 +78,7 @@ def evaluate(
                 "training_rows": None if np.isnan(leakage) else leakage,
                 "confidence": CONFIDENCE,
                 "errors": errors,
-                "rates": None if measured is None else measured.to_dict()["lines"],
+                "rates": None if rate_table is None else rate_table.to_dict()["lines"],
             }
         )
         return
@@ -94,9 +98,9 @@ def evaluate(
     shared.say(
         f"Each interval ({method}) holds alone with {confidence} confidence, for independent {independent}."
     )
-    if measured is not None:
+    if rate_table is not None:
         shared.tell("")
-        stated.print_rates(measured)
+        stated.print_rates(rate_table)
 
 
 def warn_of_leakage(classifier: Model, features: Table) -> float:
@@ -129,15 +133,24 @@ def inspect_model(
         _print_description(about, stored, details)
 
 
+def _changed_parameters(classifier: Model) -> dict[str, str]:
+    """Return the parameters of a classifier that differ from their defaults, as Python writes them."""
+    changed = {}
+    signature_parameters = signature(type(classifier)).parameters
+    for name, value in classifier.get_params(deep=False).items():
+        if name == "rule" or value is None:
+            continue
+        parameter = signature_parameters.get(name)
+        default = None if parameter is None else parameter.default
+        if repr(value) != repr(default):
+            changed[name] = repr(value)
+    return changed
+
+
 def _description(stored: StoredModel) -> dict[str, Any]:
+    """Return the content of a model file or rule file as the JSON document of ``inspect --json``."""
     classifier = stored.classifier
     encoder = stored.encoder
-    defaults = {name: p.default for name, p in signature(type(classifier)).parameters.items()}
-    changed = {
-        name: repr(value)
-        for name, value in classifier.get_params(deep=False).items()
-        if name != "rule" and value is not None and repr(value) != repr(defaults.get(name))
-    }
     columns = [] if encoder is None else encoder.schema_.columns
     summary = getattr(classifier, "summary_", None)
     rates = getattr(classifier, "rates_", None)
@@ -146,7 +159,7 @@ def _description(stored: StoredModel) -> dict[str, Any]:
         "file": str(stored.path),
         "bytes": stored.path.stat().st_size,
         "classifier": type(classifier).__name__,
-        "parameters": changed,
+        "parameters": _changed_parameters(classifier),
         "models": len(getattr(classifier, "estimators_", [])) or None,
         "trained_on": stored.notes,
         "target": stored.target,
@@ -166,6 +179,7 @@ def _description(stored: StoredModel) -> dict[str, Any]:
 
 
 def _print_description(about: dict[str, Any], stored: StoredModel, details: bool) -> None:
+    """Print a `_description`: a table, the certificate or else the rates, and the summary."""
     notes = about["trained_on"]
     classifier = stored.classifier
     counts = notes.get("classes", {})
@@ -199,13 +213,13 @@ def _print_description(about: dict[str, Any], stored: StoredModel, details: bool
         shared.tell(f"\n{certificate.text('--details')}")
         if details:
             shared.tell(f"\n{certificate.assumptions}")
-    if about["rates"] is not None and (certificate is None or details):
+    shows_fit = details or certificate is None
+    if about["rates"] is not None and shows_fit:
         shared.tell("")
         stated.print_rates(classifier.rates_)
-    if about["summary"] is not None and (certificate is None or details):
-        shared.tell(
-            f"\nSummary: {classifier.summary_.details if details else classifier.summary_.summary}"
-        )
+    if about["summary"] is not None and shows_fit:
+        summary = classifier.summary_
+        shared.tell(f"\nSummary: {summary.details if details else summary.summary}")
     if not details:
         shared.tell("All columns, and the bounds with their symbols: --details.")
 
@@ -311,21 +325,26 @@ def errors_by_subgroup(
             for value in sorted(set(values))
         ]
     errors = []
-    for kind, name, inside in masks:
-        n = int(inside.sum())
-        ids = None if clusters is None else clusters[inside]
-        line = {
+    for kind, name, in_subgroup in masks:
+        n_rows = int(in_subgroup.sum())
+        line: dict[str, Any] = {
             "kind": kind,
             "name": name,
-            "rows": n,
+            "rows": n_rows,
             "error": None,
             "target": targets.get(name),
+            "low": None,
+            "high": None,
+            "clusters": None,
         }
-        line |= {"low": None, "high": None}
-        line["clusters"] = None if ids is None else len(np.unique(ids))
-        if n:
-            error = float(wrong[inside].mean())
-            size = n if ids is None else clustered_size(wrong[inside], ids)
+        size: float = n_rows
+        if clusters is not None:
+            own_clusters = clusters[in_subgroup]
+            line["clusters"] = len(np.unique(own_clusters))
+            if n_rows:
+                size = clustered_size(wrong[in_subgroup], own_clusters)
+        if n_rows:
+            error = float(wrong[in_subgroup].mean())
             low, high = map(float, clopper_pearson_interval(error, size, CONFIDENCE))
             line |= {"error": error, "low": low, "high": high}
         errors.append(line | {"verdict": _verdict(line)})
@@ -338,23 +357,23 @@ def _verdict(line: Mapping[str, Any]) -> str:
     if target is None or line["error"] is None:
         return ""
     if line["error"] <= target:
-        return "met" + ", interval too" * (line["high"] <= target)
-    return "missed" + ", interval too" * (line["low"] > target)
+        return "met, interval too" if line["high"] <= target else "met"
+    return "missed, interval too" if line["low"] > target else "missed"
 
 
 def print_errors(errors: Sequence[Mapping[str, Any]], title: str) -> None:
     """Print a table of errors; columns without any value are left out."""
-    forms = {
+    formats = {
         "": "{kind}", "name": "{name}", "rows": "{rows:,}", "clusters": "{clusters:,}",
         "error": "{error:.3f}", "95 % interval": "{low:.3f} – {high:.3f}", "target": "{target:.3f}",
         "verdict": "{verdict}",
     }  # fmt: skip
-    columns: dict[str, list[str]] = {heading: [] for heading in forms}
+    columns: dict[str, list[str]] = {heading: [] for heading in formats}
     for line in errors:
-        known = {key: value for key, value in line.items() if value is not None}
-        for heading, form in forms.items():
+        measured = {key: value for key, value in line.items() if value is not None}
+        for heading, text_format in formats.items():
             try:
-                columns[heading].append(form.format_map(known))
+                columns[heading].append(text_format.format_map(measured))
             except KeyError:  # not measured
                 columns[heading].append("–" if heading == "error" else "")
     columns = {heading: cells for heading, cells in columns.items() if any(cells)}
@@ -364,18 +383,26 @@ def print_errors(errors: Sequence[Mapping[str, Any]], title: str) -> None:
 
 
 def _targets_by_name(
-    own: StatedTargets, classes: list[Any], groups: Mapping[str, Any]
+    stated_in_fit: StatedTargets, classes: list[Any], groups: Mapping[str, Any]
 ) -> dict[str, float]:
-    """Return the stated largest errors by the name of the class, group or cell."""
-    allowed = dict(own.max_error or {})
-    of_columns = [(column, value) for column in groups for value in sorted(set(groups[column]))]
-    for by, names in (("class", classes), ("group", of_columns)):
-        for limit in own.limits:
-            if limit.rate == rates.error(by=by):
-                bounds = limit.bounds(names).tolist()
-                pairs = zip(names, bounds, strict=True)
-                allowed |= {name: bound for name, bound in pairs if not math.isnan(bound)}
-    return {_subgroup_name(name): bound for name, bound in allowed.items()}
+    """Return the largest errors that a fit stated, by the name of the class, group or cell.
+
+    They are its targets, and its limits on the error by class or group. ``groups`` has an array by column.
+    """
+    allowed = dict(stated_in_fit.max_error or {})
+    group_values = [
+        (column, value) for column in groups for value in sorted(set(groups[column]))
+    ]
+    for by, subgroups in (("class", classes), ("group", group_values)):
+        for limit in stated_in_fit.limits:
+            if limit.rate != rates.error(by=by):
+                continue
+            for subgroup, bound in zip(
+                subgroups, limit.bounds(subgroups).tolist(), strict=True
+            ):
+                if not math.isnan(bound):  # NaN: the limit is on other subgroups
+                    allowed[subgroup] = bound
+    return {_subgroup_name(subgroup): bound for subgroup, bound in allowed.items()}
 
 
 def _subgroup_name(subgroup: object) -> str:
@@ -395,11 +422,16 @@ def group_sentences(
 
     The values of the columns decide if they were compared at the fit, otherwise their names.
     """
-    uses = {use.column: use for use in group_uses(classifier)}
+    compared_at_fit = {use.column: use for use in group_uses(classifier)}
     sentences = []
     for name in columns:
-        names = () if name in not_features else (name,)
-        use = uses.get(name) or GroupUse(name, judged(classifier).reads(name), names)
-        drop = " ".join(f"--drop {feature}" for feature in use.features or ())
-        sentences.append(f"{use}{f' ({drop})' if drop else ''}")
+        use = compared_at_fit.get(name)
+        if use is None:
+            features = () if name in not_features else (name,)
+            use = GroupUse(name, judged(classifier).reads(name), features)
+        sentence = str(use)
+        if use.features:
+            drops = " ".join(f"--drop {feature}" for feature in use.features)
+            sentence += f" ({drops})"
+        sentences.append(sentence)
     return sentences

@@ -56,24 +56,28 @@ class LabelSettings:
         self, data: Path, csv: CsvFormat, limits: Stated, unlabeled: Path | None = None
     ) -> LabelRules:
         """Select thresholds on the rows of a file, and on those of a file without labels."""
-        objective = self.objective or "error"
-        about: dict[str, Any] = {"kind": self.kind, "missing": self.missing}
+        objective: Any = self.objective or "error"
+        if "(" in objective:
+            objective = rates.parse(objective)
+        score_type: dict[str, Any] = {"kind": self.kind, "missing": self.missing}
+        models = [
+            Scores(score, label, **score_type)
+            for score, label in zip(self.scores, self.labels, strict=True)
+        ]
         with warnings_as_lines():
             rows = score_rows(data, csv, self.scores, missing=self.missing)
-            more = None
+            X_unlabeled = None
             if unlabeled is not None:
-                more = score_rows(unlabeled, csv, self.scores, missing=self.missing).features
+                unlabeled_rows = score_rows(unlabeled, csv, self.scores, missing=self.missing)
+                X_unlabeled = unlabeled_rows.features
             with bad_input(f"{data}: "):
                 return tune_labels(
-                    [
-                        Scores(score, label, **about)
-                        for score, label in zip(self.scores, self.labels, strict=True)
-                    ],
+                    models,
                     rows.features,
                     _indicators(rows, self.labels),
                     limits=limits,
-                    objective=rates.parse(objective) if "(" in objective else objective,
-                    X_unlabeled=more,
+                    objective=objective,
+                    X_unlabeled=X_unlabeled,
                 )
 
     def tune(
@@ -102,7 +106,10 @@ class LabelFile(StoredDocument):
     @classmethod
     def read_if_several(cls, path: Path) -> Self | None:
         """Read a rule file of several labels; None for another file."""
-        if not is_rule_file(path) or "labels" not in (content := read_document(path)):
+        if not is_rule_file(path):
+            return None
+        content = read_document(path)
+        if "labels" not in content:
             return None
         with bad_input(f"{path}: "):
             rules = LabelRules.from_dict(content)
@@ -125,8 +132,11 @@ class LabelFile(StoredDocument):
         Without columns of all labels the pairs have no labels. A column of row ids gets the label appended.
         """
         rows = self.scores_of(data, csv)
-        names = list(self.rules.rules)
-        truths = _indicators(rows, names) if {*names} <= {*rows.table} else None
+        labels = list(self.rules.rules)
+        pairs_per_row = len(labels) + 1  # the last is for "any label"
+        truths = None
+        if {*labels} <= {*rows.table}:
+            truths = _indicators(rows, labels)
         with bad_input(f"{data}: "):
             pairs = self.rules.pairs(rows.features, truths)
         table = pd.DataFrame({LABEL: pairs["groups"][LABEL]})
@@ -134,9 +144,9 @@ class LabelFile(StoredDocument):
             table[TRUTH] = pairs["y"]
         if reading.cluster is not None:
             clusters = rows.column(reading.cluster, "--cluster").astype(str)
-            table[reading.cluster] = np.tile(clusters, len(names) + 1)
+            table[reading.cluster] = np.tile(clusters, pairs_per_row)
         for name in reading.unused:
-            ids = np.tile(rows.column(name, "--id").astype(str), len(names) + 1)
+            ids = np.tile(rows.column(name, "--id").astype(str), pairs_per_row)
             table[name] = ids + ("|" + table[LABEL])
         return NewRows(table, pairs["X"], data, reading.columns, reading.cluster)
 
@@ -178,7 +188,7 @@ class LabelFile(StoredDocument):
 
 
 def _indicators(rows: NewRows, target: Sequence[str]) -> Any:
-    """Return the columns of labels as numbers."""
+    """Return the columns of true labels as numbers: 1 for a row that has the label, otherwise 0."""
     absent = [name for name in target if name not in rows.table]
     if absent:
         raise BadInput(f"--target: {str(rows.path)!r} has no column {absent[0]!r}")

@@ -32,9 +32,8 @@ def experiments_of_checkout() -> ModuleType | None:
     another package of this name is imported already.
     """
     imported = sys.modules.get("experiments")
-    if (
-        imported is not None
-    ):  # by `python -m experiments`, by an earlier call, or another package
+    # It is imported by `python -m experiments`, by an earlier call, or it is another package.
+    if imported is not None:
         return imported if hasattr(imported, "_experiment") else None
     checkout = Path(tailboost.__file__).parents[2]
     if not (checkout / "experiments" / "_experiment.py").is_file():
@@ -66,30 +65,36 @@ def list_all(
     """List methods, data sets and experiments; or the parameters of one method."""
     if method is not None:
         with shared.bad_input("--method: "):
-            chosen = get_method(method)
-        _list_parameters(chosen, as_json)
+            listed_method = get_method(method)
+        _list_parameters(listed_method, as_json)
         return
     methods = []
-    for m in METHODS.values():
-        takes = ["alpha"] * m.uses_alpha + ["groups"] * (m.uses_groups or m.may_use_groups)
-        methods.append((m.name, ", ".join(takes), f"{m.title}: {m.summary}"))
-    loaders = [
-        (name, (inspect.getdoc(getattr(datasets, name)) or "").splitlines()[0])
-        for name in filter(re.compile("(load|fetch|make)_").match, datasets.__all__)
-    ]
+    for registered in METHODS.values():
+        takes = []
+        if registered.uses_alpha:
+            takes.append("alpha")
+        if registered.uses_groups or registered.may_use_groups:
+            takes.append("groups")
+        summary = f"{registered.title}: {registered.summary}"
+        methods.append((registered.name, ", ".join(takes), summary))
+    loaders = []
+    for name in datasets.__all__:
+        if name.startswith(("load_", "fetch_", "make_")):
+            documentation = inspect.getdoc(getattr(datasets, name)) or ""
+            loaders.append((name, documentation.splitlines()[0]))
     package = experiments_of_checkout()
-    experiments = () if package is None else package.EXPERIMENTS.values()
-    runs = [
-        (e.name, "--data" * e.needs_data, _recorded_time(e.name), e.summary)
-        for e in experiments
-    ]
+    experiments = []
+    for experiment in () if package is None else package.EXPERIMENTS.values():
+        option = "--data" if experiment.needs_data else ""
+        time = _recorded_time(experiment.name)
+        experiments.append((experiment.name, option, time, experiment.summary))
     sections: dict[str, tuple[str, list[str], Sequence[tuple[str, ...]]]] = {
         "methods": ("Methods", ["name", "takes", "summary"], methods),
         "datasets": ("\nData sets (tailboost.datasets)", ["name", "summary"], loaders),
         "experiments": (
             "\nExperiments (tailboost reproduce)",
             ["name", "takes", "time", "summary"],
-            runs,
+            experiments,
         ),
     }
     if as_json:
@@ -124,25 +129,28 @@ def _documented_types(factory: Any) -> dict[str, str]:
     """Return types of parameters by lines of a docstring such as "name : float in (0, 1], default=0.5"."""
     doc = inspect.getdoc(factory) or ""
     section = re.search(r"^Parameters\n-+\n(.*?)(?:\n\n\S|\Z)", doc, re.DOTALL | re.MULTILINE)
-    lines = re.findall(r"^(\w+) : (.+)$", section[1] if section else "", re.MULTILINE)
+    if section is None:
+        return {}
+    types = dict(re.findall(r"^(\w+) : (.+)$", section[1], re.MULTILINE))
     return {
         name: re.sub(r",? default=.*", "", words)
-        for name, words in lines
+        for name, words in types.items()
         if words != "optional"
     }
 
 
 def _list_parameters(method: Method, as_json: bool) -> None:
+    """Print the parameters of a method with their defaults, and with the types of the docstrings."""
     # A docstring may refer to another classifier for a parameter.
     types: dict[str, str] = {}
-    for one in (method, *METHODS.values()):
-        for documented in getattr(one.factory, "__mro__", (one.factory,)):
+    for registered in (method, *METHODS.values()):
+        for documented in getattr(registered.factory, "__mro__", (registered.factory,)):
             types = _documented_types(documented) | types
-    rows = [
-        (k, repr(v), types.get(k, "")) for k, v in method.make().get_params(deep=False).items()
-    ]
+    defaults = method.make().get_params(deep=False)
+    rows = [(name, repr(value), types.get(name, "")) for name, value in defaults.items()]
     if as_json:
-        parameters = [{"name": n, "default": d, "takes": t} for n, d, t in rows]
+        heads = ("name", "default", "takes")
+        parameters = [dict(zip(heads, row, strict=True)) for row in rows]
         about = {"name": method.name, "title": method.title, "summary": method.summary}
         shared.tell_json(about | {"parameters": parameters})
         return
@@ -174,6 +182,7 @@ def example(
     table["default"] = np.where(data.target == 1, "yes", "no")
     order = np.random.default_rng(0).permutation(len(table))
     ends = np.round(np.cumsum(list(FILES.values())) * len(table)).astype(int)
-    for name, rows in zip(FILES, np.split(order, ends[:-1]), strict=True):
+    parts = np.split(order, ends[:-1])
+    for name, rows in zip(FILES, parts, strict=True):
         shared.write_out(out / name, table.iloc[rows].to_csv(index=False), "DIR")
         shared.say(f"{out / name}: {len(rows):,} clients")

@@ -89,7 +89,10 @@ class NewRows:
         return {"X_unlabeled": self.features, "groups_unlabeled": self.groups}
 
     def groups_by(self, names: Sequence[str]) -> Any:
-        """Return columns of groups as text, as in `load_table`; a missing value becomes "missing"."""
+        """Return columns of groups as text, as in `load_table`; None without names of columns.
+
+        A missing value becomes "missing".
+        """
         groups = {}
         for name in names:
             if name not in self.table:
@@ -100,16 +103,19 @@ class NewRows:
                     f"--group: column {name!r} has more than {MOST_GROUPS} different values"
                 )
             groups[name] = group_names(column, "missing")
-        if names:
-            # Each use of another type of text would convert it: seconds for a million rows.
-            return pd.DataFrame(groups, dtype=object)
-        return None
+        if not names:
+            return None
+        # Each use of another type of text would convert it: seconds for a million rows.
+        return pd.DataFrame(groups, dtype=object)
 
 
 def columns_instead(columns: list[Any], name: str, has: str) -> str:
-    """Return the columns of a table without a column of this name, with advice."""
-    near = did_you_mean(name, map(str, columns))
-    return other_separator(columns) or f"{near}{has} {listed(columns)}"
+    """Return advice for a table without a column of this name: the separator, or its columns.
+
+    ``has`` begins the list of its columns, as "it has".
+    """
+    suggestion = did_you_mean(name, map(str, columns))
+    return other_separator(columns) or f"{suggestion}{has} {listed(columns)}"
 
 
 def check_model_output(option: str, out: Path, *inputs: Path | None) -> None:
@@ -132,13 +138,13 @@ class StoredModel:
     def read(cls, path: Path) -> StoredModel:
         """Read a model file; raise `BadInput` if its content cannot predict."""
         with bad_input():
-            whole = load_model(path)
-            if not hasattr(whole, "predict"):
+            model = load_model(path)
+            if not hasattr(model, "predict"):
                 raise BadInput(
-                    f"{str(path)!r} holds a {type(whole).__name__}, which cannot predict"
+                    f"{str(path)!r} holds a {type(model).__name__}, which cannot predict"
                 )
             record = read_notes(path)
-        return cls(path, whole, record["notes"], record["versions"])
+        return cls(path, model, record["notes"], record["versions"])
 
     @property
     def classifier(self) -> Any:
@@ -215,18 +221,21 @@ class StoredModel:
             save_model(model, path, notes={**self.notes, **notes, "reweighted": now})
 
     def read_rows(self, data: Path, csv: CsvFormat, reading: Reading) -> NewRows:
-        """Read a new file in the way in which the training table was read."""
+        """Read a new file as the training table was read, with the features that the classifier gets.
+
+        A pipeline has transformed them: ``features`` are the input of its last step.
+        """
         with bad_input():
-            read = datasets.read_frame if self.encoder is None else datasets.read_raw
-            table = read(data, *csv)
+            read_file = datasets.read_frame if self.encoder is None else datasets.read_raw
+            table = read_file(data, *csv)
         if not len(table):
             raise BadInput(f"{str(data)!r} has no rows to {reading.purpose}")
         features = self.features_in(table, reading)
         if self.encoder is None:
             # Such a table may hold other columns too. The names are absent after an array.
-            names = list(getattr(self.model, "feature_names_in_", features))
-            if {*names} <= {*features}:
-                features = features[names]
+            feature_names = list(getattr(self.model, "feature_names_in_", features))
+            if {*feature_names} <= {*features}:
+                features = features[feature_names]
         with bad_input(f"{data}: "):
             if isinstance(self.model, Pipeline) and len(self.model.steps) > 1:
                 features = self.model[:-1].transform(features)
@@ -240,9 +249,8 @@ class StoredModel:
             features_of_fit = set(self.encoder.feature_names_in_)
         no_features = {*reading.unused, *reading.columns, reading.cluster, *self.group_columns}
         no_features |= set(self.notes.get("not_features", []))
-        return table.drop(
-            columns=[name for name in table if name in no_features - features_of_fit]
-        )
+        no_features -= features_of_fit
+        return table.drop(columns=[name for name in table if name in no_features])
 
     def features_of(self, training_rows: Path | None, csv: CsvFormat) -> Any:
         """Return the rows of --training-rows as the classifier reads them; None without a file."""
@@ -253,16 +261,15 @@ class StoredModel:
     def read_labelled(
         self, data: Path, csv: CsvFormat, target: str | None, reading: Reading
     ) -> NewRows:
-        """Read a new file with its labels."""
+        """Read a new file with its labels, from the column ``target`` or that of the fit."""
         name = target or self.target
         if name is None:
             raise BadInput(
                 "--target: the model file does not name the target column; give its name"
             )
         rows = self.read_rows(data, csv, replace(reading, unused=[*reading.unused, name]))
-        return replace(
-            rows, y=known_labels(rows.column(name, "--target"), self.classifier.classes_, name)
-        )
+        labels = rows.column(name, "--target")
+        return replace(rows, y=known_labels(labels, self.classifier.classes_, name))
 
     @contextmanager
     def labelled_rows(
@@ -317,9 +324,9 @@ class FileLedger(Ledger):
     @contextmanager
     def _opened(self) -> Iterator[None]:
         with super()._opened(), held(self._stored.path, PATIENCE):
-            before = self.attempts = self._stored.read_ledger().attempts
+            attempts_before = self.attempts = self._stored.read_ledger().attempts
             yield
-            if len(self.attempts) != len(before):
+            if len(self.attempts) != len(attempts_before):
                 self._stored.write_ledger(self)
 
 

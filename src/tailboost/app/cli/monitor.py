@@ -105,21 +105,21 @@ def monitor(
             stack.enter_context(held(state))
         stored = LabelFile.read_if_several(model) or read_model(model)
         columns, evidence = read_state(state, stored)
-        stated_now = any(x is not None for x in (certificate, max_error, limit))
-        if evidence is not None and stated_now:
+        bounds_given = any(value is not None for value in (certificate, max_error, limit))
+        if evidence is not None and bounds_given:
             raise shared.BadInput(
                 f"--state: {str(state)!r} exists, so its bounds are tested; leave out --certificate, "
                 "--max-error and --limit"
             )
-        needed = stored.columns_read
+        needed_columns = stored.columns_read
         if evidence is None:
-            tested, targets, limits = _tested(stored, certificate, max_error, limit)
-            bounds = [one.rate for one in limits]
+            tested, targets, limits = _bounds_to_test(stored, certificate, max_error, limit)
+            rates = [stated_limit.rate for stated_limit in limits]
             if tested is not None:
-                bounds = [bound.counted for bound in tested.tested]
-            if any(rate.needs_groups for rate in bounds):
-                needed = stored.group_columns
-        columns = list(dict.fromkeys([*columns, *needed, *(group or [])]))
+                rates = [bound.counted for bound in tested.tested]
+            if any(rate.needs_groups for rate in rates):
+                needed_columns = stored.group_columns
+        columns = list(dict.fromkeys([*columns, *needed_columns, *(group or [])]))
         unused = [name for name in (row_id, target) if name is not None]
         reading = Reading("monitor", columns, cluster, unused)
         with shared.warnings_as_lines():
@@ -129,13 +129,16 @@ def monitor(
                 if evidence is None and tested is not None:
                     evidence = Monitor.of(tested)
                 elif evidence is None:
-                    evidence = _against(stored.classifier, targets, limits, rows, confidence)
+                    evidence = _new_monitor(
+                        stored.classifier, targets, limits, rows, confidence
+                    )
+                X = rows.features
+                if stored.encoder is not None:
+                    # The input of the whole model, read as at the fit.
+                    X = stored.encoder.schema_.read(stored.features_in(rows.table, reading))
                 evidence = evidence.add(
                     stored.model,
-                    # The input of the whole model, read as at the fit.
-                    rows.features
-                    if stored.encoder is None
-                    else stored.encoder.schema_.read(stored.features_in(rows.table, reading)),
+                    X,
                     y,
                     groups=rows.groups,
                     name=data.name.split(".")[0] if batch is None else batch,
@@ -146,10 +149,10 @@ def monitor(
         document = {"model": stored.digest(), "group": columns, "monitor": evidence.to_dict()}
         shared.write_out(state, json.dumps(document, allow_nan=False), "--state")
         shared.say_aside(f"State: {state}")
-    _tell(evidence, page, model.name, as_json)
+    _print_evidence(evidence, page, model.name, as_json)
 
 
-def _tell(evidence: Monitor, page: Path | None, name: str, as_json: bool) -> None:
+def _print_evidence(evidence: Monitor, page: Path | None, name: str, as_json: bool) -> None:
     """Print the evidence, and write its page; end with exit code 3 after an alarm."""
     if page is not None:
         shared.write_out(page, render_monitor(evidence, f"{name}: monitor"), "--page")
@@ -173,23 +176,28 @@ def read_state(
         with reading(STATE):
             document = shared.read_json(state)
             columns = list(document["group"])
-            of_model = document["model"]
-            stated = document["monitor"]
-        evidence = Monitor.from_dict(stated)
-    if of_model != model.digest():
+            model_digest = document["model"]
+            monitor_content = document["monitor"]
+        evidence = Monitor.from_dict(monitor_content)
+    if model_digest != model.digest():
         raise shared.BadInput(
             f"{option}: {str(state)!r} belongs to another model than {str(model.path)!r}; give a new file"
         )
     return columns, evidence
 
 
-def _tested(
+def _bounds_to_test(
     stored: StoredModel, path: Path | None, max_error: str | None, limit: list[str] | None
 ) -> tuple[Certificate | None, Stated, list[Any]]:
-    """Return the certificate, targets or limits to test: of the options, calibration or fit."""
+    """Return what a new monitor tests: a certificate if there is one, targets, and limits.
+
+    They are those of the options, of which one may be given, else of the calibration, else of the fit.
+    ``path`` is the file of --certificate.
+    """
     targets = stated.read_targets(max_error)
     limits = stored.limits_of(stated.read_limits(limit))
-    if sum((path is not None, targets is not None, bool(limits))) > 1:
+    sources = [path is not None, targets is not None, bool(limits)]
+    if sources.count(True) > 1:
         raise shared.BadInput("--certificate, --max-error and --limit: give one of them")
     if path is not None:
         with shared.bad_input(f"--certificate {path}: "):
@@ -199,26 +207,31 @@ def _tested(
         return certificate, None, []
     if targets is not None or limits:
         return None, targets, limits
-    own = stated_by(stored.classifier)
+    stated_in_fit = stated_by(stored.classifier)
     certificate = judged(stored.classifier).certificate
-    if certificate is None and own.max_error is None and not own.limits:
+    if certificate is None and stated_in_fit.max_error is None and not stated_in_fit.limits:
         raise shared.BadInput(
             "the model has no targets and no limits; give --certificate FILE (output of `tailboost "
             "certify --json`), --max-error or --limit"
         )
-    return certificate, own.max_error, list(own.limits)
+    return certificate, stated_in_fit.max_error, list(stated_in_fit.limits)
 
 
-def _against(
+def _new_monitor(
     classifier: Model, targets: Stated, limits: list[Any], rows: NewRows, confidence: float
 ) -> Monitor:
-    """Return a monitor of targets or limits, of the groups of the fit and of the first batch."""
+    """Return a monitor of targets or limits before its first batch, which has these rows.
+
+    Its groups are those of the fit and of these rows.
+    """
     columns = rows.group_columns
     subgroups = None
     if columns:
-        known = [each for each in judged(classifier).groups if isinstance(each, tuple)]
-        new = sorted({(name, value) for name in columns for value in rows.groups[name]})
-        subgroups = list(dict.fromkeys([*known, *new]))
+        groups_of_fit = [
+            group for group in judged(classifier).groups if isinstance(group, tuple)
+        ]
+        groups_of_rows = {(name, value) for name in columns for value in rows.groups[name]}
+        subgroups = list(dict.fromkeys([*groups_of_fit, *sorted(groups_of_rows)]))
     labels = classifier.classes_
     with shared.bad_input("--limit: " if limits else "--max-error: "):
         return Monitor.against(
@@ -231,14 +244,14 @@ def _against(
 
 
 def _labels(stored: StoredModel, rows: NewRows, target: str | None) -> Any:
-    """Return the labels (None for a missing label); None without a column of labels."""
+    """Return the labels of a batch (None for a missing label); None without a column of labels."""
     name = target or stored.target
     if name is None or name not in rows.table:
         if target is not None:
             raise shared.BadInput(f"--target: the data have no column {target!r}")
         return None
     column = rows.table[name]
-    known = column.notna().to_numpy()
+    has_label = column.notna().to_numpy()
     labels = np.full(len(column), None)
-    labels[known] = known_labels(column[known], stored.classifier.classes_, name)
+    labels[has_label] = known_labels(column[has_label], stored.classifier.classes_, name)
     return labels

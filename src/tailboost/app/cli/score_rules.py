@@ -111,13 +111,13 @@ def tune(
         raise shared.BadInput(
             f"--out: {str(out)!r} must end in {shared.RULE_FILE} (a rule) or {SUFFIX} (a model)"
         )
-    check = check_model_output if as_model else shared.check_output
-    check("--out", out, data, unlabeled, training_rows)
+    check_file = check_model_output if as_model else shared.check_output
+    check_file("--out", out, data, unlabeled, training_rows)
     limits = read_limits(limit)
-    minimised = read_objective(objective)
+    objective_rate = read_objective(objective)
     columns = options.columns_of_groups(group, by_group)
-    several = len(target) > 1
-    if several:
+    has_several_labels = len(target) > 1
+    if has_several_labels:
         if as_model or columns or confidence is not None or training_rows is not None:
             raise shared.BadInput(
                 "--target: several labels per row need --out FILE.json and no --group, --confidence or "
@@ -131,12 +131,19 @@ def tune(
         raise shared.BadInput(
             "--confidence: only with --limit, of which it is the probability to hold on new rows"
         )
-    check_options(kind, missing, objective=minimised, limits=limits, confidence=confidence)
-    joined = None if unlabeled is None else shared.digest_of(unlabeled)
-    if several:
+    check_options(kind, missing, objective=objective_rate, limits=limits, confidence=confidence)
+    unlabeled_digest = None if unlabeled is None else shared.digest_of(unlabeled)
+    if has_several_labels:
         digest = shared.digest_of(data)
         label_settings = LabelSettings(
-            score, target, kind, missing, spelt(minimised), digest, joined, csv.noted
+            score,
+            target,
+            kind,
+            missing,
+            spelt(objective_rate),
+            digest,
+            unlabeled_digest,
+            csv.noted,
         )
         label_settings.tune(data, out, csv, limits=limits, unlabeled=unlabeled)
         return
@@ -146,26 +153,23 @@ def tune(
         target[0],
         tuple(columns),
         by_group,
-        minimised,
+        objective_rate,
         tuple(limits),
         kind=kind,
         missing=missing,
         confidence=confidence,
-        unlabeled=joined,
+        unlabeled=unlabeled_digest,
     )
     with shared.warnings_as_lines():
         selection, rows = settings.on(data, csv, positive)
-        further = selection.further(unlabeled, training_rows, csv)
+        other_rows = selection.other_rows(unlabeled, training_rows, csv)
         selecting = doing(f"Selecting thresholds on {len(rows.table):,} rows")
         with shared.bad_input(f"{data}: "), selecting:
-            classifier = selection.run(rows, further)
+            classifier = selection.run(rows, other_rows)
     if as_model:
-        about = {"data": data.name, "target": target[0], **selection.notes}
-        save_model(
-            classifier,
-            out,
-            notes={**about, "not_features": [target[0], *selection.not_features]},
-        )
+        notes = {"data": data.name, "target": target[0], **selection.notes}
+        notes["not_features"] = [target[0], *selection.not_features]
+        save_model(classifier, out, notes=notes)
     else:
         shared.write_out(out, selection.document(classifier))
     _print_rule(classifier, score[0], selection.labels[0])
@@ -176,19 +180,21 @@ def check_options(kind: str, missing: float | None, **parameters: Any) -> None:
     """Raise `BadInput` if an option of a selection on scores is wrong, before any file is read."""
     with shared.bad_input("--missing: "):
         score_kind(kind).check_missing(missing)
-    stated = {name: None if value == [] else value for name, value in parameters.items()}
+    stated = {name: value for name, value in parameters.items() if value != []}
     configured(METHODS["robustmixture"], [], stated)
 
 
 def _print_rule(classifier: Model, score: str, label: str) -> None:
-    """Print a selected rule and its rates."""
+    """Print a selected rule and its rates; a higher ``score``, a column, speaks for ``label``."""
     rule = classifier.rule_
-    if isinstance(rule, ThresholdRule) and any(
-        len({action for _, action in band}) < len(band) for band in rule.bands
-    ):
-        shared.warn(
-            "an answer has several ranges of the score; a wider limit, or --by-group, may avoid this"
-        )
+    if isinstance(rule, ThresholdRule):
+        for ranges in rule.bands:
+            different_answers = {answer for _, answer in ranges}
+            if len(different_answers) < len(ranges):
+                shared.warn(
+                    "an answer has several ranges of the score; a wider limit, or --by-group, may avoid this"
+                )
+                break
     if judged(classifier).stated_limits:
         shared.tell(summary_text(classifier))
     else:
@@ -199,11 +205,14 @@ def _print_rule(classifier: Model, score: str, label: str) -> None:
     shared.tell(str(rule))
 
 
-def _positives(
-    positive: Sequence[str] | None, score: Sequence[str], known: Sequence[Any]
+def _labels_of_scores(
+    positive: Sequence[str] | None, score: Sequence[str], table_labels: Sequence[Any]
 ) -> tuple[Any, ...]:
-    """Return the label of high values of each score; options name labels by their text."""
-    by_text = {str(label): label for label in known}
+    """Return the label of high values of each column of scores.
+
+    ``positive`` names these labels by their text. By default the name of a column tells its label.
+    """
+    by_text = {str(label): label for label in table_labels}
     labels = list(by_text)
     if positive and len(positive) != len(score):
         raise shared.BadInput(
@@ -215,27 +224,34 @@ def _positives(
         raise shared.BadInput(
             f"--positive: the labels are {', '.join(labels[:10])}, not {unknown[0]!r}"
         )
-    found = list(positive or ())
+    scored_labels = list(positive or ())
     for column in () if positive else score:
-        named = [label for label in labels if column == label or column.endswith(f"_{label}")]
-        named = named or [label for label in labels if label in POSITIVE and len(score) == 1]
-        if len(named) != 1:
+        candidates = [
+            label for label in labels if column == label or column.endswith(f"_{label}")
+        ]
+        if not candidates and len(score) == 1:
+            candidates = [label for label in labels if label in POSITIVE]
+        if len(candidates) != 1:
             raise shared.BadInput(
                 f"--positive: which label does a higher {column!r} speak for: {', '.join(labels[:10])}?"
             )
-        found.append(named[0])
-    for label in found:
-        same = [column for column, other in zip(score, found, strict=True) if other == label]
-        if len(same) > 1:
+        scored_labels.append(candidates[0])
+    for label in scored_labels:
+        columns = [
+            column
+            for column, its_label in zip(score, scored_labels, strict=True)
+            if its_label == label
+        ]
+        if len(columns) > 1:
             raise shared.BadInput(
-                f"--score: {' and '.join(same)} are scores of one label, {label!r}; tune combines no such "
+                f"--score: {' and '.join(columns)} are scores of one label, {label!r}; tune combines no such "
                 "scores. `tailboost fit` with these columns as features does"
             )
-    if len(score) > 1 and sorted(found) != sorted(labels):
+    if len(score) > 1 and sorted(scored_labels) != sorted(labels):
         raise shared.BadInput(
-            f"--score: the labels are {', '.join(labels[:10])}, with scores of {', '.join(found)}"
+            f"--score: the labels are {', '.join(labels[:10])}, with scores of {', '.join(scored_labels)}"
         )
-    return tuple(by_text[label] for label in found)
+    return tuple(by_text[label] for label in scored_labels)
 
 
 # -- files -------------------------------------------------------------------------------------------------
@@ -273,7 +289,7 @@ class RuleSelection:
         objective, *limits = in_table_terms([self.objective, *self.limits], labels, self.group)
         selection = replace(
             self,
-            labels=_positives(positive, self.scores, labels),
+            labels=_labels_of_scores(positive, self.scores, labels),
             objective=objective,
             limits=tuple(limits),
             data=shared.digest_of(data),
@@ -294,10 +310,13 @@ class RuleSelection:
             data, csv, self.scores, missing=missing, target=target, columns=columns
         )
 
-    def further(
+    def other_rows(
         self, unlabeled: Path | None, training_rows: Path | None, csv: options.CsvFormat
     ) -> dict[str, Any]:
-        """Return the arguments for rows without labels and for training rows, if there are files."""
+        """Return the arguments for rows without labels and for training rows, if there are files.
+
+        They are ``X_unlabeled``, ``groups_unlabeled`` and ``training_rows`` of a selection or calibration.
+        """
         arguments: dict[str, Any] = {}
         if unlabeled is not None:
             arguments = self.read(unlabeled, csv, self.group).unlabeled()
@@ -311,8 +330,8 @@ class RuleSelection:
         return scores_of(vars(self))
 
     @property
-    def how(self) -> dict[str, Any]:
-        """The parameters of a selection by the same objective, without the limits."""
+    def goal(self) -> dict[str, Any]:
+        """The parameters ``objective`` and ``by_group`` of a selection, without the limits."""
         return {"objective": self.objective, "by_group": self.by_group or False}
 
     @property
@@ -323,18 +342,18 @@ class RuleSelection:
     @property
     def notes(self) -> dict[str, Any]:
         """The notes of a file with the rule, for the commands that describe it."""
-        read = [
+        scores = [
             f"{name} (a {self.kind}; a higher one speaks for {label!r})"
             for name, label in zip(self.scores, self.labels, strict=True)
         ]
         return {
-            "classifier": f"a rule on the score {' and '.join(read)}",
+            "classifier": f"a rule on the score {' and '.join(scores)}",
             "group": list(self.group),
             "not_features": self.not_features,
         }
 
-    def run(self, rows: NewRows, further: Mapping[str, Any] = MappingProxyType({})) -> Any:
-        """Select on labelled rows, and on the rows of further arguments."""
+    def run(self, rows: NewRows, other_rows: Mapping[str, Any] = MappingProxyType({})) -> Any:
+        """Return the classifier with a rule selected on labelled rows, and on those of `other_rows`."""
         return tune_rule(
             self.model,
             rows.features,
@@ -342,13 +361,16 @@ class RuleSelection:
             groups=rows.groups,
             limits=list(self.limits),
             confidence=self.confidence,
-            **self.how,
-            **further,
+            **self.goal,
+            **other_rows,
         )
 
-    def document(self, classifier: Model, **more: Any) -> str:
-        """Return the content of a rule file with the rule of a classifier."""
+    def document(self, classifier: Model, **notes: Any) -> str:
+        """Return the text of a rule file with the rule of a classifier, these settings and further notes."""
         certificate = judged(classifier).certificate
+        selection_tables = [
+            rows.to_dict() for rows in classifier.records_.tables if rows.use == SELECTED_ON
+        ]
         content = {
             "format": FORMAT,
             "rule": classifier.rule_.to_dict(),
@@ -361,15 +383,11 @@ class RuleSelection:
             "groups": list(judged(classifier).groups),
             "certificate": None if certificate is None else certificate.to_dict(),
             "used": {
-                "selection": [
-                    rows.to_dict()
-                    for rows in classifier.records_.tables
-                    if rows.use == SELECTED_ON
-                ],
+                "selection": selection_tables,
                 "attempts": 0 if certificate is None else len(certificate.attempts),
             },
             "ledger": classifier.records_.ledger.to_dict(),
-            **more,
+            **notes,
         }
         return text_of(content)
 
@@ -452,10 +470,12 @@ class StoredRule(StoredDocument):
     def one_batch(self, given: Given, max_error: Stated, limits: Stated) -> OneBatch:
         """Select on a random part of labelled rows, as the rule was selected."""
         selection = self.selection
-        batch = OneBatch.of(selection.model, given, max_error, limits=limits, **selection.how)
-        known = self.classifier.rule_.groups
-        if known is not None and not {*given.columns[selection.by_group].tolist()} <= {*known}:
-            return batch  # the rule has no answer to rows of a new group
+        batch = OneBatch.of(selection.model, given, max_error, limits=limits, **selection.goal)
+        groups_of_rule = self.classifier.rule_.groups
+        if groups_of_rule is not None:
+            groups_of_rows = {*given.columns[selection.by_group].tolist()}
+            if not groups_of_rows <= {*groups_of_rule}:
+                return batch  # the rule has no answer to rows of a new group
         return batch.beside(self.classifier)
 
     def selected_on(self, data: Path) -> StoredRule:
@@ -471,8 +491,8 @@ class StoredRule(StoredDocument):
 
     def read_rows(self, data: Path, csv: options.CsvFormat, reading: Reading) -> NewRows:
         """Read a file of scores; the selection data are no fresh rows."""
-        used = self.selection.data, self.selection.unlabeled
-        if reading.fresh and shared.digest_of(data) in used:
+        digests_of_selection = self.selection.data, self.selection.unlabeled
+        if reading.fresh and shared.digest_of(data) in digests_of_selection:
             raise shared.BadInput(
                 f"{str(data)!r} holds the selection data of the rule; fresh rows are needed"
             )

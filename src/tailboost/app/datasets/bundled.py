@@ -175,14 +175,15 @@ def load_wine_quality(*, return_X_y: bool = False, as_frame: bool = True) -> Any
     ((6497, 12), [246, 2138, 2836, 1079, 198])
     """
     names, cells, descr = _bundled("wine_quality", np.str_)
-    red = cells[:, names.index("colour")] == "red"
-    measured = [j for j, name in enumerate(names) if name not in ("colour", "quality")]
-    quality = cells[:, names.index("quality")].astype(np.int64)
+    columns = dict(zip(names, cells.T, strict=True))
+    colour = columns.pop("colour")
+    quality = columns.pop("quality").astype(np.int64)
+    measurements = np.array([*columns.values()], dtype=np.float64).T
     bunch = Bunch(
-        data=np.column_stack([cells[:, measured].astype(np.float64), red]),
+        data=np.column_stack([measurements, colour == "red"]),
         target=quality.clip(4, 8) - 4,
-        groups={"colour": np.where(red, "red", "white")},
-        feature_names=[*(names[j] for j in measured), "red"],
+        groups={"colour": colour},
+        feature_names=[*columns, "red"],
         target_names=np.array(_GRADES),
         DESCR=descr,
     )

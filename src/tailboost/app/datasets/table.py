@@ -135,30 +135,28 @@ def load_table(
     else:
         typed = raw
     typed = typed.assign(**{name: _text(raw[name]) for name in texts if name in raw})
-    frame, written = (
-        each.set_axis(names, axis=1).reset_index(drop=True) for each in (typed, raw)
-    )
-    roles = [
-        ("target", target),
-        *(("group", name) for name in groups),
-        *(("drop", name) for name in dropped),
-        *(("text", name) for name in texts),
-    ]
-    for role, name in [*roles, *([] if weight is None else [("weight", weight)])]:
-        if name not in names:
-            raise ValueError(_no_column(role, name, names, source))
-        if role != "target" and name == target:
-            raise ValueError(
-                f"{source}: column {name!r} is the target; it cannot be the {role} column too"
-            )
-    left = [name for name in names if name not in {target, weight, *dropped}]
-    if not left:
+    frame = typed.set_axis(names, axis=1).reset_index(drop=True)
+    written = raw.set_axis(names, axis=1).reset_index(drop=True)
+    weights = [] if weight is None else [weight]
+    roles = {
+        "target": [target], "group": groups, "drop": dropped, "text": texts, "weight": weights
+    }  # fmt: skip
+    for role, role_names in roles.items():
+        for name in role_names:
+            if name not in names:
+                raise ValueError(_no_column(role, name, names, source))
+            if role != "target" and name == target:
+                raise ValueError(
+                    f"{source}: column {name!r} is the target; it cannot be the {role} column too"
+                )
+    feature_names = [name for name in names if name not in {target, weight, *dropped}]
+    if not feature_names:
         raise ValueError(f"{source} has no feature columns besides the target {target!r}")
     if not len(frame):
         raise ValueError(f"{source} has a header but no rows")
     y = _labels(frame[target], source, written[target] if text_labels and is_text else None)
     pandas = import_pandas("load_table")
-    data = pandas.DataFrame({name: _feature(frame[name], source) for name in left})
+    data = pandas.DataFrame({name: _feature(frame[name], source) for name in feature_names})
     return Bunch(
         data=data,
         target=y,
@@ -167,7 +165,7 @@ def load_table(
         ),
         weight=None if weight is None else _weights(frame[weight], source),
         schema=TableSchema.of(data, pandas.Series(y, name=target)),
-        feature_names=left,
+        feature_names=feature_names,
         target_name=target,
         target_names=np.unique(y),
     )
@@ -200,24 +198,27 @@ def _typed(
     unused: Collection[str] = (),
     cure: str = "",
 ) -> Any:
-    """Convert CSV columns of numbers from text; warn of other values, except in ``unused`` columns."""
+    """Convert CSV columns of numbers from text; warn of other values, except in ``unused`` columns.
+
+    Columns with ``other_roles``, target and weights, are no features. ``cure`` ends the warning: how to keep
+    the column {0} text.
+    """
     pandas = import_pandas("load_table")
     columns = {}
     for name, column in raw.items():
         values = column.to_numpy(dtype=object).tolist()
-        typed, n_odd = as_written(values, feature=name not in other_roles)
-        columns[name] = column if typed is None else typed
-        if (typed is None or n_odd) and name not in {*other_roles, *unused}:
-            refuse_commas(
-                [v for v in values if isinstance(v, str)], f"column {name!r} of {source}"
-            )
-        if n_odd and typed is not None and name not in unused:
-            odd = next(
-                v for v, x in zip(values, typed, strict=True) if isinstance(v, str) and x != x
-            )
+        numbers, n_no_numbers = as_written(values, feature=name not in other_roles)
+        is_text = numbers is None
+        columns[name] = column if is_text else numbers
+        if (is_text or n_no_numbers) and name not in {*other_roles, *unused}:
+            texts = [value for value in values if isinstance(value, str)]
+            refuse_commas(texts, f"column {name!r} of {source}")
+        if n_no_numbers and not is_text and name not in unused:
+            missing = np.flatnonzero(pandas.isna(numbers))
+            example = next(values[i] for i in missing if isinstance(values[i], str))
             warnings.warn(
-                f"column {name!r} is read as numbers: {n_odd:,} of {len(values):,} values are "
-                f"no numbers and count as missing (such as {odd[:40]!r}){cure.format(name)}",
+                f"column {name!r} is read as numbers: {n_no_numbers:,} of {len(values):,} values are "
+                f"no numbers and count as missing (such as {example[:40]!r}){cure.format(name)}",
                 UserWarning,
                 stacklevel=3,
             )
@@ -225,27 +226,35 @@ def _typed(
 
 
 def _no_column(role: str, name: str, names: list[str], source: str) -> str:
+    """Return the error that a table has no column of this name, which is needed for a role ("group")."""
     message = f"{source} has no column {name!r} ({role})"
     advice = other_separator(names)
     if advice:
         return f"{message}: {advice}"
-    if "," in str(name) and all(part.strip() in names for part in str(name).split(",")):
+    parts = str(name).split(",")
+    if len(parts) > 1 and all(part.strip() in names for part in parts):
         way = as_typed("as a list", f"--{role} once for each")
         return f"{message}; name each column by itself, {way}"
     hint = did_you_mean(str(name), names)
     if hint:
         return f"{message}; {hint.strip()}"
-    return f"{message}; it has {', '.join(map(repr, names[:20]))}{', …' if len(names) > 20 else ''}"
+    listed = ", ".join(map(repr, names[:20]))
+    if len(names) > 20:
+        listed += ", …"
+    return f"{message}; it has {listed}"
 
 
-def _labels(column: Column, source: str, written: object = None) -> Any:
+def _labels(column: Column, source: str, written: object) -> Any:
+    """Return the labels as an array, after a check that they are classes.
+
+    ``written`` are the labels as text, which take their place; None keeps their type.
+    """
     what = f"target column {column.name!r} of {source}"
     missing = int(column.isna().sum())
     if missing:
         raise ValueError(f"{what} has {missing} missing values; drop those rows first")
     column = _feature(column, source)
-    is_text = dtype_kind(column.dtype) == "categories"
-    if is_text:
+    if dtype_kind(column.dtype) == "categories":
         y = np.asarray(column.astype(str), dtype=str)
     else:
         y = np.asarray(column)
@@ -255,17 +264,18 @@ def _labels(column: Column, source: str, written: object = None) -> Any:
         )
     if written is not None:
         y = np.asarray(written, dtype=str)
-    classes = len(np.unique(y))
-    if classes < 2:
+    n_classes = len(np.unique(y))
+    if n_classes < 2:
         raise ValueError(f"{what} has a single class, {y[0].item()!r}; at least two are needed")
-    if classes > max(_MAX_GROUPS, len(y) // 2):
+    if n_classes > max(_MAX_GROUPS, len(y) // 2):
         raise ValueError(
-            f"{what} has {classes} different values in {len(y)} rows; classes are needed"
+            f"{what} has {n_classes} different values in {len(y)} rows; classes are needed"
         )
     return y
 
 
 def _groups(column: Column, source: str) -> Any:
+    """Return a column of groups as categories of text; a missing value becomes "missing"."""
     column = _feature(column, source)
     count = column.nunique(dropna=False)
     if count > _MAX_GROUPS:
@@ -280,6 +290,7 @@ def _groups(column: Column, source: str) -> Any:
 
 
 def _weights(column: Column, source: str) -> Any:
+    """Return a column of sample weights as float64; raise ValueError if one cannot be a weight."""
     what = f"weight column {column.name!r} of {source}"
     if dtype_kind(column.dtype) != "number":
         refuse_commas_among_numbers([str(value) for value in column.dropna()], what)
@@ -321,13 +332,15 @@ def _text(column: Column) -> Any:
 
 
 def _all_dates(column: Column) -> bool:
+    """Return whether all texts of a column are dates, all with the month or all with the day first."""
     pandas = import_pandas("load_table")
     texts = pandas.Series(column.dropna().unique(), dtype=object)
-    if not all(len(each) <= DATE_LENGTH and DATE.fullmatch(each) for each in texts):
+    if not all(len(text) <= DATE_LENGTH and DATE.fullmatch(text) for text in texts):
         return False
-    return any(
-        pandas.to_datetime(texts, format="mixed", errors="coerce", utc=True, dayfirst=day_first)
-        .notna()
-        .all()
-        for day_first in (False, True)
-    )
+    for day_first in (False, True):
+        dates = pandas.to_datetime(
+            texts, format="mixed", errors="coerce", utc=True, dayfirst=day_first
+        )
+        if dates.notna().all():
+            return True
+    return False

@@ -65,8 +65,14 @@ def curve_page(curve: Curve, measured: Points | None = None, *, model: str = "MO
     start = _start(curve)
     measured_pairs = None
     if measured is not None:
-        measured_pairs = [[*map(_number, pair)] for pair in zip(*measured, strict=True)]
-    names = {line.subgroup: unit_name(line.subgroup) for line in tables[0]} | {None: "all rows"}
+        measured_pairs = [[*map(_rounded, pair)] for pair in zip(*measured, strict=True)]
+    lines = [
+        {
+            "rate": line.rate,
+            "subgroup": "all rows" if line.subgroup is None else unit_name(line.subgroup),
+        }
+        for line in tables[0]
+    ]
     document = {
         "limited": str(curve.limited),
         "objective": str(curve.objective),
@@ -74,7 +80,7 @@ def curve_page(curve: Curve, measured: Points | None = None, *, model: str = "MO
         "mixtures_between": bool(curve.gap < np.inf),
         "start": start,
         "copied": COPIED,
-        "lines": [{"rate": line.rate, "subgroup": names[line.subgroup]} for line in tables[0]],
+        "lines": lines,
         "points": points,
         "measured": measured_pairs,
     }
@@ -104,20 +110,29 @@ def _overall_error(table: RateTable) -> float:
 def _point(
     curve: Curve, place: int, table: RateTable, least_error: float, model: str
 ) -> dict[str, Any]:
-    """Return the numbers and texts of a point; its price is its error above the least of all points."""
+    """Return the numbers of the point at a place of the curve, and the `COPIED` texts, for the page.
+
+    Its price is its error above ``least_error``, the least of all points. ``model`` names the model file.
+    """
     level = curve.level(place)
     limits = [curve.limited.within(level), *curve.limits]
-    written = ", ".join(f"tb.rates.{limit!r}" for limit in limits)
-    options = [f"limits=[{written}]"]
-    flags = [word for limit in limits for word in ("--limit", limit.text)]
+    limits_in_python = ", ".join(f"tb.rates.{limit!r}" for limit in limits)
+    parameters = [f"limits=[{limits_in_python}]"]
+    flags = []
+    for limit in limits:
+        flags += ["--limit", limit.text]
     command = ["tailboost", "tradeoff", model]
     if not curve.objective.over_rows:  # a CVaR has no other curve
         minimised = _written(curve.objective)
         command += ["--limited", _written(curve.limited), "--objective", minimised]
-        options.append(f"objective=tb.rates.{minimised}")
+        parameters.append(f"objective=tb.rates.{minimised}")
         flags += ["--objective", minimised]
     command += ["--pick", repr(level), "--model", "point.model"]
     overall_error = _overall_error(table)
+    rates = []
+    for line in table:
+        numbers = (line.value, line.low, line.high, line.rows, line.bound)
+        rates.append([*map(_rounded, numbers), line.sense])
     return {
         "limited": curve[place].limited,
         "value": curve[place].value,
@@ -126,14 +141,10 @@ def _point(
         "texts": [
             f"curve.at({level!r})",
             _command(command),
-            ", ".join(options),
+            ", ".join(parameters),
             _command(flags),
         ],
-        "rates": [
-            [_number(x) for x in (line.value, line.low, line.high, line.rows, line.bound)]
-            + [line.sense]
-            for line in table
-        ],
+        "rates": rates,
     }
 
 
@@ -147,7 +158,9 @@ def _start(curve: Curve) -> int:
 
 def _written(rate: Any) -> str:
     """Return a rate, an objective, a gap or a ratio as `tailboost.rates.parse` reads it."""
-    return repr(rate if rate.compares else Largest(rate.rate) if rate.worst else rate.rate)
+    if rate.compares:
+        return repr(rate)
+    return repr(Largest(rate.rate) if rate.worst else rate.rate)
 
 
 def _command(words: Sequence[str]) -> str:
@@ -158,7 +171,7 @@ def _command(words: Sequence[str]) -> str:
     )
 
 
-def _number(value: float) -> float | None:
+def _rounded(value: float) -> float | None:
     if np.isnan(value):
         return None
     return float(f"{value:.{DIGITS}g}")

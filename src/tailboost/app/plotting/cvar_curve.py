@@ -16,7 +16,7 @@ from tailboost.app.plotting.style import (
     shaped,
     styled,
 )
-from tailboost.core.array_types import Axes, Model, Table
+from tailboost.core.array_types import Axes, Floats, Model, Table
 from tailboost.rows.judged import answer_shares, final_step
 
 ALPHAS = np.geomspace(0.01, 1.0, 101)
@@ -132,24 +132,24 @@ class CVaRCurveDisplay(Display):
                 "labels": estimator.classes_,
             }
             shares = answer_shares(estimator, X)
-            name = _saying(name, bool(((shares > 0) & (shares < 1)).any()))
+            name = _name_with_rule(name, shares)
             return cls.from_predictions(y, shares, name=name, ax=ax, **kwargs)
-        final, rows = final_step(estimator, X)
+        final, features = final_step(estimator, X)
         if not hasattr(final, "alpha_path"):
             raise ValueError(
                 f"reweight=True needs a classifier with alpha_path, got {type(final).__name__}"
             )
         grid = np.asarray(ALPHAS if alphas is None else alphas, dtype=np.float64)
         labels = np.asarray(y)
-        path = final.alpha_path(grid)
-        losses = np.zeros((path.shape[1], len(labels)))
-        for j in np.flatnonzero(path.any(axis=0)):
-            losses[j] = final.predict_with(rows, np.full(len(labels), j)) != labels
+        mixture_weights = final.alpha_path(grid)  # a row for each α
+        losses = np.zeros((mixture_weights.shape[1], len(labels)))
+        for j in np.flatnonzero(mixture_weights.any(axis=0)):
+            losses[j] = final.predict_with(features, np.full(len(labels), j)) != labels
         values = [
-            metrics.cvar(row, a, sample_weight)
-            for row, a in zip(path @ losses, grid, strict=True)
+            metrics.cvar(expected_losses, alpha, sample_weight)
+            for expected_losses, alpha in zip(mixture_weights @ losses, grid, strict=True)
         ]
-        name = _saying(name, bool(((path > 0) & (path < 1)).any()))
+        name = _name_with_rule(name, mixture_weights)
         return cls(grid, values, n_classes=len(final.classes_), name=name).plot(ax, **kwargs)
 
     @classmethod
@@ -190,6 +190,7 @@ class CVaRCurveDisplay(Display):
         return cls(grid, curve, n_classes=n_classes, name=name).plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
+        """Draw the curve with its band, the line of the random guess, and the logarithmic axis of α."""
         style = {**next_style(ax, "CVaR curve"), "linewidth": 2, "label": name}
         (self.line_,) = ax.plot(self.alphas, self.values, **styled(style, kwargs))
         self.band_ = None
@@ -215,6 +216,10 @@ class CVaRCurveDisplay(Display):
         keyed(ax)
 
 
-def _saying(name: str, draws: bool) -> str:
-    """Return the name of a curve with the rule that it shows."""
+def _name_with_rule(name: str, probabilities: Floats) -> str:
+    """Return the name of a curve with the rule that it shows, by the probabilities of its answers.
+
+    With probabilities between 0 and 1 the answers are drawn.
+    """
+    draws = ((probabilities > 0) & (probabilities < 1)).any()
     return f"{name}, {'randomised rule' if draws else 'predict'}"

@@ -19,7 +19,7 @@ from tailboost.app.plotting.style import (
     styled,
     text_colour,
 )
-from tailboost.core.array_types import Axes, Groups, Table
+from tailboost.core.array_types import Axes, Floats, Groups, Table
 from tailboost.rates import Answered, as_expression, parse
 from tailboost.rows.judged import group_arguments, judged
 from tailboost.rows.subgroups import unit_name
@@ -84,11 +84,11 @@ class GroupsDisplay(Display):
         self.rate = rate
         self.labels = labels
         self.name = name
-        m = len(self.groups)
-        given = np.nan if bound is None else bound
-        self.bound = np.broadcast_to(np.asarray(given, dtype=np.float64), m)
-        self.before = shaped("before", before, (m, 3))
-        self.after = shaped("after", after, (m, 3))
+        n_groups = len(self.groups)
+        bounds = np.asarray(np.nan if bound is None else bound, dtype=np.float64)
+        self.bound = np.broadcast_to(bounds, n_groups)
+        self.before = shaped("before", before, (n_groups, 3))
+        self.after = shaped("after", after, (n_groups, 3))
 
     @classmethod
     def from_estimators(
@@ -128,22 +128,20 @@ class GroupsDisplay(Display):
         stated = as_expression(parse(rate) if isinstance(rate, str) else rate)
         if stated is None:
             raise TypeError(f"rate must be a rate or a limit of tailboost.rates, got {rate!r}")
-        tables = [
-            RateTable.measured(
-                [stated.rate], answers_to(estimator, X, y, groups), "these rows"
-            ).lines
-            for estimator in (before, after)
-        ]
+        intervals = []  # before and after
+        for estimator in (before, after):
+            answered = answers_to(estimator, X, y, groups)
+            lines = RateTable.measured([stated.rate], answered, "these rows").lines
+            intervals.append([(line.value, line.low, line.high) for line in lines])
+        subgroups = [line.subgroup for line in lines]
         names = [
-            "all rows" if line.subgroup is None else unit_name(line.subgroup)
-            for line in tables[0]
+            "all rows" if subgroup is None else unit_name(subgroup) for subgroup in subgroups
         ]
-        rates = [[(line.value, line.low, line.high) for line in lines] for lines in tables]
         bound = None
         if stated.limit is not None and not stated.limit.compares:
-            bound = stated.limit.bounds([line.subgroup for line in tables[0]])
+            bound = stated.limit.bounds(subgroups)
         display = cls(
-            names, *rates, bound=bound, rate=str(stated.rate), labels=labels, name=name
+            names, *intervals, bound=bound, rate=str(stated.rate), labels=labels, name=name
         )
         return display.plot(ax, **kwargs)
 
@@ -151,64 +149,63 @@ class GroupsDisplay(Display):
         return 6.4, BLOCK * len(self.groups) + 1.2
 
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
-        at = np.arange(len(self.groups)) + 0.5
-        drawn = []
-        looks = ((self.before, GREY, 0.0), (self.after, BLUE, 0.27))
-        for (values, colour, shift), label in zip(looks, self.labels, strict=True):
-            style = {"height": 0.24, "color": colour, "linewidth": 0, "label": label}
-            drawn.append(
-                ax.barh(
-                    at + shift, np.nan_to_num(values[:, 0]), **styled(style, kwargs, bars=True)
-                )
-            )
-            known = ~np.isnan(values).any(axis=1)
-            arms = np.abs(values[known, 1:] - values[known, :1]).T
-            ax.errorbar(
-                values[known, 0],
-                at[known] + shift,
-                xerr=arms,
-                fmt="none",
-                ecolor=text_colour(),
-                elinewidth=1.2,
-                capsize=2.5,
-            )
-        self.before_, self.after_ = drawn
-        for place, group, one, two in zip(
-            at, self.groups, self.before[:, 0], self.after[:, 0], strict=True
-        ):
-            fitted_text(
-                ax,
-                0.0,
-                place - 0.28,
-                f"{group}: {_number(one)} → {_number(two)}",
-                weight="bold",
-            )
+        """Draw each group in a band of height 1: its name, both bars with intervals, and the limit."""
+        self.before_ = self._draw_bars(ax, self.before, GREY, 0.5, self.labels[0], kwargs)
+        self.after_ = self._draw_bars(ax, self.after, BLUE, 0.77, self.labels[1], kwargs)
         self.limits_: list[Any] = []
-        for place, bound in zip(at, self.bound, strict=True):
-            if not np.isnan(bound):
+        for k, group in enumerate(self.groups):
+            change = f"{_number(self.before[k, 0])} → {_number(self.after[k, 0])}"
+            fitted_text(ax, 0.0, k + 0.22, f"{group}: {change}", weight="bold")
+            if not np.isnan(self.bound[k]):
                 label = "_" if self.limits_ else "limit"
                 line = {"color": text_colour(), "linewidth": 3.5, "label": label}
-                self.limits_ += ax.plot([bound] * 2, [place - 0.14, place + 0.41], **line)
+                self.limits_ += ax.plot([self.bound[k]] * 2, [k + 0.36, k + 0.91], **line)
         ax.set_ylim(len(self.groups) + 0.05, 0)
-        ends = np.concatenate([self.before.ravel(), self.after.ravel(), self.bound])
-        finish_bars(
-            ax, min(0.0, np.nanmin(ends)), 1.04 * np.nanmax(ends) or 1.0, self.rate, name
-        )
-        place = {
+        numbers = np.concatenate([self.before.ravel(), self.after.ravel(), self.bound])
+        high = 1.04 * np.nanmax(numbers) or 1.0
+        finish_bars(ax, min(0.0, np.nanmin(numbers)), high, self.rate, name)
+        legend_place = {
             "loc": "lower left",
-            "bbox_to_anchor": (0, 1.0 if not name else 1.1),
+            "bbox_to_anchor": (0, 1.1 if name else 1.0),
             "borderaxespad": 0.3,
         }
-        keyed(ax, **place, ncols=3, frameon=False)
+        keyed(ax, **legend_place, ncols=3, frameon=False)
+
+    def _draw_bars(
+        self,
+        ax: Axes,
+        rates: Floats,
+        colour: str,
+        height: float,
+        label: str,
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Draw the bars of one rule with their intervals, at this height of the band of each group."""
+        at = np.arange(len(self.groups)) + height
+        style = {"height": 0.24, "color": colour, "linewidth": 0, "label": label}
+        bars = ax.barh(at, np.nan_to_num(rates[:, 0]), **styled(style, kwargs, bars=True))
+        measured = ~np.isnan(rates).any(axis=1)
+        ax.errorbar(
+            rates[measured, 0],
+            at[measured],
+            xerr=np.abs(rates[measured, 1:] - rates[measured, :1]).T,
+            fmt="none",
+            ecolor=text_colour(),
+            elinewidth=1.2,
+            capsize=2.5,
+        )
+        return bars
 
 
 def answers_to(estimator: Any, X: Table, y: ArrayLike, groups: Groups) -> Answered:
     """Return the answers of ``predict`` to rows, and which of them are deferred."""
-    more = group_arguments(estimator, groups)
-    deferred = estimator.defers(X, **more) if judged(estimator).can_defer else None
-    about = {"groups": groups, "deferred": deferred, "labels": estimator.classes_}
+    group_argument = group_arguments(estimator, groups)
+    predicted = np.asarray(estimator.predict(X, **group_argument))
+    deferred = None
+    if judged(estimator).can_defer:
+        deferred = estimator.defers(X, **group_argument)
     return Answered.from_arrays(
-        np.asarray(y), np.asarray(estimator.predict(X, **more)), **about
+        np.asarray(y), predicted, groups=groups, deferred=deferred, labels=estimator.classes_
     )
 
 

@@ -158,47 +158,39 @@ class LimitsDisplay(Display):
         return 6.4, BLOCK * min(len(self.lines), MOST) + 0.9
 
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
+        """Draw the limits from the top, and the axis with room for all of their numbers."""
         self.shown_ = self.lines
         if len(self.lines) > MOST:
             self.shown_ = sorted(self.lines, key=lambda line: line.good is not False)[:MOST]
-        self.bars_ = []
-        # A limit has the height 1: two lines of text, then the bar.
+        self.bars_: list[Any] = []
         ax.set_ylim(len(self.shown_) - 0.05, -0.1)
         for k, line in enumerate(self.shown_):
-            colour, mark = verdict_style(line.good)
-            at = k + 0.745
-            value = line.value
-            if value is not None:
-                style = {"height": 0.26, "color": colour, "linewidth": 0}
-                self.bars_.append(ax.barh(at, value, **styled(style, kwargs, bars=True)))
-            known = [end for end in (line.low, value, line.high) if end is not None]
-            if len(known) > 1:
-                ax.plot(
-                    [min(known), max(known)],
-                    [at, at],
-                    color=text_colour(),
-                    linewidth=1.5,
-                    marker="|",
-                    markersize=7,
-                )
-            if line.bound is not None:
-                ax.plot(
-                    [line.bound] * 2, [k + 0.57, k + 0.92], color=text_colour(), linewidth=3.5
-                )
-            verdict = f"{mark} {line.verdict}: " if line.verdict else ""
-            fitted_text(ax, 0.0, k + 0.15, f"{verdict}{line.name}", weight="bold")
-            fitted_text(
-                ax,
-                0.0,
-                k + 0.41,
-                f"{line.numbers}{f'; limit {line.limit}' if line.limit else ''}",
-            )
+            self._draw_limit(ax, k, line, kwargs)
         numbers = [(line.value, line.low, line.high, line.bound) for line in self.lines]
-        ends = np.nan_to_num(np.array(numbers, dtype=np.float64))  # None becomes 0
-        low = min(0.0, ends.min())
-        high = max(0.0, ends.max())
-        more = len(self.lines) - len(self.shown_)
-        words = "rate; thick line: limit" + (
-            f"; {more} more limits are not drawn" if more else ""
-        )
-        finish_bars(ax, low, high + 0.04 * (high - low) if high > low else 1.0, words, name)
+        drawn_numbers = np.nan_to_num(np.array(numbers, dtype=np.float64))  # None becomes 0
+        low = min(0.0, drawn_numbers.min())
+        high = max(0.0, drawn_numbers.max())
+        end = high + 0.04 * (high - low) if high > low else 1.0
+        axis_name = "rate; thick line: limit"
+        n_left_out = len(self.lines) - len(self.shown_)
+        if n_left_out:
+            axis_name += f"; {n_left_out} more limits are not drawn"
+        finish_bars(ax, low, end, axis_name, name)
+
+    def _draw_limit(self, ax: Axes, k: int, line: LimitLine, kwargs: dict[str, Any]) -> None:
+        """Draw the limit number k from the top, in a band of height 1: two lines of text, then the bar."""
+        colour, mark = verdict_style(line.good)
+        at = k + 0.745
+        if line.value is not None:
+            style = {"height": 0.26, "color": colour, "linewidth": 0}
+            self.bars_.append(ax.barh(at, line.value, **styled(style, kwargs, bars=True)))
+        numbers = [end for end in (line.low, line.value, line.high) if end is not None]
+        if len(numbers) > 1:
+            whisker = {"linewidth": 1.5, "marker": "|", "markersize": 7}
+            ax.plot([min(numbers), max(numbers)], [at, at], color=text_colour(), **whisker)
+        if line.bound is not None:
+            ax.plot([line.bound] * 2, [k + 0.57, k + 0.92], color=text_colour(), linewidth=3.5)
+        verdict = f"{mark} {line.verdict}: " if line.verdict else ""
+        fitted_text(ax, 0.0, k + 0.15, f"{verdict}{line.name}", weight="bold")
+        limit = f"; limit {line.limit}" if line.limit else ""
+        fitted_text(ax, 0.0, k + 0.41, f"{line.numbers}{limit}")

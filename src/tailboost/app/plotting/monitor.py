@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from textwrap import fill
 from typing import Any, Self
@@ -96,13 +97,15 @@ class MonitorDisplay(Display):
         if not self.batches:
             raise ValueError("batches: there is none to draw; add rows to the monitor first")
         self.names = list(names)
-        m = len(self.names)
-        self.rates = shaped("rates", rates, (len(self.batches), m))
-        self.lower = shaped("lower", lower, (m,))
-        self.upper = shaped("upper", upper, (m,))
+        n_bounds = len(self.names)
+        self.rates = shaped("rates", rates, (len(self.batches), n_bounds))
+        self.lower = shaped("lower", lower, (n_bounds,))
+        self.upper = shaped("upper", upper, (n_bounds,))
         self.alarms = list(alarms)
-        shaped("alarms", self.alarms, (m,))
-        self.evidence = shaped("evidence", np.zeros(m) if evidence is None else evidence, (m,))
+        shaped("alarms", self.alarms, (n_bounds,))
+        self.evidence = shaped(
+            "evidence", np.zeros(n_bounds) if evidence is None else evidence, (n_bounds,)
+        )
         self.name = name
 
     @classmethod
@@ -129,18 +132,16 @@ class MonitorDisplay(Display):
     def of(cls, monitor: Any, name: str | None = None) -> Self:
         """Return the display of a monitor, not yet drawn."""
         tested = monitor.certificate.tested
-        looks = [batch for batch in monitor.batches if batch.labelled]
-        alarms = [
-            next(
-                (k for k, batch in enumerate(looks) if batch.evidence[j] >= monitor.threshold),
-                None,
-            )
-            for j in range(len(tested))
-        ]
+        batches = [batch for batch in monitor.batches if batch.labelled]
+        alarms: list[int | None] = [None] * len(tested)
+        for k, batch in enumerate(batches):
+            for j, evidence in enumerate(batch.evidence):
+                if alarms[j] is None and evidence >= monitor.threshold:
+                    alarms[j] = k
         return cls(
-            [batch.name for batch in looks],
+            [batch.name for batch in batches],
             [bound.title for bound in tested],
-            [[error for _, error in batch.errors] for batch in looks],
+            [[error for _, error in batch.errors] for batch in batches],
             [bound.claim.lower for bound in tested],
             [bound.claim.upper for bound in tested],
             alarms,
@@ -149,66 +150,74 @@ class MonitorDisplay(Display):
         )
 
     @property
-    def _order(self) -> list[int]:
+    def _drawn_bounds(self) -> list[int]:
         if len(self.names) <= MOST:
             return list(range(len(self.names)))
         return list(np.argsort(-self.evidence, kind="stable")[:MOST].tolist())
 
     @property
     def _n_columns(self) -> int:
-        return 1 + (len(self._order) > ONE_COLUMN)
+        return 2 if len(self._drawn_bounds) > ONE_COLUMN else 1
 
     def _size(self) -> tuple[float, float]:
-        n_rows = -(-len(self._order) // self._n_columns)
+        n_rows = math.ceil(len(self._drawn_bounds) / self._n_columns)
         return 6.4 + 3.2 * (self._n_columns - 1), PANEL * n_rows + 0.8
 
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
-        self.shown_ = self._order
+        """Draw the panels, with one scale of rates and the names of as many batches as there is room for."""
+        self.shown_ = self._drawn_bounds
         ax.set_axis_off()
         n_columns = self._n_columns
-        n_rows = -(-len(self.shown_) // n_columns)
+        n_rows = math.ceil(len(self.shown_) / n_columns)
         grid = ax.get_subplotspec().subgridspec(n_rows, n_columns, hspace=0.1, wspace=0.05)
         self.axes_: list[Any] = []
         self.lines_: list[Any] = []
-        more = len(self.names) - len(self.shown_)
-        words = [name or ""]
-        if more:
-            words.append(f"{more} bound{'s' * (more > 1)} with less evidence not drawn")
         for k, j in enumerate(self.shown_):
-            first = self.axes_[0] if self.axes_ else None
+            first_panel = self.axes_[0] if self.axes_ else None
             place = grid[k // n_columns, k % n_columns]
-            panel = ax.figure.add_subplot(place, sharex=first, sharey=first)
+            panel = ax.figure.add_subplot(place, sharex=first_panel, sharey=first_panel)
             self.axes_.append(panel)
-            self.lines_.append(self._panel(panel, j, kwargs))
-            panel.tick_params(
-                labelbottom=k >= len(self.shown_) - n_columns, labelleft=k % n_columns == 0
-            )
-            if k == 0 and any(words):
-                # Not wrap=True: the layout collapses around a text that wraps itself.
-                width = round(12 * ax.figure.get_figwidth())
-                title = "\n".join(fill(line, width) for line in words if line)
-                panel.annotate(
-                    title,
-                    (0, 1),
-                    (0, 24 + LINE),
-                    xycoords="axes fraction",
-                    textcoords="offset points",
-                    va="bottom",
-                )
-        shown = [self.rates[:, self.shown_], self.lower[self.shown_], self.upper[self.shown_]]
-        low = min(float(np.nanmin(each, initial=np.inf)) for each in shown)
-        high = max(float(np.nanmax(each, initial=-np.inf)) for each in shown)
+            self.lines_.append(self._draw_bound(panel, j, kwargs))
+            is_in_last_row = k >= len(self.shown_) - n_columns
+            panel.tick_params(labelbottom=is_in_last_row, labelleft=k % n_columns == 0)
+        self._write_title(name or "")
+        numbers = np.vstack([self.rates, self.lower, self.upper])[:, self.shown_]
+        low = float(np.nanmin(numbers, initial=np.inf))
+        high = float(np.nanmax(numbers, initial=-np.inf))
         room = max(0.15 * (high - low), 0.02 * max(abs(high), abs(low)), 1e-3)
         self.axes_[0].set_ylim(low - room, high + 2 * room)
-        places = np.arange(len(self.batches))
-        every = -(-len(places) // max(2, round(ax.figure.get_figwidth() * 1.2 / n_columns)))
-        ticks = places[::-1][::every]
+        n_batches = len(self.batches)
+        most_ticks = max(2, round(ax.figure.get_figwidth() * 1.2 / n_columns))
+        # From the last batch backwards.
+        ticks = list(range(n_batches - 1, -1, -math.ceil(n_batches / most_ticks)))
         names = [cut_to(self.batches[k], 12) for k in ticks]
         for panel in self.axes_[-n_columns:]:
             panel.set_xticks(ticks, names, parse_math=False)
-        self.axes_[-1].set_xlim(-0.5, len(places) - 0.5)
+        self.axes_[-1].set_xlim(-0.5, n_batches - 0.5)
 
-    def _panel(self, ax: Axes, j: int, kwargs: dict[str, Any]) -> Any:
+    def _write_title(self, name: str) -> None:
+        """Write the name of the drawing, and the number of bounds left out, above the first panel."""
+        lines = [name]
+        n_left_out = len(self.names) - len(self.shown_)
+        if n_left_out:
+            bounds = "bound" if n_left_out == 1 else "bounds"
+            lines.append(f"{n_left_out} {bounds} with less evidence not drawn")
+        if not any(lines):
+            return
+        panel = self.axes_[0]
+        # Not wrap=True: the layout collapses around a text that wraps itself.
+        width = round(12 * panel.figure.get_figwidth())
+        panel.annotate(
+            "\n".join(fill(line, width) for line in lines if line),
+            (0, 1),
+            (0, 24 + LINE),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            va="bottom",
+        )
+
+    def _draw_bound(self, ax: Axes, j: int, kwargs: dict[str, Any]) -> Any:
+        """Draw the rates of bound number j, the bound, its alarm and its texts; return the line of rates."""
         from matplotlib.transforms import offset_copy
 
         values = self.rates[:, j]
@@ -220,14 +229,8 @@ class MonitorDisplay(Display):
             ax.axhline(end, color=text_colour(), linewidth=2)
         if alarm is not None:
             ax.axvline(alarm, color=VERMILLION, linewidth=2)
-            known = not np.isnan(values[alarm])
-            ax.plot(
-                alarm,
-                values[alarm] if known else ends[0],
-                marker="X",
-                markersize=10,
-                color=VERMILLION,
-            )
+            height = ends[0] if np.isnan(values[alarm]) else values[alarm]
+            ax.plot(alarm, height, marker="X", markersize=10, color=VERMILLION)
             shift, side = (5, "left") if alarm < len(values) / 2 else (-5, "right")
             ax.annotate(
                 "alarm", (alarm, 1), (shift, -3), xycoords=("data", "axes fraction"), ha=side, va="top",
@@ -240,12 +243,14 @@ class MonitorDisplay(Display):
             bounds.append(f"≥ {down(self.lower[j])}")
         if not np.isnan(self.upper[j]):
             bounds.append(f"≤ {up(self.upper[j])}")
-        lines = {"bold": f"{mark}: {self.names[j]}", "normal": f"bound {' and '.join(bounds)}"}
-        others = 72.0 * ax.figure.get_figwidth() * (1.0 - 1.0 / self._n_columns)
-        for height, (weight, words) in zip((1.6, 0.6), lines.items(), strict=True):
-            place = offset_copy(ax.transAxes, ax.figure, y=LINE * height, units="points")
-            fitted_text(
-                ax, 0.0, 1.0, words, margin=NUMBERS + others, weight=weight, transform=place
-            )
+        lines = [
+            (1.6, "bold", f"{mark}: {self.names[j]}"),
+            (0.6, "normal", f"bound {' and '.join(bounds)}"),
+        ]
+        other_columns = 72.0 * ax.figure.get_figwidth() * (1.0 - 1.0 / self._n_columns)
+        margin = NUMBERS + other_columns
+        for lines_above, weight, words in lines:
+            place = offset_copy(ax.transAxes, ax.figure, y=LINE * lines_above, units="points")
+            fitted_text(ax, 0.0, 1.0, words, margin=margin, weight=weight, transform=place)
         ax.spines[["top", "right"]].set_visible(False)
         return line

@@ -80,8 +80,8 @@ class PowerDisplay(Display):
         have: int | None = None,
         name: str | None = None,
     ) -> None:
-        self.rows = [np.asarray(one, dtype=np.float64) for one in rows]
-        self.power = [np.asarray(one, dtype=np.float64) for one in power]
+        self.rows = [np.asarray(numbers, dtype=np.float64) for numbers in rows]
+        self.power = [np.asarray(probabilities, dtype=np.float64) for probabilities in power]
         self.names = list(names)
         self.needed = list(needed)
         self.target = target
@@ -100,17 +100,16 @@ class PowerDisplay(Display):
         """Return the display of a `tailboost.rows_needed`, not yet drawn."""
         rows = []
         power = []
-        totals = [each.total for each in needed.limits]
+        totals = [limit_rows.total for limit_rows in needed.limits]
         for k, total in enumerate(totals):
-            least = min(total, have or total) / SPAN
-            most = 2.0 * max(total, have or total)
-            grid = np.unique(
-                np.geomspace(max(1.0, least), most, POINTS).round().astype(np.intp)
-            )
-            grid = np.union1d(grid, [total])
+            at_hand = have or total
+            fewest = max(1.0, min(total, at_hand) / SPAN)
+            most = 2.0 * max(total, at_hand)
+            spaced = np.geomspace(fewest, most, POINTS).round().astype(np.intp)
+            grid = np.union1d(spaced, [total])  # sorted, and each number once
             rows.append(grid)
             power.append(needed.powers(grid)[k])
-        names = [str(each.limit) for each in needed.limits]
+        names = [str(limit_rows.limit) for limit_rows in needed.limits]
         return cls(rows, power, names, totals, target=needed.power, have=have, name=name)
 
     @classmethod
@@ -137,14 +136,15 @@ class PowerDisplay(Display):
         return cls.of(needed, have=have, name=name).plot(ax, **kwargs)
 
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
+        """Draw a curve for each limit with its needed rows, the wanted probability, and the rows at hand."""
         self.lines_ = []
         self.have_ = None
-        for rows, power, words, needed, more in zip(
+        for rows, power, limit, needed, missing in zip(
             self.rows, self.power, self.names, self.needed, self.more, strict=True
         ):
-            label = f"{words}: {needed:,} rows"
-            if self.have is not None and more:
-                label += f", {more:,} more"
+            label = f"{limit}: {needed:,} rows"
+            if self.have is not None and missing:
+                label += f", {missing:,} more"
             style = next_style(ax, "power") | {"linewidth": 2, "label": label}
             (line,) = ax.plot(rows, power, **styled(style, kwargs))
             ax.plot(

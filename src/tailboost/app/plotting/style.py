@@ -95,12 +95,14 @@ def fitted_text(
     def width(text: str) -> float:
         return float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0])
 
-    def kept(n: int) -> str:
-        return f"{words[: n - n // 3]}…{words[len(words) - n // 3 :]}"
+    def shortened(n_letters: int) -> str:
+        n_last = n_letters // 3
+        return f"{words[: n_letters - n_last]}…{words[len(words) - n_last :]}"
 
     if width(words) > room:
-        fitting = bisect_right(range(len(words)), room, key=lambda n: width(kept(n))) - 1
-        words = kept(max(fitting, 0))
+        # The width grows with the letters: the first number with too much width ends the search.
+        too_many = bisect_right(range(len(words)), room, key=lambda n: width(shortened(n)))
+        words = shortened(max(too_many - 1, 0))
     return ax.text(x, y, words, transform=place, va="center", parse_math=False, **options)
 
 

@@ -79,7 +79,9 @@ class TradeOffDisplay(Display):
     ) -> None:
         self.limited, self.value = _arrays(limited, value)
         self.selection = None if selection is None else _arrays(*selection)
-        self.point, self.others, self.limit = point, dict(others or {}), limit
+        self.point = point
+        self.others = dict(others or {})
+        self.limit = limit
         self.limited_name = limited_name
         self.objective = objective
         self.name = name
@@ -131,10 +133,10 @@ class TradeOffDisplay(Display):
         if name is None:
             name = type(estimator).__name__
         curve = estimator.tradeoff(*rates)
-        about_rows = {"sample_weight": sample_weight, "groups": groups}
-        drawn = {SELECTED: estimator, **plain_models(estimator), **(others or {})}
-        points = curve.measured(drawn, X, y, **about_rows)
-        display = cls.of(curve, curve.predicted(X, y, **about_rows), points, name)
+        row_arguments = {"sample_weight": sample_weight, "groups": groups}
+        classifiers = {SELECTED: estimator, **plain_models(estimator), **(others or {})}
+        points = curve.measured(classifiers, X, y, **row_arguments)
+        display = cls.of(curve, curve.predicted(X, y, **row_arguments), points, name)
         if not show_selection:
             display.selection = None
         return display.plot(ax=ax, **kwargs)
@@ -160,19 +162,25 @@ class TradeOffDisplay(Display):
         name : str, default=None
             Label of the curve.
         """
-        own = curve.of_source()
-        point = None if np.isnan(own).any() else own
-        about: dict[str, Any] = {
+        axes: dict[str, Any] = {
             "limited_name": str(curve.limited),
             "objective": str(curve.objective),
             "limit": curve.bound,
         }
         if measured is None:
-            name = name or "on the selection data"
-            return cls(*curve.values, point=point, name=name, **about)
+            point = curve.of_source()
+            if np.isnan(point).any():
+                point = None
+            return cls(*curve.values, point=point, name=name or "on the selection data", **axes)
         others = dict(points or {})
-        about |= {"selection": tuple(curve.values), "point": others.pop(SELECTED, None)}
-        return cls(*measured, others=others, name=name or "on the given rows", **about)
+        return cls(
+            *measured,
+            selection=tuple(curve.values),
+            point=others.pop(SELECTED, None),
+            others=others,
+            name=name or "on the given rows",
+            **axes,
+        )
 
     @classmethod
     def from_curve(
@@ -254,11 +262,15 @@ class PlainModel:
 
 
 def without_jumps(limited: Floats, value: Floats) -> tuple[Floats, Floats]:
-    """Return both rates with NaN between neighbours that are more than `JUMP` of the curve's span apart."""
+    """Return both rates with NaN between neighbours that are more than `JUMP` of the curve's span apart.
+
+    A line through the result has a gap there.
+    """
     points = np.column_stack([limited, value])
-    span = np.ptp(points, axis=0)
-    far = (np.abs(np.diff(points, axis=0)) > JUMP * np.where(span > 0, span, 1.0)).any(axis=1)
-    x, y = np.insert(points, np.flatnonzero(far) + 1, np.nan, axis=0).T
+    spans = np.ptp(points, axis=0)
+    spans[spans == 0] = 1.0
+    is_jump = (np.abs(np.diff(points, axis=0)) > JUMP * spans).any(axis=1)
+    x, y = np.insert(points, np.flatnonzero(is_jump) + 1, np.nan, axis=0).T
     return x, y
 
 

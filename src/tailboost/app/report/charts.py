@@ -63,15 +63,19 @@ def method_styles(table: ComparisonTable) -> list[dict[str, Any]]:
 
     ``kind`` is a class of the style sheet: "m0", "m1", ….
     """
-    shown = [m["name"] for m in table.shown_first(MOST_SHOWN)]
+    shown = [method["name"] for method in table.shown_first(MOST_SHOWN)]
     looks = {name: LOOKS[name] for name in shown if name in LOOKS}
-    spare = ((hue, symbol) for symbol in "✖★✚⬢" for hue in range(len(HUES)))
+    free_looks = ((hue, symbol) for symbol in "✖★✚⬢" for hue in range(len(HUES)))
     for name in shown:
-        looks.setdefault(name, next(look for look in spare if look not in looks.values()))
+        looks.setdefault(name, next(look for look in free_looks if look not in looks.values()))
+    shown_first = sorted(table.finished, key=lambda method: method["name"] not in shown)
     styles = []
-    for k, method in enumerate(sorted(table.finished, key=lambda m: m["name"] not in shown)):
-        hue, symbol = looks.get(method["name"], (None, str(k + 1)))
-        light, dark = OTHERS if hue is None else HUES[hue]
+    for k, method in enumerate(shown_first):
+        light, dark = OTHERS
+        symbol = str(k + 1)
+        if method["name"] in looks:
+            hue, symbol = looks[method["name"]]
+            light, dark = HUES[hue]
         styles.append(
             {
                 "method": method, "title": method["title"], "figures": method["figures"], "light": light,
@@ -115,17 +119,21 @@ def tradeoff_chart(
         ax.set_xlabel("overall error")
         ax.set_title(f"{title}   ↙ better", loc="left", color=SOFT)
         _tidy(ax, "both")
-        ax.set_xlim(*_span(_ends(styles, "error")))
-        low, high = _span(_ends(styles, worst), table.random_error)
+        ax.set_xlim(*_span(_shown_values(styles, "error")))
+        low, high = _span(_shown_values(styles, worst), table.random_error)
         ax.set_ylim(low, high)
         if low < table.random_error < high:
             ax.axhline(table.random_error, color=SOFT, linestyle=":")
             place = {"ha": "right", "va": "bottom", "transform": ax.get_yaxis_transform()}
             ax.text(1.0, table.random_error, "random guess", color=SOFT, **place)
         for style in reversed(styles):
-            _method(ax, style, worst, table.curve(style["method"], worst))
-        places = [(s["figures"]["error"]["mean"], s["figures"][worst]["mean"]) for s in styles]
-        _names(ax, [s for s in styles if s["shown"]], places)
+            _draw_method(ax, style, worst, table.curve(style["method"], worst))
+        shown = [style for style in styles if style["shown"]]
+        points = [
+            (style["figures"]["error"]["mean"], style["figures"][worst]["mean"])
+            for style in styles
+        ]
+        _write_names(ax, shown, points)
 
     label = (
         f"Scatter of the overall error against the {title}, one mark per method. The table "
@@ -134,90 +142,87 @@ def tradeoff_chart(
     return both(draw, label, 410)
 
 
-def _method(ax: Axes, style: Style, worst: str, curve: Sequence[Any]) -> None:
-    error = style["figures"]["error"]
-    level = style["figures"][worst]
-    name = tagged(
-        style["kind"], f"{style['title']}: overall {_text(error)}, worst {_text(level)}"
-    )
+def _draw_method(ax: Axes, style: Style, worst: str, curve: Sequence[Any]) -> None:
+    """Draw the point of a method with its intervals, and its trade-off if it has several points."""
+    overall_error = style["figures"]["error"]
+    worst_error = style["figures"][worst]
+    tip = f"{style['title']}: overall {_text(overall_error)}, worst {_text(worst_error)}"
     if len(curve) > 1:
-        points = dict.fromkeys((p["error"]["mean"], p[worst]["mean"]) for p in curve)
-        x, y = np.array([*points]).T
-        line = tagged(f"{style['kind']} curve", style["title"])
-        ax.plot(x, y, color=CURRENT, linewidth=1.5, marker=".", gid=line)
-    if style["shown"] and error["high"] is not None:
-        whiskers = {
-            "color": CURRENT,
-            "linewidth": 1.2,
-            "alpha": 0.55,
-            "gid": tagged(style["kind"]),
-        }
-        ax.plot([error["low"], error["high"]], [level["mean"]] * 2, **whiskers)
-        ax.plot([error["mean"]] * 2, [level["low"], level["high"]], **whiskers)
+        points = [(point["error"]["mean"], point[worst]["mean"]) for point in curve]
+        x, y = np.array([*dict.fromkeys(points)]).T
+        name = tagged(f"{style['kind']} curve", style["title"])
+        ax.plot(x, y, color=CURRENT, linewidth=1.5, marker=".", gid=name)
+    x, y = overall_error["mean"], worst_error["mean"]
+    if style["shown"] and overall_error["high"] is not None:
+        gid = tagged(style["kind"])
+        whisker = {"color": CURRENT, "linewidth": 1.2, "alpha": 0.55, "gid": gid}
+        ax.plot([overall_error["low"], overall_error["high"]], [y, y], **whisker)
+        ax.plot([x, x], [worst_error["low"], worst_error["high"]], **whisker)
     looks = {"linestyle": "none", "color": CURRENT, "clip_on": False, **_marker(style)}
-    ax.plot(error["mean"], level["mean"], gid=name, **looks)
+    ax.plot(x, y, gid=tagged(style["kind"], tip), **looks)
 
 
 def _marker(style: Style) -> dict[str, Any]:
-    """Return marker and size of a method: a symbol, or a number."""
-    known = MARKERS.get(style["symbol"])
-    return {
-        "marker": known or f"${style['symbol']}$",
-        "markersize": 8 if known else 9,
-        "markeredgewidth": 0,
-    }
+    """Return marker and size of a method: a symbol of `MARKERS`, or a number."""
+    symbol = style["symbol"]
+    if symbol in MARKERS:
+        return {"marker": MARKERS[symbol], "markersize": 8, "markeredgewidth": 0}
+    return {"marker": f"${symbol}$", "markersize": 9, "markeredgewidth": 0}
 
 
-def _names(ax: Axes, styles: Sequence[Style], points: Sequence[tuple[float, float]]) -> None:
-    """Write the name of each shown method near its point, over as few other elements as possible."""
+def _write_names(
+    ax: Axes, shown: Sequence[Style], points: Sequence[tuple[float, float]]
+) -> None:
+    """Write the name of each shown method near its point, over as few other elements as possible.
+
+    ``points`` are of all methods, those of the shown ones first.
+    """
     from matplotlib.transforms import Bbox
 
     ax.figure.draw_without_rendering()
     pixels = ax.transData.transform(points)
     occupied = [Bbox.from_bounds(x - 6, y - 6, 12, 12) for x, y in pixels]
     frame = ax.get_window_extent()
-    for style, (x, y), point in zip(styles, pixels, points, strict=False):
+    for style, (x, y), point in zip(shown, pixels, points, strict=False):
         width = 0.69 * 12 * len(style["title"])
-        places: dict[int, tuple[int, bool, Any]] = {}  # by their number of faults
-        for dy, right in itertools.product(LABEL_HEIGHTS, (True, False)):
-            left = x + 9 if right else x - 9 - width
+        places = []
+        for dy, dx in itertools.product(LABEL_HEIGHTS, (9, -9)):
+            left = x + dx if dx > 0 else x + dx - width
             box = Bbox.from_bounds(left, y + dy - 4, width, 16)
-            inside = frame.contains(*box.min) and frame.contains(*box.max)
-            faults = box.count_overlaps(occupied) + 100 * (not inside)
-            places.setdefault(faults, (dy, right, box))
-        dy, right, box = places[min(places)]
+            faults = box.count_overlaps(occupied)
+            if not (frame.contains(*box.min) and frame.contains(*box.max)):
+                faults += 100
+            places.append((faults, dx, dy, box))
+        _, dx, dy, box = min(places, key=lambda place: place[0])
         occupied.append(box)
         leader: dict[str, Any] = {}
         if abs(dy) > 20:
             leader["arrowprops"] = {"arrowstyle": "-", "color": CURRENT, "linewidth": 0.8}
         ax.annotate(
-            style["title"], point, (9 if right else -9, dy), textcoords="offset points", weight="bold",
-            ha="left" if right else "right", color=CURRENT, gid=tagged(f"{style['kind']} name"),
-            parse_math=False, annotation_clip=False, **leader,
+            style["title"], point, (dx, dy), textcoords="offset points", weight="bold",
+            ha="left" if dx > 0 else "right", color=CURRENT, parse_math=False,
+            gid=tagged(f"{style['kind']} name"), annotation_clip=False, **leader,
         )  # fmt: skip
 
 
 def cvar_chart(table: ComparisonTable, styles: Sequence[Style]) -> str:
     """Draw the CVaR of each method against the tail mass, with bands for the intervals."""
     alphas = table.settings["curve_alphas"]
-    classes = len(table.data["classes"])
+    n_classes = len(table.data["classes"])
 
     def draw(ax: Axes) -> None:
         for style in reversed(styles):
-            low, mean, high = (
-                np.array([f[end] for f in style["figures"]["cvar_curve"]], dtype=np.float64)
-                for end in ("low", "mean", "high")
-            )
-            ends: dict[str, Any] = {}
+            curve = style["figures"]["cvar_curve"]
+            figures = [(figure["low"], figure["mean"], figure["high"]) for figure in curve]
+            low, mean, high = np.array(figures, dtype=np.float64).T
+            band: dict[str, Any] = {}
             if style["shown"] and not np.isnan(low).any():
-                ends = {"lower": low.clip(0, 1), "upper": high.clip(0, 1)}
-            looks: dict[str, Any] = {"marker": "None"}
-            if style["shown"]:
-                looks = _marker(style)
+                band = {"lower": low.clip(0, 1), "upper": high.clip(0, 1)}
+            looks: dict[str, Any] = _marker(style) if style["shown"] else {"marker": "None"}
             looks["linestyle"] = "--" if style["dash"] else "-"
             looks["markevery"] = (style["index"] % 3, 3)
             display = CVaRCurveDisplay(
-                alphas, mean, n_classes=classes, name=style["title"], **ends
+                alphas, mean, n_classes=n_classes, name=style["title"], **band
             )
             display.plot(ax, color=CURRENT, gid=tagged(style["kind"], style["title"]), **looks)
             if display.band_ is not None:
@@ -258,22 +263,26 @@ def error_chart(
     ``path`` leads to the errors among the figures of a method, ``counts`` are the rows of each class or group
     in the chart, and ``by`` ends its description.
     """
-    styles = [s for s in styles if s["shown"]]
-    errors = [(style, figure_of(style["method"], *path)) for style in styles]
-    figures = [f for _, by_name in errors for name in counts if (f := by_name.get(name))]
-    if not figures:
+    shown = [style for style in styles if style["shown"]]
+    errors = [(style, figure_of(style["method"], *path)) for style in shown]
+    values: list[float] = []
+    for _, by_name in errors:
+        for name in counts:
+            if by_name.get(name):
+                values += _numbers(by_name[name])
+    if not values:
         return ""
-    block = len(styles) + 2  # a line of text, and one for each method
+    block = len(shown) + 2  # a line of text, and one for each method
 
     def draw(ax: Axes) -> None:
-        low, high = _span([v for f in figures for v in _numbers(f)])
+        low, high = _span(values)
         ax.set_xlim(low, high)
         ax.set_ylim(block * len(counts), 0)
         if low < table.random_error < high:
             ax.axvline(table.random_error, color=SOFT, linestyle=":")
-        most = round(ax.figure.get_figwidth() * 7)
-        for i, (name, n) in enumerate(counts.items()):
-            words = f"{cut_to(name, most)} (n = {n:,})"
+        most_letters = round(ax.figure.get_figwidth() * 7)
+        for i, (name, n_rows) in enumerate(counts.items()):
+            words = f"{cut_to(name, most_letters)} (n = {n_rows:,})"
             place = {"va": "center", "transform": ax.get_yaxis_transform()}
             ax.text(0.0, block * i + 0.8, words, weight="bold", parse_math=False, **place)
             for k, (style, by_name) in enumerate(errors):
@@ -328,10 +337,14 @@ def monitor_chart(monitor: Monitor) -> str:
 def classes_drawn(table: ComparisonTable) -> dict[str, int]:
     """Return the rows of each class; of many classes, those with the largest errors of the best method."""
     counts = dict(zip(table.data["classes"], table.data["class_counts"], strict=True))
-    errors = [m["figures"]["class_errors"] for m in table.finished]
-    least = {c: min((e[c]["mean"] for e in errors if c in e), default=0.0) for c in counts}
-    hardest = sorted(counts, key=least.__getitem__, reverse=True)[:MOST_CLASSES]
-    return {c: n for c, n in counts.items() if c in hardest}
+    errors_by_method = [method["figures"]["class_errors"] for method in table.finished]
+
+    def least_error(label: str) -> float:
+        errors = [errors[label]["mean"] for errors in errors_by_method if label in errors]
+        return min(errors, default=0.0)
+
+    hardest = sorted(counts, key=least_error, reverse=True)[:MOST_CLASSES]
+    return {label: n_rows for label, n_rows in counts.items() if label in hardest}
 
 
 def _tidy(ax: Axes, axis: Any) -> None:
@@ -351,27 +364,35 @@ def _text(figure: Figure) -> str:
 
 
 def _numbers(figure: Figure) -> list[float]:
-    return [v for v in (figure["mean"], figure["low"], figure["high"]) if v is not None]
+    numbers = (figure["mean"], figure["low"], figure["high"])
+    return [number for number in numbers if number is not None]
 
 
-def _ends(styles: Iterable[Style], key: str) -> list[float]:
+def _shown_values(styles: Iterable[Style], key: str) -> list[float]:
     """Return the values that an axis shows: all marks, and intervals and trade-offs of shown methods."""
     values: list[float] = []
     for style in styles:
-        figure = style["figures"][key]
-        values += _numbers(figure) if style["shown"] else [figure["mean"]]
-        if style["shown"]:
-            values += [point[key]["mean"] for point in style["figures"].get("tradeoff") or ()]
+        figures = style["figures"]
+        if not style["shown"]:
+            values.append(figures[key]["mean"])
+            continue
+        values += _numbers(figures[key])
+        values += [point[key]["mean"] for point in figures.get("tradeoff") or ()]
     return values
 
 
-def _span(values: Sequence[float], also: float | None = None) -> tuple[float, float]:
-    """Return the limits of an axis within [0, 1]; ``also`` is included if it is near the values."""
+def _span(values: Sequence[float], reference: float | None = None) -> tuple[float, float]:
+    """Return the limits of an axis within [0, 1], with room around the values.
+
+    A reference is included if it is near the values, and so is 0.
+    """
     low = max(0.0, min(values))
     high = min(1.0, max(values))
-    pad = 0.07 * (high - low) + 0.008
-    low = max(0.0, low - pad)
-    high = min(1.0, high + pad)
-    if also is not None and also < high + 0.15 * (high - low):
-        high = max(high, also + 0.01)
-    return (0.0 if low < 0.25 * (high - low) else low), high
+    room = 0.07 * (high - low) + 0.008
+    low = max(0.0, low - room)
+    high = min(1.0, high + room)
+    if reference is not None and reference < high + 0.15 * (high - low):
+        high = max(high, reference + 0.01)
+    if low < 0.25 * (high - low):
+        low = 0.0
+    return low, high

@@ -6,7 +6,6 @@ import dataclasses
 import datetime
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -166,19 +165,22 @@ def _described(
     classes, counts = np.unique(labels, return_counts=True)
     if len(classes) < 2:
         raise ValueError(f"y must have at least two classes, got {len(classes)}")
+    group_counts = {}
+    group_features = {}
+    for name, groups in columns.items():
+        values, numbers, rows_of_value = np.unique(
+            groups, return_inverse=True, return_counts=True
+        )
+        group_counts[name] = dict(zip(values.tolist(), rows_of_value.tolist(), strict=True))
+        (features,) = revealing_features(table, numbers)
+        group_features[name] = None if features is None else [*map(str, features)]
     return {
         "n_rows": len(labels),
         "n_features": int(table.shape[1]),
-        "classes": [str(c) for c in classes],
+        "classes": [str(label) for label in classes],
         "class_counts": counts.tolist(),
-        "groups": {
-            name: dict(sorted(Counter(v.tolist()).items())) for name, v in columns.items()
-        },
-        "group_features": {
-            name: None if features is None else [*map(str, features)]
-            for name, v in columns.items()
-            for features in revealing_features(table, np.unique(v, return_inverse=True)[1])
-        },
+        "groups": group_counts,
+        "group_features": group_features,
     }
 
 
@@ -188,37 +190,38 @@ def _measured_on(
     splits: Iterator[tuple[DataSplit, dict[str, Any]]],
     report: Callable[[Results], None],
 ) -> Results:
-    """Return the results of each method on each split, which are added to the document."""
+    """Fit and measure each method on each split; add the records to the document, and return it as results.
+
+    ``report`` gets the results before each fit, and at the end.
+    """
     results = Results(document)
+    settings = document["settings"]
     name = document["data"]["name"]
-    total = document["settings"]["repeats"] * len(methods)
+    n_fits = settings["repeats"] * len(methods)
     try:
-        with noticing_interrupts() as interrupted, steps(f"fits on {name}", total) as done:
+        with noticing_interrupts() as interrupted, steps(f"fits on {name}", n_fits) as fitted:
             for split, description in splits:
                 document["splits"].append(description)
-                repeat = description["repeat"]
                 for method, entry in zip(methods, document["methods"], strict=True):
                     report(results)
-                    record = None
                     with warnings.catch_warnings(record=True) as caught:
                         warnings.simplefilter("always")
+                        record: dict[str, Any] = {"repeat": description["repeat"]}
+                        records = entry["repeats"]
                         try:
-                            seed = description["fit_seed"]
-                            record = _measured(method, split, document["settings"], seed)
+                            record |= _record(method, split, settings, description["fit_seed"])
                         except Exception as error:  # the other methods go on
-                            failure = f"{type(error).__name__}: {error}"
+                            record["error"] = f"{type(error).__name__}: {error}"
+                            records = entry["failures"]
                     if interrupted():  # a learner may have caught KeyboardInterrupt
                         raise KeyboardInterrupt
+                    records.append(record)
                     messages = [
                         str(w.message) for w in caught if issubclass(w.category, UserWarning)
                     ]
                     entry["warnings"] = list(dict.fromkeys([*entry["warnings"], *messages]))
-                    if record is None:
-                        entry["failures"].append({"repeat": repeat, "error": failure})
-                    else:
-                        entry["repeats"].append({"repeat": repeat, **record})
-                        entry["figures"] = summarise(entry["repeats"], UNSUMMARISED)
-                    done(detail=method.title)
+                    entry["figures"] = summarise(entry["repeats"], UNSUMMARISED)
+                    fitted(detail=method.title)
         document["status"] = "complete"
     except KeyboardInterrupt:
         document["status"] = "interrupted"
@@ -231,12 +234,12 @@ def joint_groups(groups: Groups, min_share: float = 0.01) -> NDArray[np.str_]:
 
     Combinations with less than ``min_share`` of the rows are pooled as "other".
     """
-    parts = [[f"{name}={value}" for value in groups[name]] for name in groups]
-    joint = np.array([", ".join(row) for row in zip(*parts, strict=True)])
-    values, inverse, counts = np.unique(joint, return_inverse=True, return_counts=True)
-    if len(parts) > 1:
-        values = np.where(counts < min_share * len(joint), "other", values)
-    return np.asarray(values[inverse], dtype=np.str_)
+    columns = [[f"{name}={value}" for value in groups[name]] for name in groups]
+    joint = np.array([", ".join(row) for row in zip(*columns, strict=True)])
+    names, number_of_row, counts = np.unique(joint, return_inverse=True, return_counts=True)
+    if len(columns) > 1:
+        names = np.where(counts < min_share * len(joint), "other", names)
+    return np.asarray(names[number_of_row], dtype=np.str_)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -286,42 +289,49 @@ def _splits(
 
 
 def _rarest_label(labels: NDArray[Any], cluster: NDArray[Any]) -> NDArray[Any]:
-    """Return the rarest label of each cluster, by which splits are stratified."""
-    values, number, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    order = np.argsort(counts, kind="stable")
-    rarest = np.full(int(cluster.max()) + 1, len(values))
-    np.minimum.at(rarest, cluster, np.argsort(order)[number])
-    return np.asarray(values[order][rarest])
+    """Return the rarest label of each cluster, by which splits are stratified; clusters are numbers."""
+    values, number_of_row, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    rarest_first = np.argsort(counts, kind="stable")
+    rank_of_row = np.argsort(rarest_first)[number_of_row]
+    least_rank = np.full(int(cluster.max()) + 1, len(values))
+    np.minimum.at(least_rank, cluster, rank_of_row)
+    return np.asarray(values[rarest_first][least_rank])
 
 
-def _measured(
+def _record(
     method: Method, split: DataSplit, settings: dict[str, Any], seed: int
 ) -> dict[str, Any]:
-    """Return the record of one method on one split."""
-    alphas = settings["alphas"]
+    """Fit a method on the training rows of a split; return its errors, CVaR and times on the test rows.
+
+    The keys are those of a record of `tailboost.app.report.results`.
+    """
     main_alpha = settings["main_alpha"]
-    curve = settings["curve_alphas"]
+    curve_alphas = settings["curve_alphas"]
     classifier = method.make(alpha=main_alpha, random_state=seed, n_jobs=settings["n_jobs"])
     split = _prepared(split, classifier)
     start = time.perf_counter()
     groups = split.joint_train if method.uses_groups else {}
     classifier.fit(split.X_train, split.y_train, **groups)
     fitted = time.perf_counter()
-    models = {main_alpha: classifier}
+    models = dict.fromkeys(curve_alphas, classifier)
     if method.uses_alpha:
-        models = {a: classifier.reweight(alpha=a) for a in curve}
+        models = {alpha: classifier.reweight(alpha=alpha) for alpha in curve_alphas}
     reweighted = time.perf_counter()
     answers = np.asarray(models[main_alpha].predict(split.X_test))
     predicted = time.perf_counter()
 
-    shares = {a: method.distribution(m, split.X_test, split.classes) for a, m in models.items()}
-    at_alpha = {a: shares.get(a, shares[main_alpha]) for a in curve}
-    loss = metrics.cvar_zero_one_loss
-    cvar = {a: float(loss(split.y_test, at_alpha[a], a, labels=split.classes)) for a in curve}
+    cvar: dict[float, float] = {}
+    for alpha, model in models.items():
+        if method.uses_alpha or not cvar:  # without α one model has all of them
+            distribution = method.distribution(model, split.X_test, split.classes)
+        loss = metrics.cvar_zero_one_loss(
+            split.y_test, distribution, alpha, labels=split.classes
+        )
+        cvar[alpha] = float(loss)
 
     record: dict[str, Any] = {
         **_errors(answers, split),
-        "cvar": {f"{a:g}": cvar[a] for a in alphas},
+        "cvar": {f"{alpha:g}": cvar[alpha] for alpha in settings["alphas"]},
         "cvar_curve": list(cvar.values()),
         "fit_seconds": fitted - start,
         "reweight_seconds": reweighted - fitted if method.uses_alpha else None,
@@ -331,13 +341,12 @@ def _measured(
         record["confusion"] = confusion_matrix(
             split.y_test, answers, labels=split.classes
         ).tolist()
-    of_budgets = hasattr(classifier, "tradeoff") and hasattr(classifier, "reweight")
-    if of_budgets and not method.uses_alpha:
-        record["tradeoff"] = [
-            {"error_budget": budget}
-            | _errors(classifier.reweight(error_budget=budget).predict(split.X_test), split)
-            for budget in BUDGETS
-        ]
+    takes_budgets = hasattr(classifier, "tradeoff") and hasattr(classifier, "reweight")
+    if takes_budgets and not method.uses_alpha:
+        record["tradeoff"] = []
+        for budget in BUDGETS:
+            answers = classifier.reweight(error_budget=budget).predict(split.X_test)
+            record["tradeoff"].append({"error_budget": budget} | _errors(answers, split))
     summary = getattr(models[main_alpha], "summary_", None)
     if summary is not None:
         record["fit_summary"] = str(summary)
@@ -346,14 +355,14 @@ def _measured(
 
 def _prepared(split: DataSplit, classifier: Model) -> DataSplit:
     """Return a split with the tables as numbers, which the classifier takes."""
-    steps = preparation(classifier)
+    preparation_steps = preparation(classifier)
     if isinstance(split.X_train, np.ndarray) and split.X_train.dtype.kind == "f":
-        steps = steps[1:]
+        preparation_steps = preparation_steps[1:]  # an array needs no encoder
     elif not hasattr(split.X_train, "iloc"):
-        steps = []
-    if not steps:
+        preparation_steps = []
+    if not preparation_steps:
         return split
-    pipeline = Pipeline(steps).fit(split.X_train)
+    pipeline = Pipeline(preparation_steps).fit(split.X_train)
     with warnings.catch_warnings():  # test rows may have unseen categories
         warnings.simplefilter("ignore", TableChangedWarning)
         X_train, X_test = map(pipeline.transform, (split.X_train, split.X_test))
@@ -364,12 +373,14 @@ def _errors(answers: Column, split: DataSplit) -> dict[str, Any]:
     """Return the errors of answers to the test rows; a class without test rows is left out."""
     y = split.y_test
     answers = np.asarray(answers)
-    by_class = metrics.class_errors(y, answers, labels=split.classes)
-    class_errors = {str(k): float(v) for k, v in by_class.items() if not np.isnan(v)}
-    group_errors = {
-        name: {str(k): float(v) for k, v in metrics.group_errors(y, answers, of_row).items()}
-        for name, of_row in split.groups_test.items()
-    }
+    class_errors = {}
+    for label, error in metrics.class_errors(y, answers, labels=split.classes).items():
+        if not np.isnan(error):
+            class_errors[str(label)] = float(error)
+    group_errors = {}
+    for name, groups in split.groups_test.items():
+        errors = metrics.group_errors(y, answers, groups)
+        group_errors[name] = {str(group): float(error) for group, error in errors.items()}
     worst = {name: max(errors.values()) for name, errors in group_errors.items()}
     return {
         "error": float(np.mean(rates.wrong(answers, y))),
@@ -384,7 +395,7 @@ def _errors(answers: Column, split: DataSplit) -> dict[str, Any]:
 def _selected(
     methods: Sequence[str | Method] | None, n_classes: int, with_groups: bool
 ) -> tuple[list[Method], list[dict[str, str]]]:
-    """Return the methods to compare, and the ones left out with their reason."""
+    """Return the methods to compare, and title and reason of those that are left out; None takes all."""
     for method in methods or ():
         if not (isinstance(method, str) or hasattr(method, "make")):
             raise TypeError(
@@ -392,10 +403,12 @@ def _selected(
                 "estimator use "
                 'Method("name", "Title", "one-line summary", factory), where factory() returns it unfitted'
             )
-    named = METHODS if methods is None else methods
     selected: dict[str, Method] = {}
     left_out = []
-    for method in (get_method(m) if isinstance(m, str) else m for m in named):
+    for name_or_method in METHODS if methods is None else methods:
+        method = (
+            get_method(name_or_method) if isinstance(name_or_method, str) else name_or_method
+        )
         try:
             multi_class = get_tags(method.make()).classifier_tags.multi_class
         except ImportError as error:
@@ -407,10 +420,15 @@ def _selected(
         else:
             selected[method.name] = method
     if not with_groups:
-        twins = {m.factory: m.name for m in reversed(selected.values()) if not m.uses_groups}
+        # In reverse: the first method of a factory has the last word.
+        without_use = {
+            method.factory: method.name
+            for method in reversed(selected.values())
+            if not method.uses_groups
+        }
         for method in list(selected.values()):
-            if method.uses_groups and method.factory in twins:
-                reason = f"without groups it equals {twins[method.factory]}"
+            if method.uses_groups and method.factory in without_use:
+                reason = f"without groups it equals {without_use[method.factory]}"
                 left_out.append({"title": method.title, "reason": reason})
                 del selected[method.name]
     if not selected:
@@ -422,6 +440,7 @@ def _selected(
 def _checked(
     X: Table, y: ArrayLike, groups: Groups
 ) -> tuple[Any, NDArray[Any], dict[str, NDArray[Any]]]:
+    """Return rows, labels and columns of groups of equal length; groups are text by the column's name."""
     table = X
     if hasattr(X, "tocsr"):
         table = X.tocsr()

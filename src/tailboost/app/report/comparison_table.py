@@ -102,11 +102,11 @@ class ComparisonTable:
     @property
     def answers(self) -> str:
         """A sentence: whose loss in a CVaR is that of `predict`, and whose is expected."""
-        drawn = [m["title"] for m in self.finished if m["randomized"]]
-        if not drawn:
+        randomized = [method["title"] for method in self.finished if method["randomized"]]
+        if not randomized:
             return "Losses are those of predict, never of probabilities."
         return (
-            f"Losses of {', '.join(drawn)} are expected under the label distribution of a "
+            f"Losses of {', '.join(randomized)} are expected under the label distribution of a "
             "randomised rule; all others are losses of predict, never of probabilities."
         )
 
@@ -145,8 +145,10 @@ class ComparisonTable:
             for path in self.measures.values():
                 figure = figure_of(method, *path)
                 lowest = self._lowest(path)
-                best = round(figure["mean"], 3) == lowest < self.random_error - NO_DIFFERENCE
-                cells.append(Cell(f"{figure['mean']:.3f}", _half(figure), "best" * best))
+                mark = ""
+                if round(figure["mean"], 3) == lowest < self.random_error - NO_DIFFERENCE:
+                    mark = "best"
+                cells.append(Cell(f"{figure['mean']:.3f}", _half(figure), mark))
             for worst in self.references:
                 difference = self.differences.get((worst, method["name"]))
                 cells.append(None if difference is None else difference.cell)
@@ -193,50 +195,62 @@ class ComparisonTable:
         compared = []
         for worst, ours in self.references.items():
             for baseline in self.finished_methods(ours=False):
-                place = self._position(ours, baseline, worst)
-                if place is not None and _shared(ours, baseline):
+                place = self._place_on_curve(ours, baseline, worst)
+                if place is not None and _shared_records(ours, baseline):
                     compared.append((worst, ours, baseline, place))
         differences = {}
         for worst, ours, baseline, (j, k, t) in compared:
             points = self.curve(ours, worst)
             values = []
-            for our_record, baseline_record in _shared(ours, baseline):
+            for our_record, baseline_record in _shared_records(ours, baseline):
                 our_points = [our_record] if len(points) == 1 else our_record["tradeoff"]
                 our_worst = (1 - t) * our_points[j][worst] + t * our_points[k][worst]
                 values.append(our_worst - baseline_record[worst])
-            counts = [self.data["class_counts"]]
-            if worst == WORST_GROUP:
-                counts = [list(by_group.values()) for by_group in self.data["groups"].values()]
-            size = self.settings["test_size"]
-            one_more_error = 1 / max(1.0, size * min(map(min, counts)))
+            test_size = self.settings["test_size"]
             interval = resampled_interval(
-                values, size / (1 - size), one_more_error, len(compared)
+                values,
+                test_size / (1 - test_size),
+                step=1 / max(1.0, test_size * self._fewest_rows(worst)),
+                tests=len(compared),
             )
             if (_half(interval) or 0.0) >= 1.0:
                 # It would hold every possible difference.
                 interval |= {"low": None, "high": None}
-            ours_at, baseline_at = [], []
-            for key in ("error", worst):
-                ours_at.append((1 - t) * points[j][key]["mean"] + t * points[k][key]["mean"])
-                baseline_at.append(figure_of(baseline, key)["mean"])
+            keys = ("error", worst)
             differences[worst, baseline["name"]] = Difference(
-                ours, baseline, tuple(ours_at), tuple(baseline_at), interval
+                ours,
+                baseline,
+                tuple(
+                    (1 - t) * points[j][key]["mean"] + t * points[k][key]["mean"]
+                    for key in keys
+                ),
+                tuple(figure_of(baseline, key)["mean"] for key in keys),
+                interval,
             )
         return differences
 
-    def _position(
+    def _fewest_rows(self, worst: str) -> int:
+        """Return the rows of the smallest class; of the smallest group for the worst-group error."""
+        if worst == WORST_CLASS:
+            return int(min(self.data["class_counts"]))
+        return int(min(min(counts.values()) for counts in self.data["groups"].values()))
+
+    def _place_on_curve(
         self, ours: ComparedMethod, baseline: ComparedMethod, worst: str
     ) -> tuple[int, int, float] | None:
-        """Return neighbouring points j, k and t, so that point j + t (k − j) has the baseline's error."""
+        """Return where our trade-off has the overall error of a baseline: points j and k, and a weight t.
+
+        The place is ``(1 - t) * point j + t * point k``. It is None if all our points have larger errors.
+        """
         errors = [point["error"]["mean"] for point in self.curve(ours, worst)]
         target = baseline["figures"]["error"]["mean"]
         if target < min(errors) - NO_DIFFERENCE:
             return None
-        for j, (a, b) in enumerate(itertools.pairwise(errors)):
-            if min(a, b) <= target <= max(a, b) and a != b:
-                return j, j + 1, (target - a) / (b - a)
-        j = min(range(len(errors)), key=lambda j: abs(errors[j] - target))
-        return j, j, 0.0
+        for j, (left, right) in enumerate(itertools.pairwise(errors)):
+            if min(left, right) <= target <= max(left, right) and left != right:
+                return j, j + 1, (target - left) / (right - left)
+        nearest = min(range(len(errors)), key=lambda j: abs(errors[j] - target))
+        return nearest, nearest, 0.0
 
     @cached_property
     def headline(self) -> Difference | None:
@@ -253,18 +267,20 @@ class ComparisonTable:
             return "The comparison needs at least one of our methods and one baseline."
         if self.headline is None:
             return "Each baseline has a lower overall error than our methods; no errors are compared."
-        d = self.headline
-        mean = 100 * self.headline.interval["mean"]
-        (error, worst), (baseline_error, baseline_worst) = d.ours_at, d.baseline_at
-        ours = d.ours["title"]
-        baseline = d.baseline["title"]
-        half = d.cell.half
-        words = f"no interval from {splits_words(d.interval['n'])}"
+        compared = self.headline
+        mean = 100 * compared.interval["mean"]
+        error, worst = compared.ours_at
+        baseline_error, baseline_worst = compared.baseline_at
+        ours = compared.ours["title"]
+        baseline = compared.baseline["title"]
+        half = compared.cell.half
+        words = f"no interval from {splits_words(compared.interval['n'])}"
         if half is not None:
             low = max(mean - 100 * half, -100.0)
             high = min(mean + 100 * half, 100.0)
             words = f"95 % interval {low:.1f} to {high:.1f}"
-            words += "" if d.cell.mark else ", not significant"
+            if not compared.cell.mark:
+                words += ", not significant"
         difference = f"difference {mean:+.1f} percentage points, {words}".replace(" -", " −")
         if abs(error - baseline_error) < NO_DIFFERENCE:
             return (
@@ -283,32 +299,32 @@ class ComparisonTable:
         """A sentence for an interruption, each method left out, and each failed method."""
         methods = self.document["methods"]
         repeats = self.settings["repeats"]
-        done = sum(len(m["repeats"]) for m in methods)
-        total = repeats * len(methods)
-        sentences = [
-            f"{m['title']} is not in the comparison: {m['reason']}"
-            for m in self.document["left_out"]
-        ]
+        sentences = []
         if self.document["status"] != "complete":
-            sentences.insert(
-                0, f"The comparison was interrupted: {done} of {total} fits are finished."
-            )
-        for m in methods:
-            if m["failures"]:
-                splits = f"{len(m['failures'])} of {repeats} splits"
+            n_finished = sum(len(method["repeats"]) for method in methods)
+            fits = f"{n_finished} of {repeats * len(methods)} fits"
+            sentences.append(f"The comparison was interrupted: {fits} are finished.")
+        for method in self.document["left_out"]:
+            sentences.append(f"{method['title']} is not in the comparison: {method['reason']}")
+        for method in methods:
+            failures = method["failures"]
+            if failures:
+                splits = f"{len(failures)} of {repeats} splits"
                 sentences.append(
-                    f"{m['title']} failed on {splits}: {m['failures'][0]['error']}"
+                    f"{method['title']} failed on {splits}: {failures[0]['error']}"
                 )
         return sentences
 
     @property
     def warnings(self) -> list[str]:
         """The warnings of the fits; messages that differ only in numbers appear once per method."""
-        kinds: dict[str, str] = {}
+        by_words: dict[str, str] = {}
         for method in self.document["methods"]:
-            for message in (f"{method['title']}: {warning}" for warning in method["warnings"]):
-                kinds.setdefault(re.sub(r"[\d.,]*\d(e[+-]?\d+)?", "0", message), message)
-        return list(kinds.values())
+            for warning in method["warnings"]:
+                message = f"{method['title']}: {warning}"
+                without_numbers = re.sub(r"[\d.,]*\d(e[+-]?\d+)?", "0", message)
+                by_words.setdefault(without_numbers, message)
+        return list(by_words.values())
 
     def shown_first(self, most: int) -> list[ComparedMethod]:
         """Return at most ``most`` methods for the charts: compared ones first, then by worst-class error."""
@@ -330,16 +346,17 @@ def figure_of(method: ComparedMethod, *path: str) -> Any:
 def _of_class(method: ComparedMethod, label: str) -> ComparedMethod:
     """Replace the worst-class error of a method by the error of one class."""
 
-    def replaced(record: Mapping[str, Any]) -> dict[str, Any]:
-        points = [replaced(point) for point in record.get("tradeoff") or ()]
-        more = {"tradeoff": points} if points else {}
-        return {**record, WORST_CLASS: record["class_errors"].get(label), **more}
+    def with_error_of_label(record: Mapping[str, Any]) -> dict[str, Any]:
+        changed = {**record, WORST_CLASS: record["class_errors"].get(label)}
+        if record.get("tradeoff"):
+            changed["tradeoff"] = [with_error_of_label(point) for point in record["tradeoff"]]
+        return changed
 
-    repeats = [replaced(record) for record in method["repeats"]]
+    figures = method["figures"]
     return {
         **method,
-        "repeats": repeats,
-        "figures": method["figures"] and replaced(method["figures"]),
+        "repeats": [with_error_of_label(record) for record in method["repeats"]],
+        "figures": None if figures is None else with_error_of_label(figures),
     }
 
 
@@ -356,7 +373,9 @@ def _half(figure: Mapping[str, Any]) -> float | None:
     return float(figure["high"] - figure["mean"])
 
 
-def _shared(ours: ComparedMethod, baseline: ComparedMethod) -> Sequence[tuple[Any, Any]]:
+def _shared_records(
+    ours: ComparedMethod, baseline: ComparedMethod
+) -> Sequence[tuple[Any, Any]]:
     """Return pairs of records of the splits on which both methods finished."""
     records = {record["repeat"]: record for record in baseline["repeats"]}
     return [

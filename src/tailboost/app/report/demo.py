@@ -75,11 +75,10 @@ class UseCase:
         self.cases = cases
         order = np.random.default_rng(seed).permutation(len(y))
         parts = np.split(order, [int(part * len(y)) for part in PARTS])
-        train, *others = parts
-        select, fresh, self.test = (
-            {"X": X.iloc[part], "y": y[part], "groups": groups.iloc[part]} for part in others
+        train, select, fresh, self.test = (
+            {"X": X.iloc[part], "y": y[part], "groups": groups.iloc[part]} for part in parts
         )
-        model.fit(X.iloc[train], y[train])
+        model.fit(train["X"], train["y"])
         self.rule = tune(
             [("boosted trees", model)],
             select["X"],
@@ -93,43 +92,37 @@ class UseCase:
         except NotCertifiedError as failure:
             self.not_certified = str(failure)
         truths = self.test["y"]
-        before, after = (one.predict(self.test["X"]) != truths for one in (model, self.rule))
-        cases_of_label = truths == label
-        counted = {"missed": cases_of_label, "error": np.ones(len(truths), dtype=bool)}
-        members = {}
+        wrong_before = model.predict(self.test["X"]) != truths
+        wrong_after = self.rule.predict(self.test["X"]) != truths
+        has_label = truths == label
+        rows_of_rate = {"missed": has_label, "error": np.ones(len(truths), dtype=bool)}
+        rows_of_group = {}
         for name in judged(self.rule).groups:
-            inside = cases_of_label & (self.test["groups"] == name).to_numpy()
-            if inside.any():
-                members[str(name)] = inside
-        sizes = map(len, parts)
-        self.rows = dict(
-            zip(("training", "selection", "certificate", "test"), sizes, strict=True)
-        )
-        self.rows[label] = int(cases_of_label.sum())
-        self.before = _rates(before, counted)
-        self.after = _rates(after, counted)
-        self.missed_before = _rates(before, members)
-        self.missed_after = _rates(after, members)
+            missable = has_label & (self.test["groups"] == name).to_numpy()
+            if missable.any():
+                rows_of_group[str(name)] = missable
+        uses = ("training", "selection", "certificate", "test")
+        self.rows = dict(zip(uses, map(len, parts), strict=True))
+        self.rows[label] = int(has_label.sum())
+        self.before = _rates(wrong_before, rows_of_rate)
+        self.after = _rates(wrong_after, rows_of_rate)
+        self.missed_before = _rates(wrong_before, rows_of_group)
+        self.missed_after = _rates(wrong_after, rows_of_group)
         self.differences = {
-            name: _paired(before[inside], after[inside]) for name, inside in counted.items()
+            name: _paired(wrong_before[rows], wrong_after[rows])
+            for name, rows in rows_of_rate.items()
         }
 
     @property
     def display(self) -> GroupsDisplay:
         """The rates before and after the limits, not yet drawn."""
-        bars = []
-        for misses, overall in (
-            (self.missed_before, self.before),
-            (self.missed_after, self.after),
-        ):
-            figures = [*misses.values(), overall["error"]]
-            bars.append(
-                [[figure[end] for end in ("mean", "low", "high")] for figure in figures]
-            )
+        before = [*self.missed_before.values(), self.before["error"]]
+        after = [*self.missed_after.values(), self.after["error"]]
         names = [f"missed {self.cases}: {name}" for name in self.missed_before]
         return GroupsDisplay(
             [*names, "wrong answers, all clients"],
-            *bars,
+            [(figure["mean"], figure["low"], figure["high"]) for figure in before],
+            [(figure["mean"], figure["low"], figure["high"]) for figure in after],
             bound=[float(self.limits[0].bound)] * len(names) + [math.nan],
             rate="share",
             labels=("plain model", f"{self.rule_words} rule"),
@@ -188,24 +181,25 @@ class Demo:
         sentences = {}
         change = use.differences["missed"]
         if change["high"] < 0:
-            before, after = (
-                {name: 100 * figure["mean"] for name, figure in rates.items()}
-                for rates in (use.before, use.after)
+            strength = change["mean"] / (change["high"] - change["mean"])
+            sentences[strength] = (
+                f"Of 100 {use.cases}, the plain model misses "
+                f"{100 * use.before['missed']['mean']:.0f}, the {use.rule_words} rule "
+                f"{100 * use.after['missed']['mean']:.0f}; overall error changes from "
+                f"{100 * use.before['error']['mean']:.1f} to "
+                f"{100 * use.after['error']['mean']:.1f} %."
             )
-            sentences[change["mean"] / (change["high"] - change["mean"])] = (
-                f"Of 100 {use.cases}, the plain model misses {before['missed']:.0f}, the "
-                f"{use.rule_words} rule {after['missed']:.0f}; overall error changes from "
-                f"{before['error']:.1f} to {after['error']:.1f} %."
-            )
-        for name, d in self._differences():
-            if d.cell.mark == "lower" and d.cell.half:
-                sentences[d.interval["mean"] / d.cell.half] = (
-                    f"On {name}, at {100 * d.ours_at[0]:.0f} % overall error, "
-                    f"{d.ours['title']} has {100 * d.ours_at[1]:.0f} % {self._measure(name)}, "
-                    f"{d.baseline['title']} {100 * d.baseline_at[1]:.0f} %."
+        for name, difference in self._differences():
+            if difference.cell.mark == "lower" and difference.cell.half:
+                strength = difference.interval["mean"] / difference.cell.half
+                error, worst = difference.ours_at
+                sentences[strength] = (
+                    f"On {name}, at {100 * error:.0f} % overall error, "
+                    f"{difference.ours['title']} has {100 * worst:.0f} % {self._measure(name)}, "
+                    f"{difference.baseline['title']} {100 * difference.baseline_at[1]:.0f} %."
                 )
         if sentences:
-            return sentences[min(sentences)]
+            return sentences[min(sentences)]  # improvements are negative
         return "No difference of this run is significant."
 
     def _measure(self, name: str) -> str:
@@ -225,26 +219,27 @@ class Demo:
             "": ("not significant", None),
         }
         charts: dict[str, list[LimitLine]] = {}
-        for name, d in self._differences():
-            mean = d.interval["mean"]
-            half = d.cell.half
-            low = high = None
-            ends = f"no interval from {splits_words(d.interval['n'])}"
-            verdict, good = "difference", None
-            if half is not None:
-                low, high = max(-1.0, mean - half), min(mean + half, 1.0)
-                ends = f"95 % interval {100 * low:+.1f} to {100 * high:+.1f}"
-                verdict, good = verdicts[d.cell.mark]
-            numbers = f"{100 * mean:+.1f} points, {ends}".replace("-", "−")
-            words = f"instead of {d.baseline['title']}"
-            line = LimitLine(verdict, good, words, "", numbers, mean, low, high, 0.0)
-            chart = f"{d.ours['title']}: {self._measure(name)}, {name}"
+        for name, difference in self._differences():
+            mean = difference.interval["mean"]
+            half = difference.cell.half
+            if half is None:
+                low = high = None
+                interval = f"no interval from {splits_words(difference.interval['n'])}"
+                verdict, good = "difference", None
+            else:
+                low = max(-1.0, mean - half)
+                high = min(mean + half, 1.0)
+                interval = f"95 % interval {100 * low:+.1f} to {100 * high:+.1f}"
+                verdict, good = verdicts[difference.cell.mark]
+            numbers = f"{100 * mean:+.1f} points, {interval}".replace("-", "−")
+            baseline = f"instead of {difference.baseline['title']}"
+            line = LimitLine(verdict, good, baseline, "", numbers, mean, low, high, 0.0)
+            chart = f"{difference.ours['title']}: {self._measure(name)}, {name}"
             charts.setdefault(chart, []).append(line)
-        order = {True: 0, False: 1, None: 2}
-        return {
-            name: sorted(lines, key=lambda line: (order[line.good], line.value))
-            for name, lines in charts.items()
-        }
+        order = [True, False, None]
+        for lines in charts.values():
+            lines.sort(key=lambda line: (order.index(line.good), line.value))
+        return charts
 
     @property
     def tails(self) -> tuple[list[str], list[list[str]]]:
@@ -255,10 +250,11 @@ class Demo:
             if method["name"] not in TAILS:
                 continue
             cells = [method["title"]]
-            for figure in (figure_of(method, "cvar", alpha) for alpha in alphas):
-                half = ""
+            for alpha in alphas:
+                figure = figure_of(method, "cvar", alpha)
+                text = f"{figure['mean']:.3f}"
                 if figure["high"] is not None:
-                    half = f" ± {figure['high'] - figure['mean']:.3f}"
-                cells.append(f"{figure['mean']:.3f}{half}")
+                    text += f" ± {figure['high'] - figure['mean']:.3f}"
+                cells.append(text)
             rows.append(cells)
         return ["method", *(f"α = {alpha}" for alpha in alphas)], rows

@@ -63,12 +63,13 @@ def render_demo(demo: Demo) -> str:
     use = demo.use
     credit = demo.credit
     wine = demo.wine
-    of_credit, of_wine = charts.method_styles(credit), charts.method_styles(wine)
+    credit_styles = charts.method_styles(credit)
+    wine_styles = charts.method_styles(wine)
     curves = [
-        style | ({"title": "what you use today"} if style["method"]["name"] == TODAY else {})
-        for style in of_credit
+        style | {"title": "what you use today"} if style["method"]["name"] == TODAY else style
+        for style in credit_styles
     ]
-    tails = [style for style in of_credit if style["method"]["name"] in TAILS]
+    tails = [style for style in credit_styles if style["method"]["name"] in TAILS]
     certificate = judged(use.rule).certificate
     return page(
         "demo.html.j2",
@@ -80,9 +81,9 @@ def render_demo(demo: Demo) -> str:
             name: charts.limits_chart(lines, DIFFERENCES)
             for name, lines in demo.differences.items()
         },
-        styles=[of_credit, of_wine],
+        styles=[credit_styles, wine_styles],
         credit=charts.tradeoff_chart(credit, curves, title=f"missed {use.cases}"),
-        wine=charts.tradeoff_chart(wine, of_wine),
+        wine=charts.tradeoff_chart(wine, wine_styles),
         tails=tails,
         cvar=charts.cvar_chart(credit, tails),
     )
@@ -147,9 +148,14 @@ def _asset(name: str) -> str:
 
 
 def _confusions(table: ComparisonTable) -> list[dict[str, Any]]:
-    """Return, per method, the fraction of each class that gets each answer, over all splits."""
+    """Return, per method, the fraction of each class that gets each answer, over all splits.
+
+    The rows of ``rates`` are true classes. There are none of many classes.
+    """
+    if len(table.data["classes"]) > MOST_CLASSES:
+        return []
     confusions = []
-    for method in table.finished if len(table.data["classes"]) <= MOST_CLASSES else ():
+    for method in table.finished:
         counts = np.sum([record["confusion"] for record in method["repeats"]], axis=0)
         rates = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
         confusions.append({"method": method, "rates": rates.tolist()})

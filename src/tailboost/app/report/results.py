@@ -86,17 +86,15 @@ def resampled_interval(
     ----------
     .. [1] C. Nadeau and Y. Bengio, "Inference for the Generalization Error", Machine Learning 52 (2003).
     """
-    d = np.asarray(differences, dtype=np.float64)
-    mean = float(d.mean())
-    low = None
-    high = None
-    if d.size >= LEAST_SPLITS:
-        spread = math.sqrt(float(d.var(ddof=1)) + step**2 / 12)
-        quantile = float(stats.t.isf((1 - LEVEL) / 2 / tests, d.size - 1))
-        half = quantile * spread * math.sqrt(1 / d.size + test_to_train)
-        low = mean - half
-        high = mean + half
-    return {"mean": mean, "low": low, "high": high, "n": int(d.size)}
+    values = np.asarray(differences, dtype=np.float64)
+    r = int(values.size)
+    mean = float(values.mean())
+    if r < LEAST_SPLITS:
+        return {"mean": mean, "low": None, "high": None, "n": r}
+    spread = math.sqrt(float(values.var(ddof=1)) + step**2 / 12)
+    quantile = float(stats.t.isf((1 - LEVEL) / 2 / tests, r - 1))
+    half = quantile * spread * math.sqrt(1 / r + test_to_train)
+    return {"mean": mean, "low": mean - half, "high": mean + half, "n": r}
 
 
 def summarise(records: Sequence[Any], but: Sequence[str] = ()) -> Any:
@@ -105,15 +103,15 @@ def summarise(records: Sequence[Any], but: Sequence[str] = ()) -> Any:
     Records without a number are skipped for this number. The result is None if no record has it. The keys
     ``but`` are left out.
     """
-    present = [record for record in records if record is not None]
-    if not present:
+    measured = [record for record in records if record is not None]
+    if not measured:
         return None
-    if isinstance(present[0], Mapping):
-        keys = dict.fromkeys(key for record in present for key in record if key not in but)
-        return {key: summarise([record.get(key) for record in present]) for key in keys}
-    if isinstance(present[0], list):
-        return [summarise(column) for column in zip(*present, strict=True)]
-    return interval(present)
+    if isinstance(measured[0], Mapping):
+        keys = dict.fromkeys(key for record in measured for key in record if key not in but)
+        return {key: summarise([record.get(key) for record in measured]) for key in keys}
+    if isinstance(measured[0], list):
+        return [summarise(column) for column in zip(*measured, strict=True)]
+    return interval(measured)
 
 
 @dataclass(frozen=True)

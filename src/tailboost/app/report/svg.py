@@ -66,42 +66,47 @@ def both(draw: Callable[[Any], Any], label: str, height: float | tuple[float, fl
     height : float or pair of float
         Height in pixels, or the heights of both.
     """
-    wide, narrow = height if isinstance(height, tuple) else (height, height)
-    return svg(draw, label, WIDE, wide, "wide") + svg(draw, label, NARROW, narrow, "narrow")
+    wide_height, narrow_height = height if isinstance(height, tuple) else (height, height)
+    wide = svg(draw, label, WIDE, wide_height, "wide")
+    return wide + svg(draw, label, NARROW, narrow_height, "narrow")
 
 
 def svg(
     draw: Callable[[Any], Any], label: str, width: float, height: float, kind: str = ""
 ) -> str:
-    """Return a chart as an element of a page, without what the page has already."""
+    """Return a chart as an ``<svg>`` element, in the colours and fonts of the page's style sheet.
+
+    Width and height are in pixels; ``kind`` is a class of the style sheet.
+    """
     import io
 
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    written = io.StringIO()
+    stream = io.StringIO()
     with mpl.rc_context(SETTINGS | {"svg.hashsalt": kind}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the fonts of the page have it
         figure = Figure(figsize=(width / 72, height / 72), dpi=72, layout="constrained")
         draw(figure.subplots())
         figure.savefig(
-            written, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
+            stream, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
         )
-    document = written.getvalue()
-    box = re.search(r'viewBox="([^"]*)"', document)
-    assert box is not None
-    body = document[box.end() :]
-    body = body[body.index(">") + 1 : body.rindex("</svg>")]
+    document = stream.getvalue()
+    element = re.search(r'viewBox="([^"]*)"[^>]*>(.*)</svg>', document, flags=re.DOTALL)
+    assert element is not None
+    view_box, body = element.groups()
     for pattern, replacement in EMBEDDED:
         body = re.sub(pattern, replacement, body, flags=re.DOTALL)
     # Names are unique on a page with several charts.
-    mark = digest(f"{label}{body}".encode())[:6]
-    body = re.sub(r'(id="|url\(#|href="#)([mp][0-9a-f]{10})', rf"\1c{mark}\2", body)
+    prefix = digest(f"{label}{body}".encode())[:6]
+    body = re.sub(r'(id="|url\(#|href="#)([mp][0-9a-f]{10})', rf"\1c{prefix}\2", body)
     for colour, variable in COLOURS.items():
         body = body.replace(colour, variable)
     body = re.sub(r">\s+<", "><", body).replace("\n", " ")
-    about = f'class="chart {kind}" viewBox="{box[1]}" role="img" aria-label="{escape(label)}"'
-    return f"<svg {about}>{body.strip()}</svg>"
+    attributes = (
+        f'class="chart {kind}" viewBox="{view_box}" role="img" aria-label="{escape(label)}"'
+    )
+    return f"<svg {attributes}>{body.strip()}</svg>"
 
 
 def _group(kind: str, tip: str) -> str:
