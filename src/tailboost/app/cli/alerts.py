@@ -40,10 +40,12 @@ def read_to_fit(
 ) -> tuple[Any, list[str], Any]:
     """Read a training table and warn of suspicious columns.
 
-    Return the table without columns of ids, the names of these columns, and the cluster of each row (None if
-    no two rows share a cluster, or a cluster is missing).
+    Return the table, the names of columns that are no features (``drop``, ``cluster`` and ids), and the
+    cluster of each row. The latter is None if no two rows share a cluster, or a cluster is missing.
     """
-    no_features = [*(drop or []), *([] if cluster is None else [cluster])]
+    no_features = list(drop or [])
+    if cluster is not None:
+        no_features.append(cluster)
     with bad_input(), warnings_as_lines():
         table = datasets.load_table(
             data,
@@ -63,12 +65,13 @@ def read_to_fit(
     )
     for alert in _alerts(table.data, table.target, table.groups):
         warn(alert)
+    no_features += ids
     if cluster is None:
-        return table, ids, None
+        return table, no_features, None
     clusters = datasets.read_raw(data, *csv)[cluster]
     if clusters.is_unique or clusters.isna().any():
-        return table, ids, None
-    return table, ids, clusters.astype(str).to_numpy()
+        return table, no_features, None
+    return table, no_features, clusters.astype(str).to_numpy()
 
 
 def _id_columns(features: Any, keep: Sequence[str]) -> list[str]:

@@ -562,7 +562,7 @@ def _calibrate_labels(
 ) -> None:
     """Calibrate rules of several labels per row, write their file, and print their certificate.
 
-    They are selected again on the file ``selection``. Attempts are recorded in the file of ``labelled``.
+    They are selected again on the file ``selection``. Attempts are recorded in the label file.
     """
     fresh_file = fresh.data or fresh.unlabeled
     if selection is None or fresh_file is None:
@@ -648,8 +648,8 @@ def card(
             notes={"target": stored_model.target, **stored_model.notes},
             versions=stored_model.versions,
             digests={
-                name: shared.digest_of(path)
-                for name, path in (("model", model), ("further rows", data))
+                "model": shared.digest_of(model),
+                "further rows": shared.digest_of(data),
             },
             monitor=model_monitor,
         )

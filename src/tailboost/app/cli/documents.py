@@ -94,11 +94,12 @@ def score_rows(
         table = datasets.read_raw(data, *csv)
     if not len(table):
         raise BadInput(f"{str(data)!r} has no rows")
-    options = [*(("--score", name) for name in score), *(("--group", name) for name in columns)]
-    for option, name in (*options, ("--target", target)):
-        if name is not None and name not in table:
-            advice = columns_instead(list(table), name, "it has")
-            raise BadInput(f"{option}: {str(data)!r} has no column {name!r}; {advice}")
+    needed = {"--score": score, "--group": columns, "--target": [target]}
+    for option, names in needed.items():
+        for name in names:
+            if name is not None and name not in table:
+                advice = columns_instead(list(table), name, "it has")
+                raise BadInput(f"{option}: {str(data)!r} has no column {name!r}; {advice}")
     features = pd.DataFrame(
         {name: numbers_of(table, name, data) for name in dict.fromkeys(score)}
     )

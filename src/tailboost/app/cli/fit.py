@@ -95,7 +95,7 @@ def fit(
         if test is not None:
             datasets.read_raw(test, *csv)  # a faulty file must fail before the fit
 
-    table, ids, clusters = read_to_fit(
+    table, no_features, clusters = read_to_fit(
         data, target, group, drop, keep, cluster, csv, weight, text
     )
     labels = table.target_names
@@ -104,8 +104,10 @@ def fit(
         classifier.set_params(max_error=targets)
     name_labels(classifier, labels)
     arguments = _use_costs(classifier, table, columns, costs, data, csv)
-    arguments |= {} if weight is None else {"sample_weight": table.weight}
-    arguments |= {"clusters": clusters} if has_fit_parameter(classifier, "clusters") else {}
+    if weight is not None:
+        arguments["sample_weight"] = table.weight
+    if has_fit_parameter(classifier, "clusters"):
+        arguments["clusters"] = clusters
     if columns:  # methods of other libraries take one column of groups
         arguments["groups"] = (
             table.groups if registered_method.ours else joint_groups(table.groups)
@@ -115,7 +117,6 @@ def fit(
         unlabeled_rows = _read_unlabeled(unlabeled, csv, list(table.data), columns)
     pipeline = _fitted(classifier, registered_method, table, arguments, unlabeled_rows)
 
-    no_features = [*(drop or []), *([] if cluster is None else [cluster]), *ids]
     notes = _notes(
         registered_method, table, data, target, columns, weight, unlabeled, no_features
     )

@@ -135,14 +135,11 @@ def inspect_model(
 
 def _changed_parameters(classifier: Model) -> dict[str, str]:
     """Return the parameters of a classifier that differ from their defaults, as Python writes them."""
+    declared = signature(type(classifier)).parameters
+    defaults = {name: repr(parameter.default) for name, parameter in declared.items()}
     changed = {}
-    signature_parameters = signature(type(classifier)).parameters
     for name, value in classifier.get_params(deep=False).items():
-        if name == "rule" or value is None:
-            continue
-        parameter = signature_parameters.get(name)
-        default = None if parameter is None else parameter.default
-        if repr(value) != repr(default):
+        if name != "rule" and value is not None and repr(value) != defaults.get(name):
             changed[name] = repr(value)
     return changed
 

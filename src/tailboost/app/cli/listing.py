@@ -69,14 +69,10 @@ def list_all(
         _list_parameters(listed_method, as_json)
         return
     methods = []
-    for registered in METHODS.values():
-        takes = []
-        if registered.uses_alpha:
-            takes.append("alpha")
-        if registered.uses_groups or registered.may_use_groups:
-            takes.append("groups")
-        summary = f"{registered.title}: {registered.summary}"
-        methods.append((registered.name, ", ".join(takes), summary))
+    for m in METHODS.values():
+        arguments = {"alpha": m.uses_alpha, "groups": m.uses_groups or m.may_use_groups}
+        takes = ", ".join(name for name, is_taken in arguments.items() if is_taken)
+        methods.append((m.name, takes, f"{m.title}: {m.summary}"))
     loaders = []
     for name in datasets.__all__:
         if name.startswith(("load_", "fetch_", "make_")):
@@ -85,9 +81,9 @@ def list_all(
     package = experiments_of_checkout()
     experiments = []
     for experiment in () if package is None else package.EXPERIMENTS.values():
+        name = experiment.name
         option = "--data" if experiment.needs_data else ""
-        time = _recorded_time(experiment.name)
-        experiments.append((experiment.name, option, time, experiment.summary))
+        experiments.append((name, option, _recorded_time(name), experiment.summary))
     sections: dict[str, tuple[str, list[str], Sequence[tuple[str, ...]]]] = {
         "methods": ("Methods", ["name", "takes", "summary"], methods),
         "datasets": ("\nData sets (tailboost.datasets)", ["name", "summary"], loaders),

@@ -53,49 +53,49 @@ def configured(
         If a parameter is unknown or has a wrong value; the message begins with the option.
     """
     classifier = method.make(random_state=seed, n_jobs=jobs)
-    known = classifier.get_params(deep=False)
-    given: dict[str, str] = {}  # the option of each parameter
+    known_parameters = classifier.get_params(deep=False)
+    option_of: dict[str, str] = {}  # by the name of the parameter
     for name, value in parameters.items():
         if value is None:
             continue
         option = "--limit" if name == "limits" else f"--{name.replace('_', '-')}"
-        if name not in known:
-            able = ", ".join(m.name for m in METHODS.values() if name in m.parameters)
+        if name not in known_parameters:
+            methods = ", ".join(m.name for m in METHODS.values() if name in m.parameters)
             raise BadInput(
-                f"{option}: {method.name} has no {name}; take {able or 'another method'}"
+                f"{option}: {method.name} has no {name}; take {methods or 'another method'}"
             )
         if any(setting.partition("=")[0] == name for setting in settings):
             raise BadInput(f"{option} and --set {name}=… are the same; give one of them")
-        given[name] = option
+        option_of[name] = option
         _set(classifier, option, name, value)
     for setting in settings:
         name, equals, text = setting.partition("=")
         if not equals:
             raise BadInput(f"--set needs NAME=VALUE, got {setting!r}")
-        if name not in known:
-            hint = did_you_mean(name, known)
-            names = f"{'It' if hint else 'it'} has {', '.join(sorted(known))}"
+        if name not in known_parameters:
+            hint = did_you_mean(name, known_parameters)
+            names = f"{'It' if hint else 'it'} has {', '.join(sorted(known_parameters))}"
             raise BadInput(f"--set: {method.name} has no parameter {name!r}; {hint}{names}")
-        given[name] = f"--set {name}={text}"
-        _set(classifier, given[name], name, literal(text))
-    if "limits" in known:
-        stating = ", ".join(given[name] for name in given if name in _PROBLEM)
-        with bad_input(f"{stating}: " if stating else ""):
+        option_of[name] = f"--set {name}={text}"
+        _set(classifier, option_of[name], name, literal(text))
+    if "limits" in known_parameters:
+        problem_options = [option_of[name] for name in option_of if name in _PROBLEM_PARAMETERS]
+        with bad_input(f"{', '.join(problem_options)}: " if problem_options else ""):
             problem_of(classifier)  # parameters may exclude each other
     return classifier
 
 
-_PROBLEM = {*inspect.signature(stated).parameters}
+_PROBLEM_PARAMETERS = {*inspect.signature(stated).parameters}
 
 
 def _set(classifier: Model, option: str, name: str, value: Any) -> None:
     """Set a parameter by an option, and check it."""
     with bad_input(f"{option}: "):
-        read = _READERS.get(name)
-        classifier.set_params(**{name: value if read is None else read(value)})
-        if hasattr(
-            classifier, "_parameter_constraints"
-        ):  # XGBoost checks its parameters in fit
+        if name in _READERS:
+            value = _READERS[name](value)
+        classifier.set_params(**{name: value})
+        # XGBoost checks its parameters in fit.
+        if hasattr(classifier, "_parameter_constraints"):
             classifier._validate_params()
         get_tags(classifier)  # they read the name of a learner
 

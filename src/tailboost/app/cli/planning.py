@@ -54,24 +54,27 @@ def rows(
         raise shared.BadInput(
             "--limit is needed, with the expected --rate: --limit 'miss(ill) <= 10%' --rate 7%"
         )
-    stated = {
+    numbers_of_option = {
         name: [_read(name, text) for text in texts or ()]
         for name, texts in (("--rate", rate), ("--share", share))
     }
-    for name, numbers in stated.items():
+    for name, numbers in numbers_of_option.items():
         if len(numbers) != len(limits) and (numbers or name == "--rate"):
             raise shared.BadInput(f"{name} is needed once for each --limit, got {len(numbers)}")
     with shared.bad_input():
         needed = tb.rows_needed(
             limits,
-            stated["--rate"],
-            shares=stated["--share"] or None,
+            numbers_of_option["--rate"],
+            shares=numbers_of_option["--share"] or None,
             power=power,
             confidence=confidence,
             attempts=attempts,
             by_group=not group_blind,
         )
-    print(json.dumps(needed.to_dict(), indent=2, ensure_ascii=False) if as_json else needed)
+    if as_json:
+        print(json.dumps(needed.to_dict(), indent=2, ensure_ascii=False))
+    else:
+        print(needed)
 
 
 def _read(option: str, text: str) -> Any:

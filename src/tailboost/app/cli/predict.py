@@ -54,13 +54,14 @@ def predict(
         raise shared.BadInput(f"--id: the output has its own column {id_column!r}")
     unused = [] if id_column is None else [id_column]
     with shared.warnings_as_lines():
-        labelled = LabelFile.read_if_several(model)
-        if labelled is not None:
-            rules = labelled.rules
-            rows = labelled.scores_of(data, csv)
+        label_file = LabelFile.read_if_several(model)
+        if label_file is not None:
+            rules = label_file.rules
+            rows = label_file.scores_of(data, csv)
             with shared.bad_input(f"{data}: "):
                 answers: dict[str, Any] = {
-                    f"prediction_{k}": v for k, v in rules.predict(rows.features).items()
+                    f"prediction_{label}": predictions
+                    for label, predictions in rules.predict(rows.features).items()
                 }
         else:
             stored = read_model(model)
@@ -81,12 +82,16 @@ def predict(
 
 
 def _predictions(classifier: Model, features: Table, groups: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns of the output of `predict` by their names, without row numbers and ids.
+
+    ``groups`` are the keyword arguments of a group-aware rule.
+    """
     if isinstance(classifier, RuleClassifier):
-        answers = {"prediction": classifier.actions(features, **groups)}
+        columns = {"prediction": classifier.actions(features, **groups)}
         margin = classifier.margin(features, **groups)
-        if margin is None:
-            return answers
-        return answers | {"margin": np.round(margin, 9)}
+        if margin is not None:
+            columns["margin"] = np.round(margin, 9)
+        return columns
     columns = {"prediction": classifier.predict(features, **groups)}
     if judged(classifier).can_defer:
         columns["deferred"] = classifier.defers(features, **groups)
@@ -104,20 +109,23 @@ def _predictions(classifier: Model, features: Table, groups: dict[str, Any]) -> 
 
 
 def _csv(columns: dict[str, Any], escape: bool, csv: options.CsvFormat) -> str:
-    """Return columns as a CSV file. Names of columns may contain formulas too."""
+    """Return columns as the text of a CSV file, with formulas escaped or else a warning.
+
+    Names of columns may contain formulas too.
+    """
     table = pd.DataFrame(columns)
-    texts = list(table.select_dtypes(exclude=["number", "bool"]))
+    text_columns = list(table.select_dtypes(exclude=["number", "bool"]))
     if escape:
-        for name in texts:
+        for name in text_columns:
             table[name] = _escaped(table[name].tolist())
         table.columns = pd.Index(_escaped(table.columns))
         return csv.text_of(table)
-    cells = chain(table.columns, *(table[name].unique() for name in texts))
-    formula = next(filter(_is_formula, cells), None)
-    if formula is not None:
+    cells = chain(table.columns, *(table[name].unique() for name in text_columns))
+    first_formula = next(filter(_is_formula, cells), None)
+    if first_formula is not None:
         shared.warn(
-            f"a spreadsheet would run {formula[:40]!r} as a formula: --escape-formulas puts an apostrophe "
-            "before it"
+            f"a spreadsheet would run {first_formula[:40]!r} as a formula: --escape-formulas puts an "
+            "apostrophe before it"
         )
     return csv.text_of(table)
 
@@ -193,8 +201,8 @@ def decide(
     if judged(stored.classifier).can_defer:
         columns["deferred"] = decisions.deferred
     shared.write_out(out, _csv(columns, escape_formulas, csv))
-    words = f"{len(decisions):,} decisions"
+    message = f"{len(decisions):,} decisions"
     if decisions.deferred.any():
-        words += f", {int(decisions.deferred.sum()):,} deferred"
-    shared.say(f"{words}: {out}")
+        message += f", {int(decisions.deferred.sum()):,} deferred"
+    shared.say(f"{message}: {out}")
     shared.say(f"Context: {context_name}")

@@ -33,22 +33,22 @@ def read_targets(text: str | None) -> Targets:
         return None
     targets: dict[Any, float] = {}
     for item in text.split(","):
-        name, equals, number = item.strip().rpartition("=")
+        item = item.strip()
+        name, equals, number = item.rpartition("=")
         try:
             error = read_number(number)
         except ValueError:
             raise BadInput(
-                f"--max-error: {item.strip()!r} must be NAME=ERROR, as in 'yes=.2,*=.4'"
+                f"--max-error: {item!r} must be NAME=ERROR, as in 'yes=.2,*=.4'"
             ) from None
         if not 0 < error <= 1:
             raise BadInput(f"--max-error: {number} is not in (0, 1]")
         if not equals and "," not in text:
             return error
-        if not name or (key := None if name == "*" else name) in targets:
-            raise BadInput(
-                f"--max-error: {item.strip()!r} has no name, or its name occurs twice"
-            )
-        targets[key] = error
+        subgroup = None if name == "*" else name  # None: all others
+        if not name or subgroup in targets:
+            raise BadInput(f"--max-error: {item!r} has no name, or its name occurs twice")
+        targets[subgroup] = error
     return targets
 
 
@@ -83,7 +83,10 @@ def read_limits(texts: Sequence[str] | None) -> list[rates.Limit]:
 def read_rates(texts: Sequence[str] | None) -> list[Any]:
     """Return the rates and limits of --rate."""
     expressions = [_parse("--rate", text) for text in texts or []]
-    return [each.rate if each.limit is None else each for each in expressions]
+    return [
+        expression.rate if expression.limit is None else expression
+        for expression in expressions
+    ]
 
 
 def read_curve_rate(option: str, text: str) -> Any:
@@ -116,14 +119,16 @@ def fitted_rates(classifier: Model, columns: Sequence[str]) -> list[Any]:
     For a classifier that defers rows, the error among the answered rows and the deferral rate are added. Both
     are stated for all rows, by class, and by group if there are columns of groups.
     """
-    rate = rate_of(getattr(classifier, "objective", None))
-    stated = [*([] if rate is None else [rate]), *stated_by(classifier).limits]
+    stated: list[Any] = [*stated_by(classifier).limits]
+    objective_rate = rate_of(getattr(classifier, "objective", None))
+    if objective_rate is not None:
+        stated.insert(0, objective_rate)
     if judged(classifier).can_defer:
-        subgroups = [None, "class", *(["group"] if columns else [])]
-        deferral_rates = [
-            make(by) for make in (rates.answered_error, rates.deferred) for by in subgroups
-        ]
-        stated += [rate for rate in deferral_rates if rate not in map(rate_of, stated)]
+        stated_rates = [*map(rate_of, stated)]
+        divisions = [None, "class", "group"] if columns else [None, "class"]
+        for make_rate in (rates.answered_error, rates.deferred):
+            deferral_rates = [make_rate(by) for by in divisions]
+            stated += [rate for rate in deferral_rates if rate not in stated_rates]
     return stated
 
 
@@ -132,16 +137,17 @@ def targets_by_label(targets: Targets, classes: Any, columns: Sequence[str]) -> 
     if not isinstance(targets, dict):
         return targets
     labels = {str(label): label for label in classes.tolist()}
-
-    def subgroup(name: Any) -> Any:
-        if name is None or name in labels:
-            return labels.get(name)
-        column, equals, value = name.partition("=")
-        if equals and column in columns:
-            return (column, group_name(value))
-        return name
-
-    return {subgroup(name): error for name, error in targets.items()}
+    by_subgroup: dict[Any, float] = {}
+    for name, error in targets.items():
+        subgroup = name  # None: all others
+        if name in labels:
+            subgroup = labels[name]
+        elif name is not None:
+            column, equals, value = name.partition("=")
+            if equals and column in columns:
+                subgroup = (column, group_name(value))
+        by_subgroup[subgroup] = error
+    return by_subgroup
 
 
 def in_table_terms(
@@ -162,53 +168,61 @@ def in_table_terms(
     labels = {str(label): label for label in np.asarray(classes).tolist()}
     expressions = map(rates.as_expression, stated)
     return [
-        one if expression is None else _in_table_terms(expression, labels, columns, costs)
-        for one, expression in zip(stated, expressions, strict=True)
+        goal if expression is None else _in_table_terms(expression, labels, columns, costs)
+        for goal, expression in zip(stated, expressions, strict=True)
     ]
 
 
 def _in_table_terms(
     expression: Any, labels: dict[str, Any], columns: Sequence[str], costs: CostTable | None
 ) -> Any:
+    """Return one rate or limit with the labels and groups of the table; ``labels`` are by their text."""
     rate = expression.rate
-    parts = rate.by if isinstance(rate.by, tuple) else (rate.by,)
-    for name in parts:
+    divisions = rate.by if isinstance(rate.by, tuple) else (rate.by,)
+    for name in divisions:
         if name in ("group", "cell") and not columns:
             raise BadInput(f"{rate!r} needs groups; name their column: --group COL")
         if name not in (None, "class", "group", "cell") and str(name) not in columns:
-            near = did_you_mean(str(name), columns)
+            suggestion = did_you_mean(str(name), columns)
             raise BadInput(
-                f"{rate!r} needs the groups of {name!r}; {near or f'add --group {name}'}"
+                f"{rate!r} needs the groups of {name!r}; {suggestion or f'add --group {name}'}"
             )
 
-    def label(name: Any) -> Any:
-        return labels.get(str(name), name)
+    def label_in_table(label: Any) -> Any:
+        return labels.get(str(label), label)
 
-    def group(name: Any) -> Any:
-        if isinstance(name, tuple):
-            return tuple(map(group, name))
-        return group_name(name)
-
-    def subgroup(name: Any) -> Any:
+    def subgroup_in_table(subgroup: Any) -> Any:
         if rate.by == "class":
-            return label(name)
-        if rate.by != "cell" and len(parts) == 1:
-            return group(name)
-        if isinstance(name, tuple):
-            kinds = ("class", "group") if rate.by == "cell" else parts
+            return label_in_table(subgroup)
+        if rate.by != "cell" and len(divisions) == 1:
+            return _group_in_table(subgroup)
+        if isinstance(subgroup, tuple):
+            kinds = ("class", "group") if rate.by == "cell" else divisions
             return tuple(
-                label(part) if kind == "class" else group(part)
-                for kind, part in zip(kinds, name, strict=False)
+                label_in_table(part) if kind == "class" else _group_in_table(part)
+                for kind, part in zip(kinds, subgroup, strict=False)
             )
-        return name if rate.by == "cell" else group(name)
+        return subgroup if rate.by == "cell" else _group_in_table(subgroup)
 
-    by = tuple(map(str, rate.by)) if isinstance(rate.by, tuple) else rate.by and str(rate.by)
-    named = replace(rate, by=by, label=None if rate.label is None else label(rate.label))
-    if named.labels is not None:
-        named = replace(named, labels=tuple(map(label, named.labels)))
-    if costs is not None and named.needs_costs:
-        named = costs.fill(named)
-    return expression.of_rate(named, subgroup)
+    in_table = rate
+    if isinstance(rate.by, tuple):
+        in_table = replace(rate, by=tuple(map(str, rate.by)))
+    elif rate.by is not None:
+        in_table = replace(rate, by=str(rate.by))
+    if rate.label is not None:
+        in_table = replace(in_table, label=label_in_table(rate.label))
+    if rate.labels is not None:
+        in_table = replace(in_table, labels=tuple(map(label_in_table, rate.labels)))
+    if costs is not None and rate.needs_costs:
+        in_table = costs.fill(in_table)
+    return expression.of_rate(in_table, subgroup_in_table)
+
+
+def _group_in_table(group: Any) -> Any:
+    """Return a group as text, as `load_table` writes it; of several columns a tuple."""
+    if isinstance(group, tuple):
+        return tuple(map(_group_in_table, group))
+    return group_name(group)
 
 
 # -- tables ------------------------------------------------------------------------------------------------
@@ -221,16 +235,16 @@ def measured_rates(
     costs: Path | None,
     csv: CsvFormat,
 ) -> RateTable | None:
-    """Return the rates of `predict` on new rows; None if there are none.
+    """Return the rates and limits ``stated``, measured for `predict` on new rows; None if there are none.
 
     Rates that need the costs of each row are left out if these are not given.
     """
     classifier = stored.classifier
-    table = CostTable.read(costs, classifier.classes_, rows.y, rows.path, csv)
-    named = in_table_terms(stated, classifier.classes_, rows.group_columns, table)
-    if table.by_row is None:
-        named = [each for each in named if not rate_of(each).needs_costs]
-    if not named:
+    cost_table = CostTable.read(costs, classifier.classes_, rows.y, rows.path, csv)
+    goals = in_table_terms(stated, classifier.classes_, rows.group_columns, cost_table)
+    if cost_table.by_row is None:
+        goals = [goal for goal in goals if not rate_of(goal).needs_costs]
+    if not goals:
         return None
     predicted, deferred = stored.answers(rows)
     answered = rates.Answered.from_arrays(
@@ -238,10 +252,10 @@ def measured_rates(
         predicted,
         groups=rows.groups,
         deferred=deferred,
-        costs=table.by_row,
+        costs=cost_table.by_row,
         labels=classifier.classes_,
     )
-    return RateTable.measured(named, answered, f"the {len(rows.y):,} rows of {rows.path.name}")
+    return RateTable.measured(goals, answered, f"the {len(rows.y):,} rows of {rows.path.name}")
 
 
 def summary_text(classifier: Any) -> str:
@@ -284,16 +298,20 @@ class CostTable:
     def read(
         cls, path: Path | None, labels: Column, y: Column, data: Path, csv: CsvFormat
     ) -> CostTable:
-        """Read a file of costs for the rows of DATA, which have the labels y; no costs without a file."""
+        """Read a file of costs for the rows of DATA, which have the labels y; no costs without a file.
+
+        A file whose first column is named by a label has a row for each of these rows. Another file has a row
+        for each true label.
+        """
         classes = tuple(np.asarray(labels).tolist())
         if path is None:
             return cls(classes)
         with bad_input(f"--costs {path}: "):
             table = datasets.read_frame(path, *csv)
-            names = {str(label): label for label in classes}
-            first, *rest = map(str, table.columns)
-            is_by_row = first in names
-            columns = [first, *rest] if is_by_row else rest
+            names = [str(label) for label in classes]
+            first, *other_columns = map(str, table.columns)
+            is_by_row = first in names  # otherwise the first column has the true labels
+            columns = [first, *other_columns] if is_by_row else other_columns
             unknown = [name for name in columns if name not in names and name != HUMAN_REVIEW]
             if unknown:
                 deferral = "" if is_by_row else f", and {HUMAN_REVIEW} for a deferral"
@@ -321,7 +339,7 @@ class CostTable:
                     f"the first column {first!r} has to name each true label once ({', '.join(names)}), got "
                     f"{', '.join(truths[:20])}"
                 )
-            answers = [*names, *[HUMAN_REVIEW] * (HUMAN_REVIEW in columns)]
+            answers = [*names, HUMAN_REVIEW] if HUMAN_REVIEW in columns else names
             cells = [
                 [table[name].iloc[truths.index(truth)] for name in answers] for truth in names
             ]
@@ -336,21 +354,20 @@ class CostTable:
         data: Path,
         csv: CsvFormat,
     ) -> CostTable:
-        """Return the costs of cells that are numbers, columns of DATA, or products of both."""
+        """Return the costs of cells by true label and answer: numbers, columns of DATA, or products."""
         try:
-            return cls(
-                classes, matrix=np.array([[_number(cell) for cell in row] for row in cells])
-            )
+            numbers = [list(map(_number, row)) for row in cells]
+            return cls(classes, matrix=np.array(numbers))
         except ValueError:
-            pass
+            pass  # a cell refers to a column
         if len(cells[0]) > len(classes):
             raise ValueError(f"{HUMAN_REVIEW!r} is possible only if all cells are numbers")
         rows = datasets.read_frame(data, *csv)
         costs = np.zeros((len(y), len(classes)))
         for label, row in zip(classes, cells, strict=True):
-            inside = np.asarray(y) == label
+            has_label = np.asarray(y) == label
             for k, cell in enumerate(row):
-                costs[inside, k] = _amounts(str(cell), rows, data)[inside]
+                costs[has_label, k] = _amounts(str(cell), rows, data)[has_label]
         return cls(classes, by_row=costs)
 
 
@@ -362,7 +379,7 @@ def _number(cell: Any) -> float:
 
 
 def _amounts(cell: str, rows: Any, data: Path) -> Any:
-    """Return the costs of all rows by one cell: a number, a column, or a number times a column."""
+    """Return the costs of all rows of DATA by one cell: a number, a column, or a number times a column."""
     factor, times, name = (part.strip() for part in cell.rpartition("*"))
     try:
         if name not in rows:
@@ -370,12 +387,13 @@ def _amounts(cell: str, rows: Any, data: Path) -> Any:
         scale = _number(factor) if times else 1.0
     except ValueError:
         hint = did_you_mean(name, map(str, rows))
-        kinds = f"a number, a column of {data.name}, or a number times a column, as 5*amount"
-        raise ValueError(f"{cell!r} must be {kinds}; {hint}".strip(" ;")) from None
+        allowed = f"a number, a column of {data.name}, or a number times a column, as 5*amount"
+        raise ValueError(f"{cell!r} must be {allowed}; {hint}".strip(" ;")) from None
     return scale * _finite(rows[name], f"column {name!r} of {data.name}")
 
 
 def _finite(column: Column, name: str) -> Any:
+    """Return a column as float64; ``name`` begins the error if a value is missing or no finite number."""
     try:
         values = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):

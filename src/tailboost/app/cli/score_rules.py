@@ -305,9 +305,8 @@ class RuleSelection:
         target: str | None = None,
     ) -> NewRows:
         """Read a file with the columns of scores."""
-        missing = self.missing
         return score_rows(
-            data, csv, self.scores, missing=missing, target=target, columns=columns
+            data, csv, self.scores, missing=self.missing, target=target, columns=columns
         )
 
     def other_rows(

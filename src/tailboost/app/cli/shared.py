@@ -13,7 +13,7 @@ import traceback
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from textwrap import fill
@@ -78,8 +78,11 @@ def exit_codes(verbose: bool, quiet: bool = False) -> Iterator[None]:
     if start is not None:
         patience = max(LEAST_PATIENCE, PATIENCE - (time.monotonic() - start))
     try:
-        lines = nullcontext() if quiet else telling(_showing(), clear=_clear, patience=patience)
-        with speaking_to_the_shell(), lines:
+        with speaking_to_the_shell(), ExitStack() as stack:
+            if not quiet:
+                stack.enter_context(
+                    telling(_progress_printer(), clear=_clear, patience=patience)
+                )
             yield
     except typer.Exit:
         raise
@@ -122,25 +125,26 @@ def fail(message: str, code: int) -> int:
 def shortened(line: str) -> str:
     """Return an error line without parts of its middle, if it is long; the end often names the remedy.
 
-    Sentences are left out as a whole, and entries of a list, so that no number is taken out of its words.
+    Sentences are left out as a whole, then entries of a list, so that no number is taken out of its words.
     """
-    for ends in (".;", ".;,"):
+    for final_signs in (".;", ".;,"):
         if len(line) > LONGEST_LINE:
-            line = _without_middle(line, ends)
+            line = _without_middle(line, final_signs)
     return line
 
 
-def _without_middle(line: str, ends: str) -> str:
-    """Return the first and the last parts of a line, of which each ends with one of some signs."""
-    first, *parts = re.split(f"(?<=[{ends}]) ", line)
-    start = [first]
+def _without_middle(line: str, final_signs: str) -> str:
+    """Return a line with "…" for its middle parts; a part ends with one of the signs and a space."""
+    parts = re.split(f"(?<=[{final_signs}]) ", line)
+    start = [parts.pop(0)]
     while parts and len(" ".join(start)) + len(parts[0]) < LONGEST_LINE - LONGEST_END:
         start.append(parts.pop(0))
-    end = parts[-1:]
-    parts = parts[:-1]
-    while parts and len(" ".join(end)) + len(parts[-1]) < LONGEST_END:
+    end: list[str] = []
+    while parts and (not end or len(" ".join(end)) + len(parts[-1]) < LONGEST_END):
         end.insert(0, parts.pop())
-    return " ".join([*start, *["…"] * bool(parts), *end])
+    if parts:
+        start.append("…")
+    return " ".join([*start, *end])
 
 
 def refuse_overwriting(option: str, outputs: Sequence[Path], *inputs: Path | None) -> None:
@@ -182,10 +186,8 @@ def read_json(path: Path) -> dict[str, Any]:
     """Return the content of a JSON file; raise ValueError if it is no JSON object."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (
-        ValueError,
-        RecursionError,
-    ):  # words of a decoder would not tell which file is meant
+    except (ValueError, RecursionError):
+        # Words of a decoder would not tell which file is meant.
         raise ValueError("it is not JSON") from None
     if not isinstance(content, dict):
         raise ValueError("its JSON is no object {…}")
@@ -207,12 +209,12 @@ ESCAPED = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 def printable(text: str) -> str:
     """Return a text with escaped control characters, to be written as UTF-8."""
-    return "".join(
-        c
-        if c in "\n\t" or unicodedata.category(c) not in ESCAPED
-        else c.encode("unicode_escape").decode()
-        for c in text
-    )
+    characters = []
+    for character in text:
+        if character not in "\n\t" and unicodedata.category(character) in ESCAPED:
+            character = character.encode("unicode_escape").decode()
+        characters.append(character)
+    return "".join(characters)
 
 
 @contextmanager
@@ -221,9 +223,8 @@ def warnings_as_lines() -> Iterator[None]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         yield
-    for message in dict.fromkeys(
-        str(w.message) for w in caught if issubclass(w.category, UserWarning)
-    ):
+    messages = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+    for message in dict.fromkeys(messages):
         warn(message)
 
 
@@ -249,20 +250,20 @@ def console(*, stderr: bool = False) -> Console:
 _ERASED = "\r\x1b[2K"
 
 
-def _showing() -> Callable[[str], None]:
-    """Return a function that shows the progress on standard error.
+def _progress_printer() -> Callable[[str], None]:
+    """Return a function that shows a line of progress on standard error.
 
     On a terminal it is one line that changes; elsewhere a line that differs from the one before.
     """
-    told = ""
+    line_before = ""
 
     def show(line: str) -> None:
-        nonlocal told
+        nonlocal line_before
         if console(stderr=True).is_terminal:
             print(f"{_ERASED}{printable(line)}", end="", file=sys.stderr, flush=True)
-        elif line != told:
+        elif line != line_before:
             say_aside(line)
-        told = line
+        line_before = line
 
     return show
 
@@ -303,22 +304,24 @@ def plain_table(
     """
     table = Table(show_header=any(headings), box=None, padding=(0, 2, 0, 0))
     rows = list(rows)
-    cells = [[printable(row[j]) for row in rows] for j in range(len(headings))]
-    longest = [
-        max((len(line) for cell in column for line in cell.splitlines()), default=0)
-        for column in cells
-    ]
-    width = sum(max(len(head), n) + 2 for head, n in zip(headings, longest, strict=True))
+    columns = [[printable(row[j]) for row in rows] for j in range(len(headings))]
+    cell_widths = []
+    for column in columns:
+        lines = "\n".join(column).splitlines()
+        cell_widths.append(max(map(len, lines), default=0))
+    column_widths = map(max, map(len, headings), cell_widths)
+    is_too_wide = sum(column_widths) + 2 * len(headings) > console().width
     for j, heading in enumerate(headings):
         if j < left:
             table.add_column(heading, overflow="fold")
             continue
-        if width > console().width:
-            heading = fill(heading, max(longest[j], 1), break_long_words=False)
+        if is_too_wide:
+            heading = fill(heading, max(cell_widths[j], 1), break_long_words=False)
         table.add_column(heading, justify="right", no_wrap=True, overflow="fold")
     colours = {"met": "green", "certified": "green", "missed": "bold red", "NO": "bold red"}
-    for row in zip(*cells, strict=True):
-        table.add_row(*(Text(cell, style=colours.get(cell.split(",")[0], "")) for cell in row))
+    for cells in zip(*columns, strict=True):
+        styles = [colours.get(cell.split(",")[0], "") for cell in cells]
+        table.add_row(*map(Text, cells, styles))
     if title:  # a title of the table itself would be wrapped at the width of the table
         tell(title)
     console().print(table)
@@ -328,7 +331,8 @@ def command_line(command: str, *arguments: Path, **options: Any) -> str:
     """Return the call of a command, quoted for a shell."""
     words = ["tailboost", command, *map(str, arguments)]
     for name, value in options.items():
-        items = value if isinstance(value, (list, tuple)) else [value]
-        for item in items if value is not None else ():
+        if value is None:
+            continue
+        for item in value if isinstance(value, (list, tuple)) else [value]:
             words += [f"--{name.replace('_', '-')}", str(item)]
     return printable(shlex.join(words))

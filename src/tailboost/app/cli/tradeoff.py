@@ -102,34 +102,35 @@ def tradeoff(
     if deferred and page is not None:
         raise shared.BadInput("--page: not with --deferred; a page shows one curve")
     _check_outputs(out, page, picked, model, data)
-    stated = {"--limited": limited, "--objective": objective}
-    asked = [
-        read_curve_rate(option, text) for option, text in stated.items() if text is not None
+    rates = [
+        read_curve_rate(option, text)
+        for option, text in (("--limited", limited), ("--objective", objective))
+        if text is not None
     ]
     stored = StoredModel.read(model)
-    curve = _curve(stored, asked, deferred)
-    shown = _Curves(curve if deferred else {None: curve})
+    curve = _curve(stored, rates, deferred)
+    curves = _Curves(curve if deferred else {None: curve})
     if data is not None:
-        shown = shown.measured_on(stored, data, csv, target)
+        curves = curves.measured_on(stored, data, csv, target)
     if as_json:
-        shared.tell_json(shown.document())
+        shared.tell_json(curves.document())
     elif not shared.is_quiet() or (out is None and page is None):
-        shown.print(data)
+        curves.print(data)
     if out is not None:
         with shared.bad_input("--out: "):  # matplotlib may be missing
-            shared.write_out(out, shown.rendered(out.suffix, csv))
+            shared.write_out(out, curves.rendered(out.suffix, csv))
         shared.say(f"Curve{'s' if deferred else ''}: {out}")
     if page is not None:
         with shared.bad_input("--page: "):  # jinja2 may be missing
             from tailboost.app.plotting import curve_page
 
-            content = curve_page(curve, shown.measured, model=str(model))
+            content = curve_page(curve, curves.measured, model=str(model))
         shared.write_out(page, content, "--page")
         shared.say(f"Page: {page}")
     if pick is not None and picked is not None:
         with shared.bad_input("--pick: "), shared.warnings_as_lines():
-            point = curve.at(pick)
-        stored.save(point, picked, limit=pick)
+            picked_rule = curve.at(pick)
+        stored.save(picked_rule, picked, limit=pick)
         shared.say(f"Model: {picked}, {curve.limited} within {pick:g}.")
 
 
@@ -139,8 +140,8 @@ def _check_outputs(
     """Raise `BadInput` if a file cannot be written."""
     if picked is not None:
         check_model_output("--model", picked, model, data)
-    written = ("--out", out, (".csv", ".json", *PICTURES)), ("--page", page, PAGES)
-    for option, path, endings in written:
+    outputs = [("--out", out, (".csv", ".json", *PICTURES)), ("--page", page, PAGES)]
+    for option, path, endings in outputs:
         if path is None:
             continue
         shared.check_output(option, path, model, data)
@@ -148,17 +149,21 @@ def _check_outputs(
             raise shared.BadInput(f"{option}: {str(path)!r} must end in {' or '.join(endings)}")
 
 
-def _curve(stored: StoredModel, asked: Sequence[Any], deferred: Sequence[float] | None) -> Any:
-    """Return the curve of two rates; with limits on deferral a curve for each."""
+def _curve(stored: StoredModel, rates: Sequence[Any], deferred: Sequence[float] | None) -> Any:
+    """Return the curve of two rates of a model; with limits on deferral a dict of curves by limit.
+
+    ``rates`` are the limited one and the minimised one; those of the fit are left out.
+    """
     classifier = stored.classifier
     if not hasattr(classifier, "tradeoff"):
         raise shared.BadInput(
             f"{str(stored.path)!r}: a {type(classifier).__name__} has no trade-off curve; use a method such "
             "as robustmixture"
         )
-    rates = in_table_terms(asked, classifier.classes_, stored.group_columns)
+    rates = in_table_terms(rates, classifier.classes_, stored.group_columns)
+    limits_on_deferral = {"deferred": deferred} if deferred else {}
     with shared.bad_input(f"{stored.path}: "), shared.warnings_as_lines():
-        return classifier.tradeoff(*rates, **({"deferred": deferred} if deferred else {}))
+        return classifier.tradeoff(*rates, **limits_on_deferral)
 
 
 @dataclass(frozen=True)
@@ -174,15 +179,16 @@ class _Curves:
         self, stored: StoredModel, data: Path, csv: options.CsvFormat, target: str | None
     ) -> Self:
         """Return the only curve with the rates of predict on new rows."""
-        (curve,), classifier = self.curves.values(), stored.classifier
+        (curve,) = self.curves.values()
+        classifier = stored.classifier
         reading = Reading("measure on", stored.group_columns)
         with stored.labelled_rows(data, csv, target, reading) as rows:
             warn_of_leakage(classifier, rows.features)
-            others = {SELECTED: classifier, **plain_models(classifier)}
+            classifiers = {SELECTED: classifier, **plain_models(classifier)}
             return replace(
                 self,
                 measured=curve.predicted(rows.features, rows.y, groups=rows.groups),
-                compared=curve.measured(others, rows.features, rows.y, groups=rows.groups),
+                compared=curve.measured(classifiers, rows.features, rows.y, groups=rows.groups),
             )
 
     @property
@@ -191,10 +197,10 @@ class _Curves:
         tables = []
         for deferred, curve in self.curves.items():
             limited, objective = curve.values
-            columns = {"limited": limited, "objective": objective}
-            tables.append(
-                pd.DataFrame(columns if deferred is None else {"deferred": deferred} | columns)
-            )
+            table = pd.DataFrame({"limited": limited, "objective": objective})
+            if deferred is not None:
+                table.insert(0, "deferred", deferred)
+            tables.append(table)
         points = pd.concat(tables, ignore_index=True)
         if self.measured is not None:
             points["predict_limited"], points["predict_objective"] = self.measured
@@ -214,22 +220,25 @@ class _Curves:
 
     def print(self, data: Path | None) -> None:
         """Print the points as a table."""
-        points, (first, *_) = self.points, self.curves.values()
+        points = self.points
+        any_curve = next(iter(self.curves.values()))
         headings = {
             "deferred": "deferred at most",
-            "limited": str(first.limited),
-            "objective": str(first.objective),
+            "limited": str(any_curve.limited),
+            "objective": str(any_curve.objective),
             "predict_limited": "predict: first rate",
             "predict_objective": "predict: second rate",
         }
         cells = points.map("{:.4f}".format)
         if "deferred" in points:
             cells["deferred"] = points["deferred"].map("{:g}".format)
-        sizes = [len(curve.values[0]) for curve in self.curves.values()]
-        shown = np.concatenate([
-            start + np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int)
-            for start, n in zip(np.cumsum([0, *sizes]).tolist(), sizes, strict=False)
-        ])  # fmt: skip
+        shown: list[int] = []
+        first_row = 0
+        for curve in self.curves.values():
+            n_points = len(curve.values[0])
+            spread = np.linspace(0, n_points - 1, min(n_points, MOST_POINTS))
+            shown += (first_row + spread.round().astype(int)).tolist()
+            first_row += n_points
         cells = cells.iloc[shown]
         shared.plain_table(
             [headings[name] for name in points], cells.to_numpy().tolist(), left=0
@@ -238,16 +247,16 @@ class _Curves:
             shared.tell(
                 f"{len(shown)} of {len(points)} points; --out FILE.csv and --json have all."
             )
-        hint = " --pick X stores the model of a limit." * (None in self.curves)
-        which = "All columns are" if data is None else "The first two columns are"
-        shared.tell(
-            f"{which} measured on the selection data; the rates on new rows differ.{hint}"
-        )
+        note = "All columns are" if data is None else "The first two columns are"
+        note += " measured on the selection data; the rates on new rows differ."
+        if None in self.curves:  # deferral is not limited
+            note += " --pick X stores the model of a limit."
+        shared.tell(note)
         if data is not None:
             shared.tell(f"predict: the same two rates on the rows of {data.name}.")
 
     def rendered(self, suffix: str, csv: options.CsvFormat) -> str | bytes:
-        """Return the content of a file with this suffix."""
+        """Return the content of a file with this suffix: JSON, CSV, or a drawing of all curves."""
         if suffix == ".json":
             return json.dumps(self.document(), indent=1) + "\n"
         if suffix == ".csv":
