@@ -214,7 +214,7 @@ def targets(repeats: int, folder: Path | None) -> list[dict[str, Any]]:
             target = round(safest + margin, 2)
             limits = [tb.rates.error(by="class") <= target]
             within = Reweighted(clf).within(limits)
-            path = TighterRules.of(within, [n_cal], 0.05).from_the_likeliest()
+            path = TighterRules.from_selection(within, [n_cal], 0.05).from_the_likeliest()
             points = [step.selection.classifier for step in path]
             for rule in ("predict", "randomised") if len(clf.classes_) < 10 else ("predict",):
                 losses = np.array([losses_of(p, X[held], y[held], rule) for p in points])

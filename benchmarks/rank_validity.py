@@ -212,7 +212,7 @@ def voting(of: list[Any], cluster: Any, rng: Any) -> list[Any]:
 
 def ordered(rows: ScoredRows, others: ScoredRows, drawn: bool, rng: Any) -> tuple[ScoredRows, Any]:
     """Return rows, with places in the order of score and random number for scores if the rule draws."""
-    breaks = TieBreaks.of(rows, others, rng.random(len(rows.scores))) if drawn else None
+    breaks = TieBreaks.from_rows(rows, others, rng.random(len(rows.scores))) if drawn else None
     return (rows if breaks is None else breaks.rows), breaks
 
 

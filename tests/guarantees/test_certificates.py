@@ -441,7 +441,7 @@ def test_recheck_refuses_rows_that_were_used(certificate):
 def path_within(model, allowed, n):
     """Return the tested rules of a classifier with largest errors of classes, for n fresh rows."""
     within = Reweighted(model).within([tb.rates.error(by="class") <= allowed])
-    path = TighterRules.of(within, [n], 0.05).from_the_likeliest()
+    path = TighterRules.from_selection(within, [n], 0.05).from_the_likeliest()
     return [step.selection.classifier for step in path]
 
 
@@ -724,7 +724,7 @@ def test_a_calibrated_point_is_a_previous_attempt(mixture):
 
 def test_more_rows_would_not_help_only_where_that_is_shown():
     """Two errors among three rows do not show a large error."""
-    from tailboost.guarantees.calibration import missed
+    from tailboost.guarantees.calibration import shortfalls_of
     from tailboost.guarantees.fresh_rows import FreshRows
     from tailboost.guarantees.rate_bounds import RateFamily
     from tailboost.rates import Answered
@@ -732,8 +732,8 @@ def test_more_rows_would_not_help_only_where_that_is_shown():
     few, many = np.r_[1, 1, 0], np.r_[np.ones(60, int), np.zeros(40, int)]
     for losses, helps in ((few, True), (many, False)):
         judged = FreshRows(Answered.from_arrays(np.zeros(len(losses), int), losses, labels=[0, 1]))
-        family = RateFamily.of(tb.rates.error(by="class") <= {0: 0.3}, judged)
-        (short,) = missed([family], 0.05 * 0.9, 0.05 * 0.09, {})
+        family = RateFamily.from_expression(tb.rates.error(by="class") <= {0: 0.3}, judged)
+        (short,) = shortfalls_of([family], 0.05 * 0.9, 0.05 * 0.09, {})
         low = beta.ppf(0.05, losses.sum(), len(losses) - losses.sum() + 1)
         assert short.possible == pytest.approx(low)
         assert (short.more_rows is not None) == helps == (low < 0.3)

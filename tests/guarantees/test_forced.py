@@ -12,7 +12,7 @@ import pytest
 import tailboost as tb
 from tailboost.core.spelling import speaking_to_the_shell
 from tailboost.guarantees.certificates import Certificate
-from tailboost.guarantees.forced import without
+from tailboost.guarantees.forced import without_subgroup
 from tailboost.rates import checked_limits
 
 
@@ -138,9 +138,9 @@ def test_a_refusal_shows_all_limits_in_the_unit_in_which_they_were_stated():
 def test_a_limit_loses_one_subgroup():
     (limit,) = checked_limits(["miss(1, by=group) <= {a: .2, b: .3}"])
     (other,) = checked_limits(["miss(1, by=group) <= {b: .3}"])
-    assert without(limit, "a", ["a", "b", "c"]) == [other]
+    assert without_subgroup(limit, "a", ["a", "b", "c"]) == [other]
     (gap,) = checked_limits(["gap(miss(1, by=group)) <= .1"])
-    assert without(gap, "gap", ["a", "b"]) == []
+    assert without_subgroup(gap, "gap", ["a", "b"]) == []
 
 
 def lands(n, noise, seed=1):

@@ -67,7 +67,7 @@ def test_the_path_is_that_of_brute_force(seed):
     V, ratio = 12, 2.0
     weights = drawn(150, V, seed)
     limits = [rates.miss(1) <= 0.35, rates.false_alarm(1) <= 0.4]
-    families = [LimitedFamily.of(limit, strata()) for limit in limits]
+    families = [LimitedFamily.from_limit(limit, strata()) for limit in limits]
     chances = ((np.arange(V) + 0.5) / V)[None]
     losses = MISSES + ALARMS
     bands, probits = JointPowerPath(
@@ -92,7 +92,7 @@ def test_the_path_is_that_of_brute_force(seed):
 def test_predicted_probabilities_are_those_of_fresh_rows():
     """Of the rules with about the same prediction, whatever their true rates, about this share pass."""
     rng, ratio, most, n = np.random.default_rng(0), 2.0, 0.2, 200
-    family = LimitedFamily.of(rates.miss(1) <= most, strata())
+    family = LimitedFamily.from_limit(rates.miss(1) <= most, strata())
     at_one = Bands(np.ones((1, 1), dtype=int), np.ones((1, 1), dtype=int))
     true = rng.uniform(0.05, 0.3, size=3000)
     errors = rng.binomial(n, true)
@@ -119,7 +119,7 @@ def test_tests_are_exact_and_spare_what_is_kept_by_construction():
         counts = rng.integers(0, 40, size=(4, 3)).astype(float) * [[0.3, 1, 0.2]] // 1
         never = np.zeros((4, 3), dtype=bool)
         for limit in limits:
-            passed = LimitedFamily.of(limit, strata(defers=True)).passes(counts, never, LEVEL)
+            passed = LimitedFamily.from_limit(limit, strata(defers=True)).passes(counts, never, LEVEL)
             if limit.rate.kind == "miss":
                 each = [(counts[2 + g, 0], counts[2 + g].sum(), 0.3) for g in (0, 1)]
             elif limit.rate.kind == "false_alarm":
@@ -134,7 +134,7 @@ def test_tests_are_exact_and_spare_what_is_kept_by_construction():
     assert len(outcomes) >= 5
     nobody_missed = np.zeros((4, 3), dtype=bool)
     nobody_missed[:, 0] = True
-    family = LimitedFamily.of(limits[0], strata())
+    family = LimitedFamily.from_limit(limits[0], strata())
     assert family.passes(np.zeros((4, 3)), nobody_missed, LEVEL)
     assert not family.passes(np.zeros((4, 3)), ~nobody_missed, LEVEL)
 
@@ -243,7 +243,7 @@ def test_at_the_boundary_at_most_the_level_is_certified(name, n):
         rate = getattr(rates, kind)(*([] if kind in ("error", "deferred") else [1]), by=by)
         beyond = 1e-4 * (number == 0)
         limits.append(rate >= bound + beyond if kind == "precision" else rate <= bound - beyond)
-    families = [LimitedFamily.of(limit, strata(defers=defers)) for limit in limits]
+    families = [LimitedFamily.from_limit(limit, strata(defers=defers)) for limit in limits]
     place = np.tile(np.arange(2), 2) if m == 2 else np.zeros(4, dtype=int)
     losses = np.array([[0, 1, 0.2], [0, 1, 0.2], [1, 0, 0.2], [1, 0, 0.2]])
     chances = np.repeat(((np.arange(V) + 0.5) / V)[None], m, axis=0)
@@ -287,7 +287,7 @@ def test_rules_no_better_than_one_answer_within_the_limits_are_not_tested():
     weights = np.zeros((4, V))
     np.add.at(weights, (2 * y + group, value), 1.0)
     limit = rates.gap(rates.selected(1, by="g")) <= 0.02
-    families = [LimitedFamily.of(limit, strata())]
+    families = [LimitedFamily.from_limit(limit, strata())]
     losses = MISSES + ALARMS
     chances = np.repeat((0.8 + 0.19 * np.arange(V) / V)[None], 2, axis=0)
     path = JointPowerPath(
@@ -298,7 +298,7 @@ def test_rules_no_better_than_one_answer_within_the_limits_are_not_tested():
     assert (path.loss(bands) < weights[:2].sum()).all()
     # Neither answer keeps both errors by construction.
     both = [
-        LimitedFamily.of(rates.miss(1) <= 0.3, strata()),
-        LimitedFamily.of(rates.false_alarm(1) <= 0.3, strata()),
+        LimitedFamily.from_limit(rates.miss(1) <= 0.3, strata()),
+        LimitedFamily.from_limit(rates.false_alarm(1) <= 0.3, strata()),
     ]
     assert np.isinf(replace(path, families=both).loss_of_one_answer)

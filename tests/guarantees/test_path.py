@@ -39,7 +39,7 @@ def bounds(rule):
 def test_the_path_ends_with_the_given_limits_and_few_rows_need_tighter_ones(scored):
     model, limits = scored
     few, many = (
-        TighterRules.of(model.selection_, [n] * len(limits), 0.05).from_the_likeliest()
+        TighterRules.from_selection(model.selection_, [n] * len(limits), 0.05).from_the_likeliest()
         for n in (100, 100_000)
     )
     assert bounds(few[-1].selection) == bounds(many[-1].selection) == {"large": 0.6, "small": 0.6}
@@ -54,7 +54,7 @@ def test_the_path_ends_with_the_given_limits_and_few_rows_need_tighter_ones(scor
 def test_the_first_rule_has_about_the_greatest_predicted_power(scored):
     """A rule that selects nobody of a group satisfies every precision there, and has no certificate."""
     model, limits = scored
-    path = TighterRules.of(model.selection_, [2000] * len(limits), 0.05).from_the_likeliest()
+    path = TighterRules.from_selection(model.selection_, [2000] * len(limits), 0.05).from_the_likeliest()
     assert path[0].power >= 0.9 * max(step.power for step in path)
     assert all(power > 0.0 for power in path[0].powers.values())
 
@@ -120,7 +120,9 @@ def test_of_two_limits_on_one_rate_the_stricter_makes_the_path(texts):
                 objective="error",
                 by_group=True,
             )
-        paths.append(TighterRules.of(model.selection_, [2000] * len(limits), 0.05).from_the_likeliest())
+        paths.append(
+            TighterRules.from_selection(model.selection_, [2000] * len(limits), 0.05).from_the_likeliest()
+        )
     both, alone = paths
     answers = [[step.selection.estimates for step in path] for path in (both, alone)]
     assert len(both) == len(alone)

@@ -15,7 +15,7 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.app.model_card import ModelCard
 from tailboost.classifiers.calibrating import contents_of, drawn_part
-from tailboost.guarantees.calibration import missed
+from tailboost.guarantees.calibration import shortfalls_of
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.rate_bounds import RateFamily, Shortfall
 from tailboost.rates import Answered
@@ -201,7 +201,7 @@ def short_of(limit, hits, selected=None):
     subgroup = limit.form if limit.compares else None
     known = {} if selected is None else {(str(limit.rate), subgroup): selected}
     level = 1.0 - 0.95
-    return missed([RateFamily.of(limit, fresh)], level, level, known)
+    return shortfalls_of([RateFamily.from_expression(limit, fresh)], level, level, known)
 
 
 def passing(n, rate, bound):

@@ -222,7 +222,7 @@ def paths_of(run):
 
 # A procedure, limits that it serves, and what it has fixed before its tests.
 FIXED = {
-    "ranks": (Ranks, ["gap(miss(1, by=group)) <= .3"], lambda run: run.reached),
+    "ranks": (Ranks, ["gap(miss(1, by=group)) <= .3"], lambda run: run.rank_ranges),
     "sequences": (ThresholdSequences, ["precision(1) >= .6"], lambda run: paths_of(run)[0].thresholds),
     "path of a score": (ScorePath, ["miss(1) <= .5", "deferred() <= .5"], lambda run: vars(run.path[0])),
     "path": (
@@ -330,7 +330,7 @@ def test_no_rule_is_certified_if_the_first_one_fails(name, seed, monkeypatch):
 def test_certified_ranks_have_the_counts_that_were_fixed(monkeypatch):
     """Exactly so many rows of each group get the counted answer: no two scores are equal."""
     fixed, own = [], Ranks.run
-    monkeypatch.setattr(Ranks, "run", lambda run: fixed.append(run.reached) or own(run))
+    monkeypatch.setattr(Ranks, "run", lambda run: fixed.append(run.rank_ranges) or own(run))
     T, y, g = FRESH
     clf = copy.deepcopy(tuned(("gap(selected(1, by=group)) <= .3",)))
     answers = tb.calibrate(clf, T, y, groups=g, attempts=1).predict(T, groups=g)

@@ -466,9 +466,9 @@ def test_limits_at_their_bounds_break_with_at_most_the_level(n_groups):
     ]
     sizes = [len(share.rows) for share in shares]
     ranks = ranks_of(shares, sizes, n_groups, 0.05)
-    most = [share.most for share in shares]
-    assert 1 - np.prod(1 - binom.cdf(ranks, sizes, most)) <= 0.05
-    assert (binom.cdf(np.add(ranks, 1), sizes, most) > 0.05 / len(shares)).all()  # none is too strict
+    largest = [share.largest for share in shares]
+    assert 1 - np.prod(1 - binom.cdf(ranks, sizes, largest)) <= 0.05
+    assert (binom.cdf(np.add(ranks, 1), sizes, largest) > 0.05 / len(shares)).all()  # none is too strict
 
 
 @pytest.mark.parametrize("seed", range(4))

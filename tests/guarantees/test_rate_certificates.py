@@ -263,7 +263,7 @@ def failures(setting, n, times, delta):
         wrong += fails
         passed += all(
             bound.certified is not False
-            for bound in limit_bounds([RateFamily.of(limit, answered) for limit in false], delta)
+            for bound in limit_bounds([RateFamily.from_expression(limit, answered) for limit in false], delta)
         )
     return wrong / times, passed / times
 
@@ -436,7 +436,7 @@ def passing_failures(n, times, delta):
         )
         kept += all(
             bound.certified is not False
-            for bound in limit_bounds([RateFamily.of(limit, answered) for limit in false], delta)
+            for bound in limit_bounds([RateFamily.from_expression(limit, answered) for limit in false], delta)
         )
     return wrong / times, kept / times
 
@@ -522,7 +522,7 @@ def test_targets_among_the_answered_within_a_share_passed_on(queue):
 def test_targets_among_the_answered_are_broken_at_most_as_often_as_it_says(queue, monkeypatch):
     """2,000 samples of calibration rows; the tested rules do not depend on them."""
     mix, rows = queue
-    path = TighterRules.of(mix.selection_, [1500] * len(mix.limits), 0.05).from_the_likeliest()
+    path = TighterRules.from_selection(mix.selection_, [1500] * len(mix.limits), 0.05).from_the_likeliest()
     points = [judged(mix).answering(step.selection) for step in path]
     monkeypatch.setattr(TighterRules, "from_the_likeliest", lambda *_: path)
     monkeypatch.setattr(calibration, "PROCEDURES", (Path,))

@@ -76,7 +76,7 @@ def test_a_threshold_behind_a_failure_is_not_certified():
     """Of 40 rows with a limit of .3 at most 6 errors pass at .05 (binomial): the second threshold has 7."""
     errors = np.array([6.0, 7.0, 0.0, 0.0])
     assert (binom.cdf(errors, 40, 0.3) <= 0.05).tolist() == [True, False, True, True]
-    rate = SimpleNamespace(errors=lambda *_: (errors, np.full(4, 40.0)), most=0.3)
+    rate = SimpleNamespace(errors=lambda *_: (errors, np.full(4, 40.0)), largest_share=0.3)
     path = ThresholdPath(0, np.arange(4.0), np.array([4.0, 3.0, 2.0, 1.0]), 1.0, None)
     tests = procedure(PRECISION, *[draw(100, np.random.default_rng(seed)) for seed in (0, 1)])
     assert tests.n_passed(path, [rate], 0.05) == 1

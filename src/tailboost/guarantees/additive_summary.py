@@ -87,19 +87,23 @@ class AdditiveSummary(PrintedSummary):
             text += f" and answers {self.only!r} to all rows"
         if self.only != self.constant:
             text += f"; always answering {self.constant!r} has {self.constant_error:.4g}"
-        guess = f"; a random guess has {self.random_guess:.4g}"
+        guess_words = f"; a random guess has {self.random_guess:.4g}"
         if self.upper is not None:
             if self.beats_random_guess:
-                shown = ""
+                doubt = ""
             else:
-                shown = ", so it is not shown to be better"
-            guess += f" (the 95 % interval for new rows extends to {self.upper:.4g}{shown})"
-        rows = "These rows were not used in the fit"
+                doubt = ", so it is not shown to be better"
+            guess_words += (
+                f" (the 95 % interval for new rows extends to {self.upper:.4g}{doubt})"
+            )
+        about_rows = "These rows were not used in the fit"
         if self.fitted:
-            rows = "Models were trained on these rows, so errors on new rows are usually larger"
+            about_rows = (
+                "Models were trained on these rows, so errors on new rows are usually larger"
+            )
         elif self.decided:
-            rows = f"No model was trained on these rows, but they decided {' and '.join(self.decided)}"
-        return f"{text}{guess}. {rows}."
+            about_rows = f"No model was trained on these rows, but they decided {' and '.join(self.decided)}"
+        return f"{text}{guess_words}. {about_rows}."
 
     @property
     def headline(self) -> str:
@@ -134,35 +138,37 @@ def additive_summary(
     """
     rows = selection.rows
     answers = selection.answers
-    wrong = rows.wrong(answers)
-    boosted = not selection.constant_alone
-    words = rows.words + (", by weight," if np.ptp(rows.weight) > 0 else "")
-    wrong_share = min(1.0, float(np.average(wrong, weights=rows.weight)))
-    (n,) = rows.sizes(np.zeros(len(wrong), dtype=np.intp), 1)
+    is_wrong = rows.wrong(answers)
+    has_models = not selection.constant_alone
+    rows_in_words = rows.words + (", by weight," if np.ptp(rows.weight) > 0 else "")
+    wrong_share = min(1.0, float(np.average(is_wrong, weights=rows.weight)))
+    (effective_rows,) = rows.sizes(np.zeros(len(is_wrong), dtype=np.intp), 1)
     return AdditiveSummary(
-        promised=cost.promised if boosted else (),
-        observed=cost.observed if boosted else (),
+        promised=cost.promised if has_models else (),
+        observed=cost.observed if has_models else (),
         error=wrong_share,
-        measured_on=words,
+        measured_on=rows_in_words,
         fitted=fitted,
         decided=() if fitted else selection.decided,
         constant=classes[selection.heaviest],
         constant_error=float(np.average(rows.wrong(selection.heaviest), weights=rows.weight)),
         only=classes[int(answers[0])] if np.ptp(answers) == 0 else None,
         objective=cost.name,
-        achieved=cost.value if boosted else None,
+        achieved=cost.value if has_models else None,
         gap=gap,
         random_guess=1.0 - 1.0 / selection.n_classes,
-        upper=None if fitted else float(clopper_pearson_interval(wrong_share, n)[1]),
+        upper=None
+        if fitted
+        else float(clopper_pearson_interval(wrong_share, effective_rows)[1]),
         errors=rates_of(
             selection,
             classes,
             [(error(by="class"), None)],
-            words.rstrip(","),
+            rows_in_words.rstrip(","),
             fitted=fitted,
             kind="class",
         ),
-        symbols=cost.symbols if boosted else {},
+        symbols=cost.symbols if has_models else {},
     )
 
 
@@ -180,14 +186,14 @@ def rates_of(
     ``words`` names these rows, and ``fitted`` tells whether models were trained on them.
     """
     counts = Counts(selection.rows, np.array(classes))
-    selected = not fitted and bool(selection.decided)
+    decided_choices = not fitted and bool(selection.decided)
     rates = RateTable.counted(
         stated,
         counts.data.strata,
         counts.confusion_counts(selection.answers),
         words,
         kind=kind,
-        selected=selected,
+        selected=decided_choices,
         spread=REFIT * selection.rows.refit,
     )
     if fitted:

@@ -11,6 +11,7 @@ import base64
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Any, Self
 
 import numpy as np
@@ -67,7 +68,7 @@ def _text(value: object) -> str:
     return str(value)
 
 
-def _words_of(columns: Sequence[Any], name: str, n: int) -> Hashes:
+def _hash_names(columns: Sequence[Any], name: str, n: int) -> Hashes:
     """Return a hash of each row of some columns of names; it is exact, also for long numbers."""
     texts = np.empty((n, len(columns)), dtype=object)
     for j, column in enumerate(columns):
@@ -90,15 +91,15 @@ def row_ids(ids: object, n: int) -> Hashes:
     column = np.asarray(ids)
     if column.ndim != 1:
         raise ValueError(f"id must be one column of n ids, got shape {column.shape}")
-    words = _words_of([ids], "id", n)
-    distinct, times = np.unique(words, return_counts=True)
-    if len(distinct) < n:
-        word = distinct[times > 1][0]
-        rows = np.flatnonzero(words == word)[:2].tolist()
+    hashes = _hash_names([ids], "id", n)
+    distinct_hashes, counts = np.unique(hashes, return_counts=True)
+    if len(distinct_hashes) < n:
+        repeated_hash = distinct_hashes[counts > 1][0]
+        rows = np.flatnonzero(hashes == repeated_hash)[:2].tolist()
         raise ValueError(
             f"id: rows {rows[0]} and {rows[1]} have the same id, {column[rows[0]]}; an id must identify a row"
         )
-    return words
+    return hashes
 
 
 def label_numbers(y: Column, classes: Any, n: int) -> Ints:
@@ -111,14 +112,16 @@ def label_numbers(y: Column, classes: Any, n: int) -> Ints:
         values = y.tolist()
     else:
         values = list(y)
-    present = np.array(
+    is_present = np.array(
         [not is_missing(value) and value == value for value in values], dtype=bool
     )
-    if present.any():
-        known = label_column(classes, "classes_")
-        labels = label_column(whole_numbers([values[i] for i in np.flatnonzero(present)]), "y")
-        check_same_kind(labels, "y", known, "classes_ of the model")
-        numbers[present] = 1 + positions(labels, known, "y")
+    if is_present.any():
+        known_labels = label_column(classes, "classes_")
+        given_labels = label_column(
+            whole_numbers([values[i] for i in np.flatnonzero(is_present)]), "y"
+        )
+        check_same_kind(given_labels, "y", known_labels, "classes_ of the model")
+        numbers[is_present] = 1 + positions(given_labels, known_labels, "y")
     return numbers
 
 
@@ -140,15 +143,15 @@ class RowWords:
     words : ndarray of uint64, shape (n, 6)
         Hashes by part, in the order of `WORDS`; 0 for a part not given. The label is 1 plus the class number,
         and 0 for a waiting row; costs are those of a row with a label.
-    given : tuple of str
+    parts : tuple of str
         Which of "id", "groups" and "clusters" were given.
     """
 
     words: Hashes
-    given: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
 
     @classmethod
-    def of(
+    def from_columns(
         cls,
         content: Hashes,
         labels: Ints,
@@ -163,24 +166,24 @@ class RowWords:
         words = np.zeros((n, len(WORDS)), dtype=np.uint64)
         words[:, CONTENT] = content
         words[:, LABELS] = labels
-        given = []
+        parts = []
         if ids is not None:
-            given.append("id")
+            parts.append("id")
             words[:, IDS] = ids
         if groups is not None:
-            given.append("groups")
+            parts.append("groups")
             columns = group_columns(groups, "groups").values()
-            words[:, GROUPS] = _words_of(list(columns), "groups", n)
+            words[:, GROUPS] = _hash_names(list(columns), "groups", n)
         if clusters is not None:
-            given.append("clusters")
-            words[:, CLUSTERS] = _words_of([as_pandas(clusters)], "clusters", n)
+            parts.append("clusters")
+            words[:, CLUSTERS] = _hash_names([as_pandas(clusters)], "clusters", n)
         if costs is not None and labels.any():
             check_length(costs, "costs", n)
             with_label = np.flatnonzero(labels)
             columns = columns_by_name(take(as_pandas(costs), with_label), "costs").values()
             table = np.column_stack([np.asarray(column) for column in columns])
             words[with_label, COSTS] = hash_rounded_rows(table)
-        return cls(words, tuple(given))
+        return cls(words, tuple(parts))
 
     def __len__(self) -> int:
         return len(self.words)
@@ -189,6 +192,12 @@ class RowWords:
     def keys(self) -> list[tuple[int, ...]]:
         """Identity of each row."""
         return list(map(tuple, self.words[:, : len(PARTS)].tolist()))
+
+    @property
+    def outcomes(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Identity of each row, with its label and the hash of its costs."""
+        labels_and_costs = map(tuple, self.words[:, LABELS:].tolist())
+        return list(zip(self.keys, labels_and_costs, strict=True))
 
     @property
     def labels(self) -> Hashes:
@@ -200,21 +209,21 @@ class RowWords:
         """Number of rows that wait for their labels."""
         return int((self.labels == 0).sum())
 
-    def without(self, places: Sequence[int], given: tuple[str, ...]) -> Self:
-        """Return the rows without some parts, by their places in `WORDS`; ``given`` are the parts left."""
+    def without(self, columns: Sequence[int], parts: tuple[str, ...]) -> Self:
+        """Return the rows without some columns of ``words``; ``parts`` are left."""
         words = self.words.copy()
-        words[:, list(places)] = 0
-        return replace(self, words=words, given=given)
+        words[:, list(columns)] = 0
+        return replace(self, words=words, parts=parts)
 
-    def and_rows(self, *others: Hashes) -> Self:
-        """Return these rows and the words of others, in an order independent of the file's."""
-        words = np.concatenate([self.words, *others])
+    def and_rows(self, *other_words: Hashes) -> Self:
+        """Return these rows and others, in an order independent of the file's."""
+        words = np.concatenate([self.words, *other_words])
         return replace(self, words=words[np.lexsort(words.T)])
 
     def later(
-        self, given: RowWords, batch: str, classes: Sequence[Any]
+        self, look: RowWords, batch: str, classes: Sequence[Any]
     ) -> tuple[NDArray[np.bool_], Self]:
-        """Return a mask of the given rows to test, and the rows of the batch after this look.
+        """Return a mask of the rows of a later look to test, and the rows of the batch after this look.
 
         For rows that nothing tells apart, the new labels are the given ones less the used ones. A tested
         cluster has voted, so its rows are not tested again.
@@ -224,80 +233,65 @@ class RowWords:
         ValueError
             If the rows contradict those of the earlier looks; names a row.
         """
-        known = self
+        self._refuse_other_parts(look, batch)
+        # Parts of one look alone tell no rows apart. If limits need groups, every look has them.
+        shared_parts = tuple(name for name in self.parts if name in look.parts)
+        dropped = [
+            column
+            for name, column in (("id", IDS), ("groups", GROUPS))
+            if name not in shared_parts
+        ]
+        earlier = self.without(dropped, shared_parts)
+        look = look.without(dropped, shared_parts)
+        _refuse_other_rows(earlier, look, batch)
+        labelled = look.labels > 0
+        # Equal rows with equal labels are the same to every test, so that any of them may count as new.
+        unconfirmed = Counter(compress(earlier.outcomes, earlier.labels > 0))
+        tested = labelled.copy()
+        look_outcomes = look.outcomes
+        for row in np.flatnonzero(labelled).tolist():
+            if unconfirmed[look_outcomes[row]]:
+                unconfirmed[look_outcomes[row]] -= 1
+                tested[row] = False
+        changed_keys = {key for key, _ in unconfirmed.elements()}
+        look_keys = look.keys
+        for row, key in enumerate(look_keys):
+            if key in changed_keys:
+                raise ValueError(_changed_label_words(earlier, look, row, batch, classes))
+        if "clusters" in earlier.parts:
+            voted_clusters = earlier.words[earlier.labels > 0, CLUSTERS]
+            tested &= ~np.isin(look.words[:, CLUSTERS], voted_clusters)
+        # Rows without a label wait, of all rows of a key that is given now.
+        waiting_keys = Counter(earlier.keys) - Counter(compress(look_keys, labelled))
+        no_outcome = (0,) * (len(WORDS) - len(PARTS))
+        keys_here = set(look_keys)
+        waiting_words = [
+            (*key, *no_outcome) for key in waiting_keys.elements() if key in keys_here
+        ]
+        absent_now = np.array([key not in keys_here for key in earlier.keys], dtype=bool)
+        return tested, replace(earlier, words=earlier.words[absent_now]).and_rows(
+            look.words[labelled],
+            np.array(waiting_words, dtype=np.uint64).reshape(-1, len(WORDS)),
+        )
+
+    def _refuse_other_parts(self, look: RowWords, batch: str) -> None:
+        """Raise if a later look lacks ids or clusters of the first look, or adds clusters."""
         for name in ("id", "clusters"):
-            if name in known.given and name not in given.given:
+            if name in self.parts and name not in look.parts:
                 raise ValueError(
                     f"batch {batch!r} began with {name}=, which is needed for its late labels"
                 )
-        if "clusters" in given.given and "clusters" not in known.given:
+        if "clusters" in look.parts and "clusters" not in self.parts:
             raise ValueError(
                 f"clusters: batch {batch!r} began without clusters; leave them out"
             )
-        # Parts that one of both looks does not have tell no rows apart. If limits need groups, every look has
-        # them.
-        both = tuple(name for name in known.given if name in given.given)
-        alone = [place for name, place in (("id", IDS), ("groups", GROUPS)) if name not in both]
-        known = known.without(alone, both)
-        given = given.without(alone, both)
-        known_keys = known.keys
-        given_keys = given.keys
-        sizes = Counter(known_keys)
-        here = Counter(given_keys)
-        outcomes = list(map(tuple, known.words[:, LABELS:].tolist()))
-        used = Counter(
-            (key, outcome)
-            for key, outcome in zip(known_keys, outcomes, strict=True)
-            if outcome[0]
-        )
-        n_used = Counter(key for key, _ in used.elements())
-        for row, key in enumerate(given_keys):
-            if here[key] > sizes[key]:
-                raise ValueError(_unknown(known, given, row, batch, here[key], sizes[key]))
-        for row, key in enumerate(given_keys):
-            if here[key] < sizes[key] and n_used[key]:
-                raise ValueError(
-                    f"batch {batch!r}: {sizes[key]} of its rows equal row {row} of X, and "
-                    f"{n_used[key]} of their labels were used. Only {here[key]} of them are given "
-                    "now, and nothing shows which: give all rows of the batch again, or row ids "
-                    "(id=) from the first look on"
-                )
-        # Equal rows with equal labels are the same to every test, so that any of them may count as new.
-        labelled = given.labels > 0
-        new = labelled.copy()
-        for row in np.flatnonzero(labelled).tolist():
-            pair = given_keys[row], tuple(given.words[row, LABELS:].tolist())
-            if used[pair]:
-                used[pair] -= 1
-                new[row] = False
-        left = {key for key, _ in used.elements()}
-        for row, key in enumerate(given_keys):
-            if key in left:
-                before = known.labels[[each == key for each in known_keys]]
-                now = given.labels[[each == key for each in given_keys]]
-                raise ValueError(_changed(before, now, row, batch, classes))
-        tested = new
-        if "clusters" in known.given:
-            voted = known.words[known.labels > 0, CLUSTERS]
-            tested = new & ~np.isin(given.words[:, CLUSTERS], voted)
-        # Rows without a label wait, of all rows of a key that is given now.
-        waiting = sizes - Counter(
-            key for key, has in zip(given_keys, labelled, strict=True) if has
-        )
-        nothing = (0,) * (len(WORDS) - len(PARTS))
-        waiting_words = [(*key, *nothing) for key in waiting.elements() if key in here]
-        others = np.array([key not in here for key in known_keys], dtype=bool)
-        return tested, replace(known, words=known.words[others]).and_rows(
-            given.words[labelled],
-            np.array(waiting_words, dtype=np.uint64).reshape(-1, len(WORDS)),
-        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
         words = {
             name: _packed(column) for name, column in zip(WORDS, self.words.T, strict=True)
         }
-        return {"rows": len(self), "given": list(self.given), "words": words}
+        return {"rows": len(self), "given": list(self.parts), "words": words}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
@@ -305,43 +299,67 @@ class RowWords:
         words = state["words"]
         n = int(state["rows"])
         columns = [_unpacked(words[name], n) for name in WORDS]
-        given = tuple(state["given"])
-        if not set(given) <= {"id", "groups", "clusters"}:
-            raise ValueError(f"the state has rows with unknown parts: {given}")
-        return cls(np.column_stack(columns), given)
+        parts = tuple(state["given"])
+        if not set(parts) <= {"id", "groups", "clusters"}:
+            raise ValueError(f"the state has rows with unknown parts: {parts}")
+        return cls(np.column_stack(columns), parts)
 
 
-def _unknown(
-    known: RowWords, given: RowWords, row: int, batch: str, n_here: int, n_known: int
+def _refuse_other_rows(earlier: RowWords, look: RowWords, batch: str) -> None:
+    """Raise if a look has rows that its batch has not, or some of equal rows with used labels."""
+    n_earlier = Counter(earlier.keys)
+    n_look = Counter(look.keys)
+    n_used = Counter(compress(earlier.keys, earlier.labels > 0))
+    for row, key in enumerate(look.keys):
+        if n_look[key] > n_earlier[key]:
+            n_equal = n_look[key], n_earlier[key]
+            raise ValueError(_unknown_row_words(earlier, look, row, batch, *n_equal))
+    for row, key in enumerate(look.keys):
+        if n_look[key] < n_earlier[key] and n_used[key]:
+            raise ValueError(
+                f"batch {batch!r}: {n_earlier[key]} of its rows equal row {row} of X, and "
+                f"{n_used[key]} of their labels were used. Only {n_look[key]} of them are "
+                "given now, and nothing shows which: give all rows of the batch again, or row "
+                "ids (id=) from the first look on"
+            )
+
+
+def _unknown_row_words(
+    earlier: RowWords, look: RowWords, row: int, batch: str, n_look: int, n_earlier: int
 ) -> str:
-    """Return the reason why a row is not one of the batch."""
-    if n_known:
+    """Return why a row of a look is not one of its batch; the numbers are of rows equal to it."""
+    if n_earlier:
         return (
-            f"batch {batch!r} has {n_known} rows equal to row {row} of X, and {n_here} are "
-            "given now: give the rows of the batch again, and further rows as another "
-            "batch"
+            f"batch {batch!r} has {n_earlier} rows equal to row {row} of X, and {n_look} are "
+            "given now: give the rows of the batch again, and further rows as another batch"
         )
-    words = {"groups": "groups", "clusters": "clusters", "content": "features"}
-    same = known.words[:, : len(PARTS)] == given.words[row, : len(PARTS)]
-    for other, called in words.items():
-        others_same = np.delete(same, PARTS.index(other), axis=1).all(axis=1)
+    names = {"groups": "groups", "clusters": "clusters", "content": "features"}
+    equal_parts = earlier.words[:, : len(PARTS)] == look.words[row, : len(PARTS)]
+    for part, name in names.items():
+        all_others_equal = np.delete(equal_parts, PARTS.index(part), axis=1).all(axis=1)
         # Without ids, features identify a row: rows with other features are other rows.
-        if others_same.any() and (other != "content" or "id" in known.given):
+        if all_others_equal.any() and (part != "content" or "id" in earlier.parts):
             return (
-                f"batch {batch!r}: row {row} of X was given with other {called} at "
-                f"the first look; give it with the same {called}"
+                f"batch {batch!r}: row {row} of X was given with other {name} at the first "
+                f"look; give it with the same {name}"
             )
     return (
-        f"row {row} of X is no row of batch {batch!r}: give the rows of the batch again, "
-        "and further rows as another batch"
+        f"row {row} of X is no row of batch {batch!r}: give the rows of the batch again, and "
+        "further rows as another batch"
     )
 
 
-def _changed(known: Hashes, given: Hashes, row: int, batch: str, classes: Sequence[Any]) -> str:
-    """Return how the labels or costs of rows equal to a row contradict the used ones."""
-    used = Counter(label for label in known.tolist() if label)
-    now = Counter(given.tolist())
-    if used <= now:
+def _changed_label_words(
+    earlier: RowWords, look: RowWords, row: int, batch: str, classes: Sequence[Any]
+) -> str:
+    """Return how the labels or costs of rows equal to a row of a look contradict the used ones."""
+    key = look.keys[row]
+    labels_before, labels_now = (
+        Counter(rows.labels[[other == key for other in rows.keys]].tolist())
+        for rows in (earlier, look)
+    )
+    del labels_before[0]
+    if labels_before <= labels_now:
         return (
             f"batch {batch!r}: row {row} of X, or a row equal to it, has other costs than "
             "those used with its label; give the costs of the earlier look"
@@ -355,27 +373,28 @@ def _changed(known: Hashes, given: Hashes, row: int, batch: str, classes: Sequen
         return ", ".join(pairs[:MOST_IN_MESSAGE])
 
     return (
-        f"batch {batch!r}: labels that were used have changed. Rows equal to row {row} of "
-        f"X: the used labels are {words(used)}; now they are {words(now)}. "
-        "A used label cannot be taken back: give it as it was"
+        f"batch {batch!r}: labels that were used have changed. Rows equal to row {row} of X: "
+        f"the used labels are {words(labels_before)}; now they are {words(labels_now)}. A used "
+        "label cannot be taken back: give it as it was"
     )
 
 
-def _packed(words: NDArray[Any]) -> str:
-    """Return numbers as text, in the fewest bytes for the largest one."""
-    kind = np.min_scalar_type(int(words.max(initial=0))).newbyteorder("<")
-    return base64.b64encode(words.astype(kind).tobytes()).decode()
+def _packed(numbers: NDArray[Any]) -> str:
+    """Return numbers as base64 text, in the fewest bytes for the largest one."""
+    dtype = np.min_scalar_type(int(numbers.max(initial=0))).newbyteorder("<")
+    return base64.b64encode(numbers.astype(dtype).tobytes()).decode()
 
 
 def _unpacked(text: str, n: int) -> Hashes:
+    """Return the n numbers that `_packed` wrote; raise if the text has no n numbers of equal size."""
     content = base64.b64decode(text, validate=True)
     if n:
-        size = len(content) // n
+        n_bytes = len(content) // n
     else:
-        size = 1
-    if size not in (1, 2, 4, 8) or len(content) != size * n:
+        n_bytes = 1
+    if n_bytes not in (1, 2, 4, 8) or len(content) != n_bytes * n:
         raise ValueError(f"the state has {len(content)} bytes for {n} rows")
-    return np.frombuffer(content, dtype=f"<u{size}").astype(np.uint64)
+    return np.frombuffer(content, dtype=f"<u{n_bytes}").astype(np.uint64)
 
 
 # -- batches with repeated rows ----------------------------------------------------------------------------
@@ -393,14 +412,16 @@ class GivenRows:
     counts: Mapping[str, RowCounts] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, name: str, ids: Hashes | None, rows: RowHashes | None) -> Self:
+    def from_batch(cls, name: str, ids: Hashes | None, rows: RowHashes | None) -> Self:
         """Return the rows of a batch; with ``rows``, equal rows are different rows."""
-        kept = None if ids is None else np.sort(ids)
+        sorted_ids = None if ids is None else np.sort(ids)
         if rows is None:
-            return cls(name, kept)
+            return cls(name, sorted_ids)
         hashes = {"": rows.whole, **rows.read}
         return cls(
-            name, kept, {model: RowCounts.from_hashes(each) for model, each in hashes.items()}
+            name,
+            sorted_ids,
+            {model: RowCounts.from_hashes(of_model) for model, of_model in hashes.items()},
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -425,15 +446,17 @@ class GivenRows:
         ids = state["ids"]
         if ids is not None:
             ids = _unpacked(ids["words"], int(ids["rows"]))
-        written = dict(state.get("read", {}))
+        state_by_model = dict(state.get("read", {}))
         if state["contents"] is not None:
-            written = {"": state["contents"], **written}
+            state_by_model = {"": state["contents"], **state_by_model}
         counts = {}
-        for model, each in written.items():
-            n = int(each["different"])
-            number = _unpacked(each["counts"], n).astype(np.intp)
-            kept = _unpacked(each["kept"], n).astype(np.uint32)
-            counts[str(model)] = RowCounts(kept, number, int(each["limit"]), int(number.sum()))
+        for model, written in state_by_model.items():
+            n = int(written["different"])
+            times = _unpacked(written["counts"], n).astype(np.intp)
+            contents = _unpacked(written["kept"], n).astype(np.uint32)
+            counts[str(model)] = RowCounts(
+                contents, times, int(written["limit"]), int(times.sum())
+            )
         return cls(str(state["name"]), ids, counts)
 
 
@@ -455,34 +478,36 @@ def refuse_repeated(batch: GivenRows, ids: Hashes | None, earlier: Sequence[Give
         rows = np.flatnonzero(np.isin(ids, other.ids))
         if len(rows):
             raise LeakageError(
-                f"id: {len(rows):,} of the {len(ids):,} rows were in batch {other.name!r}, "
-                f"the first of them row {rows[0]}. An id must identify a row; for rows of the "
-                "same person give clusters="
+                f"id: {len(rows):,} of the {len(ids):,} rows were in batch {other.name!r}, the "
+                f"first of them row {rows[0]}. An id must identify a row; for rows of the same "
+                "person give clusters="
             )
-    others = [each for each in earlier if ids is None or each.ids is None]
-    compared = list[tuple[str, RowCounts, RowCounts]]()
-    for model, own in batch.counts.items():
-        known = [(each.name, each.counts[model]) for each in others if model in each.counts]
-        compared += [(f"batch {name!r}", own, counts) for name, counts in known]
-        if len(known) > 1:
-            together = RowCounts.together([counts for _, counts in known])
-            compared.append(("the earlier batches", own, together))
-    for name, own, counts in compared:
-        chance = chance_of_agreement(own, counts, tolerant=True)
-        if chance * len(compared) <= LABELS_LEVEL:
-            here, there = own.beside(counts)
+    others = [other for other in earlier if ids is None or other.ids is None]
+    comparisons = list[tuple[str, RowCounts, RowCounts]]()
+    for model, counts in batch.counts.items():
+        with_model = [other for other in others if model in other.counts]
+        earlier_counts = [other.counts[model] for other in with_model]
+        for other in with_model:
+            comparisons.append((f"batch {other.name!r}", counts, other.counts[model]))
+        if len(earlier_counts) > 1:
+            all_counts = RowCounts.together(earlier_counts)
+            comparisons.append(("the earlier batches", counts, all_counts))
+    for name, counts, counts_before in comparisons:
+        chance = chance_of_agreement(counts, counts_before, tolerant=True)
+        if chance * len(comparisons) <= LABELS_LEVEL:
+            n_here, n_before = counts.beside(counts_before)
             raise LeakageError(
-                f"X: {np.minimum(here, there).sum():,} of {here.sum():,} rows have an equal "
-                f"row of their own in {name}. Fresh batches agree as much with a probability "
-                f"of at most {chance:.1g}: rows were given twice. If these are different "
-                "rows, give row ids (id=) with each batch"
+                f"X: {np.minimum(n_here, n_before).sum():,} of {n_here.sum():,} rows have an "
+                f"equal row of their own in {name}. Fresh batches agree as much with a "
+                f"probability of at most {chance:.1g}: rows were given twice. If these are "
+                "different rows, give row ids (id=) with each batch"
             )
 
 
 def copies_pass(batch: GivenRows, n_compared: int) -> bool:
     """Return whether a copy of a batch without ids would not be refused among so many comparisons."""
-    own = batch.counts.get("")
+    counts = batch.counts.get("")
     return (
-        own is not None
-        and chance_of_agreement(own, own, tolerant=True) * n_compared > LABELS_LEVEL
+        counts is not None
+        and chance_of_agreement(counts, counts, tolerant=True) * n_compared > LABELS_LEVEL
     )

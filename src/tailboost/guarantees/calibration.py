@@ -49,6 +49,7 @@ from tailboost.guarantees.procedure import (
 )
 from tailboost.guarantees.ranks import Ranks
 from tailboost.guarantees.rate_bounds import (
+    CertifiedBound,
     RateFamily,
     Shortfall,
     limit_bounds,
@@ -60,7 +61,7 @@ from tailboost.guarantees.score_path import ScorePath
 from tailboost.guarantees.stated import stated_by
 from tailboost.guarantees.tested import what_is_tested
 from tailboost.guarantees.thresholds import ThresholdSequences
-from tailboost.rates import Limit, checked_limits
+from tailboost.rates import Limit, Rate, checked_limits
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Attempt, attempts_of, may_follow, spent_by_next
@@ -73,11 +74,12 @@ __all__ = ["calibrate_selected"]
 #: The simplest first: a later one runs if no earlier one applies.
 PROCEDURES: tuple[type[Procedure], ...] = (Ranks, ThresholdSequences, ScorePath, Path)
 OF_SEVERAL_KINDS = (
-    "One threshold and a rule with an inferred group had half the level each. The inferred group is taken if "
-    "it alone is certified, or if it lowers the objective on these rows by more than one standard error."
+    "One threshold and a rule with an inferred group had half the level each. The inferred "
+    "group is taken if it alone is certified, or if it lowers the objective on these rows by "
+    "more than one standard error."
 )
-# Name and answers of a reference; without answers None.
-Before = tuple[str, FreshRows | None]
+# Name of a reference, and the fresh rows with its answers; None without answers.
+ReferenceAnswers = tuple[str, FreshRows | None]
 # The most limited rates of the reference in a refusal.
 MOST_RATES = 6
 # The most shortfalls that a refusal explains.
@@ -85,9 +87,8 @@ MOST_EXPLAINED = 3
 CONSTANT = "one answer"  # method of a limit without a test
 AT_EQUAL_SCORES = (
     "Draws divide the rows with equal scores (randomized=True), and other limits need no such "
-    "threshold. No "
-    "label of these rows was read and no limit was tested, so no attempt is spent: they can be "
-    "used again."
+    "threshold. No label of these rows was read and no limit was tested, so no attempt is "
+    "spent: they can be used again."
 )
 
 
@@ -149,26 +150,37 @@ def calibrate_selected(
     _refuse_groups(model, stated)
     selection = selected_within(model, stated)
     reference = reference or Reference()
-    before = (reference.name, reference.on(fresh))
+    reference_answers = (reference.name, reference.on(fresh))
     # Recorded before any test: whatever ends this call, its rows are used up.
     call = repr((stated, confidence, rule, given.subgroups, given.equal_rows))
-    made = model.records_.spend(
+    all_attempts = model.records_.spend(
         fresh.used,
         what_is_tested(model, fresh, call),
         earlier,
         equal_rows=fresh.equal_rows,
         attempts=attempts,
     )
-    level = made[-1].spent * (1.0 - confidence)
+    level = all_attempts[-1].spent * (1.0 - confidence)
     kinds = selection.of_each_kind()
-    result, lacking = tested(kinds, fresh, level / len(kinds))
-    if isinstance(result, Certified):
-        return certified(result, lacking, stated, fresh, before, confidence, made)
+    outcome, lacking = best_certified(kinds, fresh, level / len(kinds))
+    if isinstance(outcome, Certified):
+        return certified_classifier(
+            outcome, lacking, stated, fresh, reference_answers, confidence, all_attempts
+        )
     needs_labels = [limit.rate.needs_labels(fresh.answered.strata) for limit in stated]
-    if not result.tested and not any(needs_labels):
-        model.records_.ledger.withdraw(made[-1])
-        raise NotCertifiedError(f"{result.why}. {AT_EQUAL_SCORES}", (), earlier)
-    raise refused(result, lacking, stated, before, confidence, made, attempts, len(kinds))
+    if not outcome.tested and not any(needs_labels):
+        model.records_.ledger.withdraw(all_attempts[-1])
+        raise NotCertifiedError(f"{outcome.why}. {AT_EQUAL_SCORES}", (), earlier)
+    raise refusal(
+        outcome,
+        lacking,
+        stated,
+        reference_answers,
+        confidence,
+        all_attempts,
+        attempts,
+        len(kinds),
+    )
 
 
 def _check_options(rule: Any, attempts: Any) -> None:
@@ -196,12 +208,12 @@ def stated_limits(max_error: Any, limits: Any, *, own: Sequence[Limit] = ()) -> 
         if limits is not None:
             raise ValueError("max_error and limits were both given; state the first as a limit")
         return []
-    checked = list(own)
+    stated = list(own)
     if limits is not None:
-        checked = list(checked_limits(read_rates(limits)))
-    if not checked:
+        stated = list(checked_limits(read_rates(limits)))
+    if not stated:
         raise ValueError("max_error or limits is needed: there is no target to certify")
-    return checked
+    return stated
 
 
 def _refuse_unselected(model: Any, limits: Any) -> None:
@@ -214,10 +226,10 @@ def _refuse_unselected(model: Any, limits: Any) -> None:
             f"{name} selects no rule; calibrate([model], …) tunes one on a part of the rows"
         )
     if limits is not None:
-        more = as_typed(
+        advice = as_typed(
             "; calibrate([model], …) tunes it within limits on a part of the rows", ""
         )
-        raise ValueError(f"limits: a {name} takes no limits on rates; give max_error{more}")
+        raise ValueError(f"limits: a {name} takes no limits on rates; give max_error{advice}")
 
 
 def _limit_on_errors(max_error: Any, fresh: FreshRows) -> Limit:
@@ -230,12 +242,11 @@ def _limit_on_errors(max_error: Any, fresh: FreshRows) -> Limit:
 
 def _refuse_groups(model: Any, limits: Sequence[Limit]) -> None:
     """Raise if limits are about groups, and the selection data of a boosting classifier have none."""
-    about = [limit for limit in limits if limit.rate.needs_groups]
-    if about and not judged(model).takes_limits and not groups_of_fit(model):
+    limits_on_groups = [limit for limit in limits if limit.rate.needs_groups]
+    if limits_on_groups and not judged(model).takes_limits and not groups_of_fit(model):
         raise ValueError(
-            f"{about[0]!r}: this {type(model).__name__} was fitted without groups, so its "
-            "selection data "
-            "have no groups; fit it with groups="
+            f"{limits_on_groups[0]!r}: this {type(model).__name__} was fitted without groups, "
+            "so its selection data have no groups; fit it with groups="
         )
 
 
@@ -248,47 +259,49 @@ def selected_within(model: Any, limits: list[Limit]) -> Any:
     return judged(model).selection_within(limits)
 
 
-def tested(
+def best_certified(
     kinds: Sequence[Any], fresh: FreshRows, level: float
 ) -> tuple[Certified | Refused, list[str]]:
-    """Return the certified rule or a refusal, and what simpler procedures lack.
+    """Return the certified rule or a refusal, and why simpler procedures do not apply.
 
-    Each kind of rule is tested at the level, so that all results hold together. The simplest certified rule
-    that is as good is taken, because few selecting rows could not choose the kind. ``benchmarks/kinds.py``
-    compares with each kind alone.
+    ``kinds`` has a selection for each kind of rule. All are tested at the level, so that their results hold
+    together. The simplest certified rule that is as good is taken, because few selecting rows could not
+    choose the kind. ``benchmarks/kinds.py`` compares with each kind alone.
     """
     results = []
-    reasons = []
+    lacking_by_kind = []
     for kind in kinds:
         procedure, lacking = first_that_applies(kind, fresh, level)
         results.append(procedure.run())
-        reasons.append(lacking)
-    taken = simplest_certified(results, fresh)
-    result = results[taken]
+        lacking_by_kind.append(lacking)
+    best = simplest_certified(results, fresh)
+    result = results[best]
     if len(results) > 1 and isinstance(result, Certified):
         result = replace(result, made=f"{result.made} {OF_SEVERAL_KINDS}")
-    return result, reasons[taken]
+    return result, lacking_by_kind[best]
 
 
 def simplest_certified(results: Sequence[Certified | Refused], fresh: FreshRows) -> int:
-    """Return the number of the simplest certified rule that is as good on the fresh rows, beyond noise.
+    """Return the index of the simplest certified rule that is as good on the fresh rows, beyond noise.
 
     All results hold together, so any choice among them is valid. If none is certified, the first refusal
     after a test is taken: the rows are used up by any test.
     """
-    numbers = []
-    after_test = []
-    for number, result in enumerate(results):
+    certified = []
+    refused_after_test = []
+    for index, result in enumerate(results):
         if isinstance(result, Certified):
-            numbers.append(number)
+            certified.append(index)
         elif result.tested:
-            after_test.append(number)
-    taken, *others = numbers or after_test[:1] or [0]
-    for number in others:
-        gains = losses_on(fresh, results[taken]) - losses_on(fresh, results[number])
+            refused_after_test.append(index)
+    if not certified:
+        return min(refused_after_test, default=0)
+    best, *others = certified
+    for index in others:
+        gains = losses_on(fresh, results[best]) - losses_on(fresh, results[index])
         if len(gains) and gains.mean() > PAYS * float(gains.std()) / np.sqrt(len(gains)):
-            taken = number
-    return taken
+            best = index
+    return best
 
 
 def losses_on(fresh: FreshRows, result: Any) -> Floats:
@@ -305,92 +318,85 @@ def losses_on(fresh: FreshRows, result: Any) -> Floats:
 def first_that_applies(
     selection: Any, fresh: FreshRows, level: float
 ) -> tuple[Procedure, list[str]]:
-    """Return the first procedure that applies, and what those before it lack."""
-    lacking = []
-    for each in PROCEDURES:
-        procedure = each(selection, fresh, level)
+    """Return the first procedure that applies, and why each one before it does not."""
+    reasons = []
+    for kind in PROCEDURES:
+        procedure = kind(selection, fresh, level)
         lacks = procedure.lacks
         if lacks is None:
             break
-        lacking.append(f"{procedure.title}: {lacks}")
-    return procedure, lacking
+        reasons.append(f"{procedure.title}: {lacks}")
+    return procedure, reasons
 
 
 def _refuse_absent(
     limits: Sequence[Limit], fresh: FreshRows, confidence: float, earlier: tuple[Attempt, ...]
 ) -> None:
     """Raise if a limited subgroup has no rows; the rows of a precision depend on the rule."""
-    absent = []
-    near = []
+    shortfalls = []
+    suggestions = []
     for limit in limits:
         if limit.rate.is_ratio:
             continue
-        bounds = RateFamily.of(limit, fresh).bounds(1.0 - confidence)
-        there = [str(bound.subgroup) for bound in bounds if bound.n]
+        bounds = RateFamily.from_expression(limit, fresh).bounds(1.0 - confidence)
+        present_names = [str(bound.subgroup) for bound in bounds if bound.n]
         for bound in bounds:
             if not bound.n and bound.certified is False:
-                absent.append(Shortfall(bound.title, None, 0, float(bound.target or 0.0), None))
-                near.append(did_you_mean(str(bound.subgroup), there).rstrip())
-    if absent:
+                shortfalls.append(
+                    Shortfall(bound.title, None, 0, float(bound.target or 0.0), None)
+                )
+                suggestions.append(did_you_mean(str(bound.subgroup), present_names).rstrip())
+    if shortfalls:
         words = "; ".join(
-            f"{each} ({meant})" if meant else str(each)
-            for each, meant in zip(absent, near, strict=True)
+            f"{shortfall} ({suggestion})" if suggestion else str(shortfall)
+            for shortfall, suggestion in zip(shortfalls, suggestions, strict=True)
         )
         raise NotCertifiedError(
-            f"a target without rows cannot be certified: {words}", absent, earlier
+            f"a target without rows cannot be certified: {words}", shortfalls, earlier
         )
 
 
 # -- certificates ------------------------------------------------------------------------------------------
 
 
-def certified(
+def certified_classifier(
     result: Certified,
     lacking: Sequence[str],
     limits: list[Limit],
     fresh: FreshRows,
-    before: Before,
+    reference: ReferenceAnswers,
     confidence: float,
     attempts: tuple[Attempt, ...],
 ) -> Any:
-    """Return the certified classifier with its certificate."""
+    """Return the classifier that answers by a certified rule, with its certificate.
+
+    ``lacking`` says why simpler procedures do not apply, ``reference`` has the answers to compare with, and
+    ``attempts`` are this attempt and all earlier ones.
+    """
     classifier = answering(fresh.model, result.selection, limits)
     answered = fresh.by(result.selection)
-    families = [RateFamily.of(limit, answered) for limit in limits]
+    families = [RateFamily.from_expression(limit, answered) for limit in limits]
     fingerprints = fresh.fingerprints
     assert fingerprints is not None
     level = attempts[-1].spent * (1.0 - confidence)
-    # Without a row that counts, a limit is kept by construction: no test passes without rows.
-    bounds = [
-        bound.at_target(result.method if bound.n else CONSTANT)
-        for bound in limit_bounds(families, level)
-        if bound.target is not None
-    ]
-    broken = [bound for bound in bounds if bound.n and not bound.is_within]
-    if (
-        broken and level < 0.5
-    ):  # no such test can pass there: the rule is not the one that was tested
-        raise RuntimeError(
-            f"the rule that passed {result.method} breaks {broken[0].title} on the rows that "
-            "certify it: this is a fault of tailboost; please report it"
-        )
+    bounds = _bounds_at_limits(families, level, result.method)
 
-    def again(selection: Any) -> Certified | Refused | None:
+    def run_for(selection: Any) -> Certified | Refused | None:
         procedure, _ = first_that_applies(selection, fresh, level)
         if procedure.takes_long:
             return None
         return procedure.run()
 
-    prices = tuple(price_of(limits, before, answered))
+    prices = tuple(price_of(limits, reference, answered))
     overall = next((price.given for price in prices if price.name == OVERALL), None)
-    tables = tuple(attempt.rows for attempt in attempts)
-    classifier.records_ = classifier.records_.joined(Records(None, (fingerprints,), tables))
+    rows_of_attempts = tuple(attempt.rows for attempt in attempts)
+    records = Records(None, (fingerprints,), rows_of_attempts)
+    classifier.records_ = classifier.records_.joined(records)
     notes = [
         f"The limits are certified, and nothing tighter. {result.made}",
         f"This was attempt {len(attempts)}. It spent {attempts[-1].spent:.3g} of the allowed "
-        "error "
-        "probability. All attempts in the model's ledger together keep the confidence.",
-        *[f"Does not apply: {other}." for other in lacking],
+        "error probability. All attempts in the model's ledger together keep the confidence.",
+        *[f"Does not apply: {procedure}." for procedure in lacking],
         *answered.notes,  # of the certified rule, which may defer other rows than the given one
         *unlisted(fresh, [limit.rate.by for limit in limits]),
     ]
@@ -409,8 +415,8 @@ def certified(
         used=attempts[-1].rows,
         as_stated=fresh.as_stated,
         remarks=(
-            *told_of_one_answer(bounds, answered, limits),
-            *told_of_draws(result, fresh, again),
+            *notes_on_constant_groups(bounds, answered, limits),
+            *notes_on_draws(result, fresh, run_for),
             *rule_remarks(bounds, answered),
         ),
         forced_by=what_forces(
@@ -418,34 +424,66 @@ def certified(
             limits,
             result,
             fresh,
-            again,
-            (before[0], overall),
+            run_for,
+            (reference[0], overall),
         ),
     )
     return classifier
 
 
-def price_of(limits: Sequence[Limit], before: Before, after: FreshRows) -> Iterator[Price]:
-    """Yield the overall error of labelled rows, then limited rates, of given answers and of another rule."""
-    of, reference = before
-    for words, rate, limit in [
-        (OVERALL, ERRORS["mean"], None),
-        *((limit.rate.words, limit.rate, limit) for limit in limits),
-    ]:
-        certified = after.samples(rate)
-        names = [sample.name for sample in certified]
-        limited = np.ones(len(names), bool)
+def _bounds_at_limits(
+    families: Sequence[RateFamily], level: float, method: str
+) -> list[CertifiedBound]:
+    """Return the bounds of a certified rule: its limits, by the method that has tested them.
+
+    Without a row that counts, a limit is kept by construction: no test passes without rows.
+    """
+    bounds = []
+    for bound in limit_bounds(families, level):
+        if bound.target is None:
+            continue
+        # Below one half no test passes there: the rule is not the one that was tested.
+        if bound.n and not bound.is_within and level < 0.5:
+            raise RuntimeError(
+                f"the rule that passed {method} breaks {bound.title} on the rows that certify it: "
+                "this is a fault of tailboost; please report it"
+            )
+        bounds.append(bound.at_target(method if bound.n else CONSTANT))
+    return bounds
+
+
+def price_of(
+    limits: Sequence[Limit], reference: ReferenceAnswers, certified: FreshRows
+) -> Iterator[Price]:
+    """Yield the overall error of labelled rows, then each limited rate, of two rules on the same rows.
+
+    ``reference`` are the name and the answers of the first rule, ``certified`` the rows with the answers of
+    the second one.
+    """
+    reference_name, reference_rows = reference
+    counted: list[tuple[str, Rate, Limit | None]] = [(OVERALL, ERRORS["mean"], None)]
+    counted += [(limit.rate.words, limit.rate, limit) for limit in limits]
+    for words, rate, limit in counted:
+        samples = certified.samples(rate)
+        reference_samples = samples if reference_rows is None else reference_rows.samples(rate)
+        names = [sample.name for sample in samples]
+        is_limited = np.ones(len(names), bool)
         if limit is not None and not limit.compares:
-            limited = ~np.isnan(limit.bounds(names))
-        given = certified if reference is None else reference.samples(rate)
-        for one, other, counts in zip(given, certified, limited.tolist(), strict=True):
-            if counts and len(other.rows):
-                where = "" if other.name is None else f" of {unit_name(other.name)}"
-                value = None if reference is None or np.isnan(one.mean) else float(one.mean)
-                yield Price(f"{words}{where}", value, float(other.mean), len(other.rows), of)
+            is_limited = ~np.isnan(limit.bounds(names))
+        for number in np.flatnonzero(is_limited).tolist():
+            sample = samples[number]
+            if not len(sample.rows):
+                continue
+            title = words
+            if sample.name is not None:
+                title = f"{words} of {unit_name(sample.name)}"
+            before = None
+            if reference_rows is not None and not np.isnan(reference_samples[number].mean):
+                before = float(reference_samples[number].mean)
+            yield Price(title, before, float(sample.mean), len(sample.rows), reference_name)
 
 
-def told_of_one_answer(
+def notes_on_constant_groups(
     bounds: Sequence[Any], fresh: FreshRows, limits: Sequence[Limit]
 ) -> list[str]:
     """Return notes on limited groups whose rows have one answer, and warn of them and of useless rules."""
@@ -454,8 +492,8 @@ def told_of_one_answer(
         for bound in bounds
         if not bound.n
     ]
-    _warn_of_useless(fresh, limits)
-    for name, answer in _with_one_answer(fresh, limits):
+    _warn_of_useless_rule(fresh, limits)
+    for name, answer in _constant_groups(fresh, limits).items():
         note = f"{name}: every row there has the answer {answer}"
         if answer != HUMAN_REVIEW:
             note += ", so the recall of other labels is 0 there"
@@ -465,42 +503,49 @@ def told_of_one_answer(
     return notes
 
 
-def told_of_draws(
-    result: Certified, fresh: FreshRows, again: Callable[[Any], Certified | Refused | None]
+def notes_on_draws(
+    result: Certified, fresh: FreshRows, run_for: Callable[[Any], Certified | Refused | None]
 ) -> list[str]:
-    """Return a note on draws at equal scores, if they lower the objective of a comparison beyond noise."""
+    """Return a note on draws at equal scores, if they lower the objective of a comparison beyond noise.
+
+    ``run_for`` returns the result of the procedure for another selection; None if it takes long.
+    """
     drawing = result.selection.drawing
     if drawing is None or drawing.family(by_group=True) is None:
         return []
     if not any(limit.compares for limit in drawing.problem.limits):
         return []
-    drawn = again(drawing)
-    if not isinstance(drawn, Certified) or not simplest_certified([result, drawn], fresh):
+    drawn = run_for(drawing)
+    if not isinstance(drawn, Certified):
         return []
-    before, after = (losses_on(fresh, each).mean() for each in (result, drawn))
+    draws_are_better = simplest_certified([result, drawn], fresh) == 1
+    if not draws_are_better:
+        return []
     return [
-        f"The {drawing.problem.objective} on these rows is {before:.3g}; with draws at equal scores "
-        f"({how_to_draw()}) it would be about {after:.3g}. Such a rule has no SQL, and needs new fresh rows."
+        f"The {drawing.problem.objective} on these rows is "
+        f"{losses_on(fresh, result).mean():.3g}; with draws at equal scores ({how_to_draw()}) "
+        f"it would be about {losses_on(fresh, drawn).mean():.3g}. Such a rule has no SQL, and "
+        "needs new fresh rows."
     ]
 
 
-def _with_one_answer(fresh: FreshRows, limits: Sequence[Limit]) -> list[tuple[str, str]]:
-    """Return the names and answers of limited groups whose rows have one answer, if not all rows have."""
+def _constant_groups(fresh: FreshRows, limits: Sequence[Limit]) -> dict[str, str]:
+    """Return the answers of limited groups whose rows have one answer, by name; none if all rows have it."""
     answered = fresh.answered
-    found = dict[str, str]()
     if answered.draws or len(np.unique(answered.actions)) == 1:
-        return []
+        return {}
+    constant = dict[str, str]()
     kinds = dict.fromkeys(limit.rate.by for limit in limits)
     for by in [kind for kind in kinds if kind not in (None, "class", "cell")]:
-        names, inside = answered.strata.subgroups(by)
-        for name, unit in zip(names, inside, strict=True):
-            there = answered.actions[unit[answered.stratum]]
-            if len(there) and (there == there[0]).all():
-                found[unit_name(name)] = answer_names(answered.strata)[there[0]]
-    return list(found.items())
+        names, strata_of_groups = answered.strata.subgroups(by)
+        for name, has_stratum in zip(names, strata_of_groups, strict=True):
+            answers = np.unique(answered.actions[has_stratum[answered.stratum]])
+            if len(answers) == 1:
+                constant[unit_name(name)] = answer_names(answered.strata)[answers[0]]
+    return constant
 
 
-def _warn_of_useless(fresh: FreshRows, limits: Sequence[Limit]) -> None:
+def _warn_of_useless_rule(fresh: FreshRows, limits: Sequence[Limit]) -> None:
     """Warn if every row gets one answer, or if such a rule also keeps the targets and errs no more."""
     answered = fresh.answered
     strata = answered.strata
@@ -511,9 +556,8 @@ def _warn_of_useless(fresh: FreshRows, limits: Sequence[Limit]) -> None:
         answer = answer_names(strata)[answers[0]]
         warn_user(
             "the targets are certified only for a constant classifier: predict answers "
-            f"{answer} to every "
-            "row; give the other classes targets too, allow larger errors, or bring more "
-            "calibration rows"
+            f"{answer} to every row; give the other classes targets too, allow larger errors, "
+            "or bring more calibration rows"
         )
     if len(answers) == 1 or strata.n_classes in answers:  # deferral has no such comparison
         return
@@ -522,16 +566,14 @@ def _warn_of_useless(fresh: FreshRows, limits: Sequence[Limit]) -> None:
         constant = replace(
             fresh, answered=replace(answered, actions=np.full_like(answered.actions, number))
         )
-        errs = constant.samples(ERRORS["mean"])[0].mean
-        if errs <= error and all(
-            RateFamily.of(limit, constant).kept_on_rows for limit in limits
+        constant_error = constant.samples(ERRORS["mean"])[0].mean
+        if constant_error <= error and all(
+            RateFamily.from_expression(limit, constant).kept_on_rows for limit in limits
         ):
             warn_user(
                 f"the certified rule errs in {error:.3g} of these rows. To answer {label!r} to "
-                "every row "
-                f"errs in {errs:.3g} and also keeps the targets on these rows. Bring more "
-                "rows, or "
-                "state limits that such an answer breaks",
+                f"every row errs in {constant_error:.3g} and also keeps the targets on these "
+                "rows. Bring more rows, or state limits that such an answer breaks",
                 UselessRuleWarning,
             )
 
@@ -539,11 +581,11 @@ def _warn_of_useless(fresh: FreshRows, limits: Sequence[Limit]) -> None:
 # -- refusals ----------------------------------------------------------------------------------------------
 
 
-def refused(
+def refusal(
     result: Refused,
     lacking: Sequence[str],
     limits: Sequence[Limit],
-    before: Before,
+    reference: ReferenceAnswers,
     confidence: float,
     attempts: tuple[Attempt, ...],
     declared: int | None,
@@ -557,7 +599,7 @@ def refused(
     lacking : sequence of str
         What simpler procedures lack.
     limits : sequence of Limit
-    before : (str, FreshRows or None)
+    reference : (str, FreshRows or None)
         Name and answers of the reference.
     confidence : float
     attempts : tuple of Attempt
@@ -568,68 +610,86 @@ def refused(
         Number of kinds of rules that divide the level.
     """
     level = attempts[-1].spent * (1.0 - confidence)
-    last = not may_follow(attempts, declared)
+    another_may_follow = may_follow(attempts, declared)
     next_level = level
-    if not last:
+    if another_may_follow:
         next_level = spent_by_next(attempts, declared) * (1.0 - confidence)
     shortfalls = []
     if result.tested:
-        families = [RateFamily.of(limit, result.answered) for limit in limits]
+        families = [RateFamily.from_expression(limit, result.answered) for limit in limits]
         bounds = limit_bounds(families, level / n_kinds)
-        lines = result.answered.model.rates_
-        selected = {(line.rate, line.subgroup): line.value for line in lines}
-        shortfalls = missed(families, level / n_kinds, next_level / n_kinds, selected)
-    words = f" The reason: {result.why}."
-    if shortfalls:
-        would_do = {
-            each.name: each.more_rows
-            for each in shortfalls
-            if each.is_kept and each.is_practical
+        selected = {
+            (line.rate, line.subgroup): line.value for line in result.answered.model.rates_
         }
-        bounds = [replace(bound, sufficient_rows=would_do.get(bound.title)) for bound in bounds]
-        bounds = with_deferral(bounds, result.answered)
-        table = Certificate(tuple(bounds), confidence, len(result.answered), ()).table()
-        words = f"\n\n{table}\n"
-        # The table has the rows that would do if the estimate is true.
-        unclear = [each for each in shortfalls if each.name not in would_do]
-        words += "".join(f"\n{each.name}: {each.needs}." for each in unclear[:MOST_EXPLAINED])
-        words += f"\nTested: {result.rule}."
-        in_percent = any(limit.in_percent for limit in limits)
-        words += _words_of(before, [*price_of(limits, before, result.answered)], in_percent)
-    words += "".join(f"\nDoes not apply: {other}." for other in lacking)
-    further = "No attempt may follow."
-    if not last:
-        further = (
+        shortfalls = shortfalls_of(families, level / n_kinds, next_level / n_kinds, selected)
+    reason = f" The reason: {result.why}."
+    if shortfalls:
+        reason = _shortfall_words(shortfalls, bounds, result, limits, reference, confidence)
+    reason += "".join(f"\nDoes not apply: {procedure}." for procedure in lacking)
+    advice = "No attempt may follow."
+    if another_may_follow:
+        advice = (
             f"Give rows that no attempt had; that attempt spends {next_level:.2g}. The model's "
-            "ledger "
-            "records its attempts, and save_model stores them. A model that is fitted again "
-            "needs previous= "
-            "this error."
+            "ledger records its attempts, and save_model stores them. A model that is fitted "
+            "again needs previous= this error."
         )
     return NotCertifiedError(
         f"no rule with several answers has its targets certified with {percent(confidence)} "
-        f"confidence.{words}",
+        f"confidence.{reason}",
         shortfalls,
         attempts,
         f"This was attempt {len(attempts)}. Its rows cannot be used again, alone or with "
-        f"others. {further}",
+        f"others. {advice}",
     )  # fmt: skip
 
 
-def _words_of(before: Before, prices: Sequence[Price], in_percent: bool) -> str:
+def _shortfall_words(
+    shortfalls: Sequence[Shortfall],
+    bounds: Sequence[CertifiedBound],
+    result: Refused,
+    limits: Sequence[Limit],
+    reference: ReferenceAnswers,
+    confidence: float,
+) -> str:
+    """Return the table of the tested bounds, what missed limits need, and the rates of the reference."""
+    sufficient_rows = {
+        shortfall.name: shortfall.more_rows
+        for shortfall in shortfalls
+        if shortfall.is_kept and shortfall.is_practical
+    }
+    bounds = [
+        replace(bound, sufficient_rows=sufficient_rows.get(bound.title)) for bound in bounds
+    ]
+    bounds = with_deferral(bounds, result.answered)
+    table = Certificate(tuple(bounds), confidence, len(result.answered), ()).table()
+    words = f"\n\n{table}\n"
+    # The table has the rows that would do if the estimate is true.
+    unclear = [shortfall for shortfall in shortfalls if shortfall.name not in sufficient_rows]
+    for shortfall in unclear[:MOST_EXPLAINED]:
+        words += f"\n{shortfall.name}: {shortfall.needs}."
+    words += f"\nTested: {result.rule}."
+    in_percent = any(limit.in_percent for limit in limits)
+    prices = list(price_of(limits, reference, result.answered))
+    return words + _reference_words(reference, prices, in_percent)
+
+
+def _reference_words(
+    reference: ReferenceAnswers, prices: Sequence[Price], in_percent: bool
+) -> str:
     """Return a line with the overall error and the first limited rates of given answers, if there are any."""
-    name, answers = before
+    name, answers = reference
     if answers is None:
         return ""
-    told = [
-        f"{each.name} {estimate_words(each.given, PAIRED * each.n, in_percent=in_percent)}"
-        for each in prices[: MOST_RATES + 1]
+    rates = [
+        f"{price.name} {estimate_words(price.given, PAIRED * price.n, in_percent=in_percent)}"
+        for price in prices
     ]
-    more = ", …" * (len(prices) > len(told))
-    return f"\n{name[:1].upper()}{name[1:]} on these rows: {', '.join(told)}{more}."
+    if len(rates) > MOST_RATES + 1:
+        rates = [*rates[: MOST_RATES + 1], "…"]
+    return f"\n{name[:1].upper()}{name[1:]} on these rows: {', '.join(rates)}."
 
 
-def missed(
+def shortfalls_of(
     families: Sequence[RateFamily],
     level: float,
     next_level: float,
@@ -649,8 +709,10 @@ def missed(
     shortfalls = []
     for family in families:
         bounds = limit_bounds([family], level)
-        for place, later in enumerate(limit_bounds([family], next_level)):
-            if bounds[place].certified is False:
-                value = selected.get((str(later.counted), later.subgroup))
-                shortfalls.append(Shortfall.of(family, place, later, next_level, value))
+        for number, next_bound in enumerate(limit_bounds([family], next_level)):
+            if bounds[number].certified is False:
+                selected_value = selected.get((str(next_bound.counted), next_bound.subgroup))
+                shortfalls.append(
+                    Shortfall.from_bound(family, number, next_bound, next_level, selected_value)
+                )
     return shortfalls

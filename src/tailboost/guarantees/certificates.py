@@ -121,18 +121,22 @@ class Price:
 
     def cells(self, in_percent: bool) -> list[str]:
         """Return the cells of a table of prices."""
-        before, after = (
+        given, certified = (
             estimate_words(value, PAIRED * self.n, in_percent=in_percent)
             for value in (self.given, self.certified)
         )
-        return [self.name, f"{self.n:,}", before if self.of else "", after]
+        return [self.name, f"{self.n:,}", given if self.of else "", certified]
 
     def words(self, n_rows: int, in_percent: bool) -> str:
         """Return both values in a sentence; ``n_rows`` are all rows."""
-        name, rows, before, after = self.cells(in_percent)
-        some = f"{rows} of " * (self.n < n_rows)
-        own = f" ({self.of}: {before})" * bool(self.of)
-        return f"{name[:1].upper()}{name[1:]} {after}{own}, estimated on {some}these rows."
+        name, n_counted, given, certified = self.cells(in_percent)
+        compared = ""
+        if self.of:
+            compared = f" ({self.of}: {given})"
+        rows = "these rows"
+        if self.n < n_rows:
+            rows = f"{n_counted} of these rows"
+        return f"{name[:1].upper()}{name[1:]} {certified}{compared}, estimated on {rows}."
 
 
 @dataclass(frozen=True)
@@ -200,12 +204,10 @@ class Certificate:
         KeyError
             If there is no such bound.
         """
-        found = [
-            b for b in self.bounds if (b.kind, b.subgroup, b.rule) == (kind, subgroup, rule)
-        ]
-        if not found:
-            raise KeyError(f"no bound of kind {kind!r}, subgroup {subgroup!r}, rule {rule!r}")
-        return found[0]
+        for bound in self.bounds:
+            if (bound.kind, bound.subgroup, bound.rule) == (kind, subgroup, rule):
+                return bound
+        raise KeyError(f"no bound of kind {kind!r}, subgroup {subgroup!r}, rule {rule!r}")
 
     @property
     def certified(self) -> bool | None:
@@ -274,60 +276,75 @@ class Certificate:
             )
         refuse_other_rule(self, judge, "the certificate")
         if previous is None:
-            before = Recheck.begun(self.tested, self.confidence)
+            earlier = Recheck.begun(self.tested, self.confidence)
         else:
-            before = previous
-        if len(before.evidence) != len(self.tested):
+            earlier = previous
+        if len(earlier.evidence) != len(self.tested):
             raise ValueError("previous belongs to another certificate")
-        about = {"costs": costs, "cost_range": cost_range, "deferred": deferred}
-        given = Given(X, y, groups, clusters=clusters, equal_rows=equal_rows, **about)
+        options = {"costs": costs, "cost_range": cost_range, "deferred": deferred}
+        given = Given(X, y, groups, clusters=clusters, equal_rows=equal_rows, **options)
         rules: set[Rule] = {bound.rule for bound in self.tested} or {"predict"}
-        by_rule = {rule: self._counted(judge, given, rule) for rule in rules}
-        fresh = by_rule[min(rules)]
-        counts = fresh.known_among(
-            before.rows if self.rows is None else (self.rows, *before.rows)
-        )
-        used: tuple[UsedRows, ...] = ()
-        if fresh.rows is not None and fresh.equal_rows == "natural":
-            used = (fresh.used,)
-            known = [rows for rows in (self.used, *before.used) if rows is not None]
-            shared = max((fresh.used.shared_with(rows) for rows in known), default=0)
-            if shared:
-                raise LeakageError(
-                    f"X: {shared:,} of these {len(fresh):,} rows are rows of the certificate or "
-                    "of an earlier batch, which agree more than chance explains. Give new rows"
-                )
-        repeated, n_compared = counts[-1]
-        total = before.repeated[0] + repeated, before.repeated[1] + n_compared
-        if any(too_many(*each) for each in (*counts, total)):
-            raise LeakageError(
-                "X: more than one row in twenty, of this batch or of all batches together, "
-                "equals a row of "
-                "the certificate or of an earlier batch. If fresh rows equal others by nature, "
-                "set "
-                f"{equal_by_nature()}"
-            )
+        rows_by_rule = {rule: self._answered_rows(judge, given, rule) for rule in rules}
+        fresh = rows_by_rule[min(rules)]
+        n_equal = self._refuse_known_rows(fresh, earlier)
 
         @cache
         def samples_of(rate: Rate, rule: Rule) -> list[Sample]:
-            return by_rule[rule].samples(rate)
+            return rows_by_rule[rule].samples(rate)
 
-        samples = [fresh.compared(b.claim, samples_of(b.counted, b.rule)) for b in self.tested]
-        rows = () if fresh.fingerprints is None else (fresh.fingerprints,)
-        after = before.add(samples, rows, counts[-1], rows_unnamed(self.tested, fresh.answered))
-        return replace(after, used=(*before.used, *used))
+        samples = [
+            fresh.compared(bound.claim, samples_of(bound.counted, bound.rule))
+            for bound in self.tested
+        ]
+        fingerprints = () if fresh.fingerprints is None else (fresh.fingerprints,)
+        result = earlier.add(
+            samples, fingerprints, n_equal, rows_unnamed(self.tested, fresh.answered)
+        )
+        if fresh.rows is not None and fresh.equal_rows == "natural":
+            return replace(result, used=(*earlier.used, fresh.used))
+        return result
 
-    def _counted(self, judge: Model, given: Given, rule: Rule) -> FreshRows:
+    def _refuse_known_rows(self, fresh: FreshRows, recheck: Recheck) -> tuple[int, int]:
+        """Raise if new rows are rows of the certificate or of earlier batches, beyond chance.
+
+        ``recheck`` is the state after the earlier batches. Return the numbers of rows equal to such a row,
+        and of rows compared.
+        """
+        if fresh.rows is not None and fresh.equal_rows == "natural":
+            used_rows = [rows for rows in (self.used, *recheck.used) if rows is not None]
+            n_shared = max((fresh.used.shared_with(rows) for rows in used_rows), default=0)
+            if n_shared:
+                raise LeakageError(
+                    f"X: {n_shared:,} of these {len(fresh):,} rows are rows of the certificate "
+                    "or of an earlier batch, which agree more than chance explains. Give new "
+                    "rows"
+                )
+        fingerprints = recheck.rows
+        if self.rows is not None:
+            fingerprints = (self.rows, *recheck.rows)
+        counts = fresh.known_among(fingerprints)
+        n_equal, n_compared = counts[-1]
+        of_all_batches = recheck.repeated[0] + n_equal, recheck.repeated[1] + n_compared
+        if any(too_many(*numbers) for numbers in (*counts, of_all_batches)):
+            raise LeakageError(
+                "X: more than one row in twenty, of this batch or of all batches together, "
+                "equals a row of the certificate or of an earlier batch. If fresh rows equal "
+                f"others by nature, set {equal_by_nature()}"
+            )
+        return n_equal, n_compared
+
+    def _answered_rows(self, judge: Model, given: Given, rule: Rule) -> FreshRows:
         """Return new rows with the answers of a rule, for its bounds."""
         bounds = [bound for bound in self.tested if bound.rule == rule]
-        errors = any(bound.rate is None for bound in bounds)
+        has_errors = any(bound.rate is None for bound in bounds)
         final = last_step(judge)
-        if errors and rule == "randomised" and not hasattr(final, "predict_randomized"):
+        if has_errors and rule == "randomised" and not hasattr(final, "predict_randomized"):
             raise ValueError("the certificate bounds a randomised rule, and model has none")
-        counted: Rule | None = rule
-        if judged(final).takes_limits and not errors:
-            counted = None
-        return fresh_rows(judge, given, [b.counted for b in bounds], counted, errors=errors)
+        answering_rule: Rule | None = rule
+        if judged(final).takes_limits and not has_errors:
+            answering_rule = None
+        rates = [bound.counted for bound in bounds]
+        return fresh_rows(judge, given, rates, answering_rule, errors=has_errors)
 
     @property
     def tested(self) -> list[CertifiedBound]:
@@ -342,7 +359,7 @@ class Certificate:
             "certified": self.certified,
             "bounds": [b.to_dict() for b in self.bounds],
             "notes": list(self.notes),
-            "price": [asdict(each) for each in self.price],
+            "price": [asdict(price) for price in self.price],
             "remarks": list(self.remarks),
             "rule": self.rule,
             "as_stated": self.as_stated,
@@ -360,7 +377,7 @@ class Certificate:
         """
         # Older documents have the bounds on rates apart.
         bounds = [*document["bounds"], *document.get("rates", ())]
-        price = tuple(Price(**each) for each in document.get("price", ()))
+        prices = tuple(Price(**entry) for entry in document.get("price", ()))
         confidence = check_number(document["confidence"], "confidence", 0, 1, below=True)
         forced = document.get("forced_by")
         return cls(
@@ -368,7 +385,7 @@ class Certificate:
             confidence,
             int(document["n_rows"]),
             tuple(document["notes"]),
-            price=price,
+            price=prices,
             rule=document.get("rule"),
             remarks=tuple(document.get("remarks", ())),
             forced_by=forced and Forced.from_dict(forced),
@@ -386,24 +403,26 @@ class Certificate:
                 f"population of these {self.n_rows:,} rows."
             )
         rows = f"with {sure} confidence from {self.n_rows:,} fresh rows"
-        kept = sum(b.certified is True for b in limited)
-        seen = ", for the subgroups among these rows" * any(b.of_seen for b in limited)
-        if kept < len(limited):
-            return f"{kept} of {len(limited)} limits are certified {rows}{seen}."
+        about_subgroups = ""
+        if any(b.of_seen for b in limited):
+            about_subgroups = ", for the subgroups among these rows"
+        n_certified = sum(b.certified is True for b in limited)
+        if n_certified < len(limited):
+            return (
+                f"{n_certified} of {len(limited)} limits are certified {rows}{about_subgroups}."
+            )
         together = "all limits"
         if len(limited) < len(self.bounds):
             together = "all limits and bounds"
-        return f"Certified {rows}: {together} hold together{seen}."
+        return f"Certified {rows}: {together} hold together{about_subgroups}."
 
     def lines(self, rest: str) -> list[str]:
         """Return what follows the table; the last line names ``rest``, which prints the assumptions."""
-        return [
-            *self.price_words,
-            *([] if self.forced_by is None else [str(self.forced_by)]),
-            *self.remarks,
-            *self._words_of_later_attempt(),
-            f"{self.assumed}: {rest}",
-        ]
+        lines = list(self.price_words)
+        if self.forced_by is not None:
+            lines.append(str(self.forced_by))
+        lines += [*self.remarks, *self._words_of_later_attempt()]
+        return [*lines, f"{self.assumed}: {rest}"]
 
     @property
     def assumed(self) -> str:
@@ -420,24 +439,30 @@ class Certificate:
             return []
         even = as_typed("attempts=12", "--attempts 12")
         return [
-            f"Attempt {len(spent)} had {spent[-1]:.2g} of the error probability, and {1 - sum(spent):.2g} is "
-            "left. For rows of a new month calibrate the model or its scores anew, or divide the "
-            f"probability evenly from the first attempt on ({even})."
+            f"Attempt {len(spent)} had {spent[-1]:.2g} of the error probability, and "
+            f"{1 - sum(spent):.2g} is left. For rows of a new month calibrate the model or its "
+            f"scores anew, or divide the probability evenly from the first attempt on ({even})."
         ]
 
     @property
     def assumptions(self) -> str:
         """What a certificate rests on: attempts, copies, frozen models, methods, price of each rate."""
-        tables = [text_table(*self.prices)] * bool(self.price)
-        methods: dict[str, list[str]] = {}
+        names_by_method: dict[str, list[str]] = {}
         for bound in self._printed:
-            methods.setdefault(bound.method, []).append(bound.name)
-        used = [
-            method if len(methods) == 1 else f"{method} ({joined(names, SHOWN)})"
-            for method, names in methods.items()
-        ]
-        notes = [*self.notes, *[f"Method: {'; '.join(used)}."] * bool(used)]
-        return "\n\n".join([*tables, "\n".join(f"* {note}" for note in notes)])
+            names_by_method.setdefault(bound.method, []).append(bound.name)
+        methods = list(names_by_method)
+        if len(methods) > 1:
+            methods = [
+                f"{method} ({joined(names, SHOWN)})"
+                for method, names in names_by_method.items()
+            ]
+        notes = list(self.notes)
+        if methods:
+            notes.append(f"Method: {'; '.join(methods)}.")
+        text = "\n".join(f"* {note}" for note in notes)
+        if self.price:
+            return f"{text_table(*self.prices)}\n\n{text}"
+        return text
 
     def text(self, rest: str = "print(certificate.assumptions)") -> str:
         """Return verdict, table, price and one line of assumptions, as `print` shows them.
@@ -472,10 +497,10 @@ class Certificate:
         by_limit: dict[str, list[CertifiedBound]] = {}
         for bound in self.bounds:
             if bound.target is not None:
-                compared = f"{bound.name} of " * (bound.subgroup in (GAP, RATIO))
-                by_limit.setdefault(f"{compared}{bound.quantity} {bound.limit}", []).append(
-                    bound
-                )
+                words = f"{bound.quantity} {bound.limit}"
+                if bound.subgroup in (GAP, RATIO):
+                    words = f"{bound.name} of {words}"
+                by_limit.setdefault(words, []).append(bound)
         sure = f"with {percent(self.confidence)} confidence"
         stated = []
         for words, bounds in by_limit.items():
@@ -494,59 +519,62 @@ class Certificate:
     @property
     def prices(self) -> Cells:
         """The table of prices: each rate of given answers, if there are any, and of the certified rule."""
-        rows = [each.cells(self.in_percent) for each in self.price]
+        rows = [price.cells(self.in_percent) for price in self.price]
         return filled_columns(self.price[0].heads if rows else (), rows)
 
     @property
     def price_words(self) -> list[str]:
         """The overall error and its price in a sentence, if they are known."""
-        overall = [each for each in self.price if each.name == OVERALL]
-        return [each.words(self.n_rows, self.in_percent) for each in overall]
+        return [
+            price.words(self.n_rows, self.in_percent)
+            for price in self.price
+            if price.name == OVERALL
+        ]
 
     def cells(self) -> Cells:
         """Return the table of bounds, each limit above its subgroups; of many bounds the largest."""
         printed = self._printed
         families: dict[tuple[str, str], list[CertifiedBound]] = {}
         for bound in printed:
-            own = "" if bound.subgroup in (GAP, RATIO) else bound.limit
-            families.setdefault((bound.quantity, own), []).append(bound)
-        limits_alone = all(b.is_limit for b in printed)
-        missed = any(b.certified is False for b in printed)
+            limit = "" if bound.subgroup in (GAP, RATIO) else bound.limit
+            families.setdefault((bound.quantity, limit), []).append(bound)
+        families_with_limit_first = sorted(families.items(), key=lambda item: not item[0][1])
+        shows_bounds = not all(bound.is_limit for bound in printed)
+        shows_verdicts = any(bound.certified is False for bound in printed)
         rows = []
-        for (quantity, own), family in sorted(
-            families.items(), key=lambda item: not item[0][1]
-        ):
-            head = f"{quantity} {own}".strip()
-            alone = len(family) == 1 and family[0].subgroup in (None, GAP, RATIO)
-            if not alone:
+        for (quantity, limit), family in families_with_limit_first:
+            head = f"{quantity} {limit}".strip()
+            in_one_row = len(family) == 1 and family[0].subgroup in (None, GAP, RATIO)
+            if not in_one_row:
                 rows.append([head, *[""] * 6])
-            for b in family:
-                compared = b.subgroup in (GAP, RATIO)
-                if alone and compared:
-                    name = f"{b.name} of {quantity} {b.limit}"
-                elif alone:
+            for bound in family:
+                compares = bound.subgroup in (GAP, RATIO)
+                if in_one_row:
                     name = head
+                    if compares:
+                        name = f"{bound.name} of {quantity} {bound.limit}"
                 else:
-                    name = f"  {b.name} {b.limit * compared}".rstrip()
-                side = b.bound_text * (not limits_alone)
-                deferred = b.deferred_text
-                verdict = CERTIFIED_WORDS[b.certified] * missed
-                rows.append(
-                    [name, f"{b.n:,}", b.estimate_text, side, deferred, verdict, b.reason]
-                )
-        heads = ["", "rows", "estimate", "bound", "deferred", "result", "reason"]
-        if any(b.limit for b in printed):
-            heads[0] = "limit"
-        else:
-            heads[0] = "bound on"
+                    name = f"  {bound.name}"
+                    if compares:
+                        name = f"  {bound.name} {bound.limit}".rstrip()
+                row = [name, f"{bound.n:,}", bound.estimate_text, "", bound.deferred_text, ""]
+                if shows_bounds:
+                    row[3] = bound.bound_text
+                if shows_verdicts:
+                    row[5] = CERTIFIED_WORDS[bound.certified]
+                rows.append([*row, bound.reason])
+        first_head = "limit" if any(bound.limit for bound in printed) else "bound on"
+        heads = [first_head, "rows", "estimate", "bound", "deferred", "result", "reason"]
         heads, rows = filled_columns(heads, rows)
-        more = len(self.bounds) - len(printed)
-        if more:
-            rows.append([f"… and {more:,} smaller ones in .bounds", *[""] * (len(heads) - 1)])
+        n_omitted = len(self.bounds) - len(printed)
+        if n_omitted:
+            last_row = f"… and {n_omitted:,} smaller ones in .bounds"
+            rows.append([last_row, *[""] * (len(heads) - 1)])
         return heads, rows
 
     @property
     def _printed(self) -> Sequence[CertifiedBound]:
+        """The bounds of the table: of many bounds on errors the largest."""
         if len(self.bounds) <= LONGEST or self.bounds[0].rate is not None:
             return self.bounds
         return _largest(self.bounds)
@@ -578,14 +606,17 @@ class Certificate:
 
 def _largest(bounds: Sequence[CertifiedBound]) -> list[CertifiedBound]:
     """Return the largest bounds of each kind and rule, missed targets first."""
-    printed: set[int] = set()
-    for kind, rule in {(b.kind, b.rule) for b in bounds}:
-        of_kind = [i for i, b in enumerate(bounds) if (b.kind, b.rule) == (kind, rule)]
-        order = sorted(
-            of_kind, key=lambda i: (bounds[i].certified is not False, -bounds[i].upper)
-        )
-        printed.update(order[:SHOWN])
-    return [bounds[i] for i in sorted(printed)]
+    numbers_by_kind: dict[tuple[Kind, Rule], list[int]] = {}
+    for number, bound in enumerate(bounds):
+        numbers_by_kind.setdefault((bound.kind, bound.rule), []).append(number)
+
+    def order(number: int) -> tuple[bool, float]:
+        return bounds[number].certified is not False, -bounds[number].upper
+
+    printed: list[int] = []
+    for numbers in numbers_by_kind.values():
+        printed += sorted(numbers, key=order)[:SHOWN]
+    return [bounds[number] for number in sorted(printed)]
 
 
 # -- certify -----------------------------------------------------------------------------------------------
@@ -735,17 +766,18 @@ def certify(
         check_unlabeled(model, expressions, clusters, sample_weight)
     if sample_weight is not None:
         check_indexes(X=given.X, y=y, sample_weight=sample_weight, model=model, **given.by_row)
-        used = _of_positive_weight(sample_weight, n_rows_of(y))
+        has_weight = _of_positive_weight(sample_weight, n_rows_of(y))
         if not hasattr(model, "predict"):
-            model = np.asarray(model)[used]
+            model = np.asarray(model)[has_weight]
         tables = {"X": given.X, "y": np.asarray(y), **given.by_row}
         given = replace(
-            given, **{name: take(as_pandas(table), used) for name, table in tables.items()}
+            given,
+            **{name: take(as_pandas(table), has_weight) for name, table in tables.items()},
         )
-    counted = [one.rate for one in expressions]
+    rates_to_count = [expression.rate for expression in expressions]
     with telling() if verbose else nullcontext():
-        if counted:
-            fresh = fresh_rows(model, given, counted)
+        if rates_to_count:
+            fresh = fresh_rows(model, given, rates_to_count)
         else:
             fresh = fresh_rows(model, given, rule="predict", errors=True)
     certificate = certificate_of(fresh, expressions, max_error, confidence)
@@ -770,7 +802,7 @@ def check_unlabeled(
         facts.append("errors")
     if not hasattr(model, "predict"):
         facts.append("array of answers")
-    if any(one.rate.needs_costs for one in expressions):
+    if any(expression.rate.needs_costs for expression in expressions):
         facts.append("rate of costs")
     refuse(*facts, clusters=clusters, sample_weight=sample_weight)
 
@@ -778,39 +810,37 @@ def check_unlabeled(
 def _of_positive_weight(sample_weight: Column, n: int) -> Mask:
     """Return a mask of the rows of positive weight; refuse unequal weights."""
     weight = relative_weights(sample_weight, n)
-    used: Mask = weight > 0
-    if np.ptp(weight[used]) > 0:
+    has_weight: Mask = weight > 0
+    if np.ptp(weight[has_weight]) > 0:
         raise ValueError(
             "sample_weight: rows of unequal weight are no independent draws from the weighted "
-            "population, so "
-            "there is no bound for them. Draw rows without weights, or keep row i with "
-            "probability "
-            "weight_i / (largest possible weight) and give the rows that were kept"
+            "population, so there is no bound for them. Draw rows without weights, or keep row "
+            "i with probability weight_i / (largest possible weight) and give the rows that "
+            "were kept"
         )
-    return used
+    return has_weight
 
 
 # -- request -----------------------------------------------------------------------------------------------
 
 
-def read_rates(given: Any) -> list[Expression]:
-    """Return rates and limits, also given as text, checked."""
-    stated = given
-    if isinstance(given, str) or as_expression(given) is not None:
-        stated = [given]
-    if not isinstance(stated, Iterable) or isinstance(stated, Mapping):
+def read_rates(stated: Any) -> list[Expression]:
+    """Return rates and limits, also stated as text or alone, as a checked list."""
+    entries = stated
+    if isinstance(stated, str) or as_expression(stated) is not None:
+        entries = [stated]
+    if not isinstance(entries, Iterable) or isinstance(entries, Mapping):
         raise TypeError(
-            "limits and rates must be lists, such as limits=['miss(1) <= 40%'] or rates=['miss(1)'], got "
-            f"{given!r}"
+            "limits and rates must be lists, such as limits=['miss(1) <= 40%'] or "
+            f"rates=['miss(1)'], got {stated!r}"
         )
     expressions = []
-    for one in stated:
-        expression = as_expression(parse(one) if isinstance(one, str) else one)
+    for entry in entries:
+        expression = as_expression(parse(entry) if isinstance(entry, str) else entry)
         if expression is None or not expression.sides:
             raise TypeError(
-                f"rates: {one!r} is no rate or limit; give a family of rates, or compare a gap "
-                "or ratio with "
-                "a number"
+                f"rates: {entry!r} is no rate or limit; give a family of rates, or compare a "
+                "gap or ratio with a number"
             )
         expressions.append(expression)
     return expressions
@@ -830,8 +860,8 @@ def requested_rates(
         If both rates and largest errors are given.
     """
     if rates is None and limits is None and max_error is None:
-        own = stated_by(model)
-        return read_rates(own.limits), own.max_error
+        targets = stated_by(model)
+        return read_rates(targets.limits), targets.max_error
     expressions = [*read_rates(rates or ()), *read_rates(checked_limits(limits or ()))]
     if expressions and max_error is not None:
         raise ValueError("rates or limits and max_error: request them in separate calls")
@@ -856,38 +886,42 @@ def errors_within(max_error: Stated, names: Mapping[Kind, Sequence[Any]]) -> Lim
     if names.get("group"):
         kinds = ("group", "class", "cell")
     if not isinstance(max_error, Mapping):
-        most = check_number(max_error, "max_error", 0, 1)
-        return ERRORS[kinds[0]] <= most if most < 1 else None
+        largest_error = check_number(max_error, "max_error", 0, 1)
+        return ERRORS[kinds[0]] <= largest_error if largest_error < 1 else None
     if not max_error:
         raise ValueError("max_error={} names no subgroup: leave it out, or name subgroups")
-    given = f"max_error={max_error!r}"
-    every = list(chain.from_iterable(names[kind] for kind in kinds))
-    bounds = {_named(key, every): bound for key, bound in max_error.items()}
+    argument = f"max_error={max_error!r}"
+    all_names = list(chain.from_iterable(names[kind] for kind in kinds))
+    bounds = {_named(key, all_names): bound for key, bound in max_error.items()}
     keys = [key for key in bounds if key is not None]
-    stray = [key for key in keys if key not in every]
-    if stray:
+    unknown_keys = [key for key in keys if key not in all_names]
+    if unknown_keys:
         raise ValueError(
-            f"{given}: {stray[0]!r} is no {' or '.join(kinds)}; there are {every[:20]}"
+            f"{argument}: {unknown_keys[0]!r} is no {' or '.join(kinds)}; there are {all_names[:20]}"
         )
-    about = [kind for kind in kinds if all(key in names[kind] for key in keys)]
-    if not about:
+    possible_kinds = [kind for kind in kinds if all(key in names[kind] for key in keys)]
+    if not possible_kinds:
         raise ValueError(
-            f"{given} names subgroups of several kinds, such as classes and groups"
+            f"{argument} names subgroups of several kinds, such as classes and groups"
         )
-    if keys and len(about) > 1:
-        raise ValueError(f"{given}: {keys[0]!r} names a class and a group; rename the groups")
-    allowed_errors({None: 1.0, **bounds}, names[about[0]], about[0])
-    below = {name: float(bound) for name, bound in bounds.items() if bound < 1}
-    return ERRORS[about[0]] <= below if below else None
+    if keys and len(possible_kinds) > 1:
+        raise ValueError(
+            f"{argument}: {keys[0]!r} names a class and a group; rename the groups"
+        )
+    allowed_errors({None: 1.0, **bounds}, names[possible_kinds[0]], possible_kinds[0])
+    errors_below_1 = {name: float(bound) for name, bound in bounds.items() if bound < 1}
+    return ERRORS[possible_kinds[0]] <= errors_below_1 if errors_below_1 else None
 
 
 def _named(key: Any, names: Sequence[Any]) -> Any:
     """Return the subgroup of a key, which may have or lack the name of the column of its group."""
     if key is None or key in names:
         return key
-    alike = [name for name in names if key in (name, _by_value(name)) or name == _by_value(key)]
-    if len(alike) == 1:
-        return alike[0]
+    matches = [
+        name for name in names if key in (name, _by_value(name)) or name == _by_value(key)
+    ]
+    if len(matches) == 1:
+        return matches[0]
     return key
 
 
@@ -902,9 +936,10 @@ def _by_value(name: Any) -> Any:
 
 def error_names(fresh: FreshRows) -> dict[Kind, list[Any]]:
     """Return the subgroups of the bounds on errors, by kind."""
-    grouped: list[Kind] = ["group", "cell"] if fresh.answered.strata.columns else []
-    kinds: list[Kind] = ["mean", "class", *grouped]
     strata = fresh.answered.strata
+    kinds: list[Kind] = ["mean", "class"]
+    if strata.columns:
+        kinds += ["group", "cell"]
     return {kind: strata.subgroups(ERRORS[kind].by)[0] for kind in kinds}
 
 
@@ -923,17 +958,17 @@ def certificate_of(
         bounds = rate_bounds(expressions, fresh, 1.0 - confidence)
         notes = [*_notes_of_rates(bounds, fresh)]
     else:
-        names = error_names(fresh)
-        limit = errors_within(max_error, names)
-        for kind in names:
+        names_by_kind = error_names(fresh)
+        limit = errors_within(max_error, names_by_kind)
+        for kind in names_by_kind:
             rate: Expression = ERRORS[kind]
             if limit is not None and limit.rate == rate:
                 rate = limit
-            family = RateFamily.of(rate, fresh, kind)
-            of_kind = shared_bounds([family], (1.0 - confidence) / len(names))
-            bounds += of_kind
+            family = RateFamily.from_expression(rate, fresh, kind)
+            bounds_of_kind = shared_bounds([family], (1.0 - confidence) / len(names_by_kind))
+            bounds += bounds_of_kind
             if kind != "mean":
-                bounds.append(worst_of(of_kind, fresh.knows(kind)))
+                bounds.append(worst_of(bounds_of_kind, fresh.knows(kind)))
         notes = [*_notes_of_errors(bounds, fresh)]
     return Certificate(
         tuple(with_deferral(bounds, fresh)),
@@ -949,14 +984,14 @@ def certificate_of(
 
 def worst_of(bounds: Sequence[CertifiedBound], all_listed: bool) -> CertifiedBound:
     """Return the bound on the largest error of the subgroups of one kind."""
-    top = max(bounds, key=lambda b: b.upper)
+    largest = max(bounds, key=lambda b: b.upper)
     return replace(
-        top,
+        largest,
         kind="worst",
-        subgroup=top.kind,
+        subgroup=largest.kind,
         estimate=max(b.estimate for b in bounds if b.estimate is not None),
-        method=f"largest {top.kind} bound",
-        target=top.target if len({b.target for b in bounds}) == 1 else None,
+        method=f"largest {largest.kind} bound",
+        target=largest.target if len({b.target for b in bounds}) == 1 else None,
         of_seen=not all_listed,
         sufficient_rows=None,  # the number of one subgroup does not certify all of them
     )
@@ -966,17 +1001,16 @@ def worst_of(bounds: Sequence[CertifiedBound], all_listed: bool) -> CertifiedBou
 
 
 def _notes_of_rates(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Iterator[str]:
+    """Yield the assumptions of bounds on rates, the rates without rows, and the division of the level."""
     yield from fresh.notes
-    compared = (GAP, RATIO)
     empty = dict.fromkeys(
-        f"{b.rate} of {b.name}" for b in bounds if not b.n and b.subgroup not in compared
+        f"{b.rate} of {b.name}" for b in bounds if not b.n and b.subgroup not in (GAP, RATIO)
     )
     if empty:
         yield f"No row to count, so the bounds are trivial: {joined(list(empty), SHOWN, '; ')}."
     yield (
         "The error probability is divided evenly among the bounds on means of subgroups with "
-        "rows (union "
-        "bound). Bounds on gaps and ratios follow from them."
+        "rows (union bound). Bounds on gaps and ratios follow from them."
     )
     if fresh.answered.draws:
         yield "These are rates of the randomised rule, as used by `tailboost decide`, not of predict."
@@ -984,6 +1018,7 @@ def _notes_of_rates(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Itera
 
 
 def _notes_of_errors(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Iterator[str]:
+    """Yield the assumptions of bounds on errors, subgroups without rows, and the division of the level."""
     yield from fresh.notes
     plurals = {"class": "classes", "group": "groups", "cell": "cells"}
     kinds = list(dict.fromkeys(bound.kind for bound in bounds if bound.kind != "worst"))
@@ -991,51 +1026,47 @@ def _notes_of_errors(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Iter
         empty = [subgroup_words(b.subgroup) for b in bounds if b.kind == kind and not b.n]
         if empty and kind in plurals:
             yield (
-                f"No row is of these {plurals[kind]}, so their bounds are 1, and the bound of the "
-                f"worst {kind} "
-                f"is 1: {joined(empty, SHOWN)}."
+                f"No row is of these {plurals[kind]}, so their bounds are 1, and the bound of "
+                f"the worst {kind} is 1: {joined(empty, SHOWN)}."
             )
     yield from unlisted(fresh, kinds[1:])
     if fresh.hashes is not None and fresh.clusters is None and not fresh.only_scores:
         n_repeated = len(fresh.hashes) - len(np.unique(fresh.hashes))
         if n_repeated:
             yield (
-                f"{n_repeated:,} of the {len(fresh.hashes):,} rows equal an earlier row. This is no "
-                "problem if "
-                "features take few values; copies of rows would make the bounds too small."
+                f"{n_repeated:,} of the {len(fresh.hashes):,} rows equal an earlier row. This "
+                "is no problem if features take few values; copies of rows would make the "
+                "bounds too small."
             )
     yield (
         f"The error probability is divided equally among the {len(kinds)} kinds "
-        f"({', '.join(kinds)}), and "
-        "within a kind among the subgroups with rows (union bound)."
+        f"({', '.join(kinds)}), and within a kind among the subgroups with rows (union bound)."
     )
     if judged(fresh.final).draws:
         yield (
-            "These are errors of predict. tailboost.certify_losses bounds the expected losses of the "
-            "randomised rule."
+            "These are errors of predict. tailboost.certify_losses bounds the expected losses "
+            "of the randomised rule."
         )
 
 
 def unlisted(fresh: FreshRows, families: Sequence[Any]) -> Iterator[str]:
     """Yield notes on families (given by their ``by``) with incomplete lists of subgroups."""
-    unknown = [names_in(by) for by in families if not fresh.knows(by)]
-    names = set(chain.from_iterable(unknown))
-    of_groups = bool(names - {None, CLASS})
-    for kind, plural, concerned in (
+    unlisted_names = [names_in(by) for by in families if not fresh.knows(by)]
+    names = set(chain.from_iterable(unlisted_names))
+    concerns_groups = bool(names - {None, CLASS})
+    for kind, plural, is_concerned in (
         (CLASS, "labels", names & {CLASS, CELL}),
-        (GROUP, "groups", of_groups),
+        (GROUP, "groups", concerns_groups),
     ):
-        if concerned and not fresh.knows(kind):
+        if is_concerned and not fresh.knows(kind):
             yield (
                 f"The {plural} of the population are not listed: bounds on every one, or on "
-                "the worst, are "
-                f"about the {plural} among these rows (subgroups= lists all)."
+                f"the worst, are about the {plural} among these rows (subgroups= lists all)."
             )
-    crossed = [tuple(name for name in by if name != CLASS) for by in unknown]
-    if fresh.knows(GROUP) and not all(map(fresh.knows, crossed)):
+    group_columns = [tuple(name for name in by if name != CLASS) for by in unlisted_names]
+    if fresh.knows(GROUP) and not all(map(fresh.knows, group_columns)):
         yield (
             "The combinations of groups of the population are not listed: bounds on every one "
-            "are about "
-            "those among these rows (subgroups= lists the groups, and then all their "
+            "are about those among these rows (subgroups= lists the groups, and then all their "
             "combinations count)."
         )

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tailboost.core.array_types import Mask
+from tailboost.core.array_types import Floats, Mask
 from tailboost.core.rate_words import value_words
 from tailboost.core.spelling import as_typed
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows
@@ -50,11 +50,11 @@ class Room:
     in_percent: bool = False
 
     def __str__(self) -> str:
-        used, stated = (
+        estimate, target = (
             value_words(value, in_percent=self.in_percent, digits=3)
             for value in (self.estimate, self.target)
         )
-        return f"{self.limit} at most {used} of {stated}"
+        return f"{self.limit} at most {estimate} of {target}"
 
 
 @dataclass(frozen=True)
@@ -103,16 +103,17 @@ class Forced:
     of: str = ""
 
     def __str__(self) -> str:
-        rows = f", with {self.n:,} rows"
+        about_rows = f", with {self.n:,} rows"
         if self.answer is not None:
-            rows = f": all its {self.n:,} rows have the answer {self.answer}"
-        words = f"{self.name} has the least room{rows}"
+            about_rows = f": all its {self.n:,} rows have the answer {self.answer}"
+        words = f"{self.name} has the least room{about_rows}"
         if self.error is not None and self.without is not None:
-            without = "without its limit the error on these rows would be"
+            would_be = "without its limit the error on these rows would be"
             if self.forces:
-                words = f"{self.name} forces the rule{rows}; {without} about {self._in_words(self.without)}"
+                error = self._in_words(self.without)
+                words = f"{self.name} forces the rule{about_rows}; {would_be} about {error}"
             else:
-                words += f"; {without} no lower"
+                words += f"; {would_be} no lower"
         if self.others:
             words += f". Room is left: {'; '.join(map(str, self.others))}"
         return f"{words}.{self._ways_out}"
@@ -146,20 +147,20 @@ class Forced:
                 f"--by-group {column}; of fit: --set by_group={column}",
             )
             return (
-                " Two ways may lower the error: thresholds by group, if the rule may read the group "
-                f"({option}), or more rows of {self.name}."
+                " Two ways may lower the error: thresholds by group, if the rule may read the "
+                f"group ({option}), or more rows of {self.name}."
             )
         if self.error is None or self.given is None or self.error <= self.given:
             return ""
         if self.error < MUCH_PAID * self.given:
             return ""
-        ways = "more rows, or looser limits, may lower this"
+        cure = "more rows, or looser limits, may lower this"
         if self.forces:
-            ways = "more rows there, or a looser limit, may lower this"
-        times = "more often than"
+            cure = "more rows there, or a looser limit, may lower this"
+        how_often = "more often than"
         if self.given:
-            times = f"{self.error / self.given:.2g} times as often as"
-        return f" The rule errs {times} {self.of}: {ways}."
+            how_often = f"{self.error / self.given:.2g} times as often as"
+        return f" The rule errs {how_often} {self.of}: {cure}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""
@@ -181,24 +182,26 @@ def room_of(bound: CertifiedBound) -> float:
     """Return the distance of an estimate from its limit, in standard errors; infinite without rows."""
     if bound.estimate is None or bound.target is None or not bound.n:
         return np.inf
-    sign = -1.0 if bound.sense == "≥" else 1.0
-    rate = float(np.clip(bound.estimate, 1.0 / (bound.n + 2), 1.0 - 1.0 / (bound.n + 2)))
-    return (
-        sign * (bound.target - bound.estimate) / float(np.sqrt(rate * (1.0 - rate) / bound.n))
-    )
+    room = bound.target - bound.estimate
+    if bound.sense == "≥":
+        room = -room
+    # A rate of 0 or 1 has no deviation, so rates have this distance from both.
+    smallest = 1.0 / (bound.n + 2)
+    rate = float(np.clip(bound.estimate, smallest, 1.0 - smallest))
+    return room / float(np.sqrt(rate * (1.0 - rate) / bound.n))
 
 
-def without(limit: Limit, dropped: Any, names: Sequence[Any]) -> list[Limit]:
-    """Return a limit without one of its subgroups; nothing if no other subgroup is limited."""
+def without_subgroup(limit: Limit, dropped: Any, names: Sequence[Any]) -> list[Limit]:
+    """Return a limit without one of its subgroups, in a list; an empty list if it limits no other one."""
     if limit.compares:
         return []
     pairs = zip(names, limit.bounds(list(names)).tolist(), strict=True)
-    kept = tuple(
+    remaining = tuple(
         (name, bound) for name, bound in pairs if name != dropped and not np.isnan(bound)
     )
-    if not kept:
+    if not remaining:
         return []
-    return [replace(limit, bound=kept)]
+    return [replace(limit, bound=remaining)]
 
 
 @dataclass(frozen=True)
@@ -207,7 +210,7 @@ class LimitedBound:
 
     Attributes
     ----------
-    place : int
+    number : int
         Number of the limit.
     bound : CertifiedBound
         Its bound.
@@ -219,7 +222,7 @@ class LimitedBound:
         The answer of all these rows, if they have one and other rows another.
     """
 
-    place: int
+    number: int
     bound: CertifiedBound
     room: float
     rows: Mask
@@ -233,25 +236,26 @@ def limited_bounds(
     strata = answered.answered.strata
     stratum = answered.answered.stratum
     actions = answered.answered.actions
-    one_answer = answered.answered.draws or len(np.unique(actions)) == 1
+    rule_is_constant = answered.answered.draws or len(np.unique(actions)) == 1
     limited = []
-    for place, of_limit in enumerate(bounds):
-        names, inside = strata.subgroups(limits[place].rate.by)
-        masks = dict(zip(names, inside, strict=True))
-        for bound in of_limit:
+    for number, (limit, bounds_of_limit) in enumerate(zip(limits, bounds, strict=True)):
+        is_about_groups = limit.rate.by not in (None, CLASS, CELL)
+        strata_of = dict(zip(*strata.subgroups(limit.rate.by), strict=True))
+        for bound in bounds_of_limit:
             if bound.target is None:
                 continue
             rows = np.ones(len(stratum), dtype=np.bool_)
-            if bound.subgroup in masks and not limits[place].compares:
-                rows = masks[bound.subgroup][stratum]
-            answers = [] if one_answer else np.unique(actions[rows]).tolist()
+            if bound.subgroup in strata_of and not limit.compares:
+                rows = strata_of[bound.subgroup][stratum]
             answer = None
-            if limits[place].rate.by not in (None, CLASS, CELL) and len(answers) == 1:
-                answer = answer_names(strata)[answers[0]]
+            if is_about_groups and not rule_is_constant:
+                answers = np.unique(actions[rows]).tolist()
+                if len(answers) == 1:
+                    answer = answer_names(strata)[answers[0]]
             room = room_of(bound)
             if answer is not None or np.isfinite(room):
-                limited.append(LimitedBound(place, bound, room, rows, answer))
-    return sorted(limited, key=lambda one: one.room)
+                limited.append(LimitedBound(number, bound, room, rows, answer))
+    return sorted(limited, key=lambda limited_bound: limited_bound.room)
 
 
 def most_costly_first(
@@ -261,14 +265,17 @@ def most_costly_first(
 
     The one with the least room stays the first: with one threshold it alone may force the rule.
     """
-    excess = np.zeros(len(answered))
-    for rows, sign in ((answered, 1.0), (free, -1.0)):
-        (sample,) = ERRORS["mean"].samples_of(rows.answered)
-        excess[sample.rows] += sign * sample.values
-    return [
-        limited[0],
-        *sorted(limited[1:], key=lambda one: -float(excess[one.rows].sum())),
-    ]
+    excess = _errors_by_row(answered) - _errors_by_row(free)
+    least_room, *others = limited
+    return [least_room, *sorted(others, key=lambda other: -float(excess[other.rows].sum()))]
+
+
+def _errors_by_row(answered: FreshRows) -> Floats:
+    """Return the error of each row, shape (n,); 0 of rows without a label."""
+    (sample,) = ERRORS["mean"].samples_of(answered.answered)
+    errors = np.zeros(len(answered))
+    errors[sample.rows] = sample.values
+    return errors
 
 
 def what_forces(
@@ -276,8 +283,8 @@ def what_forces(
     limits: Sequence[Limit],
     result: Certified,
     fresh: FreshRows,
-    again: Callable[[Any], Certified | Refused | None],
-    given: tuple[str, float | None] = ("", None),
+    run_for: Callable[[Any], Certified | Refused | None],
+    reference: tuple[str, float | None] = ("", None),
 ) -> Forced | None:
     """Return what forces a certified rule; None if no limit has rows.
 
@@ -294,9 +301,9 @@ def what_forces(
         The certified rule.
     fresh : FreshRows
         The fresh rows.
-    again : callable
+    run_for : callable
         Returns the result of the same procedure for a selection within other limits; None if it takes long.
-    given : (str, float or None)
+    reference : (str, float or None)
         Whose answers are compared with the rule, and their overall error.
     """
     answered = fresh.by(result.selection)
@@ -305,42 +312,43 @@ def what_forces(
         return None
     error = _overall_error(answered)
     # Without a limit on deferral every row would be deferred.
-    freeable = [
-        one
-        for one in limited
-        if error is not None and not limits[one.place].rate.needs_deferral
+    candidates = [
+        limited_bound
+        for limited_bound in limited
+        if error is not None and not limits[limited_bound.number].rate.needs_deferral
     ]
-    if len(freeable) > MOST_FREED:
-        free = fresh.by(result.selection.within([]))
-        freeable = most_costly_first(freeable, answered, free)[:MOST_FREED]
-    freed = list(_freed(freeable, limits, result, fresh, again))
-    forcing, without_forcing = limited[0], None
-    if freed:
-        forcing, without_forcing = min(freed, key=lambda pair: pair[1])
-        if error is not None and without_forcing >= error:
-            forcing, without_forcing = freed[0]
-    return _forced(forcing, bounds, limits, fresh, error, without_forcing, given)
+    if len(candidates) > MOST_FREED:
+        without_limits = fresh.by(result.selection.within([]))
+        candidates = most_costly_first(candidates, answered, without_limits)[:MOST_FREED]
+    errors_without = list(_errors_without(candidates, limits, result, fresh, run_for))
+    forcing, error_without = limited[0], None
+    if errors_without:
+        forcing, error_without = min(errors_without, key=lambda pair: pair[1])
+        none_costs = error is not None and error_without >= error
+        if none_costs:  # the one with the least room
+            forcing, error_without = errors_without[0]
+    return _as_forced(forcing, bounds, limits, fresh, error, error_without, reference)
 
 
-def _freed(
+def _errors_without(
     limited: Sequence[LimitedBound],
     limits: Sequence[Limit],
     result: Certified,
     fresh: FreshRows,
-    again: Callable[[Any], Certified | Refused | None],
+    run_for: Callable[[Any], Certified | Refused | None],
 ) -> Iterator[tuple[LimitedBound, float]]:
     """Yield limits with the overall error of the rule that is certified without each, where there is one."""
-    for one in limited:
-        limit = limits[one.place]
-        names = [sample.name for sample in fresh.samples(limit.rate)]
-        others = [
-            *limits[: one.place],
-            *without(limit, one.bound.subgroup, names),
-            *limits[one.place + 1 :],
+    for dropped in limited:
+        number = dropped.number
+        names = [sample.name for sample in fresh.samples(limits[number].rate)]
+        other_limits = [
+            *limits[:number],
+            *without_subgroup(limits[number], dropped.bound.subgroup, names),
+            *limits[number + 1 :],
         ]
-        selection = result.selection.within(others)
-        if others:
-            looser = again(selection)
+        selection = result.selection.within(other_limits)
+        if other_limits:
+            looser = run_for(selection)
             if looser is None:
                 return
             if isinstance(looser, Refused):
@@ -348,7 +356,7 @@ def _freed(
             selection = looser.selection
         error = _overall_error(fresh.by(selection))
         if error is not None:
-            yield one, error
+            yield dropped, error
 
 
 def _overall_error(answered: FreshRows) -> float | None:
@@ -359,43 +367,44 @@ def _overall_error(answered: FreshRows) -> float | None:
     return float(sample.mean)
 
 
-def _forced(
+def _as_forced(
     forcing: LimitedBound,
     bounds: Sequence[Sequence[CertifiedBound]],
     limits: Sequence[Limit],
     fresh: FreshRows,
     error: float | None,
-    without_forcing: float | None,
-    given: tuple[str, float | None],
+    error_without: float | None,
+    reference: tuple[str, float | None],
 ) -> Forced:
-    """Return what is said of the limit that forces a rule."""
-    place = forcing.place
+    """Return the limit that forces a rule with the errors of the rule, without it and of the reference."""
+    number = forcing.number
+    limit = limits[number]
     bound = forcing.bound
     name = bound.name
-    if bound.subgroup is None or limits[place].compares:
+    if bound.subgroup is None or limit.compares:
         name = _rate_and_subgroup(bound)
     n = bound.n
     if forcing.answer is not None:
         n = int(np.count_nonzero(forcing.rows))
-    of, given_error = given
-    others_bounds = [*bounds[:place], *bounds[place + 1 :]]
+    reference_name, reference_error = reference
+    bounds_of_others = [*bounds[:number], *bounds[number + 1 :]]
     return Forced(
         limit=bound.title,
         name=name,
         n=n,
         room=forcing.room,
         error=error,
-        without=without_forcing,
-        others=tuple(chain.from_iterable(map(_rooms, others_bounds))),
-        in_percent=any(limit.in_percent for limit in limits),
-        by_group=None if limits[place].compares else _unread(limits[place], fresh.model),
+        without=error_without,
+        others=tuple(chain.from_iterable(map(_largest_use, bounds_of_others))),
+        in_percent=any(stated.in_percent for stated in limits),
+        by_group=None if limit.compares else _by_group_to_read(limit, fresh.model),
         answer=forcing.answer,
-        given=given_error,
-        of=of,
+        given=reference_error,
+        of=reference_name,
     )
 
 
-def _unread(limit: Limit, model: Any) -> str | bool | None:
+def _by_group_to_read(limit: Limit, model: Any) -> str | bool | None:
     """Return ``by_group`` with which a classifier would read limited groups; None if it does or cannot."""
     judge = judged(last_step(model))
     column = limit.rate.by
@@ -417,8 +426,8 @@ def _rate_and_subgroup(bound: CertifiedBound) -> str:
     return bound.title
 
 
-def _rooms(bounds: Sequence[CertifiedBound]) -> list[Room]:
-    """Return the room of a limit from above, by the subgroup that uses most of it; nothing if it is used."""
+def _largest_use(bounds: Sequence[CertifiedBound]) -> list[Room]:
+    """Return the room of a limit from above at the subgroup that uses most of it; none if little is left."""
     rooms = [
         Room(bound.quantity, bound.estimate, bound.target, bound.in_percent)
         for bound in bounds
@@ -426,5 +435,7 @@ def _rooms(bounds: Sequence[CertifiedBound]) -> list[Room]:
     ]
     if not rooms:
         return []
-    least = max(rooms, key=lambda room: room.estimate - room.target)
-    return [least] * (least.estimate < MUCH_USED * least.target)
+    least_room = max(rooms, key=lambda room: room.estimate - room.target)
+    if least_room.estimate < MUCH_USED * least_room.target:
+        return [least_room]
+    return []

@@ -83,28 +83,26 @@ ERRORS: dict[str, Rate] = {
 }
 ASSUMED = (
     "Assumption: the rows are independent draws from the population of the bounds (no repeated "
-    "measurements "
-    "of one person, no later shift), and no row was used to train or select the model."
+    "measurements of one person, no later shift), and no row was used to train or select the "
+    "model."
 )
 ONLY_SCORES = (
     "The rule reads scores alone, so rows with equal scores are different rows. Tables are "
-    "compared by how "
-    "often each score occurs: these rows agree with no earlier rows that the rule keeps more "
-    "than chance "
-    "explains. Among few different scores a part of a table cannot be recognised: make sure "
-    "that none of "
-    "these rows was used in the selection or by the model."
+    "compared by how often each score occurs: these rows agree with no earlier rows that the "
+    "rule keeps more than chance explains. Among few different scores a part of a table cannot "
+    "be recognised: make sure that none of these rows was used in the selection or by the "
+    "model."
 )
 EQUAL_TO_NAMED = (
     "of these rows equal one of the training rows that the caller names (training_rows=)."
 )
 UNKNOWN_ROWS = (
-    "The rows of the fit are not known here, so these rows are fresh as you state: none of them was "
-    "used in it."
+    "The rows of the fit are not known here, so these rows are fresh as you state: none of "
+    "them was used in it."
 )
 UNKNOWN_TRAINING_ROWS = (
-    "The training rows of the model, or of a model inside, are not known. So these rows are fresh as "
-    "you state: none of them was used in the training."
+    "The training rows of the model, or of a model inside, are not known. So these rows are "
+    "fresh as you state: none of them was used in the training."
 )
 BY_CLUSTERS = (
     "Each of the {:,} clusters has one vote: in each class or group one of its rows there "
@@ -167,14 +165,16 @@ class FreshRows:
 
     @property
     def used(self) -> UsedRows:
-        """The rows with their labels, to recognise them later."""
+        """The rows with their labels, to recognise them later; of a case with several rows only one row."""
         assert self.rows is not None
-        labelled = self.answered.stratum[: len(self) - self.n_unlabeled]
+        strata = self.answered.strata
+        stratum_of_labelled = self.answered.stratum[: len(self) - self.n_unlabeled]
         rows = self.rows
         if self.cases is not None:
-            labelled = labelled[self.cases[: len(labelled)]]
+            is_case = self.cases[: len(stratum_of_labelled)]
+            stratum_of_labelled = stratum_of_labelled[is_case]
             rows = rows.taken(self.cases)
-        labels = np.asarray(self.answered.strata.classes)[self.answered.strata.y[labelled]]
+        labels = np.asarray(strata.classes)[strata.y[stratum_of_labelled]]
         return UsedRows.from_table(rows, labels)
 
     def n_rows_of(self, rate: Rate) -> int:
@@ -190,14 +190,14 @@ class FreshRows:
         if self.hashes is None or self.equal_rows == "natural":
             return [(0, 0)]
         earlier = list(before)
-        limits = sorted(
-            {fingerprints.limit for fingerprints in earlier} | {Fingerprint.COMPLETE}
-        )
-        unions = (
-            Fingerprint.union([each for each in earlier if each.limit >= limit])
-            for limit in limits
-        )
-        return [union.count(self.hashes) for union in unions]
+        limits = {fingerprints.limit for fingerprints in earlier} | {Fingerprint.COMPLETE}
+        counts = []
+        for limit in sorted(limits):
+            as_complete = [
+                fingerprints for fingerprints in earlier if fingerprints.limit >= limit
+            ]
+            counts.append(Fingerprint.union(as_complete).count(self.hashes))
+        return counts
 
     @cached_property
     def draws(self) -> Floats:
@@ -238,13 +238,13 @@ class FreshRows:
         strata = replace(self.answered.strata, defers=defers)
         actions = []
         for opened, groups in self.tables:
-            first = 0
+            start = 0
             for table in opened.tables:
-                rows = np.arange(first, first + table.n_rows)
+                rows = np.arange(start, start + table.n_rows)
                 actions.append(
                     actions_of(model, table.X, take(groups, rows), "predict", strata)
                 )
-                first += table.n_rows
+                start += table.n_rows
         return self.with_actions(np.concatenate(actions), defers=defers)
 
     def with_actions(self, actions: Ints, *, defers: bool = False) -> FreshRows:
@@ -262,9 +262,11 @@ class FreshRows:
 
     def are_apart(self, samples: Sequence[Sample]) -> bool:
         """Whether no row, and no cluster, is in two samples."""
-        units = np.arange(len(self)) if self.clusters is None else self.clusters
-        each = [np.unique(units[sample.rows]) for sample in samples]
-        return not each or bool(np.bincount(np.concatenate(each), minlength=1).max() <= 1)
+        cases = np.arange(len(self)) if self.clusters is None else self.clusters
+        cases_by_sample = [np.unique(cases[sample.rows]) for sample in samples]
+        return not cases_by_sample or bool(
+            np.bincount(np.concatenate(cases_by_sample), minlength=1).max() <= 1
+        )
 
     def compared(self, claim: Claim, samples: Sequence[Sample]) -> list[Sample] | None:
         """Return the rows of each subgroup of a claim, in random order; None if the claim has no rows.
@@ -277,38 +279,47 @@ class FreshRows:
         ValueError
             If a cluster is in several subgroups of a comparison.
         """
-        other = []
+        other_groups = []
         if claim.others:
-            samples = self._apart(samples)
-            other = [sample for sample in samples if sample.name not in claim.subgroups]
+            samples = self._in_one_subgroup(samples)
+            other_groups = [sample for sample in samples if sample.name not in claim.subgroups]
         by_name = {sample.name: sample for sample in samples}
-        compared = () if claim.others and claim.form == "mean" else claim.subgroups
-        if not (other if claim.others else by_name.keys() & set(compared)):
+        names: tuple[Any, ...] = claim.subgroups
+        if claim.others and claim.form == "mean":
+            names = ()
+        has_rows = bool(by_name.keys() & set(names))
+        if claim.others:
+            has_rows = bool(other_groups)
+        if not has_rows:
             return None
-        named = [by_name.get(name, samples[0].without_rows(name)) for name in compared]
-        if self.clusters is not None and not self.are_apart([*other, *named]):
+        named = [by_name.get(name, samples[0].without_rows(name)) for name in names]
+        if self.clusters is not None and not self.are_apart([*other_groups, *named]):
             raise ValueError(
-                "clusters: some clusters have rows in several of the subgroups that a gap "
-                "or ratio "
-                "compares, or in several groups that no bound names, so that the rows of "
-                "these subgroups "
-                "are not independent. Give one row of each cluster"
+                "clusters: some clusters have rows in several of the subgroups that a gap or "
+                "ratio compares, or in several groups that no bound names, so that the rows of "
+                "these subgroups are not independent. Give one row of each cluster"
             )
-        pooled = [other[0].with_rows_of(other)] if other else []
-        return [sample.ordered(self.draws) for sample in (*pooled, *named)]
+        compared = named
+        if other_groups:
+            compared = [other_groups[0].with_rows_of(other_groups), *named]
+        return [sample.ordered(self.draws) for sample in compared]
 
-    def _apart(self, samples: Sequence[Sample]) -> Sequence[Sample]:
+    def _in_one_subgroup(self, samples: Sequence[Sample]) -> Sequence[Sample]:
         """Leave each row in one of its subgroups at random: a row has a group of each column."""
         rows = np.concatenate([sample.rows for sample in samples])
-        distinct, place, times = np.unique(rows, return_inverse=True, return_counts=True)
+        distinct, row_number, counts = np.unique(rows, return_inverse=True, return_counts=True)
         if len(distinct) == len(rows):
             return samples
+        n_subgroups = counts[row_number]  # of each row
         # Later digits of the draws: the first digits decide about votes and the order.
-        stays = nth_of_kind(place, times) == (
-            self.draws[rows] * 2.0**20 % 1.0 * times[place]
-        ).astype(np.intp)
-        parts = np.split(stays, np.cumsum([len(sample.rows) for sample in samples])[:-1])
-        return [sample.taken(part) for sample, part in zip(samples, parts, strict=True)]
+        draws = self.draws[rows] * 2.0**20 % 1.0
+        drawn_subgroup = (draws * n_subgroups).astype(np.intp)
+        stays = nth_of_kind(row_number, counts) == drawn_subgroup
+        ends = np.cumsum([len(sample.rows) for sample in samples])
+        stays_by_sample = np.split(stays, ends[:-1])
+        return [
+            sample.taken(mask) for sample, mask in zip(samples, stays_by_sample, strict=True)
+        ]
 
     def knows(self, by: Any) -> bool:
         """Return whether the list of the subgroups of a rate is complete."""
@@ -317,11 +328,12 @@ class FreshRows:
             names = {"class", "group"}
         if "class" in names and "class" not in self.listed:
             return False
-        groups = names - {None, "class"}
-        if len(groups) > 1 and self.answered.strata.known == ():
+        columns = names - {None, "class"}
+        has_no_known_combination = self.answered.strata.known == ()
+        if len(columns) > 1 and has_no_known_combination:
             return False
         # "group": the lists of all columns are complete, also that of a single one without a name.
-        return "group" in self.listed or all(("group", name) in self.listed for name in groups)
+        return "group" in self.listed or all(("group", name) in self.listed for name in columns)
 
     @property
     def as_stated(self) -> bool:
@@ -333,57 +345,58 @@ class FreshRows:
     @property
     def notes(self) -> list[str]:
         """Assumptions about the rows, and their overlap with the rows of the fit."""
-        assumed = ASSUMED
+        assumption = ASSUMED
         if self.clusters is not None:
-            assumed = BY_CLUSTERS.format(len(np.unique(self.clusters)))
+            assumption = BY_CLUSTERS.format(len(np.unique(self.clusters)))
         strata = self.answered.strata
         if strata.defers:
             deferred = int((self.answered.actions == strata.n_classes).sum())
-            assumed = f"{assumed} {deferral_words(deferred, len(self))}"
+            assumption = f"{assumption} {deferral_words(deferred, len(self))}"
         if self.n_unlabeled == len(self):
-            assumed = f"{assumed} None of the rows has a label."
+            assumption = f"{assumption} None of the rows has a label."
         elif self.n_unlabeled:
-            assumed = (
-                f"{assumed} {self.n_unlabeled:,} of the rows have no labels: they count in "
-                "rates that need "
-                "none, and are draws from the same population."
+            assumption = (
+                f"{assumption} {self.n_unlabeled:,} of the rows have no labels: they count in "
+                "rates that need none, and are draws from the same population."
             )
-        named = []
+        overlap_with_named = []
         if self.training_rows is not None and self.hashes is not None:
             share = self.training_rows.share(self.hashes)
-            named = [f"{_percent(share)} {EQUAL_TO_NAMED}"]
+            overlap_with_named = [f"{_percent(share)} {EQUAL_TO_NAMED}"]
         if self.only_scores and (self.repeated is None or not self.repeated[:, 1].any()):
-            return [assumed, *(named or [ONLY_SCORES])]
+            return [assumption, *(overlap_with_named or [ONLY_SCORES])]
         if self.repeated is None:
-            return [assumed, *(named or [UNKNOWN_ROWS])]
+            return [assumption, *(overlap_with_named or [UNKNOWN_ROWS])]
         overlap = f"{self._overlap_words()} Numbers are compared as rounded float32; labels are not compared."
         if self.equal_rows == "natural":
             overlap += (
                 " According to the caller, rows are equal by nature and nobody copied a row. "
-                "The number of "
-                "equal rows, and their labels if the model keeps labels, do not contradict "
-                "this; a few "
-                "copies stay undetected."
+                "The number of equal rows, and their labels if the model keeps labels, do not "
+                "contradict this; a few copies stay undetected."
             )
-        if named:
-            overlap += f" {named[0]}"
+        if overlap_with_named:
+            overlap += f" {overlap_with_named[0]}"
         elif self.as_stated:
             overlap += f" {UNKNOWN_TRAINING_ROWS}"
-        return [assumed, overlap]
+        return [assumption, overlap]
 
     def _overlap_words(self) -> str:
         """Return which shares of the rows equal rows of the fit that are known."""
         assert self.repeated is not None
-        (trained, compared), *selections = self.repeated.tolist()
+        (n_equal, n_compared), *counts_by_selection = self.repeated.tolist()
         shares = []
-        if compared:
+        if n_compared:
             shares.append(
-                f"{_percent(trained / compared)} of these rows equal a training row of the model"
+                f"{_percent(n_equal / n_compared)} of these rows equal a training row of the model"
             )
-        selected = [equal / n for equal, n in selections if n]
-        if selected:
+        selected_shares = [
+            n_equal_selected / n_selected
+            for n_equal_selected, n_selected in counts_by_selection
+            if n_selected
+        ]
+        if selected_shares:
             shares.append(
-                f"{_percent(max(selected))} of these rows equal a row that selected the rule"
+                f"{_percent(max(selected_shares))} of these rows equal a row that selected the rule"
             )
         if not shares:
             return "None of these rows could be compared with a row of the fit."
@@ -401,14 +414,13 @@ def _in_form_of(X: Table, training_rows: Table) -> Any:
     """Return named training rows as a table with the columns of ``X``; raise if columns differ."""
     table = as_table(training_rows)
     rows = as_table(X)
-    names, others = (getattr(each, "columns", None) for each in (table, rows))
-    if names is not None and others is not None:
-        apart = sorted({*map(str, names)} ^ {*map(str, others)})
-        if apart:
+    if hasattr(table, "columns") and hasattr(rows, "columns"):
+        in_one_alone = sorted({*map(str, table.columns)} ^ {*map(str, rows.columns)})
+        if in_one_alone:
             raise ValueError(
-                f"training_rows: the column {apart[0]!r} is in training_rows or in X alone"
+                f"training_rows: the column {in_one_alone[0]!r} is in training_rows or in X alone"
             )
-        table = table[others]
+        table = table[rows.columns]
     if table.shape[1:] != rows.shape[1:]:
         raise ValueError(
             f"training_rows has the shape {table.shape}, X {rows.shape}: columns must be the "
@@ -432,8 +444,8 @@ def one_vote(sample: Sample, clusters: Ints, draws: Floats) -> Sample:
         return sample
     cluster = clusters[sample.rows]
     order = np.lexsort((draws[sample.rows], cluster))
-    first = np.r_[True, np.diff(cluster[order]) > 0]
-    return sample.taken(np.sort(order[first]))
+    is_first_of_cluster = np.r_[True, np.diff(cluster[order]) > 0]
+    return sample.taken(np.sort(order[is_first_of_cluster]))
 
 
 # -- answers -----------------------------------------------------------------------------------------------
@@ -450,16 +462,16 @@ def answering(model: Model, selection: Any, limits: Sequence[Limit] = ()) -> Any
 def answers_of(model: Model, X: Table, rule: Rule, groups: Groups = None) -> Any:
     """Return the labels predicted by a model, or its label distribution."""
     # Pipelines and searches pass groups on only on request.
-    given = group_arguments(last_step(model), groups)
-    if given:
+    group_argument = group_arguments(last_step(model), groups)
+    if group_argument:
         model, X = final_step(model, X)
     if rule == "predict":
         with naming_columns(model, X):
-            answers = np.asarray(model.predict(X, **given))
+            answers = np.asarray(model.predict(X, **group_argument))
         if not judged(model).has_records:
             check_answers(answers, f"predict of {type(model).__name__}", X)
         return answers[:, 0] if answers.shape[1:] == (1,) else answers  # CatBoost: shape (n, 1)
-    return label_shares(model, X, **given)
+    return label_shares(model, X, **group_argument)
 
 
 def actions_of(
@@ -493,57 +505,59 @@ def _given_answers(model: Any, given: Given, rates: Sequence[Rate]) -> tuple[Lab
     for rate in rates:
         if rate.counts_deferral:
             given.refuse("array of answers", "rate of deferral", details={"rate": rate})
-    listed = given.listed[0]
+    listed_labels = given.listed[0]
     if given.labels is None:
-        answers = listed[:0]
-        classes = np.unique(listed)
+        answers = listed_labels[:0]
+        classes = np.unique(listed_labels)
     else:
-        answers, classes = _given_labels(model, given.labels, listed)
+        answers, classes = _given_labels(model, given.labels, listed_labels)
     if given.answers_unlabeled is not None:
         answers = np.concatenate([answers, given.answers_unlabeled])
     return answers, classes
 
 
-def _given_labels(model: Model, y: Labels, listed: Labels | None) -> tuple[Labels, Labels]:
+def _given_labels(
+    model: Model, y: Labels, listed_labels: Labels | None
+) -> tuple[Labels, Labels]:
     """Return the predicted labels from an array of labels or probabilities, and all labels."""
-    given = np.asarray(model)
-    if given.ndim == 2:
-        classes = _all_labels(y, y, listed)
-        given = np.asarray(in_class_order(model, "model", classes))
-        if given.shape[1] != len(classes):
+    array = np.asarray(model)
+    if array.ndim == 2:
+        classes = _all_labels(y, y, listed_labels)
+        array = np.asarray(in_class_order(model, "model", classes))
+        if array.shape[1] != len(classes):
             raise ValueError(
-                f"model has a column of probabilities for each of {given.shape[1]} labels, y "
+                f"model has a column of probabilities for each of {array.shape[1]} labels, y "
                 "has "
                 f"{len(classes)}; give the predicted labels instead, or all labels: "
                 f"subgroups={{'class': …}}"
             )
-        return classes[check_probabilities(given, len(y), "model", "y").argmax(axis=1)], classes
-    if given.ndim != 1:
+        return classes[check_probabilities(array, len(y), "model", "y").argmax(axis=1)], classes
+    if array.ndim != 1:
         raise ValueError(
             "model must be a fitted classifier, an array of n labels or of (n, K) "
-            "probabilities, got shape "
-            f"{given.shape}"
+            f"probabilities, got shape {array.shape}"
         )
-    if given.dtype.kind == "f" and y.dtype.kind in "biuf":
-        stray = given[(given != np.floor(given)) & ~np.isin(given, y)]
-        if len(stray):
+    if array.dtype.kind == "f" and y.dtype.kind in "biuf":
+        other_numbers = array[(array != np.floor(array)) & ~np.isin(array, y)]
+        if len(other_numbers):
             raise ValueError(
-                f"model holds numbers such as {stray[0]:g}, which are not labels of y. If they "
-                "are "
-                "probabilities, give labels, or probabilities of shape (n, K) with a column "
-                "for each label"
+                f"model holds numbers such as {other_numbers[0]:g}, which are not labels of y. "
+                "If they are probabilities, give labels, or probabilities of shape (n, K) with "
+                "a column for each label"
             )
-    answers = label_column(given, "model")
+    answers = label_column(array, "model")
     check_length(answers, "model", len(y), "y")
-    return answers, _all_labels(y, answers, listed)
+    return answers, _all_labels(y, answers, listed_labels)
 
 
-def _all_labels(y: Labels, answers: Labels, listed: Labels | None) -> Labels:
+def _all_labels(y: Labels, answers: Labels, listed_labels: Labels | None) -> Labels:
     """Return the labels of rows and answers, and the listed ones."""
     check_same_kind(answers, "model", y, "y")
-    if listed is not None:
-        check_same_kind(listed, "subgroups", y, "y")
-    return np.unique(np.concatenate([y, answers, *([] if listed is None else [listed])]))
+    if listed_labels is not None:
+        check_same_kind(listed_labels, "subgroups", y, "y")
+    return np.unique(
+        np.concatenate([y, answers, *([] if listed_labels is None else [listed_labels])])
+    )
 
 
 # -- subgroups ---------------------------------------------------------------------------------------------
@@ -555,7 +569,7 @@ def groups_of_fit(model: Model) -> list[Any]:
 
 
 def listed_groups(
-    final: Model, named: Sequence[Any] | None, columns: Mapping[Any, Labels]
+    final: Model, callers_list: Sequence[Any] | None, columns: Mapping[Any, Labels]
 ) -> tuple[dict[Any, list[Any]], set[Any], tuple[tuple[Any, ...], ...] | None]:
     """Return the groups of the population, from the caller's list or from the fit.
 
@@ -563,28 +577,28 @@ def listed_groups(
     combinations; None for all combinations of the groups. A column of the fit counts if one of its groups
     occurs.
     """
-    values = by_column(groups_of_fit(final) if named is None else named)
-    fitted = list(values)
-    if len(values) == len(columns) == 1 and None in {*values, *columns}:
+    groups_by_column = by_column(groups_of_fit(final) if callers_list is None else callers_list)
+    columns_of_fit = list(groups_by_column)
+    if len(groups_by_column) == len(columns) == 1 and None in {*groups_by_column, *columns}:
         # The only column, without a name.
-        values = dict(zip(columns, values.values(), strict=True))
-    if named is not None:
-        return values, {"group", *(("group", column) for column in columns)}, None
-    met = {
-        name: values[name]
+        groups_by_column = dict(zip(columns, groups_by_column.values(), strict=True))
+    if callers_list is not None:
+        return groups_by_column, {"group", *(("group", column) for column in columns)}, None
+    occurring = {
+        name: groups_by_column[name]
         for name in columns
-        if not set(values.get(name, ())).isdisjoint(columns[name].tolist())
+        if not set(groups_by_column.get(name, ())).isdisjoint(columns[name].tolist())
     }
-    listed: set[Any] = {("group", column) for column in met}
-    if not columns or list(met) != list(columns):
-        return met, listed, ()
+    listed: set[Any] = {("group", column) for column in occurring}
+    if not columns or list(occurring) != list(columns):
+        return occurring, listed, ()
     listed.add("group")
     if len(columns) == 1:
-        return met, listed, None
-    place = [fitted.index(column) for column in columns]
+        return occurring, listed, None
+    column_numbers = [columns_of_fit.index(column) for column in columns]
     rows = judged(final).group_combinations
-    combinations = {tuple(row[j] for j in place) for row in rows}
-    return met, listed, tuple(sorted(combinations, key=repr))
+    combinations = {tuple(row[j] for j in column_numbers) for row in rows}
+    return occurring, listed, tuple(sorted(combinations, key=repr))
 
 
 # -- rows --------------------------------------------------------------------------------------------------
@@ -629,113 +643,101 @@ def fresh_rows(
     """
     check_equal_rows(given.equal_rows)
     check_indexes(X=given.X, y=given.y, model=model, **given.by_row)
-    titles = judged(model if hasattr(model, "predict") else fitted).group_titles
-    named = {
+    is_model = hasattr(model, "predict")
+    titles = judged(model if is_model else fitted).group_titles
+    named_groups = {
         name: named_as(getattr(given, name), titles) for name in ("groups", "groups_unlabeled")
     }
-    given = replace(given, **named)
+    given = replace(given, **named_groups)
     _refuse_missing_data(given, rates)
-    is_model = hasattr(model, "predict")
-    listed = given.listed[0]
+    listed_labels = given.listed[0]
     if is_model:
         final = last_step(model)
         classes = _classes_of(model, given)
         if hasattr(model, "classes_"):
-            listed = classes
+            listed_labels = classes
         equal_rows = reason_of_equal_rows(judged(final), given.equal_rows)
     else:
         final = fitted
         answers, classes = _given_answers(model, given, rates)
         equal_rows = given.equal_rows
-    training_rows = None
-    if given.training_rows is not None:
-        like = given.X_unlabeled if given.labels is None else given.X
-        training_rows = fingerprint_of(
-            given.training_rows, lambda rows: row_hashes(model, _in_form_of(like, rows)).whole
-        )
+    training_rows = _named_training_rows(model, given)
     if given.labels is None:
-        _refuse_lacking(rates, classes)
+        _refuse_missing_labels(rates, classes)
 
-    # Rows with labels, then those without, each with groups as the model takes them.
+    # The rows with labels, then those without, each with groups as the model takes them.
     tables: list[tuple[Any, Any]] = []
     columns: list[dict[Any, Labels]] = []
     met = MetRows()
-    truth = classes[:0]
+    labels = classes[:0]
     if given.labels is not None:
-        truth = given.labels
+        labels = given.labels
         if is_model:
-            check_same_kind(truth, "y", classes, "classes_ of the model")
-            if not np.isin(truth, classes).any():
-                refuse_quantity(truth)
-            _, table = final_step(model, given.X)
-            met = MetRows.from_table(final, row_hashes(model, given.X), table, truth)
-            _refuse_known(met, final, training_rows, equal_rows, "X")
-            y = positions(truth, classes, "y")
-            if equal_rows == "natural":
-                refuse_copied_labels(judged(final), table, y)
+            met = _met_labelled(model, given, classes, training_rows, equal_rows)
         tables.append((given.X, given.groups))
         columns.append(given.columns)
     n_unlabeled = 0
     if given.has_unlabeled:
-        X, of_more, more = _unlabeled(model, final, given, met)
+        X, unlabeled_columns, met_unlabeled = _unlabeled(model, final, given, met)
         if is_model:
-            _refuse_known(more, final, training_rows, equal_rows, "X_unlabeled")
-            met = met.beside(more)
-            n_unlabeled = len(more.rows)
+            _refuse_known(met_unlabeled, final, training_rows, equal_rows, "X_unlabeled")
+            met = met.beside(met_unlabeled)
+            n_unlabeled = len(met_unlabeled.rows)
         else:
-            n_unlabeled = len(answers) - len(truth)
-        tables.append((X, of_more.get(None, of_more) if of_more else None))
-        columns.append(of_more)
+            n_unlabeled = len(answers) - len(labels)
+        unlabeled_groups: Any = None
+        if unlabeled_columns:
+            # The groups of a single column without a name are an array.
+            unlabeled_groups = unlabeled_columns.get(None, unlabeled_columns)
+        tables.append((X, unlabeled_groups))
+        columns.append(unlabeled_columns)
         # Any label: `without_labels` takes it away.
-        truth = np.concatenate([truth, np.repeat(classes[:1], n_unlabeled)])
+        labels = np.concatenate([labels, np.repeat(classes[:1], n_unlabeled)])
     groups = tables[0][1]
     if len(tables) > 1 and columns[0]:
-        joined = {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
-        groups = joined
-        if None in joined:
-            title = column_name(given.groups)
-            groups = joined[None] if title is None else {title: joined[None]}
+        groups = _joined_groups(given.groups, columns)
     clusters = None
     if given.clusters is not None:
         clusters = numbered(given.clusters, "clusters", given.n_labels)
 
-    values, complete, combinations = listed_groups(final, given.listed[1], columns[0])
-    if listed is not None:
-        complete.add("class")
+    # The groups of the population, and the answers.
+    groups_by_column, listed_kinds, combinations = listed_groups(
+        final, given.listed[1], columns[0]
+    )
+    if listed_labels is not None:
+        listed_kinds.add("class")
+    is_deferred = given.deferred
     if is_model:
-        defers = judged(final).can_defer
-        answers = np.repeat(classes[:1], len(truth))
-        marked = np.zeros(len(truth), dtype=bool) if defers else None
-        if not defers and not errors:
-            for rate in rates:
-                if rate.needs_deferral:
-                    raise ValueError(f"{rate!r}: this {type(final).__name__} defers no row")
+        # Any answers: `answered_by` replaces them.
+        answers = np.repeat(classes[:1], len(labels))
+        if judged(final).can_defer:
+            is_deferred = np.zeros(len(labels), dtype=bool)
+        elif not errors:
+            _refuse_deferral(rates, final)
         if opens:
             view = judged(model)
-            tables = [(view.opened(X, of_part), of_part) for X, of_part in tables]
-    else:
-        marked = given.deferred
+            tables = [(view.opened(X, groups_of_X), groups_of_X) for X, groups_of_X in tables]
     answered = Answered.from_arrays(
-        truth,
+        labels,
         answers,
         groups=groups,
-        deferred=marked,
+        deferred=is_deferred,
         costs=given.costs if any(rate.needs_costs for rate in rates) else None,
         labels=classes,
         # A "worst" error seen is about the groups among these rows.
-        known={} if errors and "group" not in complete else values,
+        known={} if errors and "group" not in listed_kinds else groups_by_column,
     )
     if n_unlabeled:
         answered = answered.without_labels(n_unlabeled)
     answered = replace(answered, strata=replace(answered.strata, known=combinations))
-    pairs = errors and None not in columns[0]
+    groups_are_pairs = errors and None not in columns[0]
     fresh = FreshRows(
-        _for_bounds(answered, given.cost_range, pairs=pairs),
+        _for_bounds(answered, given.cost_range, pairs=groups_are_pairs),
         model,
         rule,
         tuple(tables),
         final,
-        listed=complete,
+        listed=listed_kinds,
         equal_rows=equal_rows,
         clusters=clusters,
         n_unlabeled=n_unlabeled,
@@ -745,6 +747,57 @@ def fresh_rows(
         return fresh
     repeated = met.counts if len(met.counts) else None
     return replace(fresh, rows=met.rows, cases=met.cases, repeated=repeated).answered_by(model)
+
+
+def _named_training_rows(model: Model, given: Given) -> Fingerprint | None:
+    """Return the fingerprint of the training rows that the caller names, in the form of the fresh rows."""
+    if given.training_rows is None:
+        return None
+    fresh_table = given.X_unlabeled if given.labels is None else given.X
+    return fingerprint_of(
+        given.training_rows,
+        lambda rows: row_hashes(model, _in_form_of(fresh_table, rows)).whole,
+    )
+
+
+def _met_labelled(
+    model: Model,
+    given: Given,
+    classes: Labels,
+    training_rows: Fingerprint | None,
+    equal_rows: EqualRows,
+) -> MetRows:
+    """Return how a classifier meets the rows with labels; raise if it knows them, or no label."""
+    final, table = final_step(model, given.X)
+    labels = given.labels
+    assert labels is not None
+    check_same_kind(labels, "y", classes, "classes_ of the model")
+    if not np.isin(labels, classes).any():
+        refuse_quantity(labels)
+    met = MetRows.from_table(final, row_hashes(model, given.X), table, labels)
+    _refuse_known(met, final, training_rows, equal_rows, "X")
+    y = positions(labels, classes, "y")
+    if equal_rows == "natural":
+        refuse_copied_labels(judged(final), table, y)
+    return met
+
+
+def _joined_groups(groups: Groups, columns: Sequence[dict[Any, Labels]]) -> Any:
+    """Return the groups of rows with labels, then of those without; a single column keeps its name."""
+    joined = {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
+    if None not in joined:
+        return joined
+    title = column_name(groups)
+    if title is None:
+        return joined[None]
+    return {title: joined[None]}
+
+
+def _refuse_deferral(rates: Sequence[Rate], final: Model) -> None:
+    """Raise if a rate counts deferred rows, of a classifier that defers none."""
+    for rate in rates:
+        if rate.needs_deferral:
+            raise ValueError(f"{rate!r}: this {type(final).__name__} defers no row")
 
 
 def _refuse_missing_data(given: Given, rates: Sequence[Rate]) -> None:
@@ -791,29 +844,34 @@ def _refuse_known(
     met.refuse(final, equal_rows, name)
 
 
-def _refuse_lacking(rates: Sequence[Rate], classes: Labels) -> None:
+def _refuse_missing_labels(rates: Sequence[Rate], classes: Labels) -> None:
     """Raise if no row has a label and a rate needs labels; the message says of which rows."""
-    one = np.zeros(1, dtype=np.intp)
-    strata, _ = Strata.of(one, None, np.ones(1), classes, defers=True)
+    one_row = np.zeros(1, dtype=np.intp)
+    strata, _ = Strata.of(one_row, None, np.ones(1), classes, defers=True)
     for rate in rates:
         if not rate.needs_labels(strata):
             continue
-        among = rate.tables(strata)[1] != 0
-        known = among.any(axis=1)
-        answers = among.any(axis=0)[: strata.n_classes]
-        which = "all rows"
-        for held, words in ((known, "rows with the label"), (answers, "rows with the answer")):
-            if not held.all():
-                which = f"{words} {', '.join(map(repr, classes[held].tolist()))}"
+        in_denominator = rate.tables(strata)[1] != 0
+        has_label = in_denominator.any(axis=1)
+        has_answer = in_denominator.any(axis=0)[: strata.n_classes]
+        rows_in_words = "all rows"
+        for has_part, kind_of_rows in (
+            (has_label, "rows with the label"),
+            (has_answer, "rows with the answer"),
+        ):
+            if not has_part.all():
+                rows_in_words = (
+                    f"{kind_of_rows} {', '.join(map(repr, classes[has_part].tolist()))}"
+                )
                 break
         raise ValueError(
-            f"y is needed: {rate!r} needs the labels of {which}, and no row here has a label. "
-            "Rates of "
-            "answers alone need none: selected(…), deferred(), their gaps and ratios, by groups"
+            f"y is needed: {rate!r} needs the labels of {rows_in_words}, and no row here has a "
+            "label. Rates of answers alone need none: selected(…), deferred(), their gaps and "
+            "ratios, by groups"
         )
 
 
-def not_among(known: RowHashes, own: RowHashes) -> Mask:
+def not_among(labelled: RowHashes, unlabeled: RowHashes) -> Mask:
     """Return a mask of the rows without labels that are not among the rows with labels.
 
     Raises
@@ -821,12 +879,12 @@ def not_among(known: RowHashes, own: RowHashes) -> Mask:
     ValueError
         If there is no such row.
     """
-    new: Mask = ~own.copied_from(known)
-    if not new.any():
+    is_new: Mask = ~unlabeled.copied_from(labelled)
+    if not is_new.any():
         raise ValueError(
             "X_unlabeled: there is no row, or all rows are among the rows with labels"
         )
-    return new
+    return is_new
 
 
 def _unlabeled(
@@ -839,13 +897,15 @@ def _unlabeled(
     n = n_rows_of(X if given.answers_unlabeled is None else given.answers_unlabeled)
     columns = checked_columns(groups, "groups_unlabeled", n, "X_unlabeled")
     if columns and given.has_labels:
-        names, own = (
-            [column_name(table)] if list(read) == [None] else list(read)
-            for table, read in ((groups, columns), (given.groups, given.columns))
+        names = _column_names(groups, columns)
+        labelled_names = _column_names(given.groups, given.columns)
+        one_has_no_name = [None] in (names, labelled_names) and len(names) == len(
+            labelled_names
         )
-        unnamed = [None] in (names, own) and len(names) == len(own)
-        if set(names) != set(own) and not unnamed:
-            raise ValueError(f"groups_unlabeled has the columns {names}, groups has {own}")
+        if set(names) != set(labelled_names) and not one_has_no_name:
+            raise ValueError(
+                f"groups_unlabeled has the columns {names}, groups has {labelled_names}"
+            )
         if len(names) == 1:
             columns = dict(zip(given.columns, columns.values(), strict=True))
     if given.answers_unlabeled is not None:
@@ -854,24 +914,38 @@ def _unlabeled(
     rows = row_hashes(model, X)
     # A classifier whose cases have several rows has left out copies before.
     if judged(final).cases(table) is None:
-        kept = np.flatnonzero(not_among(labelled.rows, rows))
-        table = take(table, kept)
-        X = take(X, kept)
-        rows = rows.taken(kept)
-        columns = {name: values[kept] for name, values in columns.items()}
+        new = np.flatnonzero(not_among(labelled.rows, rows))
+        table = take(table, new)
+        X = take(X, new)
+        rows = rows.taken(new)
+        columns = {name: values[new] for name, values in columns.items()}
     return X, columns, MetRows.from_table(final, rows, table)
 
 
+def _column_names(groups: Groups, columns: Mapping[Any, Labels]) -> list[Any]:
+    """Return the names of the columns of groups; of a single array its own name, or None."""
+    if list(columns) == [None]:
+        return [column_name(groups)]
+    return list(columns)
+
+
 def _for_bounds(answered: Answered, cost_range: Any, *, pairs: bool) -> Answered:
-    """Return rows with the range of their costs; with ``pairs``, groups of one column are (column, value)."""
+    """Return rows with the range of their costs, and groups as bounds name them.
+
+    With ``pairs``, a group of a single column is a pair (column, value).
+    """
     strata = answered.strata
     if answered.costs is not None:
-        low, high = (float(end) for end in cost_range)
-        if not low <= answered.costs.min() <= answered.costs.max() <= high:
-            ends = f"{answered.costs.min():g} to {answered.costs.max():g}"
-            raise ValueError(f"cost_range={cost_range!r}: the given costs range from {ends}")
+        low, high = map(float, cost_range)
+        lowest = answered.costs.min()
+        highest = answered.costs.max()
+        if not low <= lowest <= highest <= high:
+            raise ValueError(
+                f"cost_range={cost_range!r}: the given costs range from {lowest:g} to {highest:g}"
+            )
         strata = replace(strata, cost_range=(low, high))
     if pairs and len(strata.columns) == 1:
-        (column,), (names,) = strata.columns, strata.values
-        strata = replace(strata, values=(tuple((column, name) for name in names),))
+        (column,) = strata.columns
+        (groups,) = strata.values
+        strata = replace(strata, values=(tuple((column, group) for group in groups),))
     return replace(answered, strata=strata)

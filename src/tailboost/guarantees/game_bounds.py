@@ -14,6 +14,9 @@ from tailboost.selection.summary import Bound, Bounds
 from tailboost.solvers import cvar
 
 LARGEST_MEAN = "largest mean loss of any unit under the even mixture"
+SHRUNK = (
+    "mean losses are shrunk towards their mean over the units, more if they rest on fewer rows"
+)
 OUTLIERS = "not given if outliers are dropped: the remaining rows change from round to round"
 
 
@@ -36,37 +39,38 @@ def hedge_game_bounds(
     V = float(trace.weighted_loss.mean())
     p = game.state.base
     mean_losses = game.state.cumulative / T
-    least = 1.0 / game.units.count  # min p of a row: a unit may stand for several rows
-    idle = ["with η = 0 it does not learn"] * (step == 0 and least < 1)
-    shrunk = "mean losses are shrunk towards their mean over the units, more if they rest on fewer rows"
-    if game.stakes.shrinkage is None:
-        shrinkage = []
-    else:
-        shrinkage = [shrunk]
-    note = "; ".join(["on the losses of the game", *idle, *shrinkage])
-    masses = [("min p", LARGEST_MEAN, least, float(mean_losses[p > 0].max()))]
+    largest_mean = float(mean_losses[p > 0].max())
+    smallest_p = 1.0 / game.units.count  # min p of a row: a unit may stand for several rows
+    has_one_unit = smallest_p == 1
+    notes = ["on the losses of the game"]
+    if step == 0 and not has_one_unit:
+        notes.append("with η = 0 it does not learn")
+    shrinkage = []
+    if game.stakes.shrinkage is not None:
+        shrinkage = [SHRUNK]
+    note = "; ".join([*notes, *shrinkage])
+    bounded = [("min p", LARGEST_MEAN, smallest_p, largest_mean)]
     if alpha is not None and not game.stakes.grouped:
-        even = "CVaR_α of the even mixture's loss"
-        masses.insert(0, ("α", even, alpha, cvar(mean_losses, alpha, p)))
+        even_cvar = "CVaR_α of the even mixture's loss"
+        bounded.insert(0, ("α", even_cvar, alpha, cvar(mean_losses, alpha, p)))
     observed = []
-    for symbol, name, mass, achieved in masses:
-        if step > 0:
+    for symbol, name, mass, achieved in bounded:
+        bound = None
+        if has_one_unit:
+            bound = V  # the player has no regret
+        elif step > 0:
             bound = V - math.log(mass) / (step * T) + step / 8
-        else:
-            bound = None
-        bound = V if least == 1 else bound  # with one unit the player has no regret
         observed.append(Bound(name, f"V + log(1/{symbol})/(ηT) + η/8", bound, achieved, note))
     if eta != "theory":
         return (), tuple(observed)
     value = None
-    early = ["only if all planned rounds are played"]
+    notes = ["only if all planned rounds are played"]
     if planned == T:
-        value = float(trace.weighted_loss.max()) + math.sqrt(
-            math.log(game.units.count) / (2 * T)
-        )
-        early = []
-    note = "; ".join([*early, *shrinkage])
-    promised = Bound(LARGEST_MEAN, "g + √(log(1/min p)/(2T))", value, masses[-1][-1], note)
+        regret = math.sqrt(math.log(game.units.count) / (2 * T))
+        value = float(trace.weighted_loss.max()) + regret
+        notes = []
+    note = "; ".join([*notes, *shrinkage])
+    promised = Bound(LARGEST_MEAN, "g + √(log(1/min p)/(2T))", value, largest_mean, note)
     return (promised,), tuple(observed)
 
 
@@ -79,11 +83,11 @@ def edge_bound(game: Played, gamma: float, planned: int, name: str, note: str) -
     T = game.n_rounds
     trace = game.trace
     achieved = float((game.state.cumulative / T)[game.state.base > 0].max())
-    worst = float(trace.weighted_loss.max())
+    worst_loss = float(trace.weighted_loss.max())
     note = f"γ = {gamma:.4g}; {note}"
     bound = None
-    if round(worst - (0.5 - gamma), DECIMALS) > 0:
-        note = f"γ = {gamma:.4g}; a round has weighted loss {worst:.4g}, above ½ − γ = {0.5 - gamma:.4g}"
+    if round(worst_loss - (0.5 - gamma), DECIMALS) > 0:
+        note = f"γ = {gamma:.4g}; a round has weighted loss {worst_loss:.4g}, above ½ − γ = {0.5 - gamma:.4g}"
     elif planned > T:
         note = f"γ = {gamma:.4g}; only if all {planned} planned rounds are played"
     else:
@@ -105,21 +109,23 @@ def mixed_by_program(
     player: Any = game.player
     if player.outlier_fraction > 0:
         return promised, (*observed, Bound(name, "V + …", None, note=OUTLIERS))
-    of_rows = np.sum([pool.loss(t) for t in range(game.n_rounds)], axis=0, dtype=np.float64)
-    same = np.array_equal(of_rows, game.state.cumulative)
-    same = same and np.allclose(pool.rows.base, game.state.base, rtol=1e-12, atol=0)
+    losses = np.sum([pool.loss(t) for t in range(game.n_rounds)], axis=0, dtype=np.float64)
+    has_game_losses = np.array_equal(losses, game.state.cumulative)
+    has_game_weights = np.allclose(pool.rows.base, game.state.base, rtol=1e-12, atol=0)
 
-    def of_mixture(even: Bound) -> Bound:
-        if even.bound is None:
-            note = even.note
-        else:
-            note = "as for the even mixture; on the losses of the game"
-        if not same:
+    def bound_on_mixture(even: Bound) -> Bound:
+        """Return the bound on λ's CVaR that a bound on the even mixture implies."""
+        if not (has_game_losses and has_game_weights):
             note = "λ was selected on other losses than those of the game"
-        return Bound(name, even.formula, even.bound if same else None, value, note)
+            return Bound(name, even.formula, None, value, note)
+        note = even.note
+        if even.bound is not None:
+            note = "as for the even mixture; on the losses of the game"
+        return Bound(name, even.formula, even.bound, value, note)
 
     # The first observed bound is on the even mixture's CVaR; a bound on every row's loss is one on the CVaR.
-    return (*promised, *map(of_mixture, promised)), (*observed, of_mixture(observed[0]))
+    promised = (*promised, *map(bound_on_mixture, promised))
+    return promised, (*observed, bound_on_mixture(observed[0]))
 
 
 def _name_of_cvar(alpha: float) -> str:
@@ -137,15 +143,8 @@ def totally_corrective_bounds(game: Played) -> Bounds:
     best = player.best(game.state)
     if best <= g:
         return (Bound(name, "g", g, best),), ()
-    return (
-        Bound(
-            name,
-            "g",
-            None,
-            best,
-            "not reached in these rounds; no rate of convergence is known",
-        ),
-    ), ()
+    note = "not reached in these rounds; no rate of convergence is known"
+    return (Bound(name, "g", None, best, note),), ()
 
 
 def entropic_bounds(game: Played, delta: float | None = None) -> Bounds:
@@ -156,13 +155,15 @@ def entropic_bounds(game: Played, delta: float | None = None) -> Bounds:
     8/δ}``.
     """
     player: Any = game.player
-    about = _name_of_cvar(player.alpha), "g + δ"
+    name = _name_of_cvar(player.alpha)
+    formula = "g + δ"
     if player.outlier_fraction > 0:
-        return (Bound(*about, None, note=OUTLIERS),), ()
+        return (Bound(name, formula, None, note=OUTLIERS),), ()
     best = player.best(game.state)
     T = game.n_rounds
     if player.beta < 0.5:
-        return (Bound(*about, None, best, f"only for β ≥ 1/2, got {player.beta:g}"),), ()
+        note = f"only for β ≥ 1/2, got {player.beta:g}"
+        return (Bound(name, formula, None, best, note),), ()
     if delta is None:  # α = 1 requires only T ≥ 8/δ
         log_inverse = math.log(1 / player.alpha)
         if log_inverse > 0:
@@ -170,14 +171,9 @@ def entropic_bounds(game: Played, delta: float | None = None) -> Bounds:
         else:
             delta = 8 / T
     note = f"δ = {delta:.3g}"
-    needed = entropic_theory(player.alpha, delta)[1]
-    if needed > T:
-        return (
-            Bound(
-                *about,
-                None,
-                best,
-                f"{note} at β = {player.beta:g} needs T ≥ {needed:,}; T = {T}",
-            ),
-        ), ()
-    return (Bound(*about, float(game.trace.weighted_loss.max()) + delta, best, note),), ()
+    _, needed_rounds = entropic_theory(player.alpha, delta)
+    if needed_rounds > T:
+        note += f" at β = {player.beta:g} needs T ≥ {needed_rounds:,}; T = {T}"
+        return (Bound(name, formula, None, best, note),), ()
+    bound = float(game.trace.weighted_loss.max()) + delta
+    return (Bound(name, formula, bound, best, note),), ()

@@ -35,7 +35,7 @@ from tailboost.guarantees.limited_rates import (
     probits_of_counts,
     probits_of_rooms,
 )
-from tailboost.rates import GAP
+from tailboost.rates import GAP, Limit
 from tailboost.rates.bounds import each_most_reached
 
 # Probits of the predicted probability that all limits pass, along the path.
@@ -79,7 +79,7 @@ class Cells:
     """Weights of the selection data by stratum and value of the score."""
 
     weights: Floats  # shape (S, V)
-    place: Ints  # shape (S,): number of the thresholds of each stratum
+    place: Ints  # shape (S,): number of the pair of thresholds of each stratum
 
     @cached_property
     def below(self) -> Floats:
@@ -153,21 +153,21 @@ class JointPowerPath:
         None gives all rows one answer, or is no better than one that keeps the limits by construction.
         """
         bands = self.candidates()
-        never_given = self.cells.never(bands).all(axis=1)
-        loss = self.loss(bands)
-        bands = bands[(never_given.sum(axis=1) < 2) & (loss < self.loss_of_one_answer)]
+        n_answers = 3 - self.cells.never(bands).all(axis=1).sum(axis=1)
+        is_better = self.loss(bands) < self.loss_of_one_answer
+        bands = bands[(n_answers > 1) & is_better]
         if not len(bands.low):
             return bands, np.empty(0)
         probits = self.of_all(bands)
         loss = self.loss(bands)
         order: list[int] = []
         for step in STEPS:
-            likely = np.flatnonzero(probits >= min(step, probits.max()))
-            best = int(likely[loss[likely].argmin()])
-            if not order or loss[best] < loss[order[-1]]:
-                order.append(best)
-        places = np.array(order)
-        return bands[places], probits[places]
+            likely_rules = np.flatnonzero(probits >= min(step, probits.max()))
+            best_rule = int(likely_rules[loss[likely_rules].argmin()])
+            if not order or loss[best_rule] < loss[order[-1]]:
+                order.append(best_rule)
+        tested_order = np.array(order)
+        return bands[tested_order], probits[tested_order]
 
     def loss(self, bands: Bands) -> Floats:
         """Return the loss of each rule on the selection data, shape (K,)."""
@@ -179,14 +179,16 @@ class JointPowerPath:
 
         In a comparison of misses, for example, all groups miss all rows, or none.
         """
-        ends = self.cells.every[np.array([0, -1])]
-        given = np.logical_not(self.cells.never(ends)).astype(np.float64)
-        kept = np.ones(2, dtype=bool)
+        one_answer = self.cells.every[np.array([0, -1])]
+        possible = np.logical_not(self.cells.never(one_answer)).astype(np.float64)
+        keeps_all = np.ones(2, dtype=bool)
         for family in self.families:
-            errors, rows = family.counts(given)
-            always = (errors == rows).all(axis=1) & family.limit.compares
-            kept &= (errors == 0.0).all(axis=1) | always
-        return float(np.where(kept, self.loss(ends), np.inf).min())
+            errors, rows = family.counts(possible)
+            keeps = (errors == 0.0).all(axis=1)
+            if family.limit.compares:
+                keeps |= (errors == rows).all(axis=1)
+            keeps_all &= keeps
+        return float(np.where(keeps_all, self.loss(one_answer), np.inf).min())
 
     def of_all(self, bands: Bands) -> Floats:
         """Return the probit of the predicted probability that all limits pass, for each rule, shape (K,).
@@ -195,49 +197,54 @@ class JointPowerPath:
         tables with small groups (`benchmarks/several.py`).
         """
         parts = np.array_split(np.arange(len(bands.low)), len(bands.low) // RULES_AT_ONCE + 1)
-        each = np.vstack(
+        probits_by_limit = np.vstack(
             [
                 np.hstack([self.probits(family, bands[part]) for family in self.families])
                 for part in parts
             ]
         )
-        passed = ndtri_exp(np.minimum(log_ndtr(each).sum(axis=1), -np.finfo(float).tiny))
+        probits_of_product = ndtri_exp(
+            np.minimum(log_ndtr(probits_by_limit).sum(axis=1), -np.finfo(float).tiny)
+        )
         probits: Floats = np.where(
-            (each <= NEVER).any(axis=1), NEVER, passed.clip(NEVER, ALWAYS)
+            (probits_by_limit <= NEVER).any(axis=1),
+            NEVER,
+            probits_of_product.clip(NEVER, ALWAYS),
         )
         return probits
 
     def probits(self, family: LimitedFamily, bands: Bands) -> Floats:
-        """Return the probit of the predicted probability of a pass of each rate of a family, shape (K, m).
+        """Return the probit of the predicted probability that a rule passes the test of each rate, (K, m).
 
         A gap or ratio has the smallest one of all pairs of subgroups, shape (K, 1).
         """
-        answered = self.cells.answered(bands)
-        errors, rows = family.counts(answered)
+        errors, rows = family.counts(self.cells.answered(bands))
         if family.limit.compares:
-            rates = (errors + 0.5) / (rows + 1.0)
-            variances = rates * (1.0 - rates) / np.maximum(rows, 1.0)
-            rooms = family.limit.rooms(rates, rates)
-            here = family.limit.deviations(variances)
-            probits = probits_of_rooms(rooms, here, self.ratio, self.level)
-            probits[:, np.eye(rates.shape[1], dtype=bool)] = ALWAYS
-            smallest = np.clip(probits.min(axis=(1, 2)), NEVER, ALWAYS)
-            return smallest[:, None]
+            return self._probits_to_compare(family.limit, errors, rows)
         possible = np.logical_not(self.cells.never(bands)).astype(np.float64)
-        kept = family.counts(possible)[0] == 0.0
-        fresh = (self.ratio * rows).astype(np.intp)
-        allowed = np.empty(fresh.shape)
-        for j, most in enumerate(family.most.tolist()):
-            sizes, of = np.unique(fresh[:, j], return_inverse=True)
-            allowed[:, j] = each_most_reached(sizes, most, self.level)[of]
-        of_all = (errors.sum(axis=1, keepdims=True) + 0.5) / (
-            rows.sum(axis=1, keepdims=True) + 1.0
-        )
-        rates = (errors + PRIOR * of_all) / (rows + PRIOR)
-        if len(family.most) == 1:
-            rates = of_all
-        probits = probits_of_counts(rates, fresh, allowed, self.ratio)
-        return np.where(kept, ALWAYS, np.clip(probits, NEVER, ALWAYS))
+        kept_by_construction = family.counts(possible)[0] == 0.0
+        n_fresh = (self.ratio * rows).astype(np.intp)
+        allowed = np.empty(n_fresh.shape)
+        for j, share in enumerate(family.largest_shares.tolist()):
+            sizes, size_number = np.unique(n_fresh[:, j], return_inverse=True)
+            allowed[:, j] = each_most_reached(sizes, share, self.level)[size_number]
+        all_errors = errors.sum(axis=1, keepdims=True)
+        all_rows = rows.sum(axis=1, keepdims=True)
+        rates = (all_errors + 0.5) / (all_rows + 1.0)
+        if len(family.largest_shares) > 1:
+            rates = (errors + PRIOR * rates) / (rows + PRIOR)
+        probits = probits_of_counts(rates, n_fresh, allowed, self.ratio)
+        return np.where(kept_by_construction, ALWAYS, np.clip(probits, NEVER, ALWAYS))
+
+    def _probits_to_compare(self, limit: Limit, errors: Floats, rows: Floats) -> Floats:
+        """Return the smallest probit of all pairs of subgroups, shape (K, 1), from counts of shape (K, m)."""
+        rates = (errors + 0.5) / (rows + 1.0)
+        variances = rates * (1.0 - rates) / np.maximum(rows, 1.0)
+        rooms = limit.rooms(rates, rates)
+        probits = probits_of_rooms(rooms, limit.deviations(variances), self.ratio, self.level)
+        probits[:, np.eye(rates.shape[1], dtype=bool)] = ALWAYS
+        smallest = np.clip(probits.min(axis=(1, 2)), NEVER, ALWAYS)
+        return smallest[:, None]
 
     # -- candidates ----------------------------------------------------------------------------------
 
@@ -264,6 +271,8 @@ class JointPowerPath:
         )
         caps = np.append(np.linspace(0.02, 0.5, 13), 1.0)
         prices = np.unique(np.append(np.linspace(0.0, 1.0, 101), quantiles))
+        # All combinations of a loosest pair, a cap on the first and a price of the second threshold:
+        # shape (loosest, caps, prices, m).
         low = np.minimum(loosest.low[:, None], self._cut(caps)[None])[:, :, None]
         high = np.maximum(
             np.maximum(low, loosest.high[:, None, None]), self._cut(prices)[None, None]
@@ -276,15 +285,15 @@ class JointPowerPath:
         """Return one threshold for each place: all of them, or prices within the loosest ones."""
         if self.cells.n_places == 1:
             return self.cells.every
-        at = self._at_prices(np.linspace(0.0, 1.0, 201))
-        return Bands(at, at).distinct
+        thresholds = self._at_prices(np.linspace(0.0, 1.0, 201))
+        return Bands(thresholds, thresholds).distinct
 
     def _at_prices(self, prices: Floats) -> Ints:
         """Return one threshold for each place at each price, within the loosest ones, shape (k, m)."""
         loosest = self._loosest()
-        price = self._cut(prices)[None]
-        at = np.minimum(np.maximum(price, loosest.high[:, None]), loosest.low[:, None])
-        return at.reshape(-1, self.cells.n_places)
+        at_prices = np.maximum(self._cut(prices)[None], loosest.high[:, None])
+        within_loosest = np.minimum(at_prices, loosest.low[:, None])
+        return within_loosest.reshape(-1, self.cells.n_places)
 
     def _loosest(self) -> Bands:
         """Return the largest first and the smallest second threshold by step and place.
@@ -293,80 +302,94 @@ class JointPowerPath:
         """
         m = self.cells.n_places
         V = self.cells.n_values
-        upper = np.full((len(STEPS), m), V)
-        lower = np.zeros((len(STEPS), m), dtype=np.intp)
+        largest_first = np.full((len(STEPS), m), V)
+        smallest_second = np.zeros((len(STEPS), m), dtype=np.intp)
         for family in self.families:
             if family.limit.compares:
                 continue
             probits = self.probits(family, self.cells.every)
-            places = [np.unique(self.cells.place[inside]) for inside in family.strata]
-            of_first = family.restricts(FIRST)
-            of_second = family.restricts(SECOND)
-            for j, place in enumerate(places):
-                if len(place) != 1:
+            limits_first = family.restricts(FIRST)
+            limits_second = family.restricts(SECOND)
+            for j, strata in enumerate(family.strata):
+                places = np.unique(self.cells.place[strata])
+                if len(places) != 1:
                     continue
-                if of_first[j]:
-                    falling = np.minimum.accumulate(probits[:, j])
-                    last = np.maximum((falling >= STEPS[:, None]).sum(axis=1) - 1, 0)
-                    upper[:, place[0]] = np.minimum(upper[:, place[0]], last)
-                if of_second[j]:
-                    rising = np.minimum.accumulate(probits[::-1, j])
-                    first = V - np.maximum((rising >= STEPS[:, None]).sum(axis=1) - 1, 0)
-                    lower[:, place[0]] = np.maximum(lower[:, place[0]], first)
-        return Bands(upper, lower).distinct
+                k = places[0]
+                if limits_first[j]:
+                    last = _last_passing(probits[:, j])
+                    largest_first[:, k] = np.minimum(largest_first[:, k], last)
+                if limits_second[j]:
+                    first = V - _last_passing(probits[::-1, j])
+                    smallest_second[:, k] = np.maximum(smallest_second[:, k], first)
+        return Bands(largest_first, smallest_second).distinct
 
     def _comparable(self) -> Bands:
         """Return one threshold for each place, at which the compared shares are in a common window."""
-        m = self.cells.n_places
-        V = self.cells.n_values
-        wish = self._at_prices(np.array([0.3, 0.4, 0.5]))
-        found = [self.cells.every.low]
+        wished = np.unique(self._at_prices(np.array([0.3, 0.4, 0.5])), axis=0)
+        thresholds = [self.cells.every.low]
         for family in self.families:
-            if not family.limit.compares:
-                continue
-            shares = self._shares(family)
-            if shares is None:
-                continue
-            levels = np.linspace(0.0, 1.0, 101)
-            parts = np.linspace(0.0, 1.0, 11)
-            largest = np.repeat(levels, len(parts))
-            part = np.tile(parts, len(levels))
-            factor, gap = family.limit.pair
-            if family.limit.form == GAP:
-                smallest = largest - part * gap
+            shares = self._shares(family) if family.limit.compares else None
+            if shares is not None:
+                thresholds.append(self._within_windows(family.limit, shares, wished))
+        values = np.unique(np.vstack(thresholds), axis=0)
+        return Bands(values, values)
+
+    def _within_windows(self, limit: Limit, shares: Floats, wished: Ints) -> Ints:
+        """Return the thresholds nearest to wished ones with all shares in a window that a limit allows.
+
+        Windows have 101 largest shares, and smallest shares by tenths of the allowed difference.
+
+        Parameters
+        ----------
+        limit : Limit
+            A gap or ratio.
+        shares : ndarray of shape (m, V + 1)
+            From `_shares`: by place and threshold.
+        wished : ndarray of shape (k, m)
+            Thresholds.
+        """
+        m = self.cells.n_places
+        largest_shares = np.linspace(0.0, 1.0, 101)
+        parts = np.linspace(0.0, 1.0, 11)
+        largest = np.repeat(largest_shares, len(parts))
+        part = np.tile(parts, len(largest_shares))
+        factor, gap = limit.pair
+        if limit.form == GAP:
+            smallest = largest - part * gap
+        else:
+            smallest = largest * (1.0 - part * (1.0 - factor))
+        wished_shares = shares[np.arange(m), wished]
+        wanted = np.clip(wished_shares[:, None], smallest[:, None], largest[:, None])
+        thresholds = np.empty((len(wished) * len(largest), m), dtype=np.intp)
+        for place, wanted_shares in enumerate(wanted.reshape(-1, m).T):
+            by_threshold = shares[place]
+            if by_threshold[-1] >= by_threshold[0]:
+                first = np.searchsorted(by_threshold, wanted_shares)
             else:
-                smallest = largest * (1.0 - part * (1.0 - factor))
-            places = np.arange(m)
-            wished = shares[places, np.unique(wish, axis=0)]
-            aims = np.clip(wished[:, None], smallest[:, None], largest[:, None]).reshape(-1, m)
-            rising = shares[:, -1] >= shares[:, 0]
-            at = np.stack(
-                [
-                    np.searchsorted(shares[g], aims[:, g])
-                    if rising[g]
-                    else np.searchsorted(-shares[g], -aims[:, g] - 1e-12)
-                    for g in range(m)
-                ],
-                axis=1,
-            )
-            found.append(np.minimum(at, V))
-        at = np.unique(np.vstack(found), axis=0)
-        return Bands(at, at)
+                first = np.searchsorted(-by_threshold, -wanted_shares - 1e-12)
+            thresholds[:, place] = np.minimum(first, self.cells.n_values)
+        return thresholds
 
     def _shares(self, family: LimitedFamily) -> Floats | None:
         """Return the compared share of each place at each threshold, (m, V + 1); None if places share it."""
         m = self.cells.n_places
         errors, rows = family.counts(self.cells.answered(self.cells.every))
         shares = np.zeros((m, self.cells.n_values + 1))
-        seen = np.zeros(m, dtype=bool)
-        for j, inside in enumerate(family.strata):
-            place = np.unique(self.cells.place[inside])
-            if len(place) != 1 or seen[place[0]]:
+        has_share = np.zeros(m, dtype=bool)
+        for j, strata in enumerate(family.strata):
+            place = np.unique(self.cells.place[strata])
+            if len(place) != 1 or has_share[place[0]]:
                 return None
-            seen[place[0]] = True
+            has_share[place[0]] = True
             shares[place[0]] = errors[:, j] / np.maximum(rows[:, j], 1e-12)
         return shares
 
     def _cut(self, prices: Floats) -> Ints:
         """Return the first value whose chance is at least a price, shape (prices, m)."""
         return np.stack([np.searchsorted(row, prices) for row in self.chances], axis=1)
+
+
+def _last_passing(probits: Floats) -> Ints:
+    """Return the last value up to which all probits reach a step, for each of `STEPS`; 0 if none does."""
+    smallest_so_far = np.minimum.accumulate(probits)
+    return np.maximum((smallest_so_far >= STEPS[:, None]).sum(axis=1) - 1, 0)

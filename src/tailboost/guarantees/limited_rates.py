@@ -26,18 +26,18 @@ class LimitedFamily:
         The limit.
     wrong, among : ndarray of shape (m, S, 3)
         1 for strata and answers that count against the limit, and in the denominator.
-    most : ndarray of shape (m,)
-        The largest share; of a gap or ratio, which compares the shares, NaN.
+    largest_shares : ndarray of shape (m,)
+        The allowed ones; of a gap or ratio, which compares the shares, NaN.
     """
 
     limit: Limit
     wrong: Floats
     among: Floats
-    most: Floats
+    largest_shares: Floats
 
     @classmethod
-    def of(cls, limit: Limit, strata: Strata) -> LimitedFamily | None:
-        """Return the family; None if rows count in part."""
+    def from_limit(cls, limit: Limit, strata: Strata) -> LimitedFamily | None:
+        """Return the limited rates of all subgroups; None if rows count in part."""
         if limit.rate.needs_costs:
             return None
         names, counted, among = limit.rate.by_subgroup(strata)
@@ -49,11 +49,11 @@ class LimitedFamily:
         if limit.compares:
             return cls(limit, counted, among, np.full(len(names), np.nan))
         bounds = limit.bounds(names)
-        stated = ~np.isnan(bounds)
+        is_limited = ~np.isnan(bounds)
         if limit.from_above:
-            return cls(limit, counted[stated], among[stated], bounds[stated])
+            return cls(limit, counted[is_limited], among[is_limited], bounds[is_limited])
         wrong = among - counted
-        return cls(limit, wrong[stated], among[stated], 1.0 - bounds[stated])
+        return cls(limit, wrong[is_limited], among[is_limited], 1.0 - bounds[is_limited])
 
     def counts(self, answered: Floats) -> tuple[Floats, Floats]:
         """Return errors and rows of each rate, (K, m) each, from weights by stratum and answer, (K, S, 3)."""
@@ -75,7 +75,7 @@ class LimitedFamily:
         level : float
             Of each test. All must pass, so none needs a correction.
         """
-        errors, rows = (each[0].astype(np.intp) for each in self.counts(counts[None]))
+        errors, rows = (numbers[0].astype(np.intp) for numbers in self.counts(counts[None]))
         if self.limit.compares:
             factor, gap = self.limit.pair
             return all(
@@ -88,19 +88,19 @@ class LimitedFamily:
                 )
                 for i, j in zip(*np.nonzero(~np.eye(len(rows), dtype=bool)), strict=True)
             )
-        kept = ~((self.wrong > 0) & ~never).any(axis=(1, 2))
-        most = [
+        kept_by_construction = ~((self.wrong > 0) & ~never).any(axis=(1, 2))
+        largest_counts = [
             each_most_reached(rows[[j]], share, level)[0]
-            for j, share in enumerate(self.most.tolist())
+            for j, share in enumerate(self.largest_shares.tolist())
         ]
-        passed = (rows > 0) & (errors <= np.array(most))
-        return bool((kept | passed).all())
+        passed = (rows > 0) & (errors <= np.array(largest_counts))
+        return bool((kept_by_construction | passed).all())
 
     def restricts(self, answer: int) -> Mask:
         """Return which rates count this answer alone against the limit, shape (m,)."""
-        counts = self.wrong.max(axis=1) > 0
-        alone: Mask = counts[:, answer] & (counts.sum(axis=1) == 1)
-        return alone
+        counts_answer = self.wrong.max(axis=1) > 0
+        counts_it_alone: Mask = counts_answer[:, answer] & (counts_answer.sum(axis=1) == 1)
+        return counts_it_alone
 
     @property
     def strata(self) -> Mask:
@@ -113,7 +113,7 @@ class LimitedFamily:
 
 
 def probits_of_counts(
-    rates: Floats, fresh: Ints, allowed: Floats | Ints, ratio: float
+    rates: Floats, n_fresh: Ints, allowed: Floats | Ints, ratio: float
 ) -> Floats:
     """Return the probit of the predicted probability of at most so many errors among fresh rows.
 
@@ -121,41 +121,45 @@ def probits_of_counts(
     ----------
     rates : ndarray
         Shares of errors on the selection data.
-    fresh, allowed : ndarray of the same shape
+    n_fresh, allowed : ndarray of the same shape
         Numbers of fresh rows, and of errors that pass; −1 if none does.
     ratio : float
         Fresh rows by selection rows: both have noise.
     """
-    spread = np.sqrt(np.maximum(fresh * rates * (1.0 - rates) * (1.0 + ratio), 1e-12))
-    return np.where(allowed < 0, -np.inf, (allowed + 0.5 - fresh * rates) / spread)
+    spread = np.sqrt(np.maximum(n_fresh * rates * (1.0 - rates) * (1.0 + ratio), 1e-12))
+    return np.where(allowed < 0, -np.inf, (allowed + 0.5 - n_fresh * rates) / spread)
 
 
-def probits_of_rooms(rooms: Floats, here: Floats, ratio: float, level: float) -> Floats:
+def probits_of_rooms(rooms: Floats, deviations: Floats, ratio: float, level: float) -> Floats:
     """Return the probit of the predicted probability that a normal test at a level passes.
 
     Parameters
     ----------
-    rooms, here : ndarray
+    rooms, deviations : ndarray
         Distances of rates from their limits on the selection data, and standard deviations there.
     ratio : float
         Fresh rows by selection rows: both have noise.
     level : float
         Of the test.
     """
-    there = here / np.sqrt(ratio)
-    probits: Floats = (rooms + ndtri(level) * there) / np.maximum(np.hypot(here, there), 1e-12)
+    on_fresh = deviations / np.sqrt(ratio)
+    of_both = np.maximum(np.hypot(deviations, on_fresh), 1e-12)
+    probits: Floats = (rooms + ndtri(level) * on_fresh) / of_both
     return probits
 
 
 def power_of_counts(
-    errors: Floats, n: Floats, most: float, ratio: float, level: float
+    errors: Floats, n: Floats, largest_share: float, ratio: float, level: float
 ) -> Floats:
-    """Return the predicted probability of a certificate from fresh rows, for each of the shares."""
-    return power_of_shares((errors + 0.5) / (n + 1.0), n, most, ratio, level)
+    """Return the predicted probability of a certificate from fresh rows, for counts of errors among n rows.
+
+    The other arguments are those of `power_of_shares`.
+    """
+    return power_of_shares((errors + 0.5) / (n + 1.0), n, largest_share, ratio, level)
 
 
 def power_of_shares(
-    shares: Floats, n: Floats, most: float, ratio: float, level: float
+    shares: Floats, n: Floats, largest_share: float, ratio: float, level: float
 ) -> Floats:
     """Return the predicted probability of a certificate from fresh rows, for each of the shares.
 
@@ -168,19 +172,19 @@ def power_of_shares(
         Predicted shares of errors.
     n : ndarray of the same shape
         Numbers of selection rows.
-    most : float
-        The largest share that is certified.
+    largest_share : float
+        The share of errors that the limit allows.
     ratio : float
         Fresh rows by selection rows.
     level : float
         Of the exact test.
     """
-    predicted = ratio * n
-    spread = np.sqrt(predicted * (1.0 + ratio))
+    expected_fresh = ratio * n
+    spread = np.sqrt(expected_fresh * (1.0 + ratio))
     powers = []
     for probit in PROBITS:
-        fresh = np.maximum(predicted + probit * spread, 0.0).astype(np.intp)
-        passes = each_most_reached(fresh, most, level)
-        powers.append(ndtr(probits_of_counts(shares, fresh, passes, ratio)))
+        n_fresh = np.maximum(expected_fresh + probit * spread, 0.0).astype(np.intp)
+        largest_counts = each_most_reached(n_fresh, largest_share, level)
+        powers.append(ndtr(probits_of_counts(shares, n_fresh, largest_counts, ratio)))
     power: Floats = np.mean(powers, axis=0)
     return power

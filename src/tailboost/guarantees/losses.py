@@ -98,36 +98,24 @@ def certify_losses(
     delta = 1.0 - check_number(confidence, "confidence", 0.0, 1.0, below=True)
     if max_loss is not None:
         check_number(max_loss, "max_loss", 0.0, 1.0, closed=True)
-    masses, radii = (np.atleast_1d(np.asarray(given)).tolist() for given in (alphas, shifts))
-    tails = [check_alpha(alpha, "each of alphas") for alpha in masses]
-    radii = [check_number(radius, "each of shifts", 0, closed=True) for radius in radii]
-    every = np.arange(len(values))
-    subgroups: list[tuple[Kind, Sample]] = [("mean", Sample(None, every, values, 0.0, 1.0))]
-    if groups is not None:
-        labels = label_column(groups, "groups")
-        check_length(labels, "groups", len(values), "losses")
-        for name in np.unique(labels).tolist():
-            rows = np.flatnonzero(labels == name)
-            subgroups.append(("group", Sample(name, rows, values[rows], 0.0, 1.0)))
-    if clusters is not None:
-        of = numbered(clusters, "clusters", len(values))
-        kind_of_row = np.zeros(len(values), dtype=np.intp)
-        if groups is not None:
-            kind_of_row = np.unique(labels, return_inverse=True)[1]
-        draws = random_numbers(hash_rows(values[:, None]), kind_of_row, clusters=of)
-        subgroups = [(kind, one_vote(sample, of, draws)) for kind, sample in subgroups]
+    tails = [check_alpha(alpha, "each of alphas") for alpha in np.atleast_1d(alphas).tolist()]
+    radii = [
+        check_number(radius, "each of shifts", 0, closed=True)
+        for radius in np.atleast_1d(shifts).tolist()
+    ]
+    subgroups = _samples(values, groups, clusters)
     has_band = bool(tails or radii) and not np.isin(values, (0, 1)).all()
     level = delta / (len(subgroups) + has_band)
     bounds: list[CertifiedBound] = []
     for kind, sample in subgroups:
-        by = mean_bound(counts=bool(np.isin(sample.values, (0, 1)).all()))
+        method = mean_bound(counts=bool(np.isin(sample.values, (0, 1)).all()))
         bound = CertifiedBound(
             kind,
             sample.name,
             estimate=float(sample.mean),
-            upper=by.upper(sample.values, level),
+            upper=method.upper(sample.values, level),
             n=len(sample.rows),
-            method=by.name,
+            method=method.name,
             target=max_loss,
         )
         bounds.append(bound)
@@ -136,14 +124,32 @@ def certify_losses(
             bounds += _tail_bounds(bound, sample.values, tails, radii, band)
     if groups is not None:
         bounds.append(worst_of([b for b in bounds if b.kind == "group"], all_listed=False))
-    parts = f"{len(subgroups)} means{' and a band for tails' * has_band}"
+    parts_of_level = f"{len(subgroups)} means{' and a band for tails' * has_band}"
     notes = (
         "Assumptions: the rows are independent draws from the population of the bounds, and "
-        "they had no part "
-        "in the choice of the model or of the loss.",
-        f"The level {delta:.3g} is divided equally among {parts}.",
+        "they had no part in the choice of the model or of the loss.",
+        f"The level {delta:.3g} is divided equally among {parts_of_level}.",
     )
     return Certificate(tuple(bounds), confidence, len(values), notes)
+
+
+def _samples(losses: Floats, groups: Groups, clusters: Column) -> list[tuple[Kind, Sample]]:
+    """Return the losses of all rows, then of each group, with the kind of each bound; clusters vote once."""
+    all_rows = np.arange(len(losses))
+    samples: list[tuple[Kind, Sample]] = [("mean", Sample(None, all_rows, losses, 0.0, 1.0))]
+    group_number = np.zeros(len(losses), dtype=np.intp)
+    if groups is not None:
+        group_of_row = label_column(groups, "groups")
+        check_length(group_of_row, "groups", len(losses), "losses")
+        names, group_number = np.unique(group_of_row, return_inverse=True)
+        for number, name in enumerate(names.tolist()):
+            rows = np.flatnonzero(group_number == number)
+            samples.append(("group", Sample(name, rows, losses[rows], 0.0, 1.0)))
+    if clusters is None:
+        return samples
+    cluster_of_row = numbered(clusters, "clusters", len(losses))
+    draws = random_numbers(hash_rows(losses[:, None]), group_number, clusters=cluster_of_row)
+    return [(kind, one_vote(sample, cluster_of_row, draws)) for kind, sample in samples]
 
 
 def _tail_bounds(
@@ -154,27 +160,27 @@ def _tail_bounds(
     band: tuple[Floats, Floats] | None,
 ) -> Iterator[CertifiedBound]:
     """Yield bounds on CVaR and under shifts: from the bound on the mean, and from a band if there is one."""
-    kinds: list[tuple[Kind, Sequence[float], Any, Any]] = [
+    formulas_by_kind: list[tuple[Kind, Sequence[float], Any, Any]] = [
         ("cvar", tails, cvar_of_mean, band_cvar),
         ("shift", radii, shift_of_mean, band_shift),
     ]
-    for kind, places, of_mean, of_band in kinds:
-        for at in places:
+    for kind, masses_or_radii, bound_from_mean, bound_from_band in formulas_by_kind:
+        for mass_or_radius in masses_or_radii:
             if kind == "cvar":
-                estimate = cvar(losses, at)
+                estimate = cvar(losses, mass_or_radius)
             else:
-                estimate = worst_case_weights(losses, "kl", radius=at).value
-            upper = of_mean(mean.upper, at)
+                estimate = worst_case_weights(losses, "kl", radius=mass_or_radius).value
+            upper = bound_from_mean(mean.upper, mass_or_radius)
             method = "from the mean"
             if band is None:
                 method = "exactly from the mean"
-            elif of_band(band, at) < upper:
-                upper = of_band(band, at)
+            elif bound_from_band(band, mass_or_radius) < upper:
+                upper = bound_from_band(band, mass_or_radius)
                 method = BAND
             yield replace(
                 mean,
                 kind=kind,
-                subgroup=at,
+                subgroup=mass_or_radius,
                 estimate=estimate,
                 upper=upper,
                 method=method,

@@ -16,7 +16,6 @@ from tailboost.core.array_types import (
     Groups,
     Hashes,
     Labels,
-    Mask,
     Model,
     Stated,
     Table,
@@ -200,8 +199,7 @@ class Monitor:
         if not certificate.tested:
             raise ValueError(
                 "the certificate has no bound that later rows can test: on the error of all "
-                "rows, a class or "
-                "a group, or on a rate"
+                "rows, a class or a group, or on a rate"
             )
         check_equal_rows(equal_rows)
         return cls(certificate, model=as_model(model), equal_rows=equal_rows)
@@ -249,9 +247,9 @@ class Monitor:
             certificate = judged(model).certificate
             if certificate is not None:
                 return cls.of(certificate, model, equal_rows)
-            own = stated_by(model)
-            max_error = own.max_error
-            limits = own.limits
+            targets = stated_by(model)
+            max_error = targets.max_error
+            limits = targets.limits
         if max_error is None and not limits:
             raise ValueError(
                 "limits is needed: the model states none; give limits=['miss(1) <= 40%'], or max_error"
@@ -327,6 +325,70 @@ class Monitor:
             model, if no row of a repeated batch waits for a label, or if its rows or labels contradict those
             of an earlier look.
         """
+        model, X, y = self._rule_and_rows(model, X, y)
+        refuse_other_rule(self.certificate, model, "the certificate of this monitor")
+        refuse_texts(X)
+        groups = groups_in(X, groups)
+        check_indexes(X=X, y=y, groups=groups, costs=costs, clusters=clusters)
+        n = n_rows_of(X)
+        if not n:
+            raise ValueError("X has no rows")
+        earlier_names = {batch.name for batch in self.batches}
+        called = str(len(earlier_names) + 1 if name is None else name)
+        is_first_look = called not in earlier_names
+        if not is_first_look and called not in self.waiting:
+            raise ValueError(
+                f"batch {called!r} was given before, and none of its rows waits for its label"
+            )
+        classes = np.asarray(model.classes_)
+        labels = label_numbers(y, classes, n)
+        ids = None if id is None else row_ids(id, n)
+        is_tested = labels > 0
+        waits_for_labels = not is_tested.all()
+        equal_rows = equal_rows or self.equal_rows
+        waiting = {key: rows for key, rows in self.waiting.items() if key != called}
+        n_waiting = 0
+        if waits_for_labels or not is_first_look:
+            content = row_hashes(model, X).whole
+            rows = RowWords.from_columns(
+                content, labels, ids=ids, groups=groups, clusters=clusters, costs=costs
+            )
+            if is_first_look:
+                rows_after = rows.and_rows()
+            else:
+                is_tested, rows_after = self.waiting[called].later(
+                    rows, called, classes.tolist()
+                )
+            n_waiting = rows_after.n_waiting
+            if n_waiting:
+                waiting[called] = rows_after
+        given = self.given
+        if is_first_look:
+            given = [*self.given, self._new_rows(called, model, X, ids, equal_rows)]
+            if waits_for_labels:
+                # Rows that the model cannot read are refused now, not with their late labels.
+                answers_of(model, X, "predict", groups)
+        recheck = self.recheck
+        if is_tested.any():
+            tested = np.flatnonzero(is_tested)
+            arguments = {"groups": groups, "clusters": clusters, "costs": costs}
+            tables = {key: take(as_pandas(table), tested) for key, table in arguments.items()}
+            options = {"cost_range": cost_range, "equal_rows": equal_rows, **tables}
+            recheck = self._recheck_with(
+                called, take(as_pandas(X), tested), classes[labels[tested] - 1], model, options
+            )
+        look = self._look(called, n, int(is_tested.sum()), n_waiting, recheck)
+        return replace(
+            self,
+            recheck=recheck,
+            batches=[*self.batches, look],
+            waiting=waiting,
+            given=given,
+            model=model,
+        )
+
+    def _rule_and_rows(self, model: Any, X: Any, y: Column) -> tuple[Any, Any, Any]:
+        """Return rule, rows and labels of ``add(rule, X, y)``, or of ``add(X, y)`` with the kept rule."""
         model = as_model(model)
         if model is not None and not hasattr(model, "classes_"):  # add(X, y)
             if y is not None:
@@ -341,58 +403,7 @@ class Monitor:
             raise ValueError(
                 "this monitor keeps no rule, as after from_dict: give it first, add(rule, X, y)"
             )
-        refuse_other_rule(self.certificate, model, "the certificate of this monitor")
-        refuse_texts(X)
-        groups = groups_in(X, groups)
-        check_indexes(X=X, y=y, groups=groups, costs=costs, clusters=clusters)
-        n = n_rows_of(X)
-        if not n:
-            raise ValueError("X has no rows")
-        earlier_names = {batch.name for batch in self.batches}
-        called = str(len(earlier_names) + 1 if name is None else name)
-        again = called in earlier_names
-        if again and called not in self.waiting:
-            raise ValueError(
-                f"batch {called!r} was given before, and none of its rows waits for its label"
-            )
-        classes = np.asarray(model.classes_)
-        labels = label_numbers(y, classes, n)
-        ids = None if id is None else row_ids(id, n)
-        used = labels > 0
-        late = None
-        equal_rows = equal_rows or self.equal_rows
-        given = self.given
-        if again or not used.all():
-            content = row_hashes(model, X).whole
-            rows = RowWords.of(
-                content, labels, ids=ids, groups=groups, clusters=clusters, costs=costs
-            )
-            late = rows.and_rows()
-            if again:
-                used, late = self.waiting[called].later(rows, called, classes.tolist())
-        if not again:
-            given = [*self.given, self._new_rows(called, model, X, ids, equal_rows)]
-        if not again and not used.all():
-            # Rows that the model cannot read are refused now, not with their late labels.
-            answers_of(model, X, "predict", groups)
-        recheck = self.recheck
-        if used.any():
-            tested = np.flatnonzero(used)
-            arguments = {"groups": groups, "clusters": clusters, "costs": costs}
-            tables = {key: take(as_pandas(table), tested) for key, table in arguments.items()}
-            about = {"cost_range": cost_range, "equal_rows": equal_rows, **tables}
-            recheck = self._tested(
-                called, take(as_pandas(X), tested), classes[labels[used] - 1], model, about
-            )
-        waiting = {key: rows for key, rows in self.waiting.items() if key != called}
-        n_waiting = late.n_waiting if late is not None else 0
-        if late is not None and n_waiting:
-            waiting[called] = late
-        batch = self._batch(called, n, used, n_waiting, recheck)
-        batches = [*self.batches, batch]
-        return replace(
-            self, recheck=recheck, batches=batches, waiting=waiting, given=given, model=model
-        )
+        return model, X, y
 
     def _new_rows(
         self, called: str, model: Model, X: Table, ids: Hashes | None, equal_rows: EqualRows
@@ -404,33 +415,43 @@ class Monitor:
             cases = judged(model).cases(X)
             if cases is not None:
                 hashes = hashes.taken(cases)
-        rows = GivenRows.of(called, ids, hashes)
+        rows = GivenRows.from_batch(called, ids, hashes)
         refuse_repeated(rows, ids, self.given)
         return rows
 
-    def _tested(
-        self, called: str, X: Table, y: Labels, model: Model, about: Mapping[str, Any]
+    def _recheck_with(
+        self, called: str, X: Table, y: Labels, model: Model, options: Mapping[str, Any]
     ) -> Recheck:
-        """Return the evidence with rows whose labels are new."""
-        # Rows of an earlier look at this batch are no repeated rows: each row is tested once.
-        looks = [each.name for each in self.batches if each.labelled]
-        earlier = self._evidence.rows
-        others = [rows for rows, look in zip(earlier, looks, strict=True) if look != called]
-        previous = replace(self._evidence, rows=tuple(others), used=())
-        recheck = self.certificate.recheck(X, y, model=model, previous=previous, **about)
-        return replace(recheck, rows=(*earlier, *recheck.rows[len(others) :]), used=())
+        """Return the evidence after rows of the batch ``called``, whose labels are new.
 
-    def _batch(
-        self, called: str, n: int, used: Mask, n_late: int, recheck: Recheck | None
+        ``options`` are further arguments of `Certificate.recheck`.
+        """
+        # Rows of an earlier look at this batch are no repeated rows: each row is tested once.
+        names_of_looks = [look.name for look in self.batches if look.labelled]
+        earlier_rows = self._evidence.rows
+        of_other_batches = tuple(
+            rows
+            for rows, name in zip(earlier_rows, names_of_looks, strict=True)
+            if name != called
+        )
+        previous = replace(self._evidence, rows=of_other_batches, used=())
+        recheck = self.certificate.recheck(X, y, model=model, previous=previous, **options)
+        new_rows = recheck.rows[len(of_other_batches) :]
+        return replace(recheck, rows=(*earlier_rows, *new_rows), used=())
+
+    def _look(
+        self, called: str, n: int, n_tested: int, n_waiting: int, recheck: Recheck | None
     ) -> MonitoredBatch:
-        """Return what a look at a batch has shown."""
+        """Return the results of a look at n rows of a batch; ``recheck`` is the evidence after it."""
         after = replace(self, recheck=recheck)._evidence
-        new = [b.since(a) for a, b in zip(self._evidence.evidence, after.evidence, strict=True)]
-        errors = [
-            (b.n, b.estimate(c.claim.form)) for b, c in zip(new, after.tested, strict=True)
-        ]
+        errors = []
+        for bound, bets_before, bets in zip(
+            after.tested, self._evidence.evidence, after.evidence, strict=True
+        ):
+            of_look = bets.since(bets_before)
+            errors.append((of_look.n, of_look.estimate(bound.claim.form)))
         evidence = [bets.value for bets in after.evidence]
-        return MonitoredBatch(called, n, int(used.sum()), n_late, errors, evidence)
+        return MonitoredBatch(called, n, n_tested, n_waiting, errors, evidence)
 
     @property
     def _evidence(self) -> Recheck:
@@ -466,13 +487,15 @@ class Monitor:
     @property
     def verdict(self) -> str:
         """The result, in a sentence."""
-        labelled = sum(batch.labelled for batch in self.batches)
-        names = len({batch.name for batch in self.batches})
-        rows = f"{how_many(labelled, 'row')} of {how_many(names, 'batch', 'batches')}"
-        n = len(self.alarms)
+        n_rows = sum(batch.labelled for batch in self.batches)
+        n_batches = len({batch.name for batch in self.batches})
+        rows = f"{how_many(n_rows, 'row')} of {how_many(n_batches, 'batch', 'batches')}"
         bounds = how_many(len(self.certificate.tested), "bound")
-        contradict = "contradicts" if labelled == 1 else "contradict"
-        return f"{'Alarm' if n else 'No alarm'}: {rows} {contradict} {n or 'none'} of {bounds}."
+        contradict = "contradicts" if n_rows == 1 else "contradict"
+        n_alarms = len(self.alarms)
+        if n_alarms:
+            return f"Alarm: {rows} {contradict} {n_alarms} of {bounds}."
+        return f"No alarm: {rows} {contradict} none of {bounds}."
 
     def _repr_html_(self) -> str:
         return bounds_html(self.verdict, self.cells(), self.notes())
@@ -501,59 +524,59 @@ class Monitor:
     def cells(self) -> Cells:
         """Return the headings and rows of the table of bounds."""
         if self.batches:
-            last = [error for _, error in self.batches[-1].errors]
+            last_estimates = [error for _, error in self.batches[-1].errors]
         else:
-            last = None
-        return self._evidence.cells(last, self.largest_evidence)
+            last_estimates = None
+        return self._evidence.cells(last_estimates, self.largest_evidence)
 
     def notes(self) -> list[str]:
         """Return the notes below the table: alarms, waiting labels, equal rows."""
         notes = []
         for j, bound in enumerate(self._evidence.bounds):
-            first = next(
+            first_alarm = next(
                 (batch for batch in self.batches if batch.evidence[j] >= self.threshold), None
             )
-            if first is not None:
-                n, error = first.errors[j]
+            if first_alarm is not None:
+                n, error = first_alarm.errors[j]
                 notes.append(
-                    f"Contradicted since {first.name}: {bound.bound.title}, "
-                    f"{bound.bound.claim}. Estimate: "
-                    f"{formatted(error)} on {n:,} rows of that batch, "
-                    f"{formatted(bound.estimate)} on all "
-                    f"{bound.n:,} rows.{_against_limit(bound)}"
+                    f"Contradicted since {first_alarm.name}: {bound.bound.title}, "
+                    f"{bound.bound.claim}. Estimate: {formatted(error)} on {n:,} rows of that "
+                    f"batch, {formatted(bound.estimate)} on all {bound.n:,} "
+                    f"rows.{_against_limit(bound)}"
                 )
         notes += self._evidence.notes
-        late = sum(rows.n_waiting for rows in self.waiting.values())
-        if late:
-            notes.append(f"{late:,} rows wait for their labels: {', '.join(self.waiting)}.")
+        n_waiting = sum(rows.n_waiting for rows in self.waiting.values())
+        if n_waiting:
+            notes.append(
+                f"{n_waiting:,} rows wait for their labels: {', '.join(self.waiting)}."
+            )
         return notes + self._notes_on_equal_rows()
 
     def _notes_on_equal_rows(self) -> list[str]:
         """Return what was compared instead of rows, for batches without ids in which rows equal others."""
-        no_ids = [rows for rows in self.given if rows.counts and rows.ids is None]
-        passing = [rows.name for rows in no_ids if copies_pass(rows, len(self.given) + 1)]
-        few = [
+        without_ids = [rows for rows in self.given if rows.counts and rows.ids is None]
+        unrecognised = [
+            rows.name for rows in without_ids if copies_pass(rows, len(self.given) + 1)
+        ]
+        many_equal = [
             rows.name
-            for rows in no_ids
-            if rows.counts[""].repeated > CHANCE and rows.name not in passing
+            for rows in without_ids
+            if rows.counts[""].repeated > CHANCE and rows.name not in unrecognised
         ]
         notes = []
-        if few:
+        if many_equal:
             notes.append(
                 "More than one row in twenty equals another one in: "
-                f"{joined(few, MOST_NAMES)}. Equal rows "
-                "are different rows here: batches are compared by the number of rows with each "
-                "content. A "
-                "copy of a batch is refused. A part of it, or a copy among many other rows, "
-                "may pass. Row "
-                "ids (id=, --id) tell rows apart."
+                f"{joined(many_equal, MOST_NAMES)}. Equal rows are different rows here: "
+                "batches are compared by the number of rows with each content. A copy of a "
+                "batch is refused. A part of it, or a copy among many other rows, may pass. "
+                "Row ids (id=, --id) tell rows apart."
             )
-        if passing:
+        if unrecognised:
             notes.append(
                 "Too few rows, or too few different ones, to recognise a copy: "
-                f"{joined(passing, MOST_NAMES)}. A copy of such a batch is not refused. Row "
-                "ids (id=, --id) "
-                "tell rows apart."
+                f"{joined(unrecognised, MOST_NAMES)}. A copy of such a batch is not refused. "
+                "Row ids (id=, --id) tell rows apart."
             )
         return notes
 
@@ -607,21 +630,19 @@ class Monitor:
                     f"the state has format {state['format']!r}, {why}; begin a new state with "
                     "these batches"
                 )
-            if state["digest"] != state_digest(
-                {k: v for k, v in state.items() if k != "digest"}
-            ):
+            content = {key: value for key, value in state.items() if key != "digest"}
+            if state["digest"] != state_digest(content):
                 raise ValueError(
                     "the state was changed after it was written: its checksum differs"
                 )
             certificate = Certificate.from_dict(state["certificate"])
             monitor = cls.of(certificate, equal_rows=state.get("equal_rows", "copies"))
-            batches = [_batch(each) for each in state["batches"]]
+            batches = [_batch_from_state(batch) for batch in state["batches"]]
             if any(len(batch.evidence) != len(certificate.tested) for batch in batches):
                 raise ValueError("the state has batches with evidence on other bounds")
             recheck = state["recheck"]
-            if recheck is not None and len(recheck["rows"]) != sum(
-                batch.labelled > 0 for batch in batches
-            ):
+            n_tested = sum(batch.labelled > 0 for batch in batches)
+            if recheck is not None and len(recheck["rows"]) != n_tested:
                 raise ValueError("the state has fingerprints of other batches")
             return replace(
                 monitor,
@@ -646,8 +667,8 @@ def _against_limit(bound: RecheckedBound) -> str:
     keeps = bound.estimate == tested.target or above == (tested.sense == "≥")
     if keeps:
         return (
-            f" The stated limit is {stated}, and the estimate on all rows keeps it: the certificate is "
-            "tighter than the limit."
+            f" The stated limit is {stated}, and the estimate on all rows keeps it: the "
+            "certificate is tighter than the limit."
         )
     return f" The stated limit is {stated}, and the estimate on all rows breaks it."
 
@@ -667,15 +688,16 @@ def _strata_of(
 ) -> Strata:
     """Return the strata of all classes and groups; a single column has the name by which limits call it."""
     columns = by_column(groups)
-    every = {EVERYTHING, CLASS, GROUP, CELL}
-    named = set(chain.from_iterable(names_in(limit.rate.by) for limit in limits)) - every
-    if list(columns) == [None] and len(named) == 1:
-        columns = {named.pop(): columns[None]}
+    names_in_limits = set(chain.from_iterable(names_in(limit.rate.by) for limit in limits))
+    column_names = names_in_limits - {EVERYTHING, CLASS, GROUP, CELL}
+    if list(columns) == [None] and len(column_names) == 1:
+        columns = {column_names.pop(): columns[None]}
+    # One row for each class and combination of groups.
     sizes = (len(classes), *map(len, columns.values()))
-    y, *numbers = np.indices(sizes).reshape(len(sizes), -1)
-    of_columns = np.column_stack(numbers) if numbers else None
+    y, *group_numbers = np.indices(sizes).reshape(len(sizes), -1)
+    groups_of_rows = np.column_stack(group_numbers) if group_numbers else None
     names = tuple(columns), tuple(columns.values())
-    strata, _ = Strata.of(y, of_columns, np.ones(len(y)), classes, *names)
+    strata, _ = Strata.of(y, groups_of_rows, np.ones(len(y)), classes, *names)
     return strata
 
 
@@ -683,8 +705,8 @@ def _bounds_of_limit(limit: Limit, strata: Strata) -> list[CertifiedBound]:
     """Return the bound of a limit for each limited subgroup, or for the compared subgroups."""
     names, _ = strata.subgroups(limit.rate.by)
     if not limit.rate.needs_costs:
-        low, _ = limit.rate.range(strata)  # raises if a class of the rate is not there
-        if limit.form == "ratio" and low < 0.0:
+        lowest_rate, _ = limit.rate.range(strata)  # raises if a class of the rate is not there
+        if limit.form == "ratio" and lowest_rate < 0.0:
             raise ValueError(
                 f"{limit!r}: a ratio of rates that may be negative cannot be tested; limit the "
                 "gap"
@@ -694,28 +716,32 @@ def _bounds_of_limit(limit: Limit, strata: Strata) -> list[CertifiedBound]:
     def bound(
         name: Any, value: float, subgroups: Any = (), others: bool = False
     ) -> CertifiedBound:
-        at = replace(empty, subgroup=name, lower=value, upper=value, target=value)
-        return replace(at, subgroups=subgroups, others=others)
+        with_value = replace(empty, subgroup=name, lower=value, upper=value, target=value)
+        return replace(with_value, subgroups=subgroups, others=others)
 
     # The rows of other groups alone do not tell a rate whose denominator counts all rows.
-    has_others = limit.rate.needs_groups and not limit.rate.is_across
-    every = tuple(names)
+    tests_others = limit.rate.needs_groups and not limit.rate.is_across
+    all_names = tuple(names)
     if limit.compares:
-        bounds = [bound(limit.form, limit.bound, every)]
-        return bounds + [bound(limit.form, limit.bound, every, True)] * has_others
-    pairs = zip(names, limit.bounds(names).tolist(), strict=True)
-    bounds = [bound(name, value) for name, value in pairs if value == value]
-    of_others = has_others and limit.rest == limit.rest
-    return bounds + [bound(None, limit.rest, every, True)] * of_others
+        bounds = [bound(limit.form, limit.bound, all_names)]
+        if tests_others:
+            bounds.append(bound(limit.form, limit.bound, all_names, others=True))
+        return bounds
+    values = limit.bounds(names).tolist()
+    pairs = zip(names, values, strict=True)
+    bounds = [bound(name, value) for name, value in pairs if not np.isnan(value)]
+    if tests_others and not np.isnan(limit.rest):
+        bounds.append(bound(None, limit.rest, all_names, others=True))
+    return bounds
 
 
 # -- rows, labels and state --------------------------------------------------------------------------------
 
 
-def _batch(state: Mapping[str, Any]) -> MonitoredBatch:
-    read = {part.name: state[part.name] for part in fields(MonitoredBatch)}
+def _batch_from_state(state: Mapping[str, Any]) -> MonitoredBatch:
+    values = {part.name: state[part.name] for part in fields(MonitoredBatch)}
     errors = [(int(n), None if error is None else float(error)) for n, error in state["errors"]]
-    return MonitoredBatch(**{**read, "errors": errors})
+    return MonitoredBatch(**{**values, "errors": errors})
 
 
 def state_digest(state: Mapping[str, Any]) -> str:

@@ -51,32 +51,35 @@ class Path(Procedure):
 
     def run(self) -> Certified | Refused:
         """Return the last rule before the first failure."""
-        passed = None
-        path = self.rules
-        with steps("tested rules", len(path)) as done:
-            for step in path:
+        last_passed = None
+        sequence = self.rules
+        with steps("tested rules", len(sequence)) as done:
+            for step in sequence:
                 answered = self.fresh.by(step.selection)
-                families = [RateFamily.of(limit, answered) for limit in self.limits]
+                families = [
+                    RateFamily.from_expression(limit, answered) for limit in self.limits
+                ]
                 bounds = limit_bounds(families, self.level)
                 if any(bound.certified is False for bound in bounds):
                     break
-                passed = step.selection
+                last_passed = step.selection
                 done()
-        if passed is None:
+        if last_passed is None:
             return Refused(answered, "the safest rule", "")
-        within = "; ".join(map(str, passed.problem.limits))
+        within = "; ".join(map(str, last_passed.problem.limits))
         made = (
             "The rule is the least restricted one of a sequence fixed before these rows were "
-            "used. All of "
-            f"them were tested for each rule. It was selected within {within}."
+            f"used. All of them were tested for each rule. It was selected within {within}."
         )
-        return Certified(passed, self.title, made)
+        return Certified(last_passed, self.title, made)
 
     @cached_property
     def rules(self) -> list[Step]:
         """The rules in the order of their tests; of the fresh rows only their numbers are read."""
         n_fresh = [self.fresh.n_rows_of(limit.rate) for limit in self.limits]
-        return TighterRules.of(self.selection, n_fresh, self.level).from_the_likeliest()
+        return TighterRules.from_selection(
+            self.selection, n_fresh, self.level
+        ).from_the_likeliest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +126,9 @@ class TighterRules:
     made: dict[float, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, selection: Any, n_fresh: Sequence[int], level: float) -> TighterRules:
+    def from_selection(
+        cls, selection: Any, n_fresh: Sequence[int], level: float
+    ) -> TighterRules:
         """Return the rules within the limits of a selection for numbers of fresh rows, one for each limit."""
         plain = selection.within(selection.problem.limits)
         return cls(plain, [n / plain.n_rows for n in n_fresh], level)
@@ -139,12 +144,12 @@ class TighterRules:
 
         The tightest limits need not give the likeliest certificate: a precision close to 1 rests on few rows.
         """
-        path = self.steps(COARSE)
-        first = likeliest(path)
-        if path[first].power >= WORTHWHILE:
-            path = self.steps(STEPS)
-            first = likeliest(path)
-        return path[first:]
+        rules = self.steps(COARSE)
+        start = likeliest(rules)
+        if rules[start].power >= WORTHWHILE:
+            rules = self.steps(STEPS)
+            start = likeliest(rules)
+        return rules[start:]
 
     def steps(self, probits: Floats) -> list[Step]:
         """Return the rules for probits of all limits, then the one within the stated limits."""
@@ -182,10 +187,10 @@ class TighterRules:
         if limit.rate.is_share and not limit.compares and 0 <= bound <= 1 and line.rows > 0:
             most = bound if limit.from_above else 1.0 - bound
             return max(0.0, most - largest_rate(line.rows, most, ratio, self.level, probit))
-        here = max(line.high - line.value, line.value - line.low) / SPREAD
-        there = here / np.sqrt(ratio)
-        tighter = probit * np.hypot(here, there) - ndtri(self.level) * there
-        return max(0.0, float(np.nan_to_num(tighter)))
+        deviation = _deviation(line)
+        on_fresh = deviation / np.sqrt(ratio)
+        width = probit * np.hypot(deviation, on_fresh) - ndtri(self.level) * on_fresh
+        return max(0.0, float(np.nan_to_num(width)))
 
     # -- predicted power -----------------------------------------------------------------------------
 
@@ -195,20 +200,28 @@ class TighterRules:
         lines = {(line.rate, line.subgroup, line.sense): line for line in selection.estimates}
         for stated in self.plain.estimates:
             line = lines.get((stated.rate, stated.subgroup, stated.sense))
+            if line is None or np.isnan(stated.bound):
+                continue
             for number, (limit, ratio) in enumerate(zip(self.limits, self.ratios, strict=True)):
-                if line is None or stated.limit != str(limit) or np.isnan(stated.bound):
+                if stated.limit != str(limit):
                     continue
                 if limit.compares:
-                    each = [
-                        one
-                        for one in selection.estimates
-                        if one.rate == line.rate and one.subgroup != limit.form
+                    compared = [
+                        other
+                        for other in selection.estimates
+                        if other.rate == line.rate and other.subgroup != limit.form
                     ]
-                    power = predicted_power_to_compare(each, limit, ratio, self.level)
+                    power = predicted_power_to_compare(compared, limit, ratio, self.level)
                 else:
                     power = predicted_power(line, float(stated.bound), limit, ratio, self.level)
                 powers[number, line.subgroup] = power
         return powers
+
+
+def _deviation(line: Any) -> Any:
+    """Return the standard deviation of a rate on the selection data, from the longer side of its interval."""
+    longer_side = max(line.high - line.value, line.value - line.low)
+    return longer_side / SPREAD
 
 
 def likeliest(path: Sequence[Step]) -> int:
@@ -234,16 +247,20 @@ def predicted_power(line: Any, bound: float, limit: Limit, ratio: float, level: 
     if np.isnan(line.value) or not line.rows > 0:
         return 0.0
     if limit.rate.is_share:
-        error, most = (
-            (line.value, bound) if limit.from_above else (1.0 - line.value, 1.0 - bound)
-        )
+        error = line.value
+        largest_error = bound
+        if not limit.from_above:
+            error = 1.0 - line.value
+            largest_error = 1.0 - bound
         n = np.array([line.rows])
-        return float(power_of_counts(error * n, n, most, ratio, level)[0])
-    room = (bound - line.value) * (1.0 if limit.from_above else -1.0)
-    here = max(line.high - line.value, line.value - line.low) / SPREAD
-    if not here > 0.0:
+        return float(power_of_counts(error * n, n, largest_error, ratio, level)[0])
+    room = bound - line.value
+    if not limit.from_above:
+        room = -room
+    deviation = _deviation(line)
+    if not deviation > 0.0:
         return 0.0
-    return float(ndtr(probits_of_rooms(room, here, ratio, level)))
+    return float(ndtr(probits_of_rooms(room, deviation, ratio, level)))
 
 
 def predicted_power_to_compare(
@@ -265,25 +282,25 @@ def predicted_power_to_compare(
     level : float
         Of each test.
     """
-    known = [line for line in lines if line.rows > 0 and not np.isnan(line.value)]
-    if len(known) < max(2, len(lines)):
+    measured = [line for line in lines if line.rows > 0 and not np.isnan(line.value)]
+    if len(measured) < max(2, len(lines)):
         return 0.0
-    n = np.array([line.rows for line in known])
+    n = np.array([line.rows for line in measured])
     # One half of a row more: no rows with an answer show nothing of a ratio.
-    rates = np.array([(line.value * line.rows + 0.5) / (line.rows + 1.0) for line in known])
-    here = limit.deviations(np.clip(rates * (1.0 - rates), 0.0, None) / n)
-    probits = probits_of_rooms(limit.rooms(rates, rates), here, ratio, level)
+    rates = np.array([(line.value * line.rows + 0.5) / (line.rows + 1.0) for line in measured])
+    deviations = limit.deviations(np.clip(rates * (1.0 - rates), 0.0, None) / n)
+    probits = probits_of_rooms(limit.rooms(rates, rates), deviations, ratio, level)
     return float(ndtr(probits[~np.eye(len(n), dtype=bool)].min()))
 
 
-def largest_rate(n: float, most: float, ratio: float, level: float, probit: float) -> float:
+def largest_rate(n: float, bound: float, ratio: float, level: float, probit: float) -> float:
     """Return the largest share of n rows for which a pass on ``ratio`` n rows has a predicted probability.
 
     Parameters
     ----------
     n : float
         Selection rows.
-    most : float
+    bound : float
         The bound that is tested.
     ratio : float
         Fresh rows by selection rows.
@@ -292,13 +309,18 @@ def largest_rate(n: float, most: float, ratio: float, level: float, probit: floa
     probit : float
         Of the predicted probability, with the noise of both tables.
     """
-    fresh = int(ratio * n)
-    passes = int(each_most_reached(np.array([fresh]), most, level)[0])
-    if passes < 0:
+    n_fresh = int(ratio * n)
+    largest_count = int(each_most_reached(np.array([n_fresh]), bound, level)[0])
+    if largest_count < 0:
         return 0.0
-    # (passes + 1/2 - fresh r)² = probit² fresh (1 + ratio) r (1 - r)
-    noise = probit**2 * fresh * (1.0 + ratio)
+    # The count is at the probit for the rate r that solves
+    # (largest_count + 1/2 - n_fresh r)² = probit² n_fresh (1 + ratio) r (1 - r).
+    noise = probit**2 * n_fresh * (1.0 + ratio)
     roots = np.roots(
-        [fresh**2 + noise, -(2.0 * (passes + 0.5) * fresh + noise), (passes + 0.5) ** 2]
+        [
+            n_fresh**2 + noise,
+            -(2.0 * (largest_count + 0.5) * n_fresh + noise),
+            (largest_count + 0.5) ** 2,
+        ]
     ).real
     return float(np.clip(roots.min() if probit >= 0 else roots.max(), 0.0, 1.0))

@@ -117,34 +117,33 @@ class RowsNeeded:
 
     def __str__(self) -> str:
         lines = []
-        for each in self.limits:
-            lines.append(f"{each.limit}: {each.total:,} rows ({each.procedure})")
-            if set(each.rows) != {None}:
+        for needed in self.limits:
+            lines.append(f"{needed.limit}: {needed.total:,} rows ({needed.procedure})")
+            if set(needed.rows) != {None}:
                 lines += [
                     f"  {unit_name(name)}: {n:,} rows that count"
-                    for name, n in each.rows.items()
+                    for name, n in needed.rows.items()
                 ]
         if self.total is not None and len(self.limits) > 1:
             lines.append(f"all limits together: {self.total:,} rows")
         lines.append(
             "With each number, `calibrate` certifies with a probability of at least "
-            f"{self.power:g}, if the "
-            "rates are true."
+            f"{self.power:g}, if the rates are true."
         )
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types, for JSON."""
-        each = [
+        limits = [
             {
-                "limit": str(one.limit),
-                "procedure": one.procedure,
-                "rows": [{"subgroup": name, "rows": n} for name, n in one.rows.items()],
-                "total": one.total,
+                "limit": str(needed.limit),
+                "procedure": needed.procedure,
+                "rows": [{"subgroup": name, "rows": n} for name, n in needed.rows.items()],
+                "total": needed.total,
             }
-            for one in self.limits
+            for needed in self.limits
         ]
-        return {"limits": each, "total": self.total, "power": self.power, "level": self.level}
+        return {"limits": limits, "total": self.total, "power": self.power, "level": self.level}
 
 
 def rows_needed(
@@ -220,27 +219,18 @@ def rows_needed(
     checked = list(checked_limits(read_rates(limits)))
     if not checked:
         raise ValueError("limits: there is no limit")
-    several = isinstance(limits, (list, tuple))
-    each_rates = _one_for_each(rates, "rates", checked, several=several)
-    each_shares = _one_for_each(shares, "shares", checked, several=several)
-    plans = _plans(checked, each_rates, each_shares, n_classes)
+    is_list = isinstance(limits, (list, tuple))
+    rates_by_limit = _entry_for_each(rates, "rates", checked, is_list=is_list)
+    shares_by_limit = _entry_for_each(shares, "shares", checked, is_list=is_list)
+    plans = _plans(checked, rates_by_limit, shares_by_limit, n_classes)
     level = spent_by_next((), attempts) * (1.0 - confidence)
-    procedure = _procedures(plans, level, by_group=by_group)
-    alone = []
-    for plan, (name, power_at) in zip(plans, procedure, strict=True):
-        compares = plan.limit.compares
-        start, precision = (_guess(plan, power), PRECISION) if compares else (1, 0.0)
-        total = fewest_rows(power_at, power, start=start, precision=precision)
-        if total is None:
-            raise ValueError(
-                f"{plan.limit!r}: more than a thousand million rows are needed ({name})"
-            )
-        sizes = plan.sizes(np.array([total]))[:, 0].tolist()
-        alone.append(
-            RowsForLimit(plan.limit, name, dict(zip(plan.names, sizes, strict=True)), total)
-        )
-    together = _together(plans, procedure, alone, power, shares)
-    return RowsNeeded(tuple(alone), together, power, level, tuple(plans), by_group)
+    procedures = _procedures(plans, level, by_group=by_group)
+    by_limit = [
+        _rows_for_limit(plan, name, power_at, power)
+        for plan, (name, power_at) in zip(plans, procedures, strict=True)
+    ]
+    total = _rows_together(plans, procedures, by_limit, power, shares)
+    return RowsNeeded(tuple(by_limit), total, power, level, tuple(plans), by_group)
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,15 +255,34 @@ class PlannedLimit:
     def excess(self) -> tuple[Floats, Floats]:
         """Rates and bounds of the counted errors: of the complement for a limit from below."""
         bounds = self.limit.bounds(self.names)
-        kept = ~np.isnan(bounds)
+        is_limited = ~np.isnan(bounds)
         rates = self.rates
         if not self.limit.from_above:
             rates = 1.0 - rates
             bounds = 1.0 - bounds
-        return np.where(kept, rates, 0.0), np.where(kept, bounds, 1.0)
+        return np.where(is_limited, rates, 0.0), np.where(is_limited, bounds, 1.0)
 
 
+# Probabilities of a certificate with numbers of rows.
 Powers = Callable[[Ints], Floats]
+
+
+def _rows_for_limit(
+    plan: PlannedLimit, procedure: str, power_at: Powers, power: float
+) -> RowsForLimit:
+    """Return the fewest rows with which one limit is certified with a power by a procedure."""
+    start = 1
+    precision = 0.0
+    if plan.limit.compares:
+        start = _approximate_rows(plan, power)
+        precision = PRECISION
+    total = fewest_rows(power_at, power, start=start, precision=precision)
+    if total is None:
+        raise ValueError(
+            f"{plan.limit!r}: more than a thousand million rows are needed ({procedure})"
+        )
+    sizes = plan.sizes(np.array([total]))[:, 0].tolist()
+    return RowsForLimit(plan.limit, procedure, dict(zip(plan.names, sizes, strict=True)), total)
 
 
 def _procedures(
@@ -289,27 +298,33 @@ def _procedures(
         if _columns(plan.limit)
         for name in plan.names
     }
-    if all(plan.by_share is not None for plan in plans):
-        if compares and by_group and len(plans) == 1:
-            return [(RANKS, lambda rows: _compared(plans[0], rows, level))]
-        if not compares:
-            thresholds = len(groups) if by_group and groups and len(columns) == 1 else 1
-            together = [share for plan in plans for share in plan.by_share or ()]
-            each = level_of_each(together, thresholds, level)
-            return [(RANKS, _powers_of_counts(plan, each)) for plan in plans]
-    each = level
+    all_are_shares = all(plan.by_share is not None for plan in plans)
+    if all_are_shares and compares and by_group and len(plans) == 1:
+        return [(RANKS, lambda rows: _certified_by_ranks(plans[0], rows, level))]
+    if all_are_shares and not compares:
+        n_thresholds = 1
+        if by_group and groups and len(columns) == 1:
+            n_thresholds = len(groups)
+        shares = [share for plan in plans for share in plan.by_share or ()]
+        rank_level = level_of_each(shares, n_thresholds, level)
+        return [(RANKS, _powers_of_counts(plan, rank_level)) for plan in plans]
+    level_of_counts = level
     if by_group and not compares and all(plan.two_answers for plan in plans):
-        each = level / max(1, len(groups))
-    return [
-        (PAIRS, _powers_of_pairs(plan, level))
-        if plan.limit.compares
-        else (COUNTS, _powers_of_counts(plan, each))
-        for plan in plans
-    ]
+        level_of_counts = level / max(1, len(groups))
+    procedures = []
+    for plan in plans:
+        if plan.limit.compares:
+            procedures.append((PAIRS, _powers_of_pairs(plan, level)))
+        else:
+            procedures.append((COUNTS, _powers_of_counts(plan, level_of_counts)))
+    return procedures
 
 
 def _powers_of_counts(plan: PlannedLimit, level: float) -> Powers:
-    """Return the probability that all subgroups pass; their rows are independent."""
+    """Return the probability that all subgroups pass, as a function of the numbers of rows.
+
+    The rows of different subgroups are independent.
+    """
     rates, bounds = plan.excess
 
     def power_at(rows: Ints) -> Floats:
@@ -324,7 +339,7 @@ def _powers_of_counts(plan: PlannedLimit, level: float) -> Powers:
 
 
 def _powers_of_pairs(plan: PlannedLimit, level: float) -> Powers:
-    """Return a lower bound on the probability that all pairs pass (union bound)."""
+    """Return a lower bound on the probability that all pairs pass (union bound), by numbers of rows."""
     factor, gap = plan.limit.pair
 
     def failing(i: int, j: int, n: Ints) -> float:
@@ -341,66 +356,72 @@ def _powers_of_pairs(plan: PlannedLimit, level: float) -> Powers:
     return power_at
 
 
-def _compared(plan: PlannedLimit, rows: Ints, level: float) -> Floats:
-    """Return whether the ranks with the expected rates certify a gap or ratio."""
+def _certified_by_ranks(plan: PlannedLimit, rows: Ints, level: float) -> Floats:
+    """Return 1 where the ranks with the expected rates certify a gap or ratio, else 0, by number of rows."""
     factor, gap = plan.limit.pair
-    found = []
+    certified = []
     for sizes in plan.sizes(rows).T:
         ranks = np.minimum(np.round(plan.rates * (sizes + 1)).astype(np.intp), sizes).tolist()
-        found.append(
-            probability_within(ranks, ranks, sizes.tolist(), factor=factor, gap=gap)
-            >= 1.0 - level
-        )
-    return np.array(found, dtype=np.float64)
+        probability = probability_within(ranks, ranks, sizes.tolist(), factor=factor, gap=gap)
+        certified.append(probability >= 1.0 - level)
+    return np.array(certified, dtype=np.float64)
 
 
-def _guess(plan: PlannedLimit, power: float) -> int:
+def _approximate_rows(plan: PlannedLimit, power: float) -> int:
     """Return the rows for a gap or ratio by the normal approximation for its closest pair."""
     limit = plan.limit
     rates = plan.rates
-    others = ~np.eye(len(plan.names), dtype=bool)
+    is_pair = ~np.eye(len(plan.names), dtype=bool)
     deviations = limit.deviations(rates * (1.0 - rates) / plan.shares)
     # Rates of 0 leave a ratio neither room nor deviation.
     with np.errstate(divide="ignore", invalid="ignore"):
-        standardised = (deviations / limit.rooms(rates, rates))[others]
+        standardised = (deviations / limit.rooms(rates, rates))[is_pair]
     rows = ((ndtri(0.95) + ndtri(power)) * standardised) ** 2
     return int(np.nan_to_num(rows, nan=1.0).clip(1.0, MOST_ROWS).max(initial=1.0))
 
 
-def _together(
+def _rows_together(
     plans: Sequence[PlannedLimit],
-    procedure: Sequence[tuple[str, Powers]],
-    alone: Sequence[RowsForLimit],
+    procedures: Sequence[tuple[str, Powers]],
+    by_limit: Sequence[RowsForLimit],
     power: float,
     shares: Any,
 ) -> int | None:
-    """Return the rows with which all limits are certified together (union bound)."""
+    """Return the rows with which all limits are certified together; None of several without ``shares``.
+
+    The probability that any certificate fails is at most the sum of their probabilities (union bound).
+    """
     if len(plans) == 1:
-        return alone[0].total
+        return by_limit[0].total
     if shares is None:
         return None
 
     def power_at(rows: Ints) -> Floats:
-        failing: Floats = np.sum([1.0 - powers(rows) for _, powers in procedure], axis=0)
+        failing: Floats = np.sum([1.0 - powers(rows) for _, powers in procedures], axis=0)
         return 1.0 - failing
 
-    compares = any(plan.limit.compares for plan in plans)
-    start = max(each.total for each in alone)
-    return fewest_rows(power_at, power, start=start, precision=PRECISION * compares)
+    start = max(needed.total for needed in by_limit)
+    precision = 0.0
+    if any(plan.limit.compares for plan in plans):
+        precision = PRECISION
+    return fewest_rows(power_at, power, start=start, precision=precision)
 
 
 # -- arguments ---------------------------------------------------------------------------------------------
 
 
-def _one_for_each(
-    given: Any, name: str, limits: Sequence[Limit], *, several: bool
+def _entry_for_each(
+    argument: Any, name: str, limits: Sequence[Limit], *, is_list: bool
 ) -> list[Any]:
-    """Return one entry for each limit."""
-    if not several or given is None:
-        return [given] * len(limits)
-    entries = [given]
-    if isinstance(given, (list, tuple)):
-        entries = list(given)
+    """Return the entry of each limit in an argument; without a list of limits, all of the argument.
+
+    ``name`` is the argument's name in errors. ``is_list`` tells whether the limits were given as a list.
+    """
+    if not is_list or argument is None:
+        return [argument] * len(limits)
+    entries = [argument]
+    if isinstance(argument, (list, tuple)):
+        entries = list(argument)
     elif len(limits) > 1:
         raise ValueError(
             f"{name}: give a list with one entry for each of the {len(limits)} limits"
@@ -417,11 +438,13 @@ def _plans(
     labels = list(
         dict.fromkeys(limit.rate.label for limit in limits if limit.rate.label is not None)
     )
-    others = [label for label in range(n_classes + len(labels)) if label not in labels]
-    classes = tuple([*labels, *others][: max(n_classes, len(labels))])
-    ones = np.ones(len(classes)) / len(classes)
+    other_labels = [label for label in range(n_classes + len(labels)) if label not in labels]
+    classes = tuple([*labels, *other_labels][: max(n_classes, len(labels))])
+    equal_shares = np.ones(len(classes)) / len(classes)
     defers = any(limit.rate.counts_deferral for limit in limits)
-    strata = Strata(classes, (), (), np.zeros((1, 0), dtype=np.intp), ones, ones, defers)
+    strata = Strata(
+        classes, (), (), np.zeros((1, 0), dtype=np.intp), equal_shares, equal_shares, defers
+    )
     plans = []
     for limit, rate, share in zip(limits, rates, shares, strict=True):
         if not limit.rate.is_share:
@@ -429,22 +452,25 @@ def _plans(
                 f"{limit!r}: the power depends on more than the mean of {limit.rate.words!r}"
             )
         names = _names(limit, rate, share)
-        of_rate = _values(rate, names, f"rates of {limit!r}")
-        default = {name: 1.0 / len(names) for name in names}
-        of_share = _values(default if share is None else share, names, f"shares of {limit!r}")
-        if (of_share <= 0).any():
+        rate_by_name = _values(rate, names, f"rates of {limit!r}")
+        equal_parts = {name: 1.0 / len(names) for name in names}
+        share_by_name = _values(
+            equal_parts if share is None else share, names, f"shares of {limit!r}"
+        )
+        if (share_by_name <= 0).any():
             raise ValueError(f"shares of {limit!r} must be above 0, got {share!r}")
-        if limit.distance(names, of_rate) >= 0.0:
+        if limit.distance(names, rate_by_name) >= 0.0:
             raise ValueError(
-                f"{limit!r}: the rates {dict(zip(names, of_rate.tolist(), strict=True))} do "
-                "not keep it with "
-                "room to spare, so no number of rows certifies it"
+                f"{limit!r}: the rates {dict(zip(names, rate_by_name.tolist(), strict=True))} "
+                "do not keep it with room to spare, so no number of rows certifies it"
             )
-        none = np.zeros(0, dtype=np.intp)
+        no_rows = np.zeros(0, dtype=np.intp)
         answer = counted_answer(replace(limit.rate, by=None), strata)
-        by_share = shares_of(limit, answer, [(name, none) for name in names])
+        by_share = shares_of(limit, answer, [(name, no_rows) for name in names])
         plans.append(
-            PlannedLimit(limit, names, of_rate, of_share, by_share, strata.n_actions == 2)
+            PlannedLimit(
+                limit, names, rate_by_name, share_by_name, by_share, strata.n_actions == 2
+            )
         )
     return plans
 
@@ -453,23 +479,27 @@ def _names(limit: Limit, rate: Any, share: Any) -> list[Any]:
     """Return the names of the subgroups of a limit."""
     if limit.rate.by is None:
         return [None]
-    for given in (rate, share, dict(limit.bound) if isinstance(limit.bound, tuple) else None):
-        if isinstance(given, Mapping) and None not in given:
-            return list(given)
+    for by_subgroup in (
+        rate,
+        share,
+        dict(limit.bound) if isinstance(limit.bound, tuple) else None,
+    ):
+        if isinstance(by_subgroup, Mapping) and None not in by_subgroup:
+            return list(by_subgroup)
     raise ValueError(
         f"{limit!r}: name the subgroups, for example rates={{'f': 0.1, 'm': 0.12}}"
     )
 
 
-def _values(given: Any, names: Sequence[Any], what: str) -> Floats:
-    """Return a number for each subgroup."""
-    each = given if isinstance(given, Mapping) else dict.fromkeys(names, given)
-    if names == [None] and None not in each:
-        raise ValueError(f"{what}: the limit has no subgroups, give one number, got {given!r}")
-    missing = [name for name in names if name not in each]
+def _values(stated: Any, names: Sequence[Any], what: str) -> Floats:
+    """Return the number of each subgroup, from a dict or one number; ``what`` names it in errors."""
+    by_name = stated if isinstance(stated, Mapping) else dict.fromkeys(names, stated)
+    if names == [None] and None not in by_name:
+        raise ValueError(f"{what}: the limit has no subgroups, give one number, got {stated!r}")
+    missing = [name for name in names if name not in by_name]
     if missing:
-        raise ValueError(f"{what}: {missing[0]!r} is missing, got {given!r}")
-    return np.array([check_number(each[name], what, 0, 1, closed=True) for name in names])
+        raise ValueError(f"{what}: {missing[0]!r} is missing, got {stated!r}")
+    return np.array([check_number(by_name[name], what, 0, 1, closed=True) for name in names])
 
 
 def _columns(limit: Limit) -> tuple[Any, ...]:

@@ -69,11 +69,6 @@ SELECTED = "the selected rule"
 AT_RANKS = (
     "The thresholds of the rule are at ranks of the scores of these rows, which need no test."
 )
-# What a rule lacks, without and with a comparison of groups.
-NO_THRESHOLDS = (
-    "the rule is no threshold on one score",
-    "the rule has no threshold for each compared group",
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +79,7 @@ class Share:
     name: Any  # of the subgroup
     rows: Ints  # numbers of the rows
     answer: int  # the counted answer: 0 or 1
-    most: float  # the largest share allowed; NaN in a comparison
+    largest: float  # the largest share allowed; NaN in a comparison
 
     def places(self, rows: ScoredRows) -> Ints:
         """Return the numbers of the rows' thresholds."""
@@ -98,10 +93,10 @@ def counted_answer(rate: Rate, strata: Strata) -> int | None:
     _, counted, among = rate.by_subgroup(strata)
     if not {*np.unique(among)} <= {0.0, 1.0} or (among[..., 0] != among[..., 1]).any():
         return None
-    both = set(map(tuple, counted[among[..., 0] == 1.0].tolist()))
-    if both == {(1.0, 0.0)}:
+    by_answer = set(map(tuple, counted[among[..., 0] == 1.0].tolist()))
+    if by_answer == {(1.0, 0.0)}:
         return 0
-    if both == {(0.0, 1.0)}:
+    if by_answer == {(0.0, 1.0)}:
         return 1
     return None
 
@@ -117,13 +112,16 @@ def shares_of(
         return None
     if limit.compares:
         return [Share(limit, name, rows, answer, np.nan) for name, rows in rows_of]
-    bounds = limit.bounds([name for name, _ in rows_of])
-    which, most = (answer, bounds) if limit.from_above else (1 - answer, 1.0 - bounds)
-    pairs = zip(rows_of, most.tolist(), strict=True)
+    largest_shares = limit.bounds([name for name, _ in rows_of])
+    if not limit.from_above:
+        # At least a share of one answer is at most a share of the other one.
+        answer = 1 - answer
+        largest_shares = 1.0 - largest_shares
+    pairs = zip(rows_of, largest_shares.tolist(), strict=True)
     return [
-        Share(limit, name, rows, which, bound)
-        for (name, rows), bound in pairs
-        if not np.isnan(bound)
+        Share(limit, name, rows, answer, largest)
+        for (name, rows), largest in pairs
+        if not np.isnan(largest)
     ]
 
 
@@ -158,8 +156,11 @@ def ranks_of(
     level : float
         Allowed probability that a limit is broken.
     """
-    each = level_of_each(shares, n_thresholds, level)
-    return [most_reached(n, share.most, each) for share, n in zip(shares, sizes, strict=True)]
+    level_of_rank = level_of_each(shares, n_thresholds, level)
+    return [
+        most_reached(n, share.largest, level_of_rank)
+        for share, n in zip(shares, sizes, strict=True)
+    ]
 
 
 def level_of_each(shares: Sequence[Share], n_thresholds: int, level: float) -> float:
@@ -170,20 +171,24 @@ def level_of_each(shares: Sequence[Share], n_thresholds: int, level: float) -> f
 def windows(
     shares: Sequence[Share], rows: ScoredRows, n_thresholds: int, ranks: Sequence[int]
 ) -> tuple[Floats, Floats]:
-    """Return the values between which each threshold keeps all limits, shape (m,) each."""
+    """Return the values between which each threshold keeps all limits, shape (m,) each.
+
+    ``ranks`` are from `ranks_of`. With a rank of −1 no value keeps the limit.
+    """
     lowest = np.full(n_thresholds, -np.inf)
     highest = np.full(n_thresholds, np.inf)
-    for share, k in zip(shares, ranks, strict=True):
+    for share, rank in zip(shares, ranks, strict=True):
         scores = np.sort(rows.scores[share.rows])
         places = share.places(rows)
-        if k >= len(scores):
+        if rank >= len(scores):
             continue
+        # A row gets answer 0 up to the threshold, and answer 1 above it.
         if share.answer == 0:
-            highest[places] = np.minimum(highest[places], scores[k] if k >= 0 else -np.inf)
+            end = scores[rank] if rank >= 0 else -np.inf
+            highest[places] = np.minimum(highest[places], end)
         else:
-            lowest[places] = np.maximum(
-                lowest[places], scores[len(scores) - 1 - k] if k >= 0 else np.inf
-            )
+            end = scores[len(scores) - 1 - rank] if rank >= 0 else np.inf
+            lowest[places] = np.maximum(lowest[places], end)
     return lowest, highest
 
 
@@ -211,18 +216,19 @@ def one_sided(
     thresholds = np.empty(n_thresholds)
     for place in range(n_thresholds):
         possible, _ = possible_thresholds(rows.scores[rows.part(place)])
-        keeps = (possible > lowest[place]) & (possible < highest[place])
+        is_within = (possible > lowest[place]) & (possible < highest[place])
         # The constant answers at both ends keep a limit on the other answer by construction,
         # without a test.
-        keeps[0], keeps[-1] = lowest[place] == -np.inf, highest[place] == np.inf
-        if not keeps.any():
+        is_within[0] = lowest[place] == -np.inf
+        is_within[-1] = highest[place] == np.inf
+        if not is_within.any():
             return None
         loss = rows.loss(place, possible) + others.loss(place, possible)
-        thresholds[place] = possible[keeps][int(loss[keeps].argmin())]
+        thresholds[place] = possible[is_within][int(loss[is_within].argmin())]
     return thresholds
 
 
-def balanced(
+def balanced_family(
     family: ThresholdFamily,
     data: SelectionData,
     shares: Sequence[Share],
@@ -248,8 +254,8 @@ def balanced(
     losses : ndarray of shape (n, 2)
         Loss of both answers to each row.
     """
-    best = family
-    least = np.inf
+    best_family = family
+    least_loss = np.inf
     ranks = [int(part * len(share.rows)) for share, part in zip(shares, parts, strict=True)]
     for _ in range(STEPS):
         rows = ScoredRows(
@@ -257,23 +263,23 @@ def balanced(
         )
         (low,), (high,) = windows(shares, rows, 1, ranks)
         possible, _ = possible_thresholds(rows.scores)
-        keeps = (possible > low) & (possible < high)
-        if keeps.any():
-            loss = float(rows.loss(0, possible[keeps]).min())
-            if loss < least:
-                best = family
-                least = loss
+        within = possible[(possible > low) & (possible < high)]
+        if len(within):
+            loss = float(rows.loss(0, within).min())
+            if loss < least_loss:
+                best_family = family
+                least_loss = loss
         gains = family.gains.copy()
-        for share, k in zip(shares, ranks, strict=True):
-            (lowest,), (highest,) = windows([share], rows, 1, [k])
+        for share, rank in zip(shares, ranks, strict=True):
+            (own_low,), (own_high,) = windows([share], rows, 1, [rank])
             if share.answer == 0:
-                apart = high - highest
+                distance = high - own_high
             else:
-                apart = lowest - low
-            if np.isfinite(apart):
-                gains[np.unique(data.stratum[share.rows])] *= np.exp(DAMPING * apart)
+                distance = own_low - low
+            if np.isfinite(distance):
+                gains[np.unique(data.stratum[share.rows])] *= np.exp(DAMPING * distance)
         family = replace(family, gains=gains)
-    return best
+    return best_family
 
 
 # -- a gap or ratio ----------------------------------------------------------------------------------------
@@ -308,6 +314,36 @@ def ranks_of_comparison(
         Whether draws order the rows with equal scores, so that all ranks have a threshold.
     """
     by_share = [_losses_by_rate(selection, share) for share in shares]
+    options = _ranks_by_loss(limit, sizes, by_share)
+    # One answer to all rows keeps a comparison by construction, so a rule that is no better
+    # says nothing.
+    constant_loss = min(sum(losses[end] for _, losses in by_share) for end in (0, -1))
+    distances = np.zeros(len(shares), dtype=np.intp)
+    if not ordered:
+        distances += [
+            _distance(selection, share, n) for share, n in zip(shares, sizes, strict=True)
+        ]
+    factor, gap = limit.pair
+    for ranks in dict.fromkeys(ranks for loss, ranks in options if loss < constant_loss):
+        least = np.maximum(ranks - distances, 0)
+        most = np.minimum(ranks + distances, sizes)
+        if _is_hopeless(limit, least, most, np.array(sizes)):
+            continue
+        probability = probability_within(
+            least.tolist(), most.tolist(), sizes, factor=factor, gap=gap
+        )
+        if probability >= 1.0 - level:
+            return np.stack([least, most], axis=1)
+    return None
+
+
+def _ranks_by_loss(
+    limit: Limit, sizes: Sequence[int], by_share: Sequence[tuple[Floats, Floats]]
+) -> list[tuple[float, tuple[int, ...]]]:
+    """Return expected losses and ranks of rules whose rates are in a window that a limit allows, sorted.
+
+    ``sizes`` are numbers of fresh rows. ``by_share`` has rates and losses from `_losses_by_rate`.
+    """
     options = []
     for rate in np.linspace(0.5 / RATES, 1.0 - 0.5 / RATES, RATES):
         if limit.form == GAP:
@@ -316,42 +352,26 @@ def ranks_of_comparison(
             widest = rate * (1.0 / max(limit.bound, 1e-9) - 1.0)
         for room in ROOM:
             window = rate, min(1.0, rate + room * widest)
-            each = [_best_rate(rates, losses, *window) for rates, losses in by_share]
-            ranks = [round(q * (n + 1)) for (q, _), n in zip(each, sizes, strict=True)]
-            options.append((sum(loss for _, loss in each), tuple(map(min, ranks, sizes))))
-    # One answer to all rows keeps a comparison by construction, so a rule that is no better
-    # says nothing.
-    constant = min(sum(losses[end] for _, losses in by_share) for end in (0, -1))
-    around = np.zeros(len(shares), dtype=np.intp)
-    if not ordered:
-        around += [
-            _distance(selection, share, n) for share, n in zip(shares, sizes, strict=True)
-        ]
-    factor, gap = limit.pair
-    for reached in dict.fromkeys(ranks for loss, ranks in sorted(options) if loss < constant):
-        least = np.maximum(reached - around, 0)
-        most = np.minimum(reached + around, sizes)
-        if _hopeless(limit, least, most, np.array(sizes)):
-            continue
-        if (
-            probability_within(least.tolist(), most.tolist(), sizes, factor=factor, gap=gap)
-            >= 1.0 - level
-        ):
-            return np.stack([least, most], axis=1)
-    return None
+            best = [_best_rate(rates, losses, *window) for rates, losses in by_share]
+            ranks = [
+                min(round(best_rate * (n + 1)), n)
+                for (best_rate, _), n in zip(best, sizes, strict=True)
+            ]
+            options.append((sum(loss for _, loss in best), tuple(ranks)))
+    return sorted(options)
 
 
-def _hopeless(limit: Limit, least: Ints, most: Ints, sizes: Ints) -> bool:
+def _is_hopeless(limit: Limit, least: Ints, most: Ints, sizes: Ints) -> bool:
     """Whether a normal approximation rules out that the rates of two groups are close.
 
     This spares exact probabilities. No certificate depends on it.
     """
     low = (least + 0.5) / (sizes + 1.0)
     high = (most + 0.5) / (sizes + 1.0)
-    room = limit.rooms(high, low)
+    rooms = limit.rooms(high, low)
     deviations = limit.deviations(high * (1.0 - high) / (sizes + 2.0))
-    others = ~np.eye(len(sizes), dtype=bool)
-    return bool((room < HOPELESS_ROOM * deviations)[others].any())
+    is_pair = ~np.eye(len(sizes), dtype=bool)
+    return bool((rooms < HOPELESS_ROOM * deviations)[is_pair].any())
 
 
 def _distance(rows: ScoredRows, share: Share, n: int) -> int:
@@ -361,30 +381,32 @@ def _distance(rows: ScoredRows, share: Share, n: int) -> int:
     rows also continuous scores may be closer than `RESOLUTION`.
     """
     scores = np.sort(rows.scores[share.rows])
-    m = len(scores)
-    _, above = possible_thresholds(scores)
-    ranks = np.arange(m + 1)
-    ends = above[::-1]
-    after = np.searchsorted(ends, ranks)
+    n_selected = len(scores)
+    _, n_above = possible_thresholds(scores)
+    ranks = np.arange(n_selected + 1)
+    ranks_with_threshold = n_above[::-1]
+    next_threshold = np.searchsorted(ranks_with_threshold, ranks)
     distances = np.minimum(
-        np.abs(ends[after] - ranks), np.abs(ranks - ends[np.maximum(after - 1, 0)])
+        np.abs(ranks_with_threshold[next_threshold] - ranks),
+        np.abs(ranks - ranks_with_threshold[np.maximum(next_threshold - 1, 0)]),
     )
-    of_ties = int(np.ceil(np.quantile(distances, REACHED) * max(1.0, n / m)))
+    of_ties = int(np.ceil(np.quantile(distances, REACHED) * max(1.0, n / n_selected)))
     # A number of rows with different scores is spread over a width.
-    several = max(1, int(np.sqrt(m)))
-    widths = scores[several:] - scores[:-several]
+    n_neighbours = max(1, int(np.sqrt(n_selected)))
+    widths = scores[n_neighbours:] - scores[:-n_neighbours]
     widths = widths[widths > RESOLUTION]
     if not len(widths):
         return of_ties
     # Expected number of fresh rows within the resolution, and probability that the next row is
     # so close.
-    close = np.quantile(n / m * several * RESOLUTION / widths, REACHED)
-    each = -np.expm1(-close)
-    if each >= 1.0:
+    expected_close = np.quantile(n / n_selected * n_neighbours * RESOLUTION / widths, REACHED)
+    chance_of_close = -np.expm1(-expected_close)
+    if chance_of_close >= 1.0:
         return n
-    return min(
-        n, of_ties + max(0, int(np.ceil((np.log(TOO_CLOSE) / np.log(each) - 1.0) / 2.0)))
-    )
+    # A run of so many close rows has the probability `TOO_CLOSE`; the middle is half a run away.
+    run_length = np.log(TOO_CLOSE) / np.log(chance_of_close)
+    of_close_scores = max(0, int(np.ceil((run_length - 1.0) / 2.0)))
+    return min(n, of_ties + of_close_scores)
 
 
 def _losses_by_rate(rows: ScoredRows, share: Share) -> tuple[Floats, Floats]:
@@ -392,45 +414,47 @@ def _losses_by_rate(rows: ScoredRows, share: Share) -> tuple[Floats, Floats]:
     (place,) = share.places(rows)
     thresholds, _ = possible_thresholds(rows.scores[rows.part(place)])
     scores = np.sort(rows.scores[share.rows])
-    below = np.searchsorted(scores, thresholds, side="right") / len(scores)
+    share_below = np.searchsorted(scores, thresholds, side="right") / len(scores)
     if share.answer == 1:
-        rates = 1.0 - below
+        rates = 1.0 - share_below
     else:
-        rates = below
+        rates = share_below
     order = np.argsort(rates, kind="stable")
     return rates[order], rows.loss(place, thresholds)[order]
 
 
 def _best_rate(rates: Floats, losses: Floats, low: float, high: float) -> tuple[float, float]:
     """Return the rate in a window with the least loss, and this loss; losses are interpolated."""
-    inside = (rates > low) & (rates < high)
-    places = np.r_[low, rates[inside], high]
-    values = np.r_[
-        np.interp([low], rates, losses), losses[inside], np.interp([high], rates, losses)
+    is_inside = (rates > low) & (rates < high)
+    window_rates = np.r_[low, rates[is_inside], high]
+    window_losses = np.r_[
+        np.interp([low], rates, losses), losses[is_inside], np.interp([high], rates, losses)
     ]
-    best = int(values.argmin())
-    return float(places[best]), float(values[best])
+    best = int(window_losses.argmin())
+    return float(window_rates[best]), float(window_losses[best])
 
 
 def at_ranks(
-    shares: Sequence[Share], reached: Ints, rows: ScoredRows, n_thresholds: int
+    shares: Sequence[Share], rank_ranges: Ints, rows: ScoredRows, n_thresholds: int
 ) -> Floats | None:
     """Return thresholds at which the stated numbers of rows get the counted answer, shape (m,).
 
-    None if equal scores leave no such threshold: the limit then has no certificate.
+    ``rank_ranges`` has the least and the largest number of each share, from `ranks_of_comparison`. The
+    threshold nearest to their middle is taken. None if equal scores leave no threshold between them: the
+    limit then has no certificate.
     """
     thresholds = np.empty(n_thresholds)
-    for share, (least, most) in zip(shares, reached.tolist(), strict=True):
+    for share, (least, most) in zip(shares, rank_ranges.tolist(), strict=True):
         (place,) = share.places(rows)
         possible, above = possible_thresholds(rows.scores[share.rows])
         if share.answer == 1:
             counted = above
         else:
             counted = len(share.rows) - above
-        apart = np.abs(counted - (least + most) / 2)
-        if apart.min() > (most - least) / 2:
+        distances = np.abs(counted - (least + most) / 2)
+        if distances.min() > (most - least) / 2:
             return None
-        thresholds[place] = possible[int(apart.argmin())]
+        thresholds[place] = possible[int(distances.argmin())]
     return thresholds
 
 
@@ -456,17 +480,19 @@ class Ranks(Procedure):
             if counted_answer(limit.rate, strata) is None:
                 return f"{limit.rate!r} is no share of rows with one of two answers"
         if self.compares and not self.fresh.are_apart(self.fresh.samples(self.limits[0].rate)):
-            of = "rows" if self.fresh.clusters is None else "clusters"
-            return f"some {of} are in several groups that {self.limits[0]!r} compares"
+            rows = "rows" if self.fresh.clusters is None else "clusters"
+            return f"some {rows} are in several groups that {self.limits[0]!r} compares"
         if not self.shares:
             return "no group has a limit"
+        if self.family is None and self.compares:
+            return "the rule has no threshold for each compared group"
         if self.family is None:
-            return NO_THRESHOLDS[self.compares]
+            return "the rule is no threshold on one score"
         if not self.compares:
             return None
         if self.selected_shares is None:
             return "a compared group has no rows, or none in the selection data"
-        if self.reached is None:
+        if self.rank_ranges is None:
             return f"no ranks of so many rows certify {self.limits[0]!r} for a rule better than one answer"
         if self.fresh.clusters is None and self.are_wide:
             return f"equal scores leave few thresholds at the ranks that certify {self.limits[0]!r}"
@@ -474,9 +500,9 @@ class Ranks(Procedure):
 
     def run(self) -> Certified | Refused:
         """Return the rule of least loss within the ranks; none if it gives all rows one answer."""
-        family, rows, selection, breaks = self.ordered
+        family, rows, selection, breaks = self.scored
         if self.compares:
-            thresholds = at_ranks(self.shares, self.reached, rows, family.n_thresholds)
+            thresholds = at_ranks(self.shares, self.rank_ranges, rows, family.n_thresholds)
             if thresholds is None:
                 why = f"equal scores leave no threshold at the ranks that certify {self.limits[0]!r}"
                 return Refused(self.fresh, SELECTED, why, tested=False)
@@ -492,18 +518,21 @@ class Ranks(Procedure):
                 "the rule with the least loss within the limits gives every row the same answer"
             )
             return Refused(self.fresh, SELECTED, why)
-        drawn = (thresholds,) if breaks is None else breaks.mixture(thresholds)
+        if breaks is None:
+            rule = self.selection.at(family, thresholds, fresh=self.fresh.opened)
+            return Certified(rule, self.title, AT_RANKS)
+        drawn = breaks.mixture(thresholds)
         rule = self.selection.at(family, *drawn, fresh=self.fresh.opened)
-        if breaks is not None and not self.keeps(self.fresh.by(rule)):
+        if not self.estimates_keep_limits(self.fresh.by(rule)):
             return Refused(self.fresh.by(rule), "the rule at the ranks", "")
         return Certified(rule, self.title, AT_RANKS)
 
-    def keeps(self, answered: FreshRows) -> bool:
+    def estimates_keep_limits(self, answered: FreshRows) -> bool:
         """Return whether the estimated rates of a rule that draws keep the limits.
 
         Ranks count rows by their own draws; the mean over all draws may be beyond a limit nearby.
         """
-        families = [RateFamily.of(limit, answered) for limit in self.limits]
+        families = [RateFamily.from_expression(limit, answered) for limit in self.limits]
         return all(bound.is_within for bound in limit_bounds(families, self.level))
 
     @property
@@ -535,18 +564,23 @@ class Ranks(Procedure):
         by_group = self.selection.family(by_group=True)
         if by_group is not None:
             rows = scored_fresh(self.selection, by_group, self.fresh)
-            places = [share.places(rows) for share in self.shares]
-            one_each = all(len(place) == 1 for place in places)
-            apart = len({int(place[0]) for place in places if len(place)}) == len(places)
-            if one_each and (apart or not self.compares):
+            places = [share.places(rows).tolist() for share in self.shares]
+            have_one_each = all(len(of_share) == 1 for of_share in places)
+            are_different = len({place for of_share in places for place in of_share}) == len(
+                places
+            )
+            if have_one_each and (are_different or not self.compares):
                 return by_group
         if self.compares:
             return None
         return self.selection.family(by_group=False)
 
     @cached_property
-    def ordered(self) -> tuple[ThresholdFamily, ScoredRows, ScoredRows, TieBreaks | None]:
-        """The family, fresh rows and selection data with scores; the order of ties if the rule may draw."""
+    def scored(self) -> tuple[ThresholdFamily, ScoredRows, ScoredRows, TieBreaks | None]:
+        """The thresholds, and the fresh rows and the selection data with their scores.
+
+        If the rule may draw, scores are places in the order of the last entry; otherwise this is None.
+        """
         family = self.family
         assert family is not None
         # Expected losses have less noise than labels.
@@ -559,43 +593,46 @@ class Ranks(Procedure):
             return family, rows, selection, None
         # Votes of clusters read the draws themselves.
         numbers = random_numbers((self.fresh.draws * 2.0**53).astype(np.uint64))
-        breaks = TieBreaks.of(rows, selection, numbers)
+        breaks = TieBreaks.from_rows(rows, selection, numbers)
         return family, breaks.rows, breaks.selection, breaks
 
     def balanced(
         self, family: ThresholdFamily, data: SelectionData, losses: Floats
     ) -> ThresholdFamily:
         """Return the balanced family for the numbers of fresh rows."""
-        selected = {}
+        on_selection = {}
         for limit in self.limits:
             for share in shares_on(limit, data):
                 if len(share.rows):
-                    selected[limit, share.name] = share
+                    on_selection[limit, share.name] = share
         shares = []
         parts = []
-        for share, k in zip(self.shares, self.ranks, strict=True):
-            if k >= 0 and (share.limit, share.name) in selected:
-                shares.append(selected[share.limit, share.name])
-                parts.append(k / len(share.rows))
-        return balanced(family, data, shares, parts, losses)
+        for share, rank in zip(self.shares, self.ranks, strict=True):
+            if rank >= 0 and (share.limit, share.name) in on_selection:
+                shares.append(on_selection[share.limit, share.name])
+                parts.append(rank / len(share.rows))
+        return balanced_family(family, data, shares, parts, losses)
 
     @cached_property
     def selected_shares(self) -> list[Share] | None:
         """The compared shares on the selection data; None if one has no rows, or no threshold of its own."""
         assert self.family is not None
         _, data = self.selection.thresholds(self.family).on_selection
-        named = {
+        by_name = {
             share.name: share for share in shares_on(self.limits[0], data) if len(share.rows)
         }
         names = [share.name for share in self.shares]
-        if not named.keys() >= set(names) or self.family.n_thresholds != len(names):
+        if not by_name.keys() >= set(names) or self.family.n_thresholds != len(names):
             return None
-        return [named[name] for name in names]
+        return [by_name[name] for name in names]
 
     @cached_property
-    def reached(self) -> Any:
-        """The numbers of rows with the counted answer, see `ranks_of_comparison`."""
-        _, _, selection, breaks = self.ordered
+    def rank_ranges(self) -> Any:
+        """The least and largest number of rows with the counted answer, by share, shape (m, 2).
+
+        None if no numbers certify the limit, see `ranks_of_comparison`.
+        """
+        _, _, selection, breaks = self.scored
         assert self.selected_shares is not None
         return ranks_of_comparison(
             self.limits[0],
@@ -612,7 +649,7 @@ class Ranks(Procedure):
 
         The tests of all pairs of groups need a margin of so many standard deviations of a count.
         """
-        least, most = self.reached.T
+        least, most = self.rank_ranges.T
         sizes = np.array([len(share.rows) for share in self.shares])
         rates = (least + most) / 2 / sizes
         pairs = len(sizes) * (len(sizes) - 1)
@@ -643,23 +680,23 @@ class TieBreaks:
     numbers: Floats  # shape (n,): their random numbers
 
     @classmethod
-    def of(cls, rows: ScoredRows, selection: ScoredRows, numbers: Floats) -> TieBreaks:
+    def from_rows(cls, rows: ScoredRows, selection: ScoredRows, numbers: Floats) -> TieBreaks:
         """Return the order of fresh rows with random numbers, and of selection data."""
         n = len(rows.scores)
         scores = np.r_[rows.scores, selection.scores]
         place = np.r_[rows.place, selection.place]
-        order = np.lexsort((scores, place))
-        starts = np.r_[
-            True, (np.diff(scores[order]) > RESOLUTION) | (np.diff(place[order]) > 0)
-        ]
-        ties = np.empty(len(order), dtype=np.intp)
-        ties[order] = starts.cumsum()
-        every = np.r_[numbers, np.random.default_rng(SEED).random(len(selection.scores))]
-        at = np.empty(len(order))
-        at[np.lexsort((every, ties))] = np.linspace(1.0 - BEYOND, BEYOND - 1.0, len(order))
+        by_score = np.lexsort((scores, place))
+        has_new_score = np.diff(scores[by_score]) > RESOLUTION
+        has_new_place = np.diff(place[by_score]) > 0
+        ties = np.empty(len(scores), dtype=np.intp)
+        ties[by_score] = np.r_[True, has_new_score | has_new_place].cumsum()
+        selection_numbers = np.random.default_rng(SEED).random(len(selection.scores))
+        by_number = np.lexsort((np.r_[numbers, selection_numbers], ties))
+        positions = np.empty(len(scores))
+        positions[by_number] = np.linspace(1.0 - BEYOND, BEYOND - 1.0, len(scores))
         return cls(
-            ScoredRows(at[:n], rows.place, _means(rows.losses, ties[:n])),
-            ScoredRows(at[n:], selection.place, _means(selection.losses, ties[n:])),
+            ScoredRows(positions[:n], rows.place, _means(rows.losses, ties[:n])),
+            ScoredRows(positions[n:], selection.place, _means(selection.losses, ties[n:])),
             rows.scores,
             ties[:n],
             numbers,
@@ -668,13 +705,15 @@ class TieBreaks:
     def mixture(self, thresholds: Floats) -> tuple[Floats, Floats]:
         """Return thresholds on scores, shape (k, m), and the probability of each draw, shape (k,).
 
-        All thresholds are drawn together. A draw above ``parts`` gives the rows at the threshold the second
-        answer.
+        All thresholds are drawn together, by one number in [0, 1]. If it is above the part of the tied rows
+        below a threshold, the rows tied there get the second answer.
         """
-        low, high, parts = np.array([self._around(k, t) for k, t in enumerate(thresholds)]).T
-        edges = np.unique(np.r_[0.0, parts, 1.0])
+        low, high, parts_below = np.array(
+            [self._around(place, threshold) for place, threshold in enumerate(thresholds)]
+        ).T
+        edges = np.unique(np.r_[0.0, parts_below, 1.0])
         middles = (edges[1:] + edges[:-1]) / 2
-        return np.where(middles[:, None] >= parts, low, high), np.diff(edges)
+        return np.where(middles[:, None] >= parts_below, low, high), np.diff(edges)
 
     def _around(self, place: int, threshold: float) -> tuple[float, float, float]:
         """Return the scores around the rows at a threshold, and the part of these rows below it."""
@@ -689,13 +728,14 @@ class TieBreaks:
             middle = float(self.scores[pair].mean())
             return middle, middle, 0.0
         tied = self.scores[rows[self.ties[rows] == first]]
-        ends = float(tied.min() - RESOLUTION / 2), float(tied.max() + RESOLUTION / 2)
-        return *ends, float(self.numbers[pair].mean())
+        below = float(tied.min() - RESOLUTION / 2)
+        beyond = float(tied.max() + RESOLUTION / 2)
+        return below, beyond, float(self.numbers[pair].mean())
 
 
 def _means(losses: Floats, ties: Ints) -> Floats:
     """Return the mean losses of the rows with equal scores, shape (n, 2)."""
-    _, of = np.unique(ties, return_inverse=True)
-    sums = np.stack([np.bincount(of, column) for column in losses.T], axis=1)
-    means: Floats = (sums / np.bincount(of)[:, None])[of]
+    _, tie_of_row = np.unique(ties, return_inverse=True)
+    sums = np.stack([np.bincount(tie_of_row, column) for column in losses.T], axis=1)
+    means: Floats = (sums / np.bincount(tie_of_row)[:, None])[tie_of_row]
     return means

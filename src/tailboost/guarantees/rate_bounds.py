@@ -71,11 +71,13 @@ AHEAD = np.linspace(1.0, 1.1, 11)
 
 def enough_rows(sufficient: int, n: int) -> str:
     """Return words for enough rows that count as the n present ones do, and how many fresh rows have them."""
-    digits = 1 if sufficient < 10 * n else 0
-    times = math.ceil(sufficient / n * 10**digits) / 10**digits
+    ratio = sufficient / n
+    if ratio < 10:
+        times = f"{math.ceil(10 * ratio) / 10:.1f}"
+    else:
+        times = f"{math.ceil(ratio):,}"
     return (
-        f"about {sufficient:,} rows like the {n:,} here, in {times:,.{digits}f} times as many "
-        "fresh rows,"
+        f"about {sufficient:,} rows like the {n:,} here, in {times} times as many fresh rows,"
     )
 
 
@@ -153,9 +155,9 @@ class CertifiedBound:
         """Whether the target is certified; None without a target."""
         if self.target is None:
             return None
-        return bool(
-            self.lower >= self.target if self.sense == "≥" else self.upper <= self.target
-        )
+        if self.sense == "≥":
+            return bool(self.lower >= self.target)
+        return bool(self.upper <= self.target)
 
     @property
     def without_rows(self) -> str:
@@ -175,10 +177,11 @@ class CertifiedBound:
         if self.certified is not False or self.estimate is None:
             return ""
         assert self.target is not None
-        room = (self.estimate - self.target) * (1.0 if self.sense == "≥" else -1.0)
-        if room <= 0.0:
-            at = self.estimate == self.target
-            return f"the estimate is {'at' if at else 'below' if self.sense == '≥' else 'above'} the limit"
+        if self.estimate == self.target:
+            return "the estimate is at the limit"
+        if not self.is_within:
+            side = "below" if self.sense == "≥" else "above"
+            return f"the estimate is {side} the limit"
         if self.sufficient_rows is None:
             return ""
         step = 10 ** max(0, int(math.log10(self.sufficient_rows)) - 1)  # two digits, rounded up
@@ -200,21 +203,24 @@ class CertifiedBound:
     @property
     def name(self) -> str:
         """Name of the subgroup."""
+        if self.others and self.subgroup is None:
+            return OTHERS
         if self.others:
-            if self.subgroup is None:
-                return OTHERS
             return f"{self.subgroup} with {OTHERS}"
         if self.subgroup is None:
             return "all rows"
         if self.rate is not None:
-            seen = " of those seen" * bool(self.subgroups and self.of_seen)
-            return f"{unit_name(self.subgroup)}{seen}"
+            name = unit_name(self.subgroup)
+            if self.subgroups and self.of_seen:
+                return f"{name} of those seen"
+            return name
         if self.kind == "worst":
-            return f"worst {self.subgroup}{' seen' if self.of_seen else ''}"
-        if self.kind in ("cvar", "shift"):
-            return (
-                f"{'CVaR at α =' if self.kind == 'cvar' else 'shift, KL ≤'} {self.subgroup:g}"
-            )
+            seen = " seen" if self.of_seen else ""
+            return f"worst {self.subgroup}{seen}"
+        if self.kind == "cvar":
+            return f"CVaR at α = {self.subgroup:g}"
+        if self.kind == "shift":
+            return f"shift, KL ≤ {self.subgroup:g}"
         return f"{self.kind} {subgroup_words(self.subgroup)}"
 
     @property
@@ -282,29 +288,31 @@ class CertifiedBound:
     @property
     def bound_text(self) -> str:
         """The certified sides."""
-        low, high = (
+        lower, upper = (
             bound_words(
-                end, self.n, above=above, beside=self.target, in_percent=self.in_percent
+                bound, self.n, above=is_upper, beside=self.target, in_percent=self.in_percent
             )
-            for end, above in ((self.lower, False), (self.upper, True))
+            for bound, is_upper in ((self.lower, False), (self.upper, True))
         )
         if self.sense == "≥":
-            return f"≥ {low}"
+            return f"≥ {lower}"
         # A lower bound of 0 holds for every rate.
         if self.sense == "≤" or self.lower == 0.0:
-            return f"≤ {high}"
-        return f"{low.removesuffix(' %')} to {high}"
+            return f"≤ {upper}"
+        return f"{lower.removesuffix(' %')} to {upper}"
 
     @property
     def limit_line(self) -> LimitLine:
         """The bound for drawings and short tables: the interval ends at the certified bounds."""
+        words = f"{self.estimate_text}, certified {self.bound_text}"
+        if self.deferred_text:
+            words += f"; {self.deferred_text} deferred"
         return LimitLine(
             self.verdict,
             self.certified,
             self.title,
             self.limit,
-            f"{self.estimate_text}, certified {self.bound_text}"
-            + f"; {self.deferred_text} deferred" * bool(self.deferred_text),
+            words,
             self.estimate,
             *self.sides,
             self.target,
@@ -319,10 +327,10 @@ class CertifiedBound:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON; `from_dict` is the inverse."""
-        plain = {each.name: getattr(self, each.name) for each in fields(self)}
+        values = {part.name: getattr(self, part.name) for part in fields(self)}
         if self.rate is not None:
-            plain |= {"rate": repr(self.rate), "words": str(self.rate)}
-        return plain | {"certified": self.certified}
+            values |= {"rate": repr(self.rate), "words": str(self.rate)}
+        return values | {"certified": self.certified}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
@@ -333,22 +341,20 @@ class CertifiedBound:
         KeyError, TypeError, ValueError
             If the document is no bound.
         """
-        document = {
-            "in_percent": False,
-            "deferred": None,
-            **document,
-        }  # older documents do not have it
-        values = {each.name: document[each.name] for each in fields(cls)}
+        # Older documents have none of these two.
+        document = {"in_percent": False, "deferred": None, **document}
+        values = {part.name: document[part.name] for part in fields(cls)}
         values |= {name: _tuples(values[name]) for name in ("subgroup", "subgroups")}
         if values["rate"] is not None:
-            rate = values["rate"] = parse(values["rate"])
-            if rate.rate is not rate:
+            expression = parse(values["rate"])
+            if expression.rate is not expression:
                 raise ValueError(f"{document['rate']!r} is no rate")
+            values["rate"] = expression
         elif values["kind"] == "rate":
             raise ValueError("a bound on a rate does not name the rate")
-        ends = (0, 1) if values["rate"] is None else (-np.inf, np.inf)
+        possible_range = (0, 1) if values["rate"] is None else (-np.inf, np.inf)
         for name in ("lower", "upper"):
-            check_number(values[name], name, *ends, closed=True)
+            check_number(values[name], name, *possible_range, closed=True)
         if values["deferred"] is not None:
             check_number(values["deferred"], "deferred", 0, 1, closed=True)
         return cls(**values)
@@ -418,7 +424,7 @@ class RateFamily:
     apart: bool = False  # whether the rows of different subgroups are independent
 
     @classmethod
-    def of(
+    def from_expression(
         cls,
         expression: Expression,
         fresh: FreshRows,
@@ -432,14 +438,16 @@ class RateFamily:
         fresh : FreshRows
             The rows that are counted.
         kind : {"rate", "mean", "class", "group", "cell"}
-            Errors by kind have a bound from above.
+            A "rate" is bounded on the sides of the expression, errors of the other kinds from above.
         """
         rate = expression.rate
         limit = expression.limit
         strata = fresh.answered.strata
         rule: Rule = "randomised" if fresh.answered.draws else "predict"
-        by_row = rate.needs_costs or rate.is_weighted or fresh.answered.draws
-        exact = not by_row and set(np.unique(rate.tables(strata)[0])) <= set(rate.range(strata))
+        exact = False
+        if not (rate.needs_costs or rate.is_weighted or fresh.answered.draws):
+            counted, _ = rate.tables(strata)
+            exact = set(np.unique(counted)) <= set(rate.range(strata))
         samples = fresh.samples(rate)
         return cls(
             rate,
@@ -463,34 +471,35 @@ class RateFamily:
     def bounds(self, level: float) -> list[CertifiedBound]:
         """Return the bounds, each bound on a mean at the given level."""
         limit = self.limit
-        samples = self.samples
-        ends = [self.ends(sample, level) for sample in samples]
-        targets = np.full(len(samples), np.nan)
+        targets = np.full(len(self.samples), np.nan)
         if limit is not None and not limit.compares:
-            targets = limit.bounds([sample.name for sample in samples])
+            targets = limit.bounds([sample.name for sample in self.samples])
+        sense = "≤" if ABOVE in self.sides else "≥"
+        if len(self.sides) > 1:
+            sense = ""
         empty = CertifiedBound(
             self.kind,
             rule=self.rule,
             rate=self.rate if self.kind == "rate" else None,
-            sense="" if len(self.sides) > 1 else "≤" if ABOVE in self.sides else "≥",
+            sense=sense,
+            in_percent=limit is not None and limit.in_percent,
         )
-        bounds = [
-            replace(
-                empty,
-                subgroup=sample.name,
-                estimate=_number_or_none(sample.mean),
-                lower=low,
-                upper=high,
-                n=len(sample.rows),
-                method=method,
-                target=_number_or_none(target),
-                of_seen=self.of_seen and not np.isnan(target),
-                in_percent=limit is not None and limit.in_percent,
+        bounds = []
+        for sample, target in zip(self.samples, targets.tolist(), strict=True):
+            method, lower, upper = self.method_and_bounds(sample, level)
+            bounds.append(
+                replace(
+                    empty,
+                    subgroup=sample.name,
+                    estimate=_number_or_none(sample.mean),
+                    lower=lower,
+                    upper=upper,
+                    n=len(sample.rows),
+                    method=method,
+                    target=_number_or_none(target),
+                    of_seen=self.of_seen and not np.isnan(target),
+                )
             )
-            for sample, (method, low, high), target in zip(
-                samples, ends, targets.tolist(), strict=True
-            )
-        ]
         if limit is not None and limit.compares:
             bounds.append(self._compared(limit, empty, bounds))
         return [
@@ -506,22 +515,23 @@ class RateFamily:
             raise ValueError(
                 f"{limit!r}: a ratio of rates that may be negative has no bound; limit the gap"
             )
-        low, high = np.array([(bound.lower, bound.upper) for bound in bounds]).reshape(-1, 2).T
-        least, most = _ends_of_comparison(limit, low, high)
+        estimate = limit.value(np.array([sample.mean for sample in self.samples]))
+        lower, upper = _comparison_bounds(
+            limit,
+            np.array([bound.lower for bound in bounds]),
+            np.array([bound.upper for bound in bounds]),
+        )
         return replace(
             empty,
             subgroup=limit.form,
-            estimate=_number_or_none(
-                limit.value(np.array([sample.mean for sample in self.samples]))
-            ),
-            lower=least,
-            upper=most,
+            estimate=_number_or_none(estimate),
+            lower=lower,
+            upper=upper,
             n=min((bound.n for bound in bounds), default=0),
             method=f"bounds of {len(bounds)} subgroups",
             sense=limit.sense,
             target=limit.bound,
             of_seen=self.of_seen,
-            in_percent=limit.in_percent,
             subgroups=tuple(bound.subgroup for bound in bounds),
         )
 
@@ -532,10 +542,11 @@ class RateFamily:
 
         A row in two subgroups, or a cluster with rows in both, makes their counts dependent: the bound stays.
         """
-        *each, last = bounds
         limit = self.limit
-        tests = self.exact and self.apart and len(each) > 1
-        if limit is None or not limit.compares or not tests:
+        if limit is None or not limit.compares:
+            return list(bounds)
+        *of_subgroups, comparison = bounds
+        if not (self.exact and self.apart and len(of_subgroups) > 1):
             return list(bounds)
         scale = self.samples[0].high - self.samples[0].low
         counts = [
@@ -549,16 +560,19 @@ class RateFamily:
             permutations(counts, 2),
             key=lambda pair: gap - factor * rates[pair[0]] + rates[pair[1]],
         )
-        passes = all(
+        all_pass = all(
             pair_passes((x1, x2), (n1, n2), delta, factor=factor, gap=gap)
             for (x1, n1), (x2, n2) in pairs
         )
-        if passes:
-            return [*each, last.at_target(PAIRS)]
-        beyond = {"upper": max(last.upper, limit.bound + VISIBLE)}
-        if not limit.from_above:
-            beyond = {"lower": min(last.lower, limit.bound - VISIBLE)}
-        return [*each, replace(last, method=PAIRS, **beyond)]
+        if all_pass:
+            comparison = comparison.at_target(PAIRS)
+        elif limit.from_above:
+            upper = max(comparison.upper, limit.bound + VISIBLE)
+            comparison = replace(comparison, method=PAIRS, upper=upper)
+        else:
+            lower = min(comparison.lower, limit.bound - VISIBLE)
+            comparison = replace(comparison, method=PAIRS, lower=lower)
+        return [*of_subgroups, comparison]
 
     def sufficient_rows(self, bound: CertifiedBound, level: float) -> int | None:
         """Return the rows that certify the target of a bound with probability `POWER`.
@@ -569,8 +583,11 @@ class RateFamily:
         """
         if bound.certified is not False or bound.estimate is None or bound.target is None:
             return None
-        sign, end = (1.0, bound.upper) if bound.sense == "≤" else (-1.0, bound.lower)
-        room = sign * (bound.target - bound.estimate)
+        room = bound.target - bound.estimate
+        margin = bound.upper - bound.estimate
+        if bound.sense != "≤":
+            room = -room
+            margin = bound.estimate - bound.lower
         if room <= 0:
             return None
         if self.limit is not None and self.limit.compares and bound.subgroups:
@@ -578,14 +595,12 @@ class RateFamily:
                 return self._rows_to_compare(self.limit, bound, level)
             deviation = float(self._deviations(self.limit).max())
         else:
-            sample = next(each for each in self.samples if each.name == bound.subgroup)
+            sample = next(part for part in self.samples if part.name == bound.subgroup)
             if self.exact and sample.among is None:
                 return _rows_of_count(sample, bound, level)
             deviation = math.sqrt(_variance(sample))
-        scaled = (
-            bound.n * ((sign * (end - bound.estimate) + ndtri(POWER) * deviation) / room) ** 2
-        )
-        return math.ceil(min(scaled, MOST_ROWS))
+        rows = bound.n * ((margin + ndtri(POWER) * deviation) / room) ** 2
+        return math.ceil(min(rows, MOST_ROWS))
 
     def _deviations(self, limit: Limit) -> Floats:
         """Return the standard deviation of the difference of the rates of each pair of subgroups."""
@@ -593,30 +608,38 @@ class RateFamily:
 
     def _rows_to_compare(self, limit: Limit, bound: CertifiedBound, level: float) -> int:
         """Return the rows of the smallest subgroup that certify a gap or ratio if all rows are repeated."""
-        sizes, base, top, means = np.array(
-            [(len(each.rows), each.low, each.high, each.mean) for each in self.samples]
-        ).T
-        width = top - base
-        shares = (means - base) / width
-        deviations = self._deviations(limit)
-        pairs = ~np.eye(len(sizes), dtype=bool)
-        # Each pair may fail (union bound).
-        below = ndtri(1.0 - (1.0 - POWER) / max(1, pairs.sum()))
-
-        def certified(times: float) -> bool:
-            low, high = clopper_pearson_ends(shares, times * sizes, level)
-            rooms = limit.rooms(base + width * high, base + width * low)
-            return bool((rooms >= below * deviations / math.sqrt(times))[pairs].all())
-
         if bound.n == 0:
             return MOST_ROWS
-        too_few = last_true(lambda n: not certified(max(n, 1) / bound.n), MOST_ROWS, bound.n)
+        sizes, smallest, largest, means = np.array(
+            [
+                (len(sample.rows), sample.low, sample.high, sample.mean)
+                for sample in self.samples
+            ]
+        ).T
+        width = largest - smallest
+        shares = (means - smallest) / width
+        deviations = self._deviations(limit)
+        is_pair = ~np.eye(len(sizes), dtype=bool)
+        # Each pair may fail (union bound).
+        needed_probit = ndtri(1.0 - (1.0 - POWER) / max(1, is_pair.sum()))
+
+        def is_certified(n: int) -> bool:
+            times = max(n, 1) / bound.n
+            low, high = clopper_pearson_ends(shares, times * sizes, level)
+            rooms = limit.rooms(smallest + width * high, smallest + width * low)
+            needed = needed_probit * deviations / math.sqrt(times)
+            return bool((rooms >= needed)[is_pair].all())
+
+        too_few = last_true(lambda n: not is_certified(n), MOST_ROWS, bound.n)
         return min(MOST_ROWS, too_few + 1)
 
-    def ends(
+    def method_and_bounds(
         self, sample: Sample, level: float, sides: Sequence[str] = ()
     ) -> tuple[str, float, float]:
-        """Return the method and the bounds on the mean of a subgroup; other sides have the trivial bound."""
+        """Return the method, and the lower and upper bound on the mean of a subgroup.
+
+        ``sides`` are bounded, by default those of the family. Another side has the trivial bound.
+        """
         low = sample.low
         high = sample.high
         method = NO_ROWS
@@ -633,6 +656,7 @@ class RateFamily:
         return method, low, high
 
     def _upper(self, sample: Sample, level: float) -> float:
+        """Return an upper bound on the mean of a subgroup, or on its ratio of sums."""
         width = sample.high - sample.low
         scaled = np.clip((sample.values - sample.low) / width, 0.0, 1.0)
         if sample.among is None:
@@ -647,21 +671,23 @@ def _rows_of_count(sample: Sample, bound: CertifiedBound, level: float) -> int:
     assert bound.estimate is not None
     assert bound.target is not None
     width = sample.high - sample.low
-    rate, most = ((value - sample.low) / width for value in (bound.estimate, bound.target))
+    rate = (bound.estimate - sample.low) / width
+    target = (bound.target - sample.low) / width
     if bound.sense == "≥":
         rate = 1.0 - rate
-        most = 1.0 - most
+        target = 1.0 - target
 
     def power_at(rows: Ints) -> Floats:
         # Counts are whole numbers, so the power rises and falls: the least one up to a tenth
         # more rows.
-        some = np.ceil(np.outer(AHEAD, rows)).astype(np.intp).ravel()
-        powers = binomial_power(some, rate, each_most_reached(some, most, level))
+        multiples = np.ceil(np.outer(AHEAD, rows)).astype(np.intp).ravel()
+        powers = binomial_power(multiples, rate, each_most_reached(multiples, target, level))
         return np.asarray(powers.reshape(len(AHEAD), -1).min(axis=0))
 
-    deviations = [math.sqrt(share * (1.0 - share)) for share in (most, rate)]
-    guess = (ndtri(1.0 - level) * deviations[0] + ndtri(POWER) * deviations[1]) / (most - rate)
-    start = math.ceil(min(guess**2, MOST_ROWS))
+    deviation_at_target = math.sqrt(target * (1.0 - target))
+    deviation_at_rate = math.sqrt(rate * (1.0 - rate))
+    distance = ndtri(1.0 - level) * deviation_at_target + ndtri(POWER) * deviation_at_rate
+    start = math.ceil(min((distance / (target - rate)) ** 2, MOST_ROWS))
     return fewest_rows(power_at, POWER, start=start, precision=0.01) or MOST_ROWS
 
 
@@ -671,23 +697,27 @@ def _variance(sample: Sample) -> float:
         return 0.0
     if sample.among is None:
         return float(sample.values.var()) / len(sample.rows)
-    apart = sample.values - sample.mean * sample.among
-    return float(apart.var()) / (len(sample.rows) * float(sample.among.mean()) ** 2)
+    residuals = sample.values - sample.mean * sample.among
+    return float(residuals.var()) / (len(sample.rows) * float(sample.among.mean()) ** 2)
 
 
-def _ends_of_comparison(limit: Limit, low: Floats, high: Floats) -> tuple[float, float]:
-    """Return the bounds on a gap or ratio from the bounds on each rate."""
-    pairs = list(permutations(range(len(low)), 2))
+def _comparison_bounds(limit: Limit, lower: Floats, upper: Floats) -> tuple[float, float]:
+    """Return the bounds on a gap or ratio from the bounds on each rate, shape (m,) each."""
+    pairs = list(permutations(range(len(lower)), 2))
     if limit.form == GAP:
         if not pairs:
             return 0.0, 0.0
-        return max(0.0, float(low.max() - high.min())), float(
-            max(high[i] - low[j] for i, j in pairs)
-        )
-    if not pairs:
-        return 1.0, 1.0
-    least = min(1.0, float(min(low[i] / high[j] if high[j] > 0 else 1.0 for i, j in pairs)))
-    return least, min(1.0, float(high.min() / low.max())) if low.max() > 0 else 1.0
+        least_gap = max(0.0, float(lower.max() - upper.min()))
+        return least_gap, float(max(upper[i] - lower[j] for i, j in pairs))
+    # A rate of 0 to a rate of 0 is the ratio 1.
+    least_ratio = 1.0
+    for i, j in pairs:
+        if upper[j] > 0:
+            least_ratio = min(least_ratio, float(lower[i] / upper[j]))
+    largest_ratio = 1.0
+    if pairs and lower.max() > 0:
+        largest_ratio = min(1.0, float(upper.min() / lower.max()))
+    return least_ratio, largest_ratio
 
 
 def rate_bounds(
@@ -700,60 +730,64 @@ def rate_bounds(
     bounds on both sides of each subgroup. All bounds on means share the level evenly. The rows are
     independent draws, and they took no part in the making of the rule.
     """
-    return shared_bounds([RateFamily.of(one, fresh) for one in expressions], delta)
+    return shared_bounds([RateFamily.from_expression(one, fresh) for one in expressions], delta)
 
 
 def shared_bounds(families: Sequence[RateFamily], delta: float) -> list[CertifiedBound]:
     """Return the bounds of families; δ is divided evenly among bounds on means of subgroups with rows."""
-    divided = {
-        (family.rate, i, side)
+    # A rate that occurs in several families has one bound on a side.
+    bounds_on_means = {
+        (family.rate, number, side)
         for family in families
-        for i, sample in enumerate(family.samples)
+        for number, sample in enumerate(family.samples)
         for side in family.sides
         if len(sample.rows)
     }
-    return [
-        bound for family in families for bound in family.bounds(delta / max(1, len(divided)))
-    ]
+    level = delta / max(1, len(bounds_on_means))
+    return [bound for family in families for bound in family.bounds(level)]
 
 
 def rule_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str]:
     """Return what the bounds on a rule do not show: groups that it estimates, and what deferral hides."""
-    names = [use.column for use in group_uses(fresh.model) if use.inferred]
-    estimated = ", ".join("the group" if name is None else str(name) for name in names)
-    return [
-        *group_remarks(bounds, fresh),
-        *[estimates_words(estimated)] * bool(names),
-        *deferral_remarks(bounds, fresh),
-    ]
+    remarks = group_remarks(bounds, fresh)
+    columns = [use.column for use in group_uses(fresh.model) if use.inferred]
+    if columns:
+        names = ["the group" if column is None else str(column) for column in columns]
+        remarks.append(estimates_words(", ".join(names)))
+    return remarks + deferral_remarks(bounds, fresh)
 
 
 def group_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str]:
     """Return which groups with bounds have no rows, and which groups of the rows the fit did not have."""
     strata = fresh.answered.strata
-    by_stratum = np.bincount(fresh.answered.stratum, minlength=len(strata.y))
-    fitted = by_column(groups_of_fit(fresh.final))
+    rows_by_stratum = np.bincount(fresh.answered.stratum, minlength=len(strata.y))
+    groups_by_column = by_column(groups_of_fit(fresh.final))
     remarks = []
     for by in dict.fromkeys(bound.counted.by for bound in bounds if bound.is_counted):
         if by in (None, CLASS, CELL) or isinstance(by, tuple):
             continue
-        names, inside = strata.subgroups(by)
-        sizes = dict(zip(names, (inside @ by_stratum).tolist(), strict=True))
-        here = {
+        names, strata_of_groups = strata.subgroups(by)
+        sizes = dict(zip(names, (strata_of_groups @ rows_by_stratum).tolist(), strict=True))
+        bounded_groups = {
             bound.subgroup for bound in bounds if bound.is_counted and bound.counted.by == by
         }
-        absent = [name for name in here - {GAP, RATIO, None} if not sizes.get(name)]
+        absent = [name for name in bounded_groups - {GAP, RATIO, None} if not sizes.get(name)]
         if absent:
-            listed = ", ".join(sorted(map(unit_name, absent))[:MOST_GROUPS])
+            absent_in_words = ", ".join(sorted(map(unit_name, absent))[:MOST_GROUPS])
             remarks.append(
-                f"No row is of these groups, so nothing is certified there: {listed}."
+                f"No row is of these groups, so nothing is certified there: {absent_in_words}."
             )
-        known = set(fitted.get(by, fitted.get(None, ())))
+        groups_of_fit_here = set(groups_by_column.get(by, groups_by_column.get(None, ())))
         for name, size in sizes.items():
-            if size and known and name not in known and not isinstance(name, tuple):
-                meant = did_you_mean(str(name), map(str, known))
+            if (
+                size
+                and groups_of_fit_here
+                and name not in groups_of_fit_here
+                and not isinstance(name, tuple)
+            ):
+                suggestion = did_you_mean(str(name), map(str, groups_of_fit_here))
                 remark = f"{name!r} ({size:,.0f} rows) is no group of the fit. "
-                remarks.append(f"{remark}{meant[:1].upper()}{meant[1:]}".rstrip())
+                remarks.append(f"{remark}{suggestion[:1].upper()}{suggestion[1:]}".rstrip())
     return remarks[: 2 * MOST_GROUPS]
 
 
@@ -762,13 +796,13 @@ def with_deferral(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[Ce
     if not n_deferred(fresh):
         return list(bounds)
     shares = {by: deferred_shares(fresh, by) for by in _limits_deferral(bounds)}
-    told = []
+    with_shares = []
     for bound in bounds:
         share = None
         if bound.is_counted and not bound.counted.counts_deferral:
             share = shares[bound.counted.by].get(bound.subgroup)
-        told.append(replace(bound, deferred=share))
-    return told
+        with_shares.append(replace(bound, deferred=share))
+    return with_shares
 
 
 def deferral_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str]:
@@ -781,8 +815,8 @@ def deferral_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list
     error = estimate_words(answered.mean, len(answered.rows), in_percent=in_percent)
     by_column = {
         by: deferred_shares(fresh, by)
-        for by, limited in _limits_deferral(bounds).items()
-        if isinstance(by, str) and by not in (CLASS, CELL) and not limited
+        for by, is_limited in _limits_deferral(bounds).items()
+        if isinstance(by, str) and by not in (CLASS, CELL) and not is_limited
     }
     return deferral_lines(error, deferred_rows / len(fresh), by_column)
 
@@ -826,6 +860,7 @@ def limit_bounds(families: Iterable[RateFamily], delta: float) -> list[Certified
 
 
 def _number_or_none(value: float) -> float | None:
+    """Return a number, None for NaN."""
     if np.isnan(value):
         return None
     return float(value)
@@ -838,12 +873,12 @@ def _ratio_upper(top: Floats, bottom: Floats, level: float) -> float:
     The bound is the smallest t of a grid with a rejection at t and at all larger t. The bound fails
     only if the test rejects at the largest t of the grid up to the true ratio.
     """
-    excluded = 1.0
+    smallest_rejected = 1.0
     for t in np.arange(LEVELS - 1, 0, -1) / LEVELS:
         if betting_p_value(np.clip(top - t * bottom + t, 0.0, 1.0), float(t), level) > level:
             break
-        excluded = float(t)
-    return excluded
+        smallest_rejected = float(t)
+    return smallest_rejected
 
 
 # -- missed targets ----------------------------------------------------------------------------------------
@@ -906,7 +941,11 @@ class Shortfall:
         """What would do, in words."""
         if self.estimate is None:
             return self.without_rows
-        least, low = ("at least", "low") if self.sense == "≤" else ("at most", "high")
+        side = "at least"
+        direction = "low"
+        if self.sense == "≥":
+            side = "at most"
+            direction = "high"
         possible = bound_words(
             self.possible,
             self.n,
@@ -914,7 +953,7 @@ class Shortfall:
             beside=self.target,
             in_percent=self.in_percent,
         )
-        true = f"The true value is {least} {possible} (95 %)"
+        true = f"The true value is {side} {possible} (95 %)"
         if self.missing == "selection rows":
             return (
                 f"{true}, but it met the target on the selection data. More selection rows may "
@@ -924,8 +963,8 @@ class Shortfall:
             return f"{true}: more rows would not help"
         if self.more_rows is not None and self.more_rows >= MOST_ROWS:
             return (
-                "No practical number of rows certifies this rule. A limit that it breaks leads on, "
-                "such as one on the misses of a label that it hardly gives"
+                "No practical number of rows certifies this rule. A limit that it breaks leads "
+                "on, such as one on the misses of a label that it hardly gives"
             )
         then = "more fresh rows may certify it"
         if self.more_rows is not None:
@@ -933,7 +972,7 @@ class Shortfall:
             then = f"{rows} certify it with a probability of {POWER:g}"
         if self.is_kept:
             return f"If this is the true value, {then}"
-        return f"The true value may be as {low} as {possible} (95 %); then {then}"
+        return f"The true value may be as {direction} as {possible} (95 %); then {then}"
 
     @property
     def is_practical(self) -> bool:
@@ -956,10 +995,10 @@ class Shortfall:
         return asdict(self)
 
     @classmethod
-    def of(
+    def from_bound(
         cls,
         family: RateFamily,
-        place: int,
+        number: int,
         bound: CertifiedBound,
         level: float,
         selected: float | None,
@@ -970,7 +1009,7 @@ class Shortfall:
         ----------
         family : RateFamily
             The family of the bound.
-        place : int
+        number : int
             Number of the bound in its family.
         bound : CertifiedBound
             The bound, as the next attempt would test it.
@@ -994,24 +1033,23 @@ class Shortfall:
         )
         if estimate is None:
             return short
-        compares = place == len(family.samples)
+        # The bound on a gap or ratio is the last one, after those of the subgroups.
+        compares = number == len(family.samples)
         if compares:
-            widest = family.bounds(0.05 / (2 * len(family.samples)))[-1]
-            low = widest.lower
-            high = widest.upper
+            comparison = family.bounds(0.05 / (2 * len(family.samples)))[-1]
+            low = comparison.lower
+            high = comparison.upper
         else:
             side = BELOW if bound.sense == "≤" else ABOVE
-            _, low, high = family.ends(family.samples[place], 0.05, (side,))
+            _, low, high = family.method_and_bounds(family.samples[number], 0.05, (side,))
         possible = low if bound.sense == "≤" else high
         likely = estimate if short.keeps(estimate) else possible
         if short.keeps(likely):
-            more = None
+            more_rows = None
             if likely == estimate or not compares:
-                more = family.sufficient_rows(replace(bound, estimate=likely), level)
-            return replace(short, more_rows=more, possible=possible)
-        met = selected is not None and short.keeps(selected)
-        return replace(
-            short,
-            possible=possible,
-            missing="selection rows" if met else "nothing that rows can give",
-        )
+                more_rows = family.sufficient_rows(replace(bound, estimate=likely), level)
+            return replace(short, more_rows=more_rows, possible=possible)
+        missing: Missing = "nothing that rows can give"
+        if selected is not None and short.keeps(selected):
+            missing = "selection rows"
+        return replace(short, possible=possible, missing=missing)

@@ -62,10 +62,12 @@ def percent(confidence: float) -> str:
     return f"{(100 * Decimal(repr(float(confidence)))).normalize():f} %"
 
 
-def joined(names: Sequence[str], most: int, between: str = ", ") -> str:
-    """Return the first ``most`` names as text, and the number of the others."""
-    more = f" and {len(names) - most:,} more" * (len(names) > most)
-    return f"{between.join(names[:most])}{more}"
+def joined(names: Sequence[str], n_shown: int, between: str = ", ") -> str:
+    """Return the first names as text, and the number of the others."""
+    text = between.join(names[:n_shown])
+    if len(names) > n_shown:
+        return f"{text} and {len(names) - n_shown:,} more"
+    return text
 
 
 Cells = tuple[list[str], list[list[str]]]
@@ -137,30 +139,34 @@ class Claim:
     def _bet_apart(self, first: Sample, second: Sample) -> tuple[Floats, float]:
         """Return a bet on the first rate exceeding the second by more than the gap (or the ratio)."""
         n = min(len(first.values), len(second.values))
-        one, other = (_blocks(sample.values, n) for sample in (first, second))
+        first_means = _block_means(first.values, n)
+        second_means = _block_means(second.values, n)
         if self.form == "gap":
             assert self.upper is not None
             width = first.high - first.low
-            return (one - other + width) / (2.0 * width), min(
-                1.0, (self.upper + width) / (2.0 * width)
-            )
+            numbers = (first_means - second_means + width) / (2.0 * width)
+            return numbers, min(1.0, (self.upper + width) / (2.0 * width))
         assert self.lower is not None
-        whole = (1.0 + self.lower) * first.high
-        return (self.lower * one - other + first.high) / whole, first.high / whole
+        scale = (1.0 + self.lower) * first.high
+        numbers = (self.lower * first_means - second_means + first.high) / scale
+        return numbers, first.high / scale
 
 
 def _bet_above(sample: Sample, level: float) -> tuple[Floats, float]:
-    """Return a bet on a rate above a level; for a ratio of sums on ``top − t bottom + t``."""
+    """Return a bet on a rate above a level: numbers in [0, 1] and a limit t on their mean.
+
+    For a ratio of sums the numbers are ``top − t bottom + t``.
+    """
     width = sample.high - sample.low
-    scaled = (sample.values - sample.low) / width
+    numbers = (sample.values - sample.low) / width
     t = (level - sample.low) / width
-    return np.clip(
-        scaled if sample.among is None else scaled - t * sample.among + t, 0.0, 1.0
-    ), t
+    if sample.among is not None:
+        numbers = numbers - t * sample.among + t
+    return np.clip(numbers, 0.0, 1.0), t
 
 
-def _blocks(values: Floats, n: int) -> Floats:
-    """Return the means of n blocks of rows."""
+def _block_means(values: Floats, n: int) -> Floats:
+    """Return the means of n blocks of rows, of about equal size."""
     edges = len(values) * np.arange(n + 1) // max(n, 1)
     if n:
         return np.add.reduceat(values, edges[:-1]) / np.diff(edges)
@@ -188,21 +194,20 @@ class Bets:
         """
         if any(sample.high <= sample.low for sample in samples):
             return self
-        new = claim.bets(samples)
-        pairs = list(
-            zip(self.bets or [Evidence.against(level) for _, level in new], new, strict=True)
-        )
-        if any(abs(bet.bound - level) > 1e-9 for bet, (_, level) in pairs):
-            raise ValueError("cost_range has to be the same for all batches")
-        weights = [len(s.rows) if s.among is None else float(s.among.sum()) for s in samples]
-        sums = [
-            (len(s.rows), w, float(s.values.sum()))
-            for s, w in zip(samples, weights, strict=True)
-        ]
-        return Bets(
-            tuple(bet.add(values) for bet, (values, _) in pairs),
-            _combined(self.totals, sums, 1),
-        )
+        new_bets = claim.bets(samples)
+        bets_before = self.bets or [Evidence.against(level) for _, level in new_bets]
+        bets = []
+        for bet, (values, level) in zip(bets_before, new_bets, strict=True):
+            if abs(bet.bound - level) > 1e-9:
+                raise ValueError("cost_range has to be the same for all batches")
+            bets.append(bet.add(values))
+        totals = []
+        for sample in samples:
+            weight: float = len(sample.rows)
+            if sample.among is not None:
+                weight = float(sample.among.sum())
+            totals.append((len(sample.rows), weight, float(sample.values.sum())))
+        return Bets(tuple(bets), _combined(self.totals, totals, 1))
 
     def since(self, before: Bets) -> Bets:
         """Return the sums of the rows after an earlier state, without bets."""
@@ -249,34 +254,43 @@ class Bets:
 
 def _combined(
     totals: Sequence[tuple[int, float, float]],
-    more: Sequence[tuple[int, float, float]],
+    others: Sequence[tuple[int, float, float]],
     sign: int,
 ) -> tuple[tuple[int, float, float], ...]:
-    """Return the sum (sign 1) or the difference (−1) of totals by subgroup; none count as 0."""
-    empty = [(0, 0.0, 0.0)] * max(len(totals), len(more))
-    pairs = zip(totals or empty, more or empty, strict=True)
-    return tuple((a[0] + sign * b[0], a[1] + sign * b[1], a[2] + sign * b[2]) for a, b in pairs)
+    """Return the sum (sign 1) or the difference (−1) of totals by subgroup, see `Bets`.
+
+    An empty sequence counts as zeros.
+    """
+    zeros = [(0, 0.0, 0.0)] * max(len(totals), len(others))
+    return tuple(
+        (n + sign * other_n, weight + sign * other_weight, total + sign * other_total)
+        for (n, weight, total), (other_n, other_weight, other_total) in zip(
+            totals or zeros, others or zeros, strict=True
+        )
+    )
 
 
 def rows_unnamed(tested: Sequence[Any], answered: Answered) -> dict[str, int]:
     """Count the rows of groups without a bound; warn if no row is of a group with one of the bounds."""
     unnamed: dict[str, int] = {}
     for rate in dict.fromkeys(bound.counted for bound in tested if bound.counted.needs_groups):
-        named = {
+        bounded_groups = {
             name for bound in tested if bound.counted == rate for name in bound.claim.subgroups
         }
-        names, inside = answered.strata.subgroups(rate.by)
-        rows = inside @ np.bincount(answered.stratum, minlength=len(answered.strata.y))
+        names, strata_of_groups = answered.strata.subgroups(rate.by)
+        rows = strata_of_groups @ np.bincount(
+            answered.stratum, minlength=len(answered.strata.y)
+        )
         sizes = {name: n for name, n in zip(names, rows.tolist(), strict=True) if n}
         counts: Counter[str] = Counter()
-        for subgroup in sizes.keys() - named:
+        for subgroup in sizes.keys() - bounded_groups:
             counts[unit_name(subgroup[1] if rate.by == "cell" else subgroup)] += sizes[subgroup]
         unnamed |= {name: max(n, unnamed.get(name, 0)) for name, n in sorted(counts.items())}
-        if sizes and named.isdisjoint(sizes):
-            few = ", ".join(sorted(map(unit_name, named))[:MOST_NAMES])
+        if sizes and bounded_groups.isdisjoint(sizes):
+            bounded_in_words = ", ".join(sorted(map(unit_name, bounded_groups))[:MOST_NAMES])
             warn_user(
-                f"this batch has no row of the groups that the bounds on {rate} name ({few}); "
-                "its groups are "
+                f"this batch has no row of the groups that the bounds on {rate} name "
+                f"({bounded_in_words}); its groups are "
                 f"{', '.join(sorted(counts)[:MOST_NAMES])}. Are the groups spelled as when the "
                 "monitor began?"
             )
@@ -310,8 +324,9 @@ class RecheckedBound:
     def __repr__(self) -> str:
         contradicted = "contradicted" if self.contradicted else "not contradicted"
         return (
-            f"RecheckedBound({self.bound.title}, {self.bound.claim}: {formatted(self.estimate)} on "
-            f"{self.n:,} rows, evidence {self.evidence:.3g}, {contradicted})"
+            f"RecheckedBound({self.bound.title}, {self.bound.claim}: "
+            f"{formatted(self.estimate)} on {self.n:,} rows, evidence {self.evidence:.3g}, "
+            f"{contradicted})"
         )
 
 
@@ -381,9 +396,13 @@ class Recheck:
         """The evidence against each bound."""
         return [
             RecheckedBound(
-                b, e.n, e.estimate(b.claim.form), e.value, bool(e.value >= self.threshold)
+                bound=bound,
+                n=bets.n,
+                estimate=bets.estimate(bound.claim.form),
+                evidence=bets.value,
+                contradicted=bool(bets.value >= self.threshold),
             )
-            for b, e in zip(self.tested, self.evidence, strict=True)
+            for bound, bets in zip(self.tested, self.evidence, strict=True)
         ]
 
     @property
@@ -421,11 +440,11 @@ class Recheck:
         evidence = tuple(map(Bets.from_dict, state["evidence"]))
         if len(evidence) != len(self.tested):
             raise ValueError("the state has evidence on other bounds")
-        repeated, n = (int(count) for count in state["repeated"])
+        repeated, n_compared = (int(count) for count in state["repeated"])
         unnamed = {str(name): int(count) for name, count in state["unnamed"].items()}
         rows = tuple(map(Fingerprint.from_dict, state["rows"]))
         return replace(
-            self, evidence=evidence, rows=rows, repeated=(repeated, n), unnamed=unnamed
+            self, evidence=evidence, rows=rows, repeated=(repeated, n_compared), unnamed=unnamed
         )
 
     @property
@@ -446,18 +465,17 @@ class Recheck:
         if last is not None:
             heads.insert(3, "last batch")
         rows = []
-        for j, r in enumerate(self.bounds):
-            evidence = r.evidence if largest is None else largest[j]
-            word = "not contradicted" if r.n else "no rows"
+        for j, rechecked in enumerate(self.bounds):
+            evidence = rechecked.evidence if largest is None else largest[j]
+            result = "not contradicted" if rechecked.n else "no rows"
             if evidence >= self.threshold:
-                word = "contradicted"
-            claim = str(r.bound.claim)
+                result = "contradicted"
             row = [
-                word,
-                r.bound.title,
-                claim,
-                f"{r.n:,}",
-                formatted(r.estimate),
+                result,
+                rechecked.bound.title,
+                str(rechecked.bound.claim),
+                f"{rechecked.n:,}",
+                formatted(rechecked.estimate),
                 f"{evidence:.3g}",
             ]
             if last is not None:
@@ -470,23 +488,19 @@ class Recheck:
         """Meaning of the evidence, and groups without a bound."""
         notes = [
             f"A bound is contradicted once its evidence reaches {self.threshold:.4g}: the "
-            "number of bounds "
-            f"divided by the allowed error probability {1 - self.confidence:.4g}. If all "
-            "bounds are true "
-            "and the rows are independent draws, the probability that this ever happens is at "
-            "most "
+            "number of bounds divided by the allowed error probability "
+            f"{1 - self.confidence:.4g}. If all bounds are true and the rows are independent "
+            "draws, the probability that this ever happens is at most "
             f"{1 - self.confidence:.4g}."
         ]
         if self.unnamed:
             names = joined(
                 [f"{name} ({n:,} rows)" for name, n in self.unnamed.items()], MOST_NAMES
             )
-            counted = any(bound.others for bound in self.tested)
-            how = 'bounds on "other groups" cover their rows together'
-            notes.append(
-                f"No bound names these groups: {names}; "
-                f"{how if counted else 'no bound by group covers their rows'}."
-            )
+            coverage = "no bound by group covers their rows"
+            if any(bound.others for bound in self.tested):
+                coverage = 'bounds on "other groups" cover their rows together'
+            notes.append(f"No bound names these groups: {names}; {coverage}.")
         return notes
 
     def __str__(self) -> str:

@@ -159,6 +159,7 @@ def _least_divergence(conditions: Floats, p: Floats) -> float:
     v = np.zeros(conditions.shape[1])
 
     def dual(v: Floats) -> tuple[float, Floats]:
+        """Return the value of the dual at v, and the weights q of the rows there."""
         exponents = np.log(p) + conditions @ v
         top = exponents.max()
         q = np.exp(exponents - top)
@@ -168,17 +169,17 @@ def _least_divergence(conditions: Floats, p: Floats) -> float:
     for _ in range(NEWTON_STEPS):
         gradient = q @ conditions
         centred = conditions - gradient
-        direction = -np.linalg.lstsq((q[:, None] * centred).T @ centred, gradient, rcond=None)[
-            0
-        ]
-        fall = float(gradient @ direction)
-        if fall > -NEWTON_TOLERANCE:
+        hessian = (q[:, None] * centred).T @ centred
+        solution, *_ = np.linalg.lstsq(hessian, gradient, rcond=None)
+        direction = -solution
+        slope = float(gradient @ direction)
+        if slope > -NEWTON_TOLERANCE:
             break
         step = 1.0
-        while (
-            step > NEWTON_TOLERANCE
-            and dual(v + step * direction)[0] > value + 0.1 * step * fall
-        ):
+        while step > NEWTON_TOLERANCE:
+            stepped_value, _ = dual(v + step * direction)
+            if not stepped_value > value + 0.1 * step * slope:
+                break
             step /= 2
         v = v + step * direction
         value, q = dual(v)
@@ -251,13 +252,15 @@ def empirical_bernstein_bound(
     variance = float(values.var(ddof=1))
     if log_covering is None:
         log_term = np.log(2 * n_hypotheses / delta)
-        spread = 2.0
-        rest = 7 / 3
+        variance_factor = 2.0
+        linear_factor = 7 / 3
     else:
         check_number(log_covering, "log_covering", np.log(10), closed=True)
         log_term = log_covering - np.log(delta)
-        spread = 18.0
-        rest = 15.0
+        variance_factor = 18.0
+        linear_factor = 15.0
     return float(
-        values.mean() + np.sqrt(spread * variance * log_term / n) + rest * log_term / (n - 1)
+        values.mean()
+        + np.sqrt(variance_factor * variance * log_term / n)
+        + linear_factor * log_term / (n - 1)
     )

@@ -43,7 +43,8 @@ class ScorePath(Procedure):
             self.fresh.are_apart(self.fresh.samples(limit.rate)) for limit in self.compared
         ):
             return "some rows are in several groups that a limit compares"
-        if self.path[1].max(initial=-np.inf) < WORTHWHILE:
+        _, probits = self.path
+        if probits.max(initial=-np.inf) < WORTHWHILE:
             return "no pair of thresholds on the score is likely to keep all limits on so many rows"
         return None
 
@@ -60,7 +61,10 @@ class ScorePath(Procedure):
 
     @cached_property
     def path(self) -> tuple[Bands, Floats]:
-        """The rules in the order of their tests; of the fresh rows only their number is read."""
+        """The rules in the order of their tests, and the probit that each passes all of them.
+
+        Of the fresh rows only their number is read.
+        """
         assert self.odds is not None
         strata = self.odds.data.strata
         losses = losses_of(self.selection.problem.objective, strata)
@@ -81,23 +85,26 @@ class ScorePath(Procedure):
         strata = self.fresh.answered.strata
         stratum = self.fresh.answered.stratum
         families = families_of(self.limits, strata)
-        places = self.odds.places_of(strata)
-        never = Cells(np.zeros((len(places), len(self.odds.values))), places).never(
-            self.path[0]
-        )
+        place_of_stratum = self.odds.places_of(strata)
+        no_weights = np.zeros((len(place_of_stratum), len(self.odds.values)))
+        bands, _ = self.path
+        never = Cells(no_weights, place_of_stratum).never(bands)
         passed = None
-        for number, selection in enumerate(self.rules()):
-            of_rule = self.fresh.by(selection)
-            counts = np.zeros((len(places), 3))
-            np.add.at(counts, (stratum, of_rule.answered.actions), 1.0)
-            if not all(family.passes(counts, never[number], self.level) for family in families):
+        for rule_number, selection in enumerate(self.rules()):
+            answered = self.fresh.by(selection)
+            counts = np.zeros((len(place_of_stratum), 3))
+            np.add.at(counts, (stratum, answered.answered.actions), 1.0)
+            if not all(
+                family.passes(counts, never[rule_number], self.level) for family in families
+            ):
                 break
             passed = selection
         if passed is None:
-            return Refused(of_rule, "the likeliest rule", "")
+            return Refused(answered, "the likeliest rule", "")
         made = (
-            "The rule is the last one before a failure in a sequence fixed before these rows were used. Each "
-            "rule of it has the least loss among those that are as likely to pass all tests."
+            "The rule is the last one before a failure in a sequence fixed before these rows "
+            "were used. Each rule of it has the least loss among those that are as likely to "
+            "pass all tests."
         )
         return Certified(passed, "fixed sequence", made)
 
@@ -111,5 +118,5 @@ class ScorePath(Procedure):
 
 def families_of(limits: Sequence[Limit], strata: Strata) -> list[LimitedFamily]:
     """Return the limited families in which rows count whole."""
-    families = [LimitedFamily.of(limit, strata) for limit in limits]
+    families = [LimitedFamily.from_limit(limit, strata) for limit in limits]
     return [family for family in families if family is not None]

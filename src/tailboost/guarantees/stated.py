@@ -34,8 +34,8 @@ def as_model(model: Model) -> Any:
         return model
     if model.classifier is None:
         raise ValueError(
-            "model is a rule without its models or columns: give the classifier whose rule_ it is, or "
-            "the rule of a file, from load_rule"
+            "model is a rule without its models or columns: give the classifier whose rule_ it "
+            "is, or the rule of a file, from load_rule"
         )
     return model.classifier
 

@@ -57,13 +57,13 @@ def what_is_tested(model: Model, fresh: FreshRows, arguments: str) -> Iterator[b
     bytes
     """
     rows = _hashes_with_labels(fresh)
-    view = judged(model)
-    by_part = [view.tested_values(part) for part in fresh.opened]
-    values = [np.concatenate(parts) for parts in zip(*by_part, strict=True)]
-    sums = [_weighted_sums(each, rows) for each in (fresh.answered.actions, *values)]
-    counts = np.round(view.counts_on_selection, COUNT_DECIMALS) + 0.0  # −0 becomes 0
-    given = model.get_params(deep=False)
-    rule = repr([(name, given[name]) for name in RULE_PARAMETERS if name in given])
+    classifier = judged(model)
+    values_by_part = [classifier.tested_values(part) for part in fresh.opened]
+    values = [np.concatenate(parts) for parts in zip(*values_by_part, strict=True)]
+    sums = [_weighted_sums(column, rows) for column in (fresh.answered.actions, *values)]
+    counts = np.round(classifier.counts_on_selection, COUNT_DECIMALS) + 0.0  # −0 becomes 0
+    parameters = model.get_params(deep=False)
+    rule = repr([(name, parameters[name]) for name in RULE_PARAMETERS if name in parameters])
     for array in (np.sort(rows), *sums, counts):
         yield array.tobytes()
     yield f"{rule}{arguments}".encode()
@@ -77,13 +77,15 @@ def _hashes_with_labels(fresh: FreshRows) -> Hashes:
         repr((row[0], sorted(zip(strata.columns, row[1:], strict=True), key=repr)))
         for row in strata.names
     ]
-    of_stratum = hash_rows(np.array(names, dtype=object)[:, None])
-    rows = hash_rows(np.column_stack([fresh.hashes, of_stratum[fresh.answered.stratum]]))
+    hashes_of_strata = hash_rows(np.array(names, dtype=object)[:, None])
+    hashes = hash_rows(
+        np.column_stack([fresh.hashes, hashes_of_strata[fresh.answered.stratum]])
+    )
     if fresh.clusters is None:
-        return rows
-    members = np.zeros(int(fresh.clusters.max()) + 1, dtype=np.uint64)
-    np.add.at(members, fresh.clusters, rows)
-    return hash_rows(np.column_stack([rows, members[fresh.clusters]]))
+        return hashes
+    hashes_of_clusters = np.zeros(int(fresh.clusters.max()) + 1, dtype=np.uint64)
+    np.add.at(hashes_of_clusters, fresh.clusters, hashes)
+    return hash_rows(np.column_stack([hashes, hashes_of_clusters[fresh.clusters]]))
 
 
 def _weighted_sums(values: NDArray[Any], rows: Hashes) -> Ints:

@@ -20,7 +20,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -70,10 +70,9 @@ class LimitedRate:
     rows: Ints  # numbers of the rows of its groups
     wrong: Floats  # shape (n, 2): 1 if the row counts against the limit
     among: Floats  # shape (n, 2): 1 if the row is in the denominator of the rate
-    most: float  # the largest share of errors
-    kept: tuple[
-        bool, bool
-    ]  # by answer: whether no row with this answer counts against the limit
+    largest_share: float  # of errors
+    # By answer: whether no row with this answer counts against the limit.
+    kept_by_answer: tuple[bool, bool]
     expected_wrong: Floats | None = None  # shape (n, 2): mean by the probabilities of the model
     expected_among: Floats | None = None  # shape (n, 2): the same of the denominator
 
@@ -120,33 +119,33 @@ def limited_rates(
     """
     family = None
     if not limit.compares and strata.n_classes == strata.n_actions == 2:
-        family = LimitedFamily.of(limit, strata)
+        family = LimitedFamily.from_limit(limit, strata)
     if family is None:
         return []
     limited = []
-    for wrong, among, most in zip(
-        family.wrong, family.among, family.most.tolist(), strict=True
+    for wrong, among, largest_share in zip(
+        family.wrong, family.among, family.largest_shares.tolist(), strict=True
     ):
         # All rows of these groups tell the threshold, also those of a class that does not
         # count.
         groups = np.unique(strata.combination[(among > 0).any(axis=1)])
         rows = np.flatnonzero(np.isin(strata.combination, groups)[stratum])
-        first, second, _ = (wrong == 0.0).all(axis=0).tolist()
-        of_rows = stratum[rows]
-        expected = [None, None]
-        if probabilities is not None:
-            of_stratum = probabilities[:, rows].T.astype(np.float64)
-            expected = [of_stratum @ wrong[:, :2], of_stratum @ among[:, :2]]
-        limited.append(
-            LimitedRate(
-                rows,
-                wrong[of_rows, :2],
-                among[of_rows, :2],
-                most,
-                (first, second),
-                *expected,
-            )
+        keeps_first, keeps_second, _ = (wrong == 0.0).all(axis=0).tolist()
+        limited_rate = LimitedRate(
+            rows=rows,
+            wrong=wrong[stratum[rows], :2],
+            among=among[stratum[rows], :2],
+            largest_share=largest_share,
+            kept_by_answer=(keeps_first, keeps_second),
         )
+        if probabilities is not None:
+            by_row = probabilities[:, rows].T.astype(np.float64)
+            limited_rate = replace(
+                limited_rate,
+                expected_wrong=by_row @ wrong[:, :2],
+                expected_among=by_row @ among[:, :2],
+            )
+        limited.append(limited_rate)
     return limited
 
 
@@ -162,7 +161,7 @@ class ThresholdPath:
     constant: float | None
 
     @classmethod
-    def of(
+    def from_selection(
         cls,
         place: int,
         selection: ScoredRows,
@@ -196,7 +195,7 @@ class ThresholdPath:
             powers = np.zeros(len(thresholds))
         for rate in selection_rates:
             shares, n = rate.predicted_shares(selection.scores, thresholds)
-            powers *= power_of_shares(shares, n, rate.most, ratio, level)
+            powers *= power_of_shares(shares, n, rate.largest_share, ratio, level)
         order = _order(powers, losses)
         return cls(
             place=place,
@@ -244,14 +243,14 @@ def _safe_constant(losses: Floats, fresh_rates: Sequence[LimitedRate]) -> float 
         ConstantAnswer(loss=losses[-1], threshold=BEYOND, answer=0),
         ConstantAnswer(loss=losses[0], threshold=-BEYOND, answer=1),
     )
-    safe = [
+    kept_by_construction = [
         constant
         for constant in constants
-        if all(rate.kept[constant.answer] for rate in fresh_rates)
+        if all(rate.kept_by_answer[constant.answer] for rate in fresh_rates)
     ]
-    if not safe:
+    if not kept_by_construction:
         return None
-    return min(safe).threshold
+    return min(kept_by_construction).threshold
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,7 +277,7 @@ class ThresholdTests:
         """Return the certified thresholds and those tested first, shape (m,) each.
 
         The certified ones are None if no threshold passes, or if a group has neither a passing one nor an
-        untested answer.
+        untested answer. ``level`` is the allowed probability that any limit is broken.
         """
         m = self.n_thresholds
         fresh_rates = _by_place(self.fresh_rates, self.fresh, m)
@@ -286,23 +285,23 @@ class ThresholdTests:
         tested = [
             path for path in paths if path.constant is None or path.power >= HOPELESS_POWER
         ]
-        parts = max(1, sum(bool(fresh_rates[path.place]) for path in tested))
+        n_parts = max(1, sum(bool(fresh_rates[path.place]) for path in tested))
         certified = np.full(m, BEYOND)
         for path in paths:
             if path.constant is not None:
                 certified[path.place] = path.constant
-        first = certified.copy()
-        complete = True
+        tested_first = certified.copy()
+        all_have_one = True
         any_passed = False
         for path in tested:
-            first[path.place] = path.thresholds[0]
-            n_passed = self.n_passed(path, fresh_rates[path.place], level / parts)
+            tested_first[path.place] = path.thresholds[0]
+            n_passed = self.n_passed(path, fresh_rates[path.place], level / n_parts)
             if n_passed:
                 losses = path.losses + self.fresh.loss(path.place, path.thresholds)
                 certified[path.place] = path.thresholds[int(losses[:n_passed].argmin())]
-            complete &= n_passed > 0 or path.constant is not None
+            all_have_one &= n_passed > 0 or path.constant is not None
             any_passed |= n_passed > 0 and bool(fresh_rates[path.place])
-        return certified if complete and any_passed else None, first
+        return certified if all_have_one and any_passed else None, tested_first
 
     def paths(self, fresh_rates: list[list[LimitedRate]], level: float) -> list[ThresholdPath]:
         """Return the path of each threshold for tests at a level; ``fresh_rates`` are by threshold."""
@@ -310,7 +309,7 @@ class ThresholdTests:
         ratio = np.count_nonzero(self.fresh.place < m) / len(self.selection.scores)
         selection_rates = _by_place(self.selection_rates, self.selection, m)
         return [
-            ThresholdPath.of(
+            ThresholdPath.from_selection(
                 k, self.selection, selection_rates[k], fresh_rates[k], ratio, level
             )
             for k in range(m)
@@ -323,7 +322,8 @@ class ThresholdTests:
         passed = np.ones(len(path.thresholds), dtype=bool)
         for rate in fresh_rates:
             errors, n = rate.errors(self.fresh.scores, path.thresholds)
-            passed &= errors <= each_most_reached(n.astype(np.intp), rate.most, level)
+            allowed = each_most_reached(n.astype(np.intp), rate.largest_share, level)
+            passed &= errors <= allowed
         if passed.all():
             return len(passed)
         return int(passed.argmin())
@@ -388,7 +388,7 @@ class ThresholdSequences(Procedure):
 
     def run(self) -> Certified | Refused:
         """Return the rule of the passed thresholds of least loss; a refusal is about those tested first."""
-        certified, first = self.tests.thresholds(self.level)
+        certified, tested_first = self.tests.thresholds(self.level)
         if certified is not None:
             rule = self.selection.at(self.family, certified)
             return Certified(rule, SEQUENCE, IN_SEQUENCE)
@@ -396,15 +396,17 @@ class ThresholdSequences(Procedure):
         why = "no threshold of a group passed, because the groups divide the error probability"
         if self.tests.n_thresholds == 1:
             why = "no threshold of the score passed"
-        answered = self.fresh.by(self.selection.at(self.family, first))
+        answered = self.fresh.by(self.selection.at(self.family, tested_first))
         return Refused(answered, "the likeliest thresholds", why)
 
 
 def _by_place(
     limited: Sequence[LimitedRate], rows: ScoredRows, m: int
 ) -> list[list[LimitedRate]]:
-    """Return the limited rates by the threshold of their rows."""
-    places = [np.unique(rows.place[each.rows]).tolist() for each in limited]
-    return [
-        [each for each, of in zip(limited, places, strict=True) if k in of] for k in range(m)
-    ]
+    """Return the limited rates of each of m thresholds, by the threshold of their rows."""
+    by_place: list[list[LimitedRate]] = [[] for _ in range(m)]
+    for rate in limited:
+        for place in np.unique(rows.place[rate.rows]).tolist():
+            if place < m:
+                by_place[place].append(rate)
+    return by_place
