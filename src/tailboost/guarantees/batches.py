@@ -312,8 +312,9 @@ def _refuse_other_rows(earlier: RowWords, look: RowWords, batch: str) -> None:
     n_used = Counter(compress(earlier.keys, earlier.labels > 0))
     for row, key in enumerate(look.keys):
         if n_look[key] > n_earlier[key]:
-            n_equal = n_look[key], n_earlier[key]
-            raise ValueError(_unknown_row_words(earlier, look, row, batch, *n_equal))
+            raise ValueError(
+                _unknown_row_words(earlier, look, row, batch, n_look[key], n_earlier[key])
+            )
     for row, key in enumerate(look.keys):
         if n_look[key] < n_earlier[key] and n_used[key]:
             raise ValueError(
@@ -429,7 +430,7 @@ class GivenRows:
         ids = None
         if self.ids is not None:
             ids = {"rows": len(self.ids), "words": _packed(self.ids)}
-        read = {
+        contents_by_model = {
             model: {
                 "different": len(counts.contents),
                 "limit": counts.limit,
@@ -438,7 +439,12 @@ class GivenRows:
             }
             for model, counts in self.counts.items()
         }
-        return {"name": self.name, "ids": ids, "contents": read.pop("", None), "read": read}
+        return {
+            "name": self.name,
+            "ids": ids,
+            "contents": contents_by_model.pop("", None),
+            "read": contents_by_model,
+        }
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:

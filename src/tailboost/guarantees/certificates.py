@@ -887,7 +887,9 @@ def errors_within(max_error: Stated, names: Mapping[Kind, Sequence[Any]]) -> Lim
         kinds = ("group", "class", "cell")
     if not isinstance(max_error, Mapping):
         largest_error = check_number(max_error, "max_error", 0, 1)
-        return ERRORS[kinds[0]] <= largest_error if largest_error < 1 else None
+        if largest_error < 1:
+            return ERRORS[kinds[0]] <= largest_error
+        return None
     if not max_error:
         raise ValueError("max_error={} names no subgroup: leave it out, or name subgroups")
     argument = f"max_error={max_error!r}"
@@ -908,9 +910,12 @@ def errors_within(max_error: Stated, names: Mapping[Kind, Sequence[Any]]) -> Lim
         raise ValueError(
             f"{argument}: {keys[0]!r} names a class and a group; rename the groups"
         )
-    allowed_errors({None: 1.0, **bounds}, names[possible_kinds[0]], possible_kinds[0])
+    kind = possible_kinds[0]
+    allowed_errors({None: 1.0, **bounds}, names[kind], kind)
     errors_below_1 = {name: float(bound) for name, bound in bounds.items() if bound < 1}
-    return ERRORS[possible_kinds[0]] <= errors_below_1 if errors_below_1 else None
+    if errors_below_1:
+        return ERRORS[kind] <= errors_below_1
+    return None
 
 
 def _named(key: Any, names: Sequence[Any]) -> Any:
@@ -1050,15 +1055,19 @@ def _notes_of_errors(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Iter
 
 
 def unlisted(fresh: FreshRows, families: Sequence[Any]) -> Iterator[str]:
-    """Yield notes on families (given by their ``by``) with incomplete lists of subgroups."""
+    """Yield notes on rates of which the list of subgroups is incomplete.
+
+    ``families`` has the ``by`` of each rate: "class", a column of groups, or several of these.
+    """
     unlisted_names = [names_in(by) for by in families if not fresh.knows(by)]
     names = set(chain.from_iterable(unlisted_names))
-    concerns_groups = bool(names - {None, CLASS})
-    for kind, plural, is_concerned in (
-        (CLASS, "labels", names & {CLASS, CELL}),
-        (GROUP, "groups", concerns_groups),
-    ):
-        if is_concerned and not fresh.knows(kind):
+    plurals = {}
+    if names & {CLASS, CELL}:
+        plurals[CLASS] = "labels"
+    if names - {None, CLASS}:
+        plurals[GROUP] = "groups"
+    for kind, plural in plurals.items():
+        if not fresh.knows(kind):
             yield (
                 f"The {plural} of the population are not listed: bounds on every one, or on "
                 f"the worst, are about the {plural} among these rows (subgroups= lists all)."

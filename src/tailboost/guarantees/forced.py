@@ -407,14 +407,18 @@ def _as_forced(
 def _by_group_to_read(limit: Limit, model: Any) -> str | bool | None:
     """Return ``by_group`` with which a classifier would read limited groups; None if it does or cannot."""
     judge = judged(last_step(model))
+    can_read_and_does_not = getattr(judge.classifier, "by_group", None) is False
+    if not can_read_and_does_not:
+        return None
     column = limit.rate.by
     if column == GROUP and len(judge.group_titles) == 1:
-        column = judge.group_titles[0] or True
+        (title,) = judge.group_titles
+        if not title:  # groups of one array without a name
+            return True
+        column = title
     if column in (None, CLASS, CELL, GROUP) or isinstance(column, tuple):
         return None
-    if getattr(judge.classifier, "by_group", None) is not False:
-        return None
-    return column if column is True else str(column)
+    return str(column)
 
 
 def _rate_and_subgroup(bound: CertifiedBound) -> str:

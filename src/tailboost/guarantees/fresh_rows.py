@@ -209,11 +209,11 @@ class FreshRows:
         content = self.hashes
         if content is None:
             content = hash_rows(np.reshape(self.answered.actions, (len(self), -1)))
+        stratum = self.answered.stratum
         if self.clusters is not None:
-            return random_numbers(content, self.answered.stratum, clusters=self.clusters)
-        return random_numbers(
-            content, self.answered.stratum, np.zeros(len(self), dtype=np.intp)
-        )
+            return random_numbers(content, stratum, clusters=self.clusters)
+        no_cluster = np.zeros(len(self), dtype=np.intp)
+        return random_numbers(content, stratum, no_cluster)
 
     @property
     def opened(self) -> list[Any]:
@@ -287,10 +287,8 @@ class FreshRows:
         names: tuple[Any, ...] = claim.subgroups
         if claim.others and claim.form == "mean":
             names = ()
-        has_rows = bool(by_name.keys() & set(names))
-        if claim.others:
-            has_rows = bool(other_groups)
-        if not has_rows:
+        with_rows = other_groups if claim.others else by_name.keys() & set(names)
+        if not with_rows:
             return None
         named = [by_name.get(name, samples[0].without_rows(name)) for name in names]
         if self.clusters is not None and not self.are_apart([*other_groups, *named]):
@@ -553,11 +551,11 @@ def _given_labels(
 def _all_labels(y: Labels, answers: Labels, listed_labels: Labels | None) -> Labels:
     """Return the labels of rows and answers, and the listed ones."""
     check_same_kind(answers, "model", y, "y")
+    labels = np.concatenate([y, answers])
     if listed_labels is not None:
         check_same_kind(listed_labels, "subgroups", y, "y")
-    return np.unique(
-        np.concatenate([y, answers, *([] if listed_labels is None else [listed_labels])])
-    )
+        labels = np.concatenate([labels, listed_labels])
+    return np.unique(labels)
 
 
 # -- subgroups ---------------------------------------------------------------------------------------------
@@ -899,8 +897,9 @@ def _unlabeled(
     if columns and given.has_labels:
         names = _column_names(groups, columns)
         labelled_names = _column_names(given.groups, given.columns)
-        one_has_no_name = [None] in (names, labelled_names) and len(names) == len(
-            labelled_names
+        one_has_no_name = len(names) == len(labelled_names) and [None] in (
+            names,
+            labelled_names,
         )
         if set(names) != set(labelled_names) and not one_has_no_name:
             raise ValueError(

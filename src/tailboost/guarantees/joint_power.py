@@ -324,11 +324,16 @@ class JointPowerPath:
         return Bands(largest_first, smallest_second).distinct
 
     def _comparable(self) -> Bands:
-        """Return one threshold for each place, at which the compared shares are in a common window."""
+        """Return one threshold for each place, at which the compared shares are in a common window.
+
+        Without a window for a limit there are still the rules with the same threshold in all places.
+        """
         wished = np.unique(self._at_prices(np.array([0.3, 0.4, 0.5])), axis=0)
         thresholds = [self.cells.every.low]
         for family in self.families:
-            shares = self._shares(family) if family.limit.compares else None
+            if not family.limit.compares:
+                continue
+            shares = self._shares(family)
             if shares is not None:
                 thresholds.append(self._within_windows(family.limit, shares, wished))
         values = np.unique(np.vstack(thresholds), axis=0)
