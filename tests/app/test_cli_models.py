@@ -486,7 +486,7 @@ class TestAttempts:
         point = load_model(out)[-1]
         assert len(point.certificate_.attempts) == len(point.ledger_.attempts) == 2
         assert any(note.startswith("This was attempt 2. It spent 0.09") for note in point.certificate_.notes)
-        assert "the decision rule was selected" in refused("certify", out, other)
+        assert "200 of these 200 rows are calibration rows of the rule" in refused("certify", out, other)
         table.assign(x=table["x"].astype(float) + 2e-3).to_csv(other, index=False)
         tested = json.loads(done("certify", out, other, "--json").stdout)
         assert {b["target"] for b in tested["bounds"] if b["kind"] == "class"} == {0.8}
