@@ -260,7 +260,10 @@ class JointPowerPath:
         return self._thresholds()
 
     def _pairs(self) -> Bands:
-        """Return two thresholds for each place, by the share that may be deferred and by prices."""
+        """Return two thresholds for each place, by the share that may be deferred and by prices.
+
+        An answer that a limit restricts is given where the other label has at most a cap as probability.
+        """
         loosest = self._loosest()
         rows = np.zeros(self.chances.shape)
         np.add.at(rows, self.cells.place, self.cells.weights)
@@ -270,16 +273,25 @@ class JointPowerPath:
             method="nearest",
         )
         caps = np.append(np.linspace(0.02, 0.5, 13), 1.0)
-        prices = np.unique(np.append(np.linspace(0.0, 1.0, 101), quantiles))
-        # All combinations of a loosest pair, a cap on the first and a price of the second threshold:
-        # shape (loosest, caps, prices, m).
-        low = np.minimum(loosest.low[:, None], self._cut(caps)[None])[:, :, None]
-        high = np.maximum(
-            np.maximum(low, loosest.high[:, None, None]), self._cut(prices)[None, None]
-        )
+        prices = self._cut(np.unique(np.append(np.linspace(0.0, 1.0, 101), quantiles)))
+        # All combinations of a loosest pair, a cap on the limited answer's threshold and a price of
+        # the other one: shape (loosest, caps, prices, m).
         m = self.cells.n_places
-        low = np.broadcast_to(low, high.shape).reshape(-1, m)
-        return Bands(low, high.reshape(-1, m)).distinct
+        bands = Bands(np.empty((0, m), dtype=np.intp), np.empty((0, m), dtype=np.intp))
+        limits_second = any(family.restricts(SECOND).any() for family in self.families)
+        if any(family.restricts(FIRST).any() for family in self.families) or not limits_second:
+            low = np.minimum(loosest.low[:, None], self._cut(caps)[None])[:, :, None]
+            high = np.maximum(np.maximum(low, loosest.high[:, None, None]), prices[None, None])
+            bands = bands.joined(
+                Bands(np.broadcast_to(low, high.shape).reshape(-1, m), high.reshape(-1, m))
+            )
+        if limits_second:
+            high = np.maximum(loosest.high[:, None], self._cut(1.0 - caps)[None])[:, :, None]
+            low = np.minimum(np.minimum(high, loosest.low[:, None, None]), prices[None, None])
+            bands = bands.joined(
+                Bands(low.reshape(-1, m), np.broadcast_to(high, low.shape).reshape(-1, m))
+            )
+        return bands.distinct
 
     def _thresholds(self) -> Bands:
         """Return one threshold for each place: all of them, or prices within the loosest ones."""
