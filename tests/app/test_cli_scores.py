@@ -644,7 +644,9 @@ def test_calibrate_takes_a_model_file_without_a_rule(files):
         "calibrate", forest, files / "rows.csv", "--model", out, "--limit", "miss(toxic) <= .3", "--details"
     )
     assert "One batch of 4,000 rows" in output
-    assert "3,600 of these 4,000 rows are calibration rows of the rule" in refused("certify", out, files / "rows.csv")
+    assert "3,600 of these 4,000 rows are calibration rows of the rule" in refused(
+        "certify", out, files / "rows.csv"
+    )
     done("certify", out, files / "fresh.csv")
     assert "an earlier attempt had these rows" in refused(
         "calibrate", forest, files / "rows.csv", "--model", out, "--limit", "miss(toxic) <= .4"

@@ -129,7 +129,7 @@ def test_the_mixture_over_groups_that_overlap_by_loops():
         combiner = Mixture(Problem(of_group, randomized=True), pool_of(rows, answers, K), counts)
         inside = [(groups == g).any(axis=1) for g in range(6)]
         errors = np.array([[np.average((a != y)[m], weights=weight[m]) for m in inside] for a in answers])
-        np.testing.assert_allclose(combiner.steered.beyond(combiner.candidates().all_counts), errors)
+        np.testing.assert_allclose(combiner.steered.excesses(combiner.candidates().all_counts), errors)
         mixture = combiner.stage(8).weights
         best = least_largest(errors)
         assert best - 1e-9 <= (mixture @ errors).max() <= best + tie

@@ -302,3 +302,26 @@ def test_rules_no_better_than_one_answer_within_the_limits_are_not_tested():
         LimitedFamily.from_limit(rates.false_alarm(1) <= 0.3, strata()),
     ]
     assert np.isinf(replace(path, families=both).loss_of_one_answer)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rules_that_defer_are_as_good_whichever_label_is_first(seed):
+    """Only the order of the labels differs: the limited one is the second, or the first."""
+    rng = np.random.default_rng(10 + seed)
+    score = rng.normal(size=2000)
+    site = rng.choice(list("abc"), 2000, p=[0.5, 0.3, 0.2])
+    ill = score + 0.35 * rng.normal(size=2000) > 0.8
+    chance = 1.0 / (1.0 + np.exp(-4.0 * (score + 0.45 * rng.normal(size=2000) - 0.8)))
+    errors = []
+    for labels in (np.array(["no", "yes"]), np.array(["well", "ill"])):
+        positive = str(labels[1])
+        rule = tb.calibrate(
+            tb.Scores("p", positive),
+            pd.DataFrame({"p": chance}),
+            labels[ill.astype(int)],
+            groups={"site": site},
+            limits=[f"sensitivity({positive}, by=site) >= 85%", "deferred <= 22%"],
+        )
+        (error,) = [price.given for price in rule.certificate_.price if price.name == "overall error"]
+        errors.append(error)
+    assert abs(errors[0] - errors[1]) < 0.02

@@ -35,7 +35,11 @@ from tailboost.classifiers.boosting_fit import (
 )
 from tailboost.classifiers.input import CONSTRAINTS, input_tags, with_parameters
 from tailboost.classifiers.judged import JudgedHypotheses, cached, rule_and_table
-from tailboost.classifiers.reported import ReportedClassifier
+from tailboost.classifiers.reported import (
+    ReportedClassifier,
+    limits_kept,
+    rates_with_verdicts,
+)
 from tailboost.classifiers.reselection import drawn_members, fractions_of
 from tailboost.core.array_types import Column, Floats, Groups, Model, Seed, Stated, Table
 from tailboost.core.checks import check_number, n_rows_of, take, unpack
@@ -375,7 +379,7 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
 
         It is about `predict`, and None without limits.
         """
-        return self._limits_kept(judged(self).limits_met)
+        return limits_kept(self, judged(self).limits_met)
 
     @property
     def rates_(self) -> RateTable:
@@ -383,7 +387,7 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
 
         After `tailboost.calibrate` the verdict of the certificate comes first.
         """
-        table: RateTable = self._rates_told(judged(self).selected.table)
+        table: RateTable = rates_with_verdicts(self, judged(self).selected.table)
         return replace(table, notes=(*table.notes, *map(str, group_uses(self))))
 
     @property
@@ -405,7 +409,7 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         summary = cast("Summary", cached(self, "summary", lambda: summary_of(self)))
         if self.certificate_ is None or summary.errors is None:
             return summary
-        errors = self._rates_told(summary.errors)
+        errors = rates_with_verdicts(self, summary.errors)
         return replace(summary, certificate=self.certificate_, errors=errors)
 
     # -- prediction ----------------------------------------------------------------------------------

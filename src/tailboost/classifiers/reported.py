@@ -40,23 +40,6 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
     def certificate_(self, certificate: Any) -> None:
         self.__dict__["certificate_"] = certificate
 
-    def _limits_kept(self, on_selection: bool | None) -> bool | None:
-        """Return whether all limits are certified; without a certificate, whether they hold on other rows."""
-        if self.certificate_ is None:
-            return on_selection
-        return all(bound.certified is not False for bound in self.certificate_.bounds)
-
-    def _rates_told(self, table: Any) -> Any:
-        """Return the rates of the selection data, with the verdict and the limits of a certificate."""
-        if self.certificate_ is None:
-            return table
-        targets = {
-            (str(bound.counted), bound.subgroup): bound.target
-            for bound in self.certificate_.bounds
-            if bound.target is not None
-        }
-        return table.certified(self.certificate_.title, targets)
-
     def plot_limits(self, ax: Axes = None, **kwargs: Any) -> Any:
         """Draw each limit with its verdict; needs matplotlib.
 
@@ -180,3 +163,23 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
         """95 % intervals for the errors of `predict` on new rows, shape (m, 2); NaN without an interval."""
         check_is_fitted(self)
         return intervals_of(judged(self).errors_table)
+
+
+def limits_kept(classifier: ReportedClassifier, on_selection: bool | None) -> bool | None:
+    """Return whether all limits are certified; without a certificate, whether they hold on other rows."""
+    if classifier.certificate_ is None:
+        return on_selection
+    return all(bound.certified is not False for bound in classifier.certificate_.bounds)
+
+
+def rates_with_verdicts(classifier: ReportedClassifier, table: Any) -> Any:
+    """Return the rates of the selection data, with the verdict and the limits of a certificate."""
+    certificate = classifier.certificate_
+    if certificate is None:
+        return table
+    targets = {
+        (str(bound.counted), bound.subgroup): bound.target
+        for bound in certificate.bounds
+        if bound.target is not None
+    }
+    return table.certified(certificate.title, targets)

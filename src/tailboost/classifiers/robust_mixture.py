@@ -30,7 +30,11 @@ from tailboost.classifiers.mixture_fit import (
     models_of_probabilities,
     problem_for_probabilities,
 )
-from tailboost.classifiers.reported import ReportedClassifier
+from tailboost.classifiers.reported import (
+    ReportedClassifier,
+    limits_kept,
+    rates_with_verdicts,
+)
 from tailboost.classifiers.reselection import drawn_members
 from tailboost.classifiers.robust_selection import (
     answer_by,
@@ -917,7 +921,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         It is about `predict`, and None without limits.
         """
         check_is_fitted(self)
-        return self._limits_kept(self.selection_.rule.limits_met)
+        return limits_kept(self, self.selection_.rule.limits_met)
 
     @property
     def rates_(self) -> RateTable:
@@ -926,7 +930,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         After `tailboost.calibrate` the verdict of the certificate comes first.
         """
         check_is_fitted(self)
-        table: RateTable = self._rates_told(self.selection_.rule.table)
+        table: RateTable = rates_with_verdicts(self, self.selection_.rule.table)
         return replace(table, notes=(*table.notes, *map(str, group_uses(self))))
 
     @property

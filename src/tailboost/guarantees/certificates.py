@@ -427,10 +427,9 @@ class Certificate:
     @property
     def assumed(self) -> str:
         """The assumption in short, and whether it is the caller's word alone."""
-        words = "Assumes independent rows that nothing was trained or selected on"
         if self.as_stated:
-            return f"{words} (fresh as you state: the training rows are not known)"
-        return words
+            return "Assumes independent rows, fresh as you state"
+        return "Assumes independent rows that nothing was trained or selected on"
 
     def _words_of_later_attempt(self) -> list[str]:
         """Return what a second attempt or a later one has spent; nothing if all have equal parts."""
