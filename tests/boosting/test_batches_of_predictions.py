@@ -17,7 +17,7 @@ def test_a_table_of_one_batch_is_not_copied_and_several_batches_are_its_rows(mon
     ((rows, whole),) = batched(table)
     assert whole is table
     assert rows.tolist() == list(range(7))
-    monkeypatch.setattr(checks, "BATCH", 3)
+    monkeypatch.setattr(checks, "ROWS_OF_BATCH", 3)
     parts = list(batched(table))
     assert [rows.tolist() for rows, _ in parts] == [[0, 1, 2], [3, 4, 5], [6]]
     for rows, part in parts:

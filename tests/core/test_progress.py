@@ -70,7 +70,7 @@ def test_verbose_tells_of_fits_and_rows(capsys, monkeypatch):
     assert len(lines) == 8
     assert [line.partition(",")[0] for line in lines[:7]] == [f"fits: {k} of 8" for k in range(1, 8)]
     assert lines[-1] == "fits: 8 of 8; second"
-    monkeypatch.setattr(checks, "BATCH", 150)
+    monkeypatch.setattr(checks, "ROWS_OF_BATCH", 150)
     monkeypatch.setattr(long_work, "PATIENCE", 0.0)
     monkeypatch.setattr(long_work, "PAUSE", 0.0)
     clf.predict(X)

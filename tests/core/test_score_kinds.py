@@ -10,7 +10,7 @@ import pytest
 pd = pytest.importorskip("pandas")
 
 import tailboost as tb
-from tailboost.core.score_kinds import KINDS, score_kind
+from tailboost.core.score_kinds import SCORE_KINDS, score_kind
 from tailboost.selection.threshold_rule import ThresholdRule, ranges_between
 
 INF, NAN = float("inf"), float("nan")
@@ -107,7 +107,7 @@ def test_float32_is_compared_as_float64():
     assert decide(strict)(np.float32(0.3)) == strict.predict(np.array([0.3], np.float32))[0] == "no"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SCORE_KINDS)
 def test_scores_refuse_what_their_rule_refuses(kind):
     rng = np.random.default_rng(0)
     z = rng.random(400) < 0.4
@@ -273,7 +273,7 @@ def test_onnx_refuses_scores_of_every_kind(tmp_path):
     z = rng.random(300) < 0.4
     s = 1 / (1 + np.exp(-rng.normal(size=300) - 2 * z))
     X, y = np.c_[s, 1 - s], np.where(z, "y", "n")
-    models = [tb.Scores(0, "y", kind=kind) for kind in KINDS]
+    models = [tb.Scores(0, "y", kind=kind) for kind in SCORE_KINDS]
     models += [tb.Scores([0, 1], ["y", "n"], kind=kind) for kind in ("probability", "logit")]
     for model in models:
         with pytest.raises(ValueError, match=r"thresholds on a score|cannot be converted|needs a converter"):

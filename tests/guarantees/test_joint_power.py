@@ -10,7 +10,7 @@ from scipy.stats import binom, binomtest, norm
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.joint_power import STEPS, Bands, Cells, JointPowerPath, LimitedFamily
+from tailboost.guarantees.joint_power import JOINT_PROBITS, Bands, Cells, JointPowerPath, LimitedFamily
 
 LEVEL = 0.05
 CLASSES = np.repeat([0, 1], 2)  # of the strata of two groups
@@ -80,7 +80,7 @@ def test_the_path_is_that_of_brute_force(seed):
         z = -9.0 if min(both) == -9.0 else float(np.clip(norm.ppf(np.prod(norm.cdf(both))), -9, 9))
         by_t[t] = z, missed + alarms
     expected = []
-    for step in STEPS:
+    for step in JOINT_PROBITS:
         allowed = [t for t, (z, _) in by_t.items() if z >= min(step, max(z for z, _ in by_t.values()))]
         best = min(allowed, key=lambda t: by_t[t][1])
         if not expected or by_t[best][1] < by_t[expected[-1]][1]:

@@ -10,7 +10,7 @@ from scipy.stats import binom
 import tailboost as tb
 from tailboost import rates
 from tailboost.app.cli.app import main
-from tailboost.rates.pair_test import GAMMA, pair_p_value
+from tailboost.rates.pair_test import NUISANCE, pair_p_value
 
 LEVEL = 0.05 * 0.9  # of a first attempt
 
@@ -89,7 +89,7 @@ def test_a_test_of_pairs_passes_as_often_as_stated(limit):
         *(rng.binomial(n, r, 400) for n, r in zip(sizes, (0.3, 0.32), strict=True)), strict=True
     ):
         passed += all(
-            pair_p_value((counts[i], counts[j]), (sizes[i], sizes[j]), factor=factor, gap=gap, gamma=GAMMA)
+            pair_p_value((counts[i], counts[j]), (sizes[i], sizes[j]), factor=factor, gap=gap, gamma=NUISANCE)
             <= LEVEL
             for i, j in permutations(range(2))
         )

@@ -38,11 +38,11 @@ def test_a_part_is_judged_by_trees_that_did_not_see_it(most, monkeypatch):
     part, one = np.arange(len(y)) % 5, np.ones(len(y))
     opened = session(X, y, part)
     everything = opened.fit(one)
-    assert len(trees(everything)) == forests.N_TREES
+    assert len(trees(everything)) == forests.FOREST_TREES
     for j in range(5):
         out = part == j
         own = opened.fit(one, 0, ~out)
-        assert len(trees(own)) == forests.N_TREES // 5
+        assert len(trees(own)) == forests.FOREST_TREES // 5
         assert all(any(tree is other for other in trees(everything)) for tree in trees(own))
         flipped = np.where(out, K - 1 - y, y)  # labels of the held-out rows are noise
         again = ForestSession(TableForest(), OpenTable(X), flipped)
@@ -59,8 +59,8 @@ def test_a_held_out_part():
     part, one = np.where(np.arange(len(y)) % 5 == 0, 0, -1), np.ones(len(y))
     opened = session(X, y, part)
     rest, everything = opened.fit(one, 0, part != 0), opened.fit(one)
-    assert len(trees(rest)) == forests.N_TREES // 2
-    assert len(trees(everything)) == forests.N_TREES
+    assert len(trees(rest)) == forests.FOREST_TREES // 2
+    assert len(trees(everything)) == forests.FOREST_TREES
     seen = {int(tree.tree_.n_node_samples[0]) for tree in trees(everything)}
     assert seen == {len(y), int((part != 0).sum())}
 
@@ -69,7 +69,7 @@ def test_other_rows_get_a_forest_of_their_own():
     X, y = rows(2)
     one, few = np.ones(len(y)), np.arange(len(y)) < 200
     opened = session(X, y, np.arange(len(y)) % 5)
-    assert len(trees(opened.fit(one, 0, few))) == forests.N_TREES
+    assert len(trees(opened.fit(one, 0, few))) == forests.FOREST_TREES
     alone = session(X[few], y[few]).fit(one[few])
     np.testing.assert_array_equal(opened.fit(one, 0, few).predict_proba(X), alone.predict_proba(X))
 
@@ -111,7 +111,7 @@ def test_a_sample_keeps_the_rare_class(monkeypatch):
     counts = [int(tree.tree_.n_node_samples[0]) for tree in trees(forest)]
     assert min(counts) >= 100  # all ten rows of the rare class, and a fraction of the other class
     assert max(counts) <= 100 + 10
-    assert len(forest.batches_) == forests.N_TREES // forests.BATCH
+    assert len(forest.batches_) == forests.FOREST_TREES // forests.TREES_OF_SAMPLE
     assert all(len(batch.classes_) == 2 for batch in forest.batches_)
 
 
@@ -121,7 +121,7 @@ def test_samples_share_as_few_rows_as_can_be(monkeypatch):
     forest = session(X, y).fit(np.ones(2000))  # twenty samples of a hundred
     P = forest.predict_proba(X)
     # Each row is in the sample of five trees, which are fully grown on distinct values.
-    assert (P[np.arange(2000), y] >= forests.BATCH / forests.N_TREES - 1e-12).all()
+    assert (P[np.arange(2000), y] >= forests.TREES_OF_SAMPLE / forests.FOREST_TREES - 1e-12).all()
 
 
 def test_a_class_that_some_trees_did_not_see():
@@ -209,7 +209,7 @@ def test_beside_scikit_learns_forest():
 @pytest.mark.thinned(3)
 def test_answers_are_the_trees_means_in_any_block(kind, at_once, monkeypatch):
     """The probabilities are the mean of scikit-learn's trees."""
-    monkeypatch.setattr(forests, "ROWS_AT_ONCE", at_once)
+    monkeypatch.setattr(forests, "PREDICTED_AT_ONCE", at_once)
     X, y = rows(8)
     Z = rows(9, 1500)[0].astype(np.float32)
     if kind == "missing":
@@ -241,4 +241,4 @@ def test_a_cross_fit_grows_one_forest(monkeypatch):
     )
     X, y = rows(6)
     tb.RobustMixtureClassifier([("forest", TableForest())], cv=5, random_state=0).fit(X, y)
-    assert sum(grown) == forests.N_TREES
+    assert sum(grown) == forests.FOREST_TREES

@@ -511,7 +511,7 @@ def test_growing_trees_stop_where_the_scaled_loss_of_all_held_out_rows_is_least(
         ).fun
 
     losses = {n: loss(n) for n in range(10, max(chosen, 10) + _hist.LEAST_WAIT + 10, 10)}
-    assert losses[chosen] <= min(losses.values()) * (1 + 2 * _hist.LEAST_GAIN)
+    assert losses[chosen] <= min(losses.values()) * (1 + 2 * _hist.LOSS_GAIN)
     fixed = clone(session.template).set_params(n_estimators=chosen).open_session(X, y, K, weight)
     for j, model in enumerate(models):
         np.testing.assert_allclose(
@@ -556,7 +556,7 @@ def test_with_many_rows_smaller_gains_of_the_held_out_loss_add_trees(monkeypatch
             odds[part == j] = np.log(P[:, 1] / P[:, 0]) * (2 * y[part == j] - 1)
         return minimize_scalar(lambda s: np.log1p(np.exp(-s * odds)).mean(), bounds=(0, 10)).fun
 
-    monkeypatch.setattr(_hist, "LEAST_GAIN", 0.1)
+    monkeypatch.setattr(_hist, "LOSS_GAIN", 0.1)
     few, many = chosen(400), chosen(40)  # of 400 rows: a gain of a hundredth counts
     losses = {n: loss(n) for n in range(10, many + _hist.LONG_WAIT + 10, 10)}
     assert losses[many] <= min(losses.values()) * 1.02

@@ -27,7 +27,7 @@ def rows(seed, n=400, d=4, K=3):
 @pytest.mark.parametrize("K", [2, 3, 6])
 def test_it_is_scikit_learns_on_standardised_columns(K):
     X, y = rows(K, K=K)
-    Z = StandardScaler().fit_transform(X.astype(np.float64)).clip(-linear.FURTHEST, linear.FURTHEST)
+    Z = StandardScaler().fit_transform(X.astype(np.float64)).clip(-linear.CLIPPED_AT, linear.CLIPPED_AT)
     # Two classes have opposite coefficients, whose penalty is half as large.
     theirs = LogisticRegression(C=2.0 if K == 2 else 1.0, tol=1e-8, max_iter=1_000).fit(Z, y)
     ours = TableLinear().fit(X, y)
@@ -85,7 +85,7 @@ def test_sparse_rows_are_scaled_and_absent_entries_add_nothing():
     X = np.where(X > 5.0, X - 5.0, 0.0).astype(np.float32)
     scaled = X / np.sqrt((X.astype(np.float64) ** 2).mean(axis=0))
     theirs = LogisticRegression(tol=1e-8, max_iter=1_000).fit(
-        scaled.clip(-linear.FURTHEST, linear.FURTHEST), y
+        scaled.clip(-linear.CLIPPED_AT, linear.CLIPPED_AT), y
     )
     ours = TableLinear().fit(sp.csr_matrix(X), y)
     P = ours.predict_proba(sp.csr_matrix(X))
@@ -131,7 +131,7 @@ def test_the_default_mixture_knows_a_linear_truth():
 def test_a_kernel_model_is_a_logistic_regression_on_features_that_approximate_gaussian_kernels():
     X, y = rows(0, n=200)
     model = TableLinear(landmarks=100).fit(X, y)
-    Z = StandardScaler().fit_transform(X.astype(np.float64)).clip(-linear.FURTHEST, linear.FURTHEST)
+    Z = StandardScaler().fit_transform(X.astype(np.float64)).clip(-linear.CLIPPED_AT, linear.CLIPPED_AT)
     gamma = linear.KERNEL_WIDTH / 4
     size, U = np.linalg.eigh(rbf_kernel(model.landmarks_, gamma=gamma))
     features = rbf_kernel(Z, model.landmarks_, gamma=gamma) @ U / np.sqrt(np.maximum(size, 1e-12))
@@ -216,13 +216,13 @@ def test_scaling_divides_by_a_power_of_the_deviations_and_gives_rows_a_mean_squa
     X, y = words(5)
     root = np.sqrt(X.multiply(X).mean(axis=0).A1)
     Z = X.toarray() / root**scaling
-    Z = (Z / np.sqrt((Z**2).sum(axis=1).mean())).clip(max=linear.FURTHEST)
+    Z = (Z / np.sqrt((Z**2).sum(axis=1).mean())).clip(max=linear.CLIPPED_AT)
     theirs = LogisticRegression(tol=1e-8, max_iter=1_000).fit(Z, y)
     ours = TableLinear(scaling=scaling).fit(X, y)
     np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(Z), atol=3e-3)
     dense = TableLinear(scaling=scaling).fit(X.toarray(), y)
     Z = (X.toarray() - X.mean(axis=0).A) / X.toarray().std(axis=0) ** scaling
-    Z = (Z / np.sqrt((Z**2).sum(axis=1).mean())).clip(-linear.FURTHEST, linear.FURTHEST)
+    Z = (Z / np.sqrt((Z**2).sum(axis=1).mean())).clip(-linear.CLIPPED_AT, linear.CLIPPED_AT)
     theirs = LogisticRegression(tol=1e-8, max_iter=1_000).fit(Z, y)
     # Ours stops at a coarse tolerance; on some processors it ends .00305 away.
     np.testing.assert_allclose(dense.predict_proba(X.toarray()), theirs.predict_proba(Z), atol=5e-3)

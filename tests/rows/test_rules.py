@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.rows.rules import RULES, refuse
+from tailboost.rows.rules import ARGUMENT_RULES, refuse
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(240, 2))
@@ -124,10 +124,10 @@ WORDS = defaultdict(lambda: "word")
 
 
 def test_the_table_has_no_line_twice_and_a_call_for_each():
-    assert [features for features, _ in RULES] == list(CALLS)
+    assert [features for features, _ in ARGUMENT_RULES] == list(CALLS)
 
 
-@pytest.mark.parametrize(("features", "message"), RULES)
+@pytest.mark.parametrize(("features", "message"), ARGUMENT_RULES)
 def test_features_are_refused_together_only(features, message):
     with pytest.raises(ValueError) as refused:  # noqa: PT011
         refuse(*features, details=WORDS)
@@ -136,7 +136,7 @@ def test_features_are_refused_together_only(features, message):
         refuse(*fewer, details=WORDS)
 
 
-@pytest.mark.parametrize(("features", "message"), RULES)
+@pytest.mark.parametrize(("features", "message"), ARGUMENT_RULES)
 def test_a_public_call_with_these_features_is_refused(features, message):
     with pytest.raises(ValueError) as refused:  # noqa: PT011
         CALLS[features]()

@@ -64,12 +64,12 @@ def test_against_cvxpy():
     assert compared > 30
 
 
-NEWTON, *_ = METHODS = entropic_module.METHODS
+NEWTON, *_ = METHODS = entropic_module.ENTROPIC_METHODS
 
 
 @pytest.mark.parametrize("method", METHODS[:-1])
 def test_every_method_alone(method, monkeypatch):
-    monkeypatch.setattr(entropic_module, "METHODS", (method,))
+    monkeypatch.setattr(entropic_module, "ENTROPIC_METHODS", (method,))
     for seed in range(40):
         losses, _, base = random_game(seed)
         check(entropic_weights(losses, 0.3, 20.0, base), losses, 0.3, 20.0, base)
@@ -80,9 +80,9 @@ def test_hands_over_and_gives_up_with_an_error(monkeypatch):
         return start, problem.p, 0, "useless"
 
     losses = np.random.default_rng(0).random((4, 30)) < 0.3
-    monkeypatch.setattr(entropic_module, "METHODS", (useless, NEWTON))
+    monkeypatch.setattr(entropic_module, "ENTROPIC_METHODS", (useless, NEWTON))
     assert entropic_weights(losses, 0.3, 100.0).method == "newton"
-    monkeypatch.setattr(entropic_module, "METHODS", (useless,))
+    monkeypatch.setattr(entropic_module, "ENTROPIC_METHODS", (useless,))
     with pytest.raises(SolverError, match="entropic_weights: no method closed"):
         entropic_weights(losses, 0.3, 100.0)
 

@@ -32,7 +32,7 @@ from tailboost.app.table_encoder import TableEncoder
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.forest import TableForest  # reads data frames
 from tailboost.storage import ModelVersionWarning, load_model, save_model
-from tailboost.storage.model_files import FORMAT
+from tailboost.storage.model_files import MODEL_FORMAT
 from tailboost.storage.reviewed import UFUNCS
 
 SECURITY = (Path(__file__).parents[2] / "SECURITY.md").read_text(encoding="utf-8")
@@ -379,7 +379,7 @@ class TestVersions:
     @pytest.mark.parametrize("form", [10, 99])
     def test_another_format_is_refused(self, content, path, form):
         path.write_bytes(with_record(content, format=form))
-        with pytest.raises(ValueError, match=f"format {form}; this tailboost reads {FORMAT}: fit"):
+        with pytest.raises(ValueError, match=f"format {form}; this tailboost reads {MODEL_FORMAT}: fit"):
             load_model(path)
 
 

@@ -32,10 +32,10 @@ __all__ = ["ModelCard", "Section"]
 
 NOT_STATED = "Not stated."
 TRADEOFF_POINTS = 6  # rows of the table of a trade-off
-FEW_ROWS = 30  # classes and groups with fewer rows are listed among the limitations
-MOST_NAMES = 20  # largest number of names in one sentence
+ROWS_OF_LIMITATION = 30  # classes and groups with fewer rows are listed among the limitations
+NAMES_OF_SENTENCE = 20  # largest number of names in one sentence
 MEASURED = ("Further rows", "Errors on new rows", "Rates on new rows")
-RULE = ("Decision rule", "Price of the limits", "Trade-off")
+RULE_HEADINGS = ("Decision rule", "Price of the limits", "Trade-off")
 LIMITS = "Stated limits"
 FURTHER = "Further rows"
 MONITOR = "Monitor"
@@ -46,7 +46,7 @@ REGULATION: dict[str, dict[str, tuple[str, ...]]] = {
         "1. General description of the AI system": ("Purpose", "Training"),
         "2. Elements of the AI system and process for its development": (
             "Training",
-            *RULE,
+            *RULE_HEADINGS,
             *MEASURED,
         ),
         "3. Monitoring, functioning and control of the AI system": (
@@ -63,7 +63,7 @@ REGULATION: dict[str, dict[str, tuple[str, ...]]] = {
         "IV. Model Development, Implementation, and Use": (
             "Purpose",
             "Training",
-            *RULE,
+            *RULE_HEADINGS,
         ),
         "V. Model Validation: Evaluation of Conceptual Soundness": (
             "Decision rule",
@@ -543,15 +543,15 @@ def _limitations(certificate: Certificate | None, final: Model) -> Section:
             if bound.target is not None and not bound.certified
         ]
         lists = {
-            f"Fewer than {FEW_ROWS} rows": [
-                name for name, n in rows.items() if 0 < n < FEW_ROWS
+            f"Fewer than {ROWS_OF_LIMITATION} rows": [
+                name for name, n in rows.items() if 0 < n < ROWS_OF_LIMITATION
             ],
             "No rows, and therefore no estimate": [name for name, n in rows.items() if n == 0],
             "Targets that are not certified": uncertified,
         }
         for words, names in lists.items():
             if names:
-                lines.append(f"{words}: {', '.join(names[:MOST_NAMES])}.")
+                lines.append(f"{words}: {', '.join(names[:NAMES_OF_SENTENCE])}.")
     answers = [str(label) for label in final.classes_]
     if judged(final).can_defer:
         answers.append(HUMAN_REVIEW)

@@ -18,7 +18,7 @@ from tailboost.solvers import BitLosses, soft_margin_weights
 from tailboost.solvers.soft_margin import SoftMarginSolution
 
 # Gains over the constants' value v below this multiple of 1 + |v| count as rounding errors.
-LEAST_GAIN = 1e-7
+ROUNDING_GAIN = 1e-7
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class SoftMargin:
             gain = value - value_of_constants
         else:
             gain = value_of_constants - value
-        return gain > LEAST_GAIN * (1 + abs(value_of_constants))
+        return gain > ROUNDING_GAIN * (1 + abs(value_of_constants))
 
 
 def _error(answers: list[NDArray[Any]], weights: Floats, rows: Rows, n_classes: int) -> float:

@@ -26,7 +26,7 @@ RUNNERS_UP = 7
 # Errors are rounded to this number of decimals. Mixtures then do not depend on the order of the rows.
 ERROR_DECIMALS = 12
 # Computed anew after loading.
-NOT_KEPT = ("losses", "base", "mean_losses", "by_mean_loss")
+COMPUTED_ANEW = ("losses", "base", "mean_losses", "by_mean_loss")
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,7 @@ class Pool:
 
     # Only further rounds of the same fit need the probabilities, which are larger than most models.
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in vars(self).items() if name not in NOT_KEPT}
+        state = {name: value for name, value in vars(self).items() if name not in COMPUTED_ANEW}
         return state | {"together": None, "round_losses": None}
 
     # -- the game ------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from tailboost.boosting.learner import CrossFit, Whole
 from tailboost.boosting.players.additive_player import Additive
 from tailboost.classifiers.base import BaseBoostClassifier, learner_of
 from tailboost.classifiers.boosting_fit import BoostingFit
-from tailboost.classifiers.input import CONSTRAINTS, FOLDS, labels_of
+from tailboost.classifiers.input import CONSTRAINTS, NUMBERS_OF_FOLDS, labels_of
 from tailboost.classifiers.judged import JudgedSteps, cached, rule_and_table
 from tailboost.classifiers.reported import ReportedClassifier
 from tailboost.core.array_types import Column, Floats, Table
@@ -48,7 +48,7 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
 
     _judged_by = JudgedSteps
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "cv": [option for option in CONSTRAINTS["cv"] if option is not FOLDS]
+        "cv": [option for option in CONSTRAINTS["cv"] if option is not NUMBERS_OF_FOLDS]
     }
 
     @abstractmethod

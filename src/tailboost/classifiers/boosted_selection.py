@@ -32,9 +32,12 @@ from tailboost.selection.selected import SelectedTail
 from tailboost.selection.summary import Summary, mixture_summary
 
 # Advice of the warning for rows that the hypotheses were fitted on.
-KEPT = "the losses stored with the model (objective='worst_group' then takes the groups of the training rows)"
+ADVICE = (
+    "the losses stored with the model (objective='worst_group' then takes the groups of the "
+    "training rows)"
+)
 # Maximum number of subgroups in a warning about missed limits.
-NAMED = 5
+SUBGROUPS_WARNED = 5
 
 
 # -- the problem, and the selection data -----------------------------------------------------------------
@@ -132,7 +135,7 @@ def mixture_on_rows(clf: Any, arguments: Given, problem: Problem) -> Mixture:
         name_groups(clf, arguments.groups)
     words = "the {:,} rows given to reweight"
     X, rows = selection_data(clf, judged(clf).checked(arguments.X), arguments, "", words)
-    rows = marked_if_seen(clf.seen_rows_, X, rows, KEPT)
+    rows = marked_if_seen(clf.seen_rows_, X, rows, ADVICE)
     names = None if arguments.groups is None else clf._group_names
     pool = clf.selection_.pool.on_rows(X, rows)
     return Mixture(problem, pool, Counts(rows, clf.classes_, names))
@@ -350,10 +353,10 @@ def missed_words(
     if missed:
         listed = ", ".join(
             f"{unit_name(name)} ({error:.3g}, {allowed} {bound:.3g})"
-            for name, error, bound in missed[:NAMED]
+            for name, error, bound in missed[:SUBGROUPS_WARNED]
         )
         words += f" for {mixture.problem.steering.by} {listed}"
-    if len(missed) > NAMED:
+    if len(missed) > SUBGROUPS_WARNED:
         words += " and others"
     for reason in (*reasons, mixture.unreachable):
         if reason:

@@ -45,7 +45,7 @@ from tailboost.selection.progress import HelpsTail, LeastTail
 from tailboost.selection.summary import Bounds
 
 # Number of distinct rows above which Hedge cross-fits in three folds instead of five, to save time.
-FIVE_FOLDS_UP_TO = 1_000
+HEDGE_FIVE_FOLDS_UP_TO = 1_000
 
 
 class RowPlayer(ABC):
@@ -76,7 +76,7 @@ class HedgeOverRows(RowPlayer):
     """Hedge, which does not depend on α."""
 
     together = True
-    five_folds_up_to = FIVE_FOLDS_UP_TO
+    five_folds_up_to = HEDGE_FIVE_FOLDS_UP_TO
 
     def player(self, clf: CVaRBoostClassifier, units: Units) -> Hedge:
         """Return Hedge with the learning rate of the classifier."""
@@ -603,7 +603,7 @@ class AverageBoostClassifier(CVaRBoostClassifier):
 
 
 # γ for gamma="auto".
-GAMMA = 0.1
+AUTO_GAMMA = 0.1
 
 
 @with_parameters
@@ -727,7 +727,7 @@ class OCOBoostClassifier(MixtureClassifier):
 
 def edge_and_rounds(clf: OCOBoostClassifier, units: Units) -> tuple[float, int]:
     """Return γ, and the largest number of rounds for units."""
-    edge = GAMMA if isinstance(clf.gamma, str) else float(clf.gamma)
+    edge = AUTO_GAMMA if isinstance(clf.gamma, str) else float(clf.gamma)
     if isinstance(clf.n_estimators, str):
         return edge, theory_rounds(units.count, edge)
     return edge, int(clf.n_estimators)

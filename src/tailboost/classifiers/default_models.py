@@ -42,10 +42,10 @@ STRONG_LANDMARKS = 500
 FEW_COLUMNS = 300
 FEW_SPARSE_COLUMNS = 100
 # Wide sparse tables get boosted trees if most columns have one number, as one-hot columns have, and all
-# columns together have at most this many bins, at most BINS a column. The time of the trees grows with the
-# bins. On counts of words the trees brought no gain.
+# columns together have at most this many bins, at most COLUMN_BINS a column. The time of the trees grows
+# with the bins. On counts of words the trees brought no gain.
 MOST_BINS = 10_000
-BINS = 256
+COLUMN_BINS = 256
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class TableKind:
     @property
     def is_one_hot(self) -> bool:
         """Whether most columns of a wide sparse table say only whether they are filled."""
-        bins = np.minimum(self.numbers, BINS)
+        bins = np.minimum(self.numbers, COLUMN_BINS)
         return self.is_text and float(np.median(bins)) <= 1.0 and int(bins.sum()) <= MOST_BINS
 
     @property

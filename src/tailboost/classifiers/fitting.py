@@ -19,7 +19,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from tailboost.core.array_types import Floats, Ints, Mask, Model
 from tailboost.core.checks import (
-    SHOWN,
+    NAMES_SHOWN,
     check_same_kind,
     label_column,
     no_classes,
@@ -178,7 +178,7 @@ def frozen_fit(name: str, estimator: Model, classes: Any) -> Fit:
     model_classes = label_column(estimator.classes_, title)
     check_same_kind(label_column(classes, "y"), "y", model_classes, title)
     labels = model_classes.tolist()
-    if len(classes) > SHOWN > len(labels) and classes.dtype.kind in "iuf":
+    if len(classes) > NAMES_SHOWN > len(labels) and classes.dtype.kind in "iuf":
         raise ValueError(f"{title} are {labels}, and {no_classes(classes)}")
     problem = f"classes that are not in y, which has {classes.tolist()[:5]}"
     if labels == list(range(len(classes))):  # as of XGBoost, which reads no other labels

@@ -444,7 +444,7 @@ _COUNT = Interval(Integral, 1, None, closed="left")
 _SHARE = Interval(Real, 0, 1, closed="neither")
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 # Numbers of folds. A byte stores the fold of a row.
-FOLDS = Interval(Integral, 2, 255, closed="both")
+NUMBERS_OF_FOLDS = Interval(Integral, 2, 255, closed="both")
 # Allowed values of each parameter. A class overrides the entries in which it differs.
 CONSTRAINTS: dict[str, list[Any]] = {
     "estimator": [HasMethods(["fit", "predict"]), str, None],
@@ -476,7 +476,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "learning_rate": [Interval(Real, 0, 1, closed="right")],
     "cv": [
         _SHARE,
-        FOLDS,
+        NUMBERS_OF_FOLDS,
         OneOf("auto", "train"),
         HasMethods(["split", "get_n_splits"]),
         list,

@@ -67,7 +67,7 @@ from tailboost.selection.thresholds import Thresholds
 
 # Rules of format 1 had no kinds of scores; in format 2 each used row counted with each label;
 # certificates of format 3 named no rule.
-FORMAT = 4
+LABELS_FORMAT = 4
 # A table of all pairs of row and label has the label's name in column LABEL; ANY stands for a
 # row as a whole.
 LABEL = "label"
@@ -364,7 +364,7 @@ class LabelRules:
     def to_dict(self) -> dict[str, Any]:
         """Return rules and limits as plain types, for JSON."""
         return {
-            "format": FORMAT,
+            "format": LABELS_FORMAT,
             "labels": {name: rule.to_dict() for name, rule in self.rules.items()},
             "limits": [limit.text for limit in self.limits],
             "used": [rows.to_dict() for rows in self.records_.tables],
@@ -382,9 +382,9 @@ class LabelRules:
             If the document does not describe such rules.
         """
         with reading("rule of several labels per row"):
-            if document["format"] != FORMAT:
+            if document["format"] != LABELS_FORMAT:
                 raise ValueError(
-                    f"the rules have the format {document['format']!r}, not {FORMAT}; select "
+                    f"the rules have the format {document['format']!r}, not {LABELS_FORMAT}; select "
                     "again"
                 )
             rules = {

@@ -40,7 +40,7 @@ from tailboost.rows.fingerprints import Fingerprint, fingerprint_of, hash_rounde
 from tailboost.rows.given import Given
 from tailboost.rows.probes import probe_rows
 from tailboost.rows.readers import holds_unknown, records_of_fit
-from tailboost.rows.records import NO_ROWS, Records
+from tailboost.rows.records import UNNAMED_ROWS, Records
 from tailboost.rows.rows import Rows
 from tailboost.rows.training_set import N_FOLDS, TrainingSet
 from tailboost.selection.data import with_unlabeled
@@ -410,7 +410,7 @@ def _trained_on(fit_rows: FitRows, *, frozen: bool) -> Fingerprint:
     """Return the fingerprints of all rows that models were trained on, as far as they are known."""
     frozen_rows = fit_rows.training_fingerprint
     if frozen:
-        return NO_ROWS if frozen_rows is None else frozen_rows
+        return UNNAMED_ROWS if frozen_rows is None else frozen_rows
     if frozen_rows is None:
         return fit_rows.training.fingerprints
     return Fingerprint.union([frozen_rows, fit_rows.training.fingerprints])

@@ -37,7 +37,7 @@ from tailboost.boosting.subgroups import (
     pooled_subgroups,
 )
 from tailboost.classifiers.base import MixtureClassifier, learner_of
-from tailboost.classifiers.boosted_selection import NAMED, counts_of, missed_words
+from tailboost.classifiers.boosted_selection import SUBGROUPS_WARNED, counts_of, missed_words
 from tailboost.classifiers.boosting_fit import (
     BoostingFit,
     Cautions,
@@ -70,16 +70,16 @@ from tailboost.selection.summary import Bound, Bounds
 # Size of the default learner. On 12 tables of at most 1,500 rows (45 splits) 20 trees of depth 3 had, beside
 # ten, an overall error lower by .0135 ± .0051 and a largest class error that differs by .0017 ± .0096, in 1.6
 # times the seconds. One tree of depth 5 had a largest class error higher by .089 ± .022.
-N_TREES = 20
+TREES_OF_ROUND = 20
 DEPTH = 3
 # Maximum number of small subgroups in a warning.
 MOST_COUNTED = 20
 # Default number of rounds of the error game.
 ERROR_ROUNDS = 30
 # Rounds without a decrease of the objective after which the game ends, for n_iter_no_change="auto".
-PATIENCE = 10
+IDLE_ROUNDS_ALLOWED = 10
 # Values with a smaller difference are equal after rounding to DECIMALS.
-TOLERANCE = 0.5 * 10.0**-DECIMALS
+EQUAL_VALUES = 0.5 * 10.0**-DECIMALS
 
 
 @dataclass(frozen=True)
@@ -142,16 +142,16 @@ class Terms:
         """Return when the game ends: by rounds, a met target, or an objective that no longer falls."""
         patience: Any = clf.n_iter_no_change
         if patience == "auto":
-            patience = PATIENCE
+            patience = IDLE_ROUNDS_ALLOWED
         target_error = None
         if clf.until_met:
             patience = None
-            target_error = stakes.limit + TOLERANCE
+            target_error = stakes.limit + EQUAL_VALUES
             if stakes.indicator:  # an error equal to the limit misses it
-                target_error = stakes.limit - TOLERANCE
+                target_error = stakes.limit - EQUAL_VALUES
         least_objective = None
         if patience is not None or clf.until_met:
-            least_objective = TOLERANCE
+            least_objective = EQUAL_VALUES
             if stakes.differ:  # the objective is then the largest error minus its limit
                 least_objective -= float(stakes.allowed.max())
         rule = "the vote" if self.votes else "the randomised rule"
@@ -421,7 +421,9 @@ class WorstClassBoostClassifier(MixtureClassifier):
         return [*small_subgroups(self._named, self._pools), *missed_targets(self)]
 
     def _learner(self) -> Any:
-        return learner_of(self, HistBoostClassifier, n_estimators=N_TREES, max_depth=DEPTH)
+        return learner_of(
+            self, HistBoostClassifier, n_estimators=TREES_OF_ROUND, max_depth=DEPTH
+        )
 
     # -- after the game ------------------------------------------------------------------------------
 
@@ -677,7 +679,7 @@ def missed_targets(clf: WorstClassBoostClassifier) -> Cautions:
     unmeasured = [unit_name(name) for name, error, _ in targets if np.isnan(error)]
     if unmeasured:
         words = (
-            f"{clf._named.kind} {', '.join(unmeasured[:NAMED])}: no row to measure the error "
+            f"{clf._named.kind} {', '.join(unmeasured[:SUBGROUPS_WARNED])}: no row to measure the error "
             "on, except rows of the fit"
         )
         cautions.append((words, BoundNotMetWarning))
@@ -707,7 +709,7 @@ def useless_words(clf: WorstClassBoostClassifier, counts: Floats, largest_error:
     if clf.max_error != "auto":
         return ""
     constants = clf.selection_.constants
-    if constants is None or largest_error < constants - TOLERANCE:
+    if constants is None or largest_error < constants - EQUAL_VALUES:
         return ""
     words = "predict is no better than the best mixture of constants"
     if clf.error_budget is not None:

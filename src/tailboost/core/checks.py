@@ -24,10 +24,10 @@ from tailboost.core.array_types import Column, Floats, Groups, Ints, Labels, Mas
 from tailboost.core.spelling import alike, did_you_mean, how_many, listed
 
 # Maximum number of rows and of values in a batch of a prediction, which limits memory and tells progress.
-BATCH = 65_536
+ROWS_OF_BATCH = 65_536
 BATCH_VALUES = 2**30
 # The most known labels or groups in a message.
-SHOWN = 10
+NAMES_SHOWN = 10
 
 
 class OneOf(StrOptions):
@@ -170,7 +170,7 @@ def batches(X: Table) -> list[Ints]:
     """Return the row numbers of a table in batches."""
     n = n_rows_of(X)
     values_per_row = int(np.prod(getattr(X, "shape", ())[1:]))
-    size = max(1, min(BATCH, BATCH_VALUES // max(values_per_row, 1)))
+    size = max(1, min(ROWS_OF_BATCH, BATCH_VALUES // max(values_per_row, 1)))
     starts = range(0, max(n, 1), size)  # a table without rows is one batch
     return [np.arange(start, min(start + size, n)) for start in starts]
 
@@ -785,9 +785,9 @@ def positions(
         unknown = place < 0
     if np.any(unknown):
         unknown_values = sorted(set(values[unknown].tolist()), key=str)
-        listing = f"known are {known.tolist()[:SHOWN]}"
-        if len(known) > SHOWN:
-            listing += f" and {len(known) - SHOWN} more"
+        listing = f"known are {known.tolist()[:NAMES_SHOWN]}"
+        if len(known) > NAMES_SHOWN:
+            listing += f" and {len(known) - NAMES_SHOWN} more"
         hints = [listing, alike([*unknown_values, *known.tolist()]), cure]
         sentence = f"{name} holds {fault}: {unknown_values[:5]}"
         raise ValueError("; ".join([sentence, *filter(None, hints)]))
@@ -1002,7 +1002,7 @@ def _advice_to_map(values: Labels, name: str, others: Labels) -> str:
     """Return how to write labels as those of the other kind; the order of both is a guess."""
     labels = distinct(values).tolist()
     other_labels = distinct(others).tolist()
-    if len(labels) > SHOWN or len(other_labels) > SHOWN:
+    if len(labels) > NAMES_SHOWN or len(other_labels) > NAMES_SHOWN:
         return ""
     label_of_text = {str(label): label for label in other_labels}
     if {*map(str, labels)} <= {*label_of_text}:

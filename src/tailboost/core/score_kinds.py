@@ -15,9 +15,9 @@ from tailboost.core.spelling import as_typed, how_many
 # Probabilities may be outside [0, 1] by rounding of this size.
 ROUNDED = 1e-2
 # Largest size of other scores. Differences and slopes between such scores are finite.
-LARGEST = 1e200
+LARGEST_SCORE = 1e200
 # Most rows named by an error.
-SHOWN = 5
+ROWS_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class ScoreKind:
         return f"{self.least!r} <= {score} <= {self.most!r}"
 
 
-KINDS = {
+SCORE_KINDS = {
     kind.name: kind
     for kind in (
         ScoreKind(
@@ -129,9 +129,19 @@ KINDS = {
             "state kind='logit' or, for any number that grows with the probability, kind='number'",
             ROUNDED,
         ),
-        ScoreKind("logit", "logits", -LARGEST, LARGEST, "give infinite logits a finite value"),
         ScoreKind(
-            "number", "finite numbers", -LARGEST, LARGEST, "give infinite scores a finite value"
+            "logit",
+            "logits",
+            -LARGEST_SCORE,
+            LARGEST_SCORE,
+            "give infinite logits a finite value",
+        ),
+        ScoreKind(
+            "number",
+            "finite numbers",
+            -LARGEST_SCORE,
+            LARGEST_SCORE,
+            "give infinite scores a finite value",
         ),
     )
 }
@@ -145,9 +155,9 @@ def score_kind(name: object) -> ScoreKind:
     ValueError
         If no kind has this name.
     """
-    if not isinstance(name, str) or name not in KINDS:
-        raise ValueError(f"kind must be one of {list(KINDS)}, got {name!r}")
-    return KINDS[name]
+    if not isinstance(name, str) or name not in SCORE_KINDS:
+        raise ValueError(f"kind must be one of {list(SCORE_KINDS)}, got {name!r}")
+    return SCORE_KINDS[name]
 
 
 def _as_numbers(scores: Column, owner: str) -> Floats:
@@ -178,7 +188,7 @@ def _rows(marked: NDArray[np.bool_]) -> list[int]:
 
 def _shown(rows: list[int]) -> str:
     """Return the first numbers of rows as text."""
-    numbers = [str(row) for row in rows[:SHOWN]]
-    if len(rows) > SHOWN:
+    numbers = [str(row) for row in rows[:ROWS_NAMED]]
+    if len(rows) > ROWS_NAMED:
         numbers.append("…")
     return ", ".join(numbers)

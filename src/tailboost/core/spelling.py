@@ -16,7 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 from tailboost.core.warn import warn_user
 
 # Most columns named by a message.
-MOST_COLUMNS = 5
+COLUMNS_NAMED = 5
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -110,9 +110,9 @@ def how_many(n: int, one: str, several: str = "") -> str:
 
 def listed(names: Sequence[Any]) -> str:
     """Return the first names of columns, and the number of the others."""
-    listing = ", ".join(repr(cut_to(str(name), 40)) for name in names[:MOST_COLUMNS])
-    if len(names) > MOST_COLUMNS:
-        listing += f" and {len(names) - MOST_COLUMNS} more"
+    listing = ", ".join(repr(cut_to(str(name), 40)) for name in names[:COLUMNS_NAMED])
+    if len(names) > COLUMNS_NAMED:
+        listing += f" and {len(names) - COLUMNS_NAMED} more"
     return listing
 
 

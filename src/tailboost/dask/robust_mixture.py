@@ -69,7 +69,7 @@ from tailboost.selection.probabilities import StratumProbabilities, stratum_prob
 from tailboost.selection.problem import Problem, strata_of
 
 # Number of distinct rows on which candidates are made.
-SAMPLE = 2**16
+CANDIDATE_ROWS = 2**16
 # Probabilities that a worker reads at a time: memory of arrays from 128 kB on returns to the system at once
 # on Dask's workers, which doubles the time.
 AT_ONCE = 2**13
@@ -502,7 +502,7 @@ class RowSample:
         # Each stratum keeps its smallest hashes, so that a sample of samples is a sample of all rows.
         strata = stratum[distinct]
         place = np.arange(len(strata)) - np.searchsorted(strata, strata)
-        sampled = place < rows_per_stratum(totals[0], SAMPLE)
+        sampled = place < rows_per_stratum(totals[0], CANDIDATE_ROWS)
         kept = distinct[sampled]
         rows = order[kept]
         logs = np.concatenate([part.logs for part in parts])[rows]

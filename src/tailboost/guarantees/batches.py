@@ -55,7 +55,7 @@ MOST_IN_MESSAGE = 5
 
 # Parts of the identity of a row; labels and costs are tested once.
 PARTS = ("ids", "content", "groups", "clusters")
-WORDS = (*PARTS, "labels", "costs")
+ID_WORDS = (*PARTS, "labels", "costs")
 IDS, CONTENT, GROUPS, CLUSTERS, LABELS, COSTS = range(6)
 
 # -- identities of rows ------------------------------------------------------------------------------------
@@ -141,8 +141,8 @@ class RowWords:
     Attributes
     ----------
     words : ndarray of uint64, shape (n, 6)
-        Hashes by part, in the order of `WORDS`; 0 for a part not given. The label is 1 plus the class number,
-        and 0 for a waiting row; costs are those of a row with a label.
+        Hashes by part, in the order of `ID_WORDS`; 0 for a part not given. The label is 1 plus the class
+        number, and 0 for a waiting row; costs are those of a row with a label.
     parts : tuple of str
         Which of "id", "groups" and "clusters" were given.
     """
@@ -163,7 +163,7 @@ class RowWords:
     ) -> Self:
         """Return the words of rows; ``labels`` are from `label_numbers`, ``ids`` from `row_ids`."""
         n = len(content)
-        words = np.zeros((n, len(WORDS)), dtype=np.uint64)
+        words = np.zeros((n, len(ID_WORDS)), dtype=np.uint64)
         words[:, CONTENT] = content
         words[:, LABELS] = labels
         parts = []
@@ -263,7 +263,7 @@ class RowWords:
             tested &= ~np.isin(look.words[:, CLUSTERS], voted_clusters)
         # Rows without a label wait, of all rows of a key that is given now.
         waiting_keys = Counter(earlier.keys) - Counter(compress(look_keys, labelled))
-        no_outcome = (0,) * (len(WORDS) - len(PARTS))
+        no_outcome = (0,) * (len(ID_WORDS) - len(PARTS))
         keys_here = set(look_keys)
         waiting_words = [
             (*key, *no_outcome) for key in waiting_keys.elements() if key in keys_here
@@ -271,7 +271,7 @@ class RowWords:
         absent_now = np.array([key not in keys_here for key in earlier.keys], dtype=bool)
         return tested, replace(earlier, words=earlier.words[absent_now]).and_rows(
             look.words[labelled],
-            np.array(waiting_words, dtype=np.uint64).reshape(-1, len(WORDS)),
+            np.array(waiting_words, dtype=np.uint64).reshape(-1, len(ID_WORDS)),
         )
 
     def _refuse_other_parts(self, look: RowWords, batch: str) -> None:
@@ -289,7 +289,7 @@ class RowWords:
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
         words = {
-            name: _packed(column) for name, column in zip(WORDS, self.words.T, strict=True)
+            name: _packed(column) for name, column in zip(ID_WORDS, self.words.T, strict=True)
         }
         return {"rows": len(self), "given": list(self.parts), "words": words}
 
@@ -298,7 +298,7 @@ class RowWords:
         """Return the rows written by `to_dict`."""
         words = state["words"]
         n = int(state["rows"])
-        columns = [_unpacked(words[name], n) for name in WORDS]
+        columns = [_unpacked(words[name], n) for name in ID_WORDS]
         parts = tuple(state["given"])
         if not set(parts) <= {"id", "groups", "clusters"}:
             raise ValueError(f"the state has rows with unknown parts: {parts}")

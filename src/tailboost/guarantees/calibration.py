@@ -19,7 +19,7 @@ from tailboost.core.rate_words import estimate_words
 from tailboost.core.spelling import as_typed, did_you_mean
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import (
-    OVERALL,
+    OVERALL_PRICE,
     PAIRED,
     Certificate,
     Price,
@@ -67,7 +67,7 @@ from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Attempt, attempts_of, may_follow, spent_by_next
 from tailboost.rows.records import Records
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
-from tailboost.selection.selected import PAYS, how_to_draw
+from tailboost.selection.selected import PAYING_ERRORS, how_to_draw
 
 __all__ = ["calibrate_selected"]
 
@@ -299,7 +299,9 @@ def simplest_certified(results: Sequence[Certified | Refused], fresh: FreshRows)
     best, *others = certified
     for index in others:
         gains = losses_on(fresh, results[best]) - losses_on(fresh, results[index])
-        if len(gains) and gains.mean() > PAYS * float(gains.std()) / np.sqrt(len(gains)):
+        if len(gains) and gains.mean() > PAYING_ERRORS * float(gains.std()) / np.sqrt(
+            len(gains)
+        ):
             best = index
     return best
 
@@ -388,7 +390,7 @@ def certified_classifier(
         return procedure.run()
 
     prices = tuple(price_of(limits, reference, answered))
-    overall = next((price.given for price in prices if price.name == OVERALL), None)
+    overall = next((price.given for price in prices if price.name == OVERALL_PRICE), None)
     rows_of_attempts = tuple(attempt.rows for attempt in attempts)
     records = Records(None, (fingerprints,), rows_of_attempts)
     classifier.records_ = classifier.records_.joined(records)
@@ -461,7 +463,7 @@ def price_of(
     the second one.
     """
     reference_name, reference_rows = reference
-    counted: list[tuple[str, Rate, Limit | None]] = [(OVERALL, ERRORS["mean"], None)]
+    counted: list[tuple[str, Rate, Limit | None]] = [(OVERALL_PRICE, ERRORS["mean"], None)]
     counted += [(limit.rate.words, limit.rate, limit) for limit in limits]
     for words, rate, limit in counted:
         samples = certified.samples(rate)

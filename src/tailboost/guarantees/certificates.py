@@ -43,7 +43,7 @@ from tailboost.guarantees.rate_bounds import (
 )
 from tailboost.guarantees.recheck import (
     CERTIFIED_WORDS,
-    WORDS,
+    WORD_COLUMNS,
     Cells,
     Recheck,
     joined,
@@ -77,11 +77,11 @@ from tailboost.rows.rules import refuse
 
 __all__ = ["Certificate", "CertifiedBound", "Price", "certify", "errors_within"]
 
-# A table with more rows than LONGEST prints the SHOWN largest bounds of each kind.
-LONGEST = 60
-SHOWN = 12
+# A table with more rows than LONGEST_TABLE prints the BOUNDS_SHOWN largest bounds of each kind.
+LONGEST_TABLE = 60
+BOUNDS_SHOWN = 12
 ANSWERED = "All rows count as answered: give deferred= to mark deferred rows."
-OVERALL = "overall error"  # name of the first price
+OVERALL_PRICE = "overall error"  # name of the first price
 # The same rows are counted twice, so that a difference has about half of the noise of a rate.
 PAIRED = 4
 
@@ -452,7 +452,7 @@ class Certificate:
         methods = list(names_by_method)
         if len(methods) > 1:
             methods = [
-                f"{method} ({joined(names, SHOWN)})"
+                f"{method} ({joined(names, BOUNDS_SHOWN)})"
                 for method, names in names_by_method.items()
             ]
         notes = list(self.notes)
@@ -480,7 +480,7 @@ class Certificate:
     def table(self) -> str:
         """Return the table of bounds as text."""
         heads, rows = self.cells()
-        left = [j for j, head in enumerate(heads) if j == 0 or head in WORDS]
+        left = [j for j, head in enumerate(heads) if j == 0 or head in WORD_COLUMNS]
         return text_table(heads, rows, left=left)
 
     def __str__(self) -> str:
@@ -527,7 +527,7 @@ class Certificate:
         return [
             price.words(self.n_rows, self.in_percent)
             for price in self.price
-            if price.name == OVERALL
+            if price.name == OVERALL_PRICE
         ]
 
     def cells(self) -> Cells:
@@ -574,7 +574,7 @@ class Certificate:
     @property
     def _printed(self) -> Sequence[CertifiedBound]:
         """The bounds of the table: of many bounds on errors the largest."""
-        if len(self.bounds) <= LONGEST or self.bounds[0].rate is not None:
+        if len(self.bounds) <= LONGEST_TABLE or self.bounds[0].rate is not None:
             return self.bounds
         return _largest(self.bounds)
 
@@ -614,7 +614,7 @@ def _largest(bounds: Sequence[CertifiedBound]) -> list[CertifiedBound]:
 
     printed: list[int] = []
     for numbers in numbers_by_kind.values():
-        printed += sorted(numbers, key=order)[:SHOWN]
+        printed += sorted(numbers, key=order)[:BOUNDS_SHOWN]
     return [bounds[number] for number in sorted(printed)]
 
 
@@ -1011,7 +1011,7 @@ def _notes_of_rates(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Itera
         f"{b.rate} of {b.name}" for b in bounds if not b.n and b.subgroup not in (GAP, RATIO)
     )
     if empty:
-        yield f"No row to count, so the bounds are trivial: {joined(list(empty), SHOWN, '; ')}."
+        yield f"No row to count, so the bounds are trivial: {joined(list(empty), BOUNDS_SHOWN, '; ')}."
     yield (
         "The error probability is divided evenly among the bounds on means of subgroups with "
         "rows (union bound). Bounds on gaps and ratios follow from them."
@@ -1031,7 +1031,7 @@ def _notes_of_errors(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Iter
         if empty and kind in plurals:
             yield (
                 f"No row is of these {plurals[kind]}, so their bounds are 1, and the bound of "
-                f"the worst {kind} is 1: {joined(empty, SHOWN)}."
+                f"the worst {kind} is 1: {joined(empty, BOUNDS_SHOWN)}."
             )
     yield from unlisted(fresh, kinds[1:])
     if fresh.hashes is not None and fresh.clusters is None and not fresh.only_scores:

@@ -39,7 +39,7 @@ from tailboost.rates import GAP, Limit
 from tailboost.rates.bounds import each_most_reached
 
 # Probits of the predicted probability that all limits pass, along the path.
-STEPS = np.arange(3.5, -1.31, -0.15)
+JOINT_PROBITS = np.arange(3.5, -1.31, -0.15)
 # Probits of a limit that is kept by construction, and of one that no count of the fresh rows passes.
 ALWAYS, NEVER = 9.0, -9.0
 # Rows at the rate of all subgroups, by which the rows of a subgroup are joined: otherwise nothing is tried
@@ -161,7 +161,7 @@ class JointPowerPath:
         probits = self.of_all(bands)
         loss = self.loss(bands)
         order: list[int] = []
-        for step in STEPS:
+        for step in JOINT_PROBITS:
             likely_rules = np.flatnonzero(probits >= min(step, probits.max()))
             best_rule = int(likely_rules[loss[likely_rules].argmin()])
             if not order or loss[best_rule] < loss[order[-1]]:
@@ -314,8 +314,8 @@ class JointPowerPath:
         """
         m = self.cells.n_places
         V = self.cells.n_values
-        largest_first = np.full((len(STEPS), m), V)
-        smallest_second = np.zeros((len(STEPS), m), dtype=np.intp)
+        largest_first = np.full((len(JOINT_PROBITS), m), V)
+        smallest_second = np.zeros((len(JOINT_PROBITS), m), dtype=np.intp)
         for family in self.families:
             if family.limit.compares:
                 continue
@@ -407,6 +407,6 @@ class JointPowerPath:
 
 
 def _last_passing(probits: Floats) -> Ints:
-    """Return the last value up to which all probits reach a step, for each of `STEPS`; 0 if none does."""
+    """Return the last value up to which all probits reach a step of `JOINT_PROBITS`; 0 if none does."""
     smallest_so_far = np.minimum.accumulate(probits)
-    return np.maximum((smallest_so_far >= STEPS[:, None]).sum(axis=1) - 1, 0)
+    return np.maximum((smallest_so_far >= JOINT_PROBITS[:, None]).sum(axis=1) - 1, 0)

@@ -45,7 +45,7 @@ from tailboost.guarantees.certificates import Certificate, CertifiedBound, error
 from tailboost.guarantees.fresh_rows import answers_of, groups_of_fit
 from tailboost.guarantees.rate_bounds import Kind
 from tailboost.guarantees.recheck import (
-    MOST_NAMES,
+    GROUPS_NOTED,
     Cells,
     Recheck,
     RecheckedBound,
@@ -68,8 +68,8 @@ from tailboost.rows.readers import reason_of_equal_rows, row_hashes
 __all__ = ["Monitor", "MonitoredBatch"]
 
 # Version of the state's JSON. Version 5 also has the drift of columns, which is left out.
-FORMAT = 6
-READABLE = (5, FORMAT)
+MONITOR_FORMAT = 6
+READABLE = (5, MONITOR_FORMAT)
 # Formats of earlier versions, with the reason why their states cannot be continued.
 OLD_FORMATS = {
     4: "which told equal rows apart by their order in the file: late labels in another order may have been "
@@ -567,7 +567,7 @@ class Monitor:
         if many_equal:
             notes.append(
                 "More than one row in twenty equals another one in: "
-                f"{joined(many_equal, MOST_NAMES)}. Equal rows are different rows here: "
+                f"{joined(many_equal, GROUPS_NOTED)}. Equal rows are different rows here: "
                 "batches are compared by the number of rows with each content. A copy of a "
                 "batch is refused. A part of it, or a copy among many other rows, may pass. "
                 "Row ids (id=, --id) tell rows apart."
@@ -575,7 +575,7 @@ class Monitor:
         if unrecognised:
             notes.append(
                 "Too few rows, or too few different ones, to recognise a copy: "
-                f"{joined(unrecognised, MOST_NAMES)}. A copy of such a batch is not refused. "
+                f"{joined(unrecognised, GROUPS_NOTED)}. A copy of such a batch is not refused. "
                 "Row ids (id=, --id) tell rows apart."
             )
         return notes
@@ -603,7 +603,7 @@ class Monitor:
         The state holds counts and fingerprints of rows, and no row.
         """
         state = {
-            "format": FORMAT,
+            "format": MONITOR_FORMAT,
             "certificate": self.certificate.to_dict(),
             "recheck": None if self.recheck is None else self.recheck.to_state(),
             "batches": [asdict(batch) for batch in self.batches],
@@ -625,7 +625,9 @@ class Monitor:
         """
         with reading("state of a monitor"):
             if state["format"] not in READABLE:
-                why = OLD_FORMATS.get(state["format"], f"and this version reads {FORMAT}")
+                why = OLD_FORMATS.get(
+                    state["format"], f"and this version reads {MONITOR_FORMAT}"
+                )
                 raise ValueError(
                     f"the state has format {state['format']!r}, {why}; begin a new state with "
                     "these batches"

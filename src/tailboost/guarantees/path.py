@@ -32,10 +32,10 @@ from tailboost.rates.bounds import each_most_reached
 from tailboost.selection.problem import SPREAD
 
 # Probits of the predicted probability that each limit passes its test, along the path.
-STEPS = np.arange(3.5, -1.31, -0.3)
+PATH_PROBITS = np.arange(3.5, -1.31, -0.3)
 # Every fourth step comes first: below this predicted power of the likeliest rule, the others are not made.
-COARSE = STEPS[::4]
-WORTHWHILE = 0.02
+COARSE = PATH_PROBITS[::4]
+LEAST_GAIN_IN_POWER = 0.02
 # Least predicted power of the first rule, relative to the greatest: selection data favour loose rules.
 LEAST_POWER = 0.9
 
@@ -146,8 +146,8 @@ class TighterRules:
         """
         rules = self.steps(COARSE)
         start = likeliest(rules)
-        if rules[start].power >= WORTHWHILE:
-            rules = self.steps(STEPS)
+        if rules[start].power >= LEAST_GAIN_IN_POWER:
+            rules = self.steps(PATH_PROBITS)
             start = likeliest(rules)
         return rules[start:]
 

@@ -38,7 +38,7 @@ from tailboost.rates.bounds import most_reached, probability_within
 from tailboost.rows.fingerprints import random_numbers
 from tailboost.selection.data import (
     BEYOND,
-    RESOLUTION,
+    COST_RESOLUTION,
     ScoredRows,
     SelectionData,
     ThresholdFamily,
@@ -55,7 +55,7 @@ REACHED = 0.995
 # Steps of balancing the subgroups of a rule with one threshold, and the part of the distance of
 # each. With misses by group ≤ .25 and a model of the features, certified rules err .016 less on new
 # rows than without (7 tables, 2 splits: less in 9, more in 4 of 14).
-STEPS = 8
+BALANCING_STEPS = 8
 DAMPING = 0.7
 # Standard deviations below which ranks are hopeless; those of two groups with 95 % need about 1.6.
 # In ten cases of benchmarks/power.py the same rules take half the seconds.
@@ -65,7 +65,7 @@ SEED = 20261123  # of the numbers of the selection data
 # are too close.
 TOO_CLOSE = 1e-4
 
-SELECTED = "the selected rule"
+THE_SELECTED_RULE = "the selected rule"
 AT_RANKS = (
     "The thresholds of the rule are at ranks of the scores of these rows, which need no test."
 )
@@ -257,7 +257,7 @@ def balanced_family(
     best_family = family
     least_loss = np.inf
     ranks = [int(part * len(share.rows)) for share, part in zip(shares, parts, strict=True)]
-    for _ in range(STEPS):
+    for _ in range(BALANCING_STEPS):
         rows = ScoredRows(
             family.scores(data.probabilities), np.zeros(len(data), dtype=np.intp), losses
         )
@@ -378,7 +378,7 @@ def _distance(rows: ScoredRows, share: Share, n: int) -> int:
     """Return the distance to the next threshold between different scores, in ranks of n fresh rows.
 
     On the selection data `REACHED` of all ranks have a threshold within this distance. Among many more fresh
-    rows also continuous scores may be closer than `RESOLUTION`.
+    rows also continuous scores may be closer than `COST_RESOLUTION`.
     """
     scores = np.sort(rows.scores[share.rows])
     n_selected = len(scores)
@@ -394,12 +394,14 @@ def _distance(rows: ScoredRows, share: Share, n: int) -> int:
     # A number of rows with different scores is spread over a width.
     n_neighbours = max(1, int(np.sqrt(n_selected)))
     widths = scores[n_neighbours:] - scores[:-n_neighbours]
-    widths = widths[widths > RESOLUTION]
+    widths = widths[widths > COST_RESOLUTION]
     if not len(widths):
         return of_ties
     # Expected number of fresh rows within the resolution, and probability that the next row is
     # so close.
-    expected_close = np.quantile(n / n_selected * n_neighbours * RESOLUTION / widths, REACHED)
+    expected_close = np.quantile(
+        n / n_selected * n_neighbours * COST_RESOLUTION / widths, REACHED
+    )
     chance_of_close = -np.expm1(-expected_close)
     if chance_of_close >= 1.0:
         return n
@@ -505,19 +507,19 @@ class Ranks(Procedure):
             thresholds = at_ranks(self.shares, self.rank_ranges, rows, family.n_thresholds)
             if thresholds is None:
                 why = f"equal scores leave no threshold at the ranks that certify {self.limits[0]!r}"
-                return Refused(self.fresh, SELECTED, why, tested=False)
+                return Refused(self.fresh, THE_SELECTED_RULE, why, tested=False)
         else:
             thresholds = one_sided(
                 self.shares, self.ranks, rows, family.n_thresholds, selection
             )
             if thresholds is None:
                 why = "no threshold keeps all limits on these rows"
-                return Refused(self.fresh, SELECTED, why)
+                return Refused(self.fresh, THE_SELECTED_RULE, why)
         if (thresholds <= -BEYOND).all() or (thresholds >= BEYOND).all():
             why = (
                 "the rule with the least loss within the limits gives every row the same answer"
             )
-            return Refused(self.fresh, SELECTED, why)
+            return Refused(self.fresh, THE_SELECTED_RULE, why)
         if breaks is None:
             rule = self.selection.at(family, thresholds, fresh=self.fresh.opened)
             return Certified(rule, self.title, AT_RANKS)
@@ -686,7 +688,7 @@ class TieBreaks:
         scores = np.r_[rows.scores, selection.scores]
         place = np.r_[rows.place, selection.place]
         by_score = np.lexsort((scores, place))
-        has_new_score = np.diff(scores[by_score]) > RESOLUTION
+        has_new_score = np.diff(scores[by_score]) > COST_RESOLUTION
         has_new_place = np.diff(place[by_score]) > 0
         ties = np.empty(len(scores), dtype=np.intp)
         ties[by_score] = np.r_[True, has_new_score | has_new_place].cumsum()
@@ -728,8 +730,8 @@ class TieBreaks:
             middle = float(self.scores[pair].mean())
             return middle, middle, 0.0
         tied = self.scores[rows[self.ties[rows] == first]]
-        below = float(tied.min() - RESOLUTION / 2)
-        beyond = float(tied.max() + RESOLUTION / 2)
+        below = float(tied.min() - COST_RESOLUTION / 2)
+        beyond = float(tied.max() + COST_RESOLUTION / 2)
         return below, beyond, float(self.numbers[pair].mean())
 
 

@@ -57,8 +57,8 @@ EXACT = "Clopper–Pearson"
 BETTING = "betting"
 NO_ROWS = "no rows"
 PAIRS = "exact test of pairs"
-# Number of levels at which a ratio of sums is tested: the bound is a multiple of 1/LEVELS.
-LEVELS = 1000
+# Number of levels at which a ratio of sums is tested: the bound is a multiple of 1/RATIO_LEVELS.
+RATIO_LEVELS = 1000
 # A failed test of pairs puts the printed bound at least so far beyond the limit.
 VISIBLE = 1e-4
 # The most groups in a remark.
@@ -66,7 +66,7 @@ MOST_GROUPS = 8
 # Probability of a certificate with the number of rows that a refusal names.
 POWER = 0.8
 # Multiples of a number of rows whose powers are compared with `POWER`.
-AHEAD = np.linspace(1.0, 1.1, 11)
+MULTIPLES_AHEAD = np.linspace(1.0, 1.1, 11)
 
 
 def enough_rows(sufficient: int, n: int) -> str:
@@ -680,9 +680,9 @@ def _rows_of_count(sample: Sample, bound: CertifiedBound, level: float) -> int:
     def power_at(rows: Ints) -> Floats:
         # Counts are whole numbers, so the power rises and falls: the least one up to a tenth
         # more rows.
-        multiples = np.ceil(np.outer(AHEAD, rows)).astype(np.intp).ravel()
+        multiples = np.ceil(np.outer(MULTIPLES_AHEAD, rows)).astype(np.intp).ravel()
         powers = binomial_power(multiples, rate, each_most_reached(multiples, target, level))
-        return np.asarray(powers.reshape(len(AHEAD), -1).min(axis=0))
+        return np.asarray(powers.reshape(len(MULTIPLES_AHEAD), -1).min(axis=0))
 
     deviation_at_target = math.sqrt(target * (1.0 - target))
     deviation_at_rate = math.sqrt(rate * (1.0 - rate))
@@ -874,7 +874,7 @@ def _ratio_upper(top: Floats, bottom: Floats, level: float) -> float:
     only if the test rejects at the largest t of the grid up to the true ratio.
     """
     smallest_rejected = 1.0
-    for t in np.arange(LEVELS - 1, 0, -1) / LEVELS:
+    for t in np.arange(RATIO_LEVELS - 1, 0, -1) / RATIO_LEVELS:
         if betting_p_value(np.clip(top - t * bottom + t, 0.0, 1.0), float(t), level) > level:
             break
         smallest_rejected = float(t)

@@ -17,16 +17,16 @@ from tailboost.core.html import html_table, text_table
 from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED
 from tailboost.core.warn import warn_user
 from tailboost.rates import Answered, Sample
-from tailboost.rates.bounds import LARGEST, Evidence
+from tailboost.rates.bounds import LARGEST_WEALTH, Evidence
 from tailboost.rows.fingerprints import Fingerprint, UsedRows
 from tailboost.rows.subgroups import unit_name
 
 __all__ = ["Bets", "Claim", "Recheck", "RecheckedBound"]
 
 # Largest number of groups in a note.
-MOST_NAMES = 10
+GROUPS_NOTED = 10
 # Columns of words in tables of bounds.
-WORDS = (
+WORD_COLUMNS = (
     "result",
     "bound on",
     "error of",
@@ -76,7 +76,7 @@ Cells = tuple[list[str], list[list[str]]]
 
 def bounds_text(title: str, cells: Cells, notes: Sequence[str]) -> str:
     """Return bounds as text: a title, a table with columns of words aligned left, and notes."""
-    left = [j for j, head in enumerate(cells[0]) if head in WORDS]
+    left = [j for j, head in enumerate(cells[0]) if head in WORD_COLUMNS]
     return "\n".join(
         [title, "", text_table(*cells, left=left), "", *(f"* {note}" for note in notes)]
     )
@@ -230,7 +230,7 @@ class Bets:
     def value(self) -> float:
         """Mean wealth of the bets, 1 before the first. The mean of fair games is a fair game."""
         if self.bets:
-            return min(float(np.mean([bet.value for bet in self.bets])), LARGEST)
+            return min(float(np.mean([bet.value for bet in self.bets])), LARGEST_WEALTH)
         return 1.0
 
     @property
@@ -287,11 +287,11 @@ def rows_unnamed(tested: Sequence[Any], answered: Answered) -> dict[str, int]:
             counts[unit_name(subgroup[1] if rate.by == "cell" else subgroup)] += sizes[subgroup]
         unnamed |= {name: max(n, unnamed.get(name, 0)) for name, n in sorted(counts.items())}
         if sizes and bounded_groups.isdisjoint(sizes):
-            bounded_in_words = ", ".join(sorted(map(unit_name, bounded_groups))[:MOST_NAMES])
+            bounded_in_words = ", ".join(sorted(map(unit_name, bounded_groups))[:GROUPS_NOTED])
             warn_user(
                 f"this batch has no row of the groups that the bounds on {rate} name "
                 f"({bounded_in_words}); its groups are "
-                f"{', '.join(sorted(counts)[:MOST_NAMES])}. Are the groups spelled as when the "
+                f"{', '.join(sorted(counts)[:GROUPS_NOTED])}. Are the groups spelled as when the "
                 "monitor began?"
             )
     return unnamed
@@ -495,7 +495,7 @@ class Recheck:
         ]
         if self.unnamed:
             names = joined(
-                [f"{name} ({n:,} rows)" for name, n in self.unnamed.items()], MOST_NAMES
+                [f"{name} ({n:,} rows)" for name, n in self.unnamed.items()], GROUPS_NOTED
             )
             coverage = "no bound by group covers their rows"
             if any(bound.others for bound in self.tested):

@@ -18,25 +18,25 @@ from tailboost.core.long_work import count_threads, predict_in_blocks, sklearn_t
 from tailboost.learners.foreign import rows_of_mask
 from tailboost.learners.table import BinnedReader, OpenTable, TableClassifier, bin_cuts
 
-N_TREES = 100
+FOREST_TREES = 100
 # "auto": the number of trees times the number of rows is about this, within the limits below.
 ROWS_OF_ALL_TREES = 1_200_000
 FEWEST_TREES = 120
-MOST_TREES = 240
+MOST_FOREST_TREES = 240
 # Bins of a column, and features per split, of trees with best cuts. With bins they grow twice as fast.
 CUT_BINS = 64
 CUT_FEATURES = "sqrt"
 # Approximate maximum of distinct rows for a tree. It bounds the time of a fit and the size of the trees.
 ROWS_OF_TREE = 20_000
-# A sample has at least ROWS_OF_TREE / (LEAST_SHARE · K) rows of each of K classes, or all rows of the class.
-LEAST_SHARE = 4
-BATCH = 5  # trees that share a sample
+# A sample has at least ROWS_OF_TREE / (CLASS_PART · K) rows of each of K classes, or all rows of the class.
+CLASS_PART = 4
+TREES_OF_SAMPLE = 5  # trees that share a sample
 # Maximum number of rows, and of table entries, in one prediction of a tree.
-ROWS_AT_ONCE = 65_536
+PREDICTED_AT_ONCE = 65_536
 ENTRIES_AT_ONCE = 2**23
 LEAVES_PER_CLASS = 2000  # maximum number of leaves of a tree, per class
 SMALLEST_LEAF = 5e-5  # minimum weight of a leaf, as a fraction of the total weight
-SIGNIFICANT_BITS = 10  # of factors by which the weights of a stratum are multiplied
+FACTOR_BITS = 10  # of factors by which the weights of a stratum are multiplied
 LARGEST_LEAF = (
     0.05  # upper limit of the minimum weight, as a fraction of the total weight, for few rows
 )
@@ -71,7 +71,7 @@ class TableForest(TableClassifier):
     def __init__(
         self,
         *,
-        n_trees: int | str = N_TREES,
+        n_trees: int | str = FOREST_TREES,
         leaf_rows: float = 0.0,
         max_features: float | str = "sqrt",
         best_cuts: float = 0.0,
@@ -120,7 +120,7 @@ class TableForest(TableClassifier):
     def _predict_rows(self, rows: Table) -> NDArray[np.float64]:
         """Return the probabilities of rows in one thread, in blocks of bounded memory."""
         n = max(rows.shape[0], 1)
-        step = min(max(ENTRIES_AT_ONCE * n // max(rows.size, 1), 1024), ROWS_AT_ONCE)
+        step = min(max(ENTRIES_AT_ONCE * n // max(rows.size, 1), 1024), PREDICTED_AT_ONCE)
         blocks = [self._predict_block(rows[i : i + step]) for i in range(0, n, step)]
         return np.concatenate(blocks)
 
@@ -207,7 +207,7 @@ class ForestSession:
         """Number of trees of a forest."""
         if isinstance(self.template.n_trees, str):
             n_rows = len(np.unique(self.opened.hashes))
-            return int(np.clip(ROWS_OF_ALL_TREES // n_rows, FEWEST_TREES, MOST_TREES))
+            return int(np.clip(ROWS_OF_ALL_TREES // n_rows, FEWEST_TREES, MOST_FOREST_TREES))
         return self.template.n_trees
 
     def _batches(self, weight: Floats, rows: Mask | None) -> list[Any]:
@@ -246,9 +246,9 @@ class ForestSession:
         y = self.y
         place, class_sizes = self._places
         quotas = stratum_quotas(class_sizes, ROWS_OF_TREE)
-        if (quotas == class_sizes).all() or n_trees <= BATCH:
+        if (quotas == class_sizes).all() or n_trees <= TREES_OF_SAMPLE:
             return self._batch(used, weight[used], n_trees, (number, 0))
-        n_batches = math.ceil(n_trees / BATCH)
+        n_batches = math.ceil(n_trees / TREES_OF_SAMPLE)
         class_weight = np.bincount(y[used], weights=weight[used]).astype(np.float64)
         batches = []
         for b, batch_trees in enumerate(_evenly(n_trees, n_batches)):
@@ -320,9 +320,7 @@ def with_stratum_weights(weight: Floats, strata: Ints, stratum_weight: Floats) -
     """
     sums = np.bincount(strata, weights=weight, minlength=len(stratum_weight))
     mantissa, exponent = np.frexp(stratum_weight / np.where(sums > 0.0, sums, 1.0))
-    factor = np.ldexp(
-        np.rint(np.ldexp(mantissa, SIGNIFICANT_BITS)), exponent - SIGNIFICANT_BITS
-    )
+    factor = np.ldexp(np.rint(np.ldexp(mantissa, FACTOR_BITS)), exponent - FACTOR_BITS)
     new_weight: Floats = weight * factor[strata]
     return new_weight
 
@@ -353,7 +351,7 @@ def stratum_quotas(sizes: Ints, n_rows: int) -> Ints:
     """Return the number of rows of each stratum in a sample of ``n_rows`` rows; rare ones get a minimum."""
     if sizes.sum() <= n_rows:
         return sizes
-    minimum = n_rows // (LEAST_SHARE * len(sizes))
+    minimum = n_rows // (CLASS_PART * len(sizes))
     return np.minimum(
         sizes, np.maximum(np.ceil(sizes * (n_rows / sizes.sum())).astype(np.intp), minimum)
     )

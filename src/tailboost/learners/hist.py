@@ -32,7 +32,7 @@ from tailboost.core.long_work import (
 )
 from tailboost.learners.foreign import fit_whole, grow, rows_of_mask, set_seeds
 from tailboost.learners.table import (
-    LEAST,
+    SMALLEST_PROBABILITY,
     BinnedReader,
     ClassProbabilities,
     OpenTable,
@@ -53,17 +53,17 @@ except ImportError:  # an optional extra; without it scikit-learn's trees are us
 WEIGHT_RANGE = (2.0**-4, 2.0**40)
 HEAVIEST = 1e30  # largest penalty after scaling
 # Numbers of this size bound the bins of columns with missing values. XGBoost doubles them without overflow.
-FURTHEST = np.float32(1e38)
+BIN_BOUND = np.float32(1e38)
 SKLEARN_BINS = 255  # most bins of a column in scikit-learn's boosting
 
 # n_estimators="auto": trees grow in steps of STEP, until the last WAIT of the trees, and at least LEAST_WAIT,
-# have not reduced the loss of held-out rows by LEAST_GAIN of it, or there are MOST_TREES. FEW_TREES if no row
+# have not reduced the loss of held-out rows by LOSS_GAIN of it, or there are MOST_TREES. FEW_TREES if no row
 # can be held out.
 STEP = 10
 WAIT = 0.2
 LEAST_WAIT = 30
-LEAST_GAIN = 1e-3
-# Beyond MANY_ROWS distinct rows the losses of held-out rows vary less. LEAST_GAIN then falls in proportion to
+LOSS_GAIN = 1e-3
+# Beyond MANY_ROWS distinct rows the losses of held-out rows vary less. LOSS_GAIN then falls in proportion to
 # the rows, and LONG_WAIT replaces LEAST_WAIT: see `benchmarks/capacity.py`.
 MANY_ROWS = 50_000
 LONG_WAIT = 40
@@ -97,7 +97,7 @@ def cut_table(
         elif has_missing[j]:
             # A split of all numbers from the missing ones has a threshold above all numbers.
             kept_cuts = column_cuts[: max(max_bins - 2, 1)]
-            thresholds[j] = np.r_[-FURTHEST, kept_cuts, FURTHEST]
+            thresholds[j] = np.r_[-BIN_BOUND, kept_cuts, BIN_BOUND]
         elif len(column_cuts):
             opens_bin_0 = np.nextafter(column_cuts[0], np.float32(-np.inf))
             thresholds[j] = np.r_[opens_bin_0, column_cuts]
@@ -399,11 +399,11 @@ class BoostSession(HistSession):
         if not loss_weight.any():
             loss_weight = np.ones(len(loss_weight))
         max_trees = MOST_OF_FOLDS if fold is self.fold and self.refits else MOST_TREES
-        min_gain = LEAST_GAIN
+        min_gain = LOSS_GAIN
         min_wait = LEAST_WAIT
         n_rows = len(np.unique(self.opened.hashes))
         if n_rows > MANY_ROWS:
-            min_gain = LEAST_GAIN * MANY_ROWS / n_rows
+            min_gain = LOSS_GAIN * MANY_ROWS / n_rows
             min_wait = LONG_WAIT
         scores = np.zeros((len(fold), self.n_classes))
         models: list[Any] = [None] * len(fold_rows)
@@ -436,7 +436,7 @@ class BoostSession(HistSession):
         XGBoost adds only the scores of new trees to those that it keeps with the table.
         """
         if self.backend == "sklearn":
-            return np.log(np.maximum(model.predict_proba_table(table), LEAST))
+            return np.log(np.maximum(model.predict_proba_table(table), SMALLEST_PROBABILITY))
         margin = model._booster.predict(table, output_margin=True).astype(np.float64)
         if margin.ndim == 1:
             return np.column_stack([-margin / 2, margin / 2])

@@ -22,9 +22,9 @@ from tailboost.learners.forest import places_in_strata, stratum_quotas, with_str
 from tailboost.learners.table import OpenTable, TableClassifier, as_dense
 
 # Numbers are clipped at this many standard deviations from the mean.
-FURTHEST = 5.0
+CLIPPED_AT = 5.0
 # Columns with more categories are ignored: each category is a coefficient for every class.
-MOST_CATEGORIES = 64
+CATEGORIES_OF_COLUMN = 64
 # Maximum number of table entries in a fit. Larger tables are sampled by class.
 MOST_ENTRIES = 2**22
 MOST_STEPS = 1_000
@@ -84,7 +84,7 @@ class TableLinear(_Refitted):
             if categories is None:
                 number_columns.append(j)
                 width += 1
-            elif 0 < len(categories) <= MOST_CATEGORIES:
+            elif 0 < len(categories) <= CATEGORIES_OF_COLUMN:
                 self.levels_.append((j, len(categories)))
                 width += len(categories)
         self.columns_ = np.array(number_columns, dtype=np.intp)
@@ -114,10 +114,10 @@ class TableLinear(_Refitted):
         """Return the columns of the linear model: scaled numbers, and an indicator of each category."""
         if sp.issparse(table):
             scaled = sp.csr_matrix(table[:, self.columns_].multiply(1.0 / self.scale_))
-            scaled.data = np.nan_to_num(scaled.data).clip(-FURTHEST, FURTHEST)
+            scaled.data = np.nan_to_num(scaled.data).clip(-CLIPPED_AT, CLIPPED_AT)
             return scaled
         values = np.nan_to_num((table[:, self.columns_] - self.mean_) / self.scale_)
-        blocks = [values.clip(-FURTHEST, FURTHEST)]
+        blocks = [values.clip(-CLIPPED_AT, CLIPPED_AT)]
         blocks += [table[:, [j]] == np.arange(n) for j, n in self.levels_]
         if self.levels_:
             return np.hstack(blocks)

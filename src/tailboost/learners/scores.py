@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Column, Floats, Model, Table
 from tailboost.core.checks import (
-    SHOWN,
+    NAMES_SHOWN,
     as_pandas,
     check_length,
     label_vector,
@@ -183,7 +183,7 @@ class Scores(ClassifierMixin, BaseEstimator):
                 )
             return
         if len(labels) > 2 or self.label_list[0] not in labels:
-            if len(labels) > SHOWN and y_labels.dtype.kind in "iuf":
+            if len(labels) > NAMES_SHOWN and y_labels.dtype.kind in "iuf":
                 raise ValueError(f"{self!r}: {no_classes(y_labels)}")
             names = list(getattr(as_pandas(X), "columns", columns))
             absent = ""

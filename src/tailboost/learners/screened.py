@@ -11,7 +11,7 @@ from tailboost.learners.hist import HistBoostClassifier
 from tailboost.learners.table import OpenTable, TableClassifier
 
 # With 32 bins and three levels the histograms of a wide table are small.
-BINS = 32
+FEW_BINS = 32
 DEPTH = 3
 RATE = 0.2
 
@@ -43,7 +43,7 @@ class ScreenedBoost(TableClassifier):
         ]
         self.columns_ = np.sort(best_columns)
         trees = HistBoostClassifier(
-            n_estimators="auto", max_depth=DEPTH, learning_rate=RATE, max_bins=BINS
+            n_estimators="auto", max_depth=DEPTH, learning_rate=RATE, max_bins=FEW_BINS
         )  # fmt: skip
         self.model_ = trees.fit(table[:, self.columns_], y, weight)
         self.classes_ = self.model_.classes_

@@ -25,7 +25,7 @@ from tailboost.rows.schema import distinct, dtype_kind, is_plain, text
 # and repetitions of rows do not matter.
 ROWS_FOR_CUTS = 131_072
 # Smallest probability, the same as in the selection of decision rules.
-LEAST = 1e-6
+SMALLEST_PROBABILITY = 1e-6
 
 
 class TableReader:
@@ -335,7 +335,7 @@ class ClassProbabilities:
         of single models. The arithmetic mean would be larger than these for a rare class.
         """
         logs = sum(
-            share * np.log(np.maximum(model.predict_proba_table(table), LEAST))
+            share * np.log(np.maximum(model.predict_proba_table(table), SMALLEST_PROBABILITY))
             for share, model in zip(
                 self.share / self.share.sum(axis=0), self.models, strict=True
             )

@@ -65,7 +65,7 @@ MORE_STAKES = 8
 # Stakes of the bets against a bound: from the whole wealth to a thousandth, with even weights.
 STAKES = 2.0 ** (-0.5 * np.arange(21))
 # Cap of wealths and of stored logarithms: JSON has no infinity.
-LARGEST = 1e300
+LARGEST_WEALTH = 1e300
 
 
 def _check_delta(delta: float) -> float:
@@ -519,7 +519,7 @@ class Evidence:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the evidence as plain types, for JSON; `from_dict` is the inverse."""
-        logs = np.minimum(self.log_wealths, LARGEST).tolist()
+        logs = np.minimum(self.log_wealths, LARGEST_WEALTH).tolist()
         json_logs = [None if log == -np.inf else log for log in logs]
         return {**vars(self), "log_wealths": json_logs}
 

@@ -794,11 +794,11 @@ def _checked_by(by: By) -> str | int | tuple[str | int, ...] | None:
 
 
 # Maximum length of a text, in characters.
-LONGEST = 100_000
+LONGEST_TEXT = 100_000
 # Maximum depth of a text, in nested brackets. Deeper texts could exhaust the stack.
 DEEPEST = 20
 # Maximum number of characters of the text in an error message.
-SHOWN = 120
+TEXT_SHOWN = 120
 QUOTES = "'\""
 
 _TOKEN = re.compile(
@@ -887,9 +887,9 @@ def parse(text: str) -> Rate | Largest | Spread | Limit:
     """
     if not isinstance(text, str):
         raise TypeError(f"a rate must be given as text, got {text!r}")
-    if len(text) > LONGEST:
+    if len(text) > LONGEST_TEXT:
         raise ValueError(
-            f"the text of a rate has at most {LONGEST:,} characters, got {len(text):,}"
+            f"the text of a rate has at most {LONGEST_TEXT:,} characters, got {len(text):,}"
         )
     try:
         return _Parser(text.rstrip()).parse()
@@ -899,12 +899,12 @@ def parse(text: str) -> Rate | Largest | Spread | Limit:
             options = " ".join(f"--limit {shlex.quote(limit)}" for limit in limits)
             advice = as_typed(f"limits={limits}", options)
             raise ValueError(
-                f"{cut_to(text, SHOWN)!r} holds {len(limits)} limits; give a list: {advice}"
+                f"{cut_to(text, TEXT_SHOWN)!r} holds {len(limits)} limits; give a list: {advice}"
             ) from None
         form = _with_brackets(text)
         if form is None:
             raise
-        raise ValueError(f"{cut_to(text, SHOWN)!r}: write {form}") from failure
+        raise ValueError(f"{cut_to(text, TEXT_SHOWN)!r}: write {form}") from failure
 
 
 # A limit as people say it: "recall 1 by=site >= 90%", "sensitivity >= 80 % at each site".
@@ -1098,7 +1098,7 @@ class _Parser:
         place = "the end"
         if word:
             place = f"{word[0]!r}, character {at + 1}"
-        return ValueError(f"{cut_to(self.text, SHOWN)!r}: at {place}: {message}")
+        return ValueError(f"{cut_to(self.text, TEXT_SHOWN)!r}: at {place}: {message}")
 
     def _place(self, offset: int) -> int:
         """Return the position in the text of the token at an offset of the code."""

@@ -28,7 +28,7 @@ from scipy.special import betaincinv, gammaln, ndtr, xlog1py, xlogy
 from tailboost.core.array_types import Floats, Ints, Mask
 
 # Probability that the nuisance parameter is outside its interval.
-GAMMA = 1e-3
+NUISANCE = 1e-3
 # Values of the nuisance parameter, and the factor for the values between them: for 150 random pairs of 10
 # to 3,000 rows, 1,001 values had probabilities at most 1.0002 times as large.
 GRID = 49
@@ -48,7 +48,7 @@ def pair_p_value(
     *,
     factor: float = 1.0,
     gap: float = 0.0,
-    gamma: float = GAMMA,
+    gamma: float = NUISANCE,
     far: float = FAR,
 ) -> float:
     """Return the p-value of the hypothesis ``factor p₁ − p₂ ≥ gap`` for two independent binomial counts.
@@ -133,7 +133,7 @@ def pair_passes(
     level : float in (0, 1)
         The level, fixed before the counts are seen.
     """
-    gamma = min(GAMMA, level / 20)
+    gamma = min(NUISANCE, level / 20)
     far = max(FAR, level)
     p_value = pair_p_value(errors, rows, factor=factor, gap=gap, gamma=gamma, far=far)
     return p_value <= level

@@ -19,7 +19,7 @@ MOST_ROWS = 10**9
 # falls a little between their steps.
 AHEAD = 4096
 # Second counts with exact first counts of a test of pairs; the others are interpolated.
-NODES = 7
+EXACT_COUNTS = 7
 # Probability of the omitted second counts.
 LEFT_OUT = 1e-6
 
@@ -73,7 +73,7 @@ def pair_power(
         return 0.0
     passes = partial(pair_passes, level=level, factor=factor, gap=gap)
     smallest, largest = map(int, binom.ppf([LEFT_OUT / 2, 1 - LEFT_OUT / 2], n2, r2))
-    nodes = np.unique(np.linspace(smallest, largest, NODES).round().astype(int))
+    nodes = np.unique(np.linspace(smallest, largest, EXACT_COUNTS).round().astype(int))
 
     # For each second count, the first counts that pass in both orders are between two ends.
     def largest_passing(second: int) -> int:

@@ -39,7 +39,7 @@ NATURAL_ERRORS = 4.0
 # Tables with natural repeats: level of the permutation test of the labels.
 LABELS_LEVEL = 0.001
 # Largest number of distinct contents whose labels are compared.
-MOST_COMPARED = 2000
+CONTENTS_COMPARED = 2000
 # Number of hashed bits of the mantissa, by the least number of fractional numbers in a row. A row with many
 # fractional numbers is identified by few bits of each. With few bits, the row keeps its hash if a file stores
 # fewer digits.
@@ -54,7 +54,7 @@ RELATIVE_ZERO = 1e-6
 
 # Number of rows hashed at a time, which fit the processor's cache. On Dask's workers, arrays from 128 kB on
 # return to the system at once, and hashing whole columns took five times as long.
-ROWS_AT_ONCE = 8192
+HASHED_AT_ONCE = 8192
 
 # Seed of `random_numbers`. It is fixed, so that nobody can select among draws.
 DRAWS_SEED = 20_260_704
@@ -124,7 +124,7 @@ def _hashes(X: Table, *, exact: bool) -> Hashes:
     if len(X.shape) > 2:
         X = X.reshape(len(X), -1)
     multipliers = _multipliers(X.shape[1])
-    size = max(1, min(ROWS_AT_ONCE, 2**18 // max(1, X.shape[1])))
+    size = max(1, min(HASHED_AT_ONCE, 2**18 // max(1, X.shape[1])))
     hashes = np.empty(X.shape[0], dtype=np.uint64)
     for start in range(0, len(hashes), size):
         block = slice(start, start + size)
@@ -671,7 +671,7 @@ def labels_too_alike(
     The sum of squared differences of the counts is compared with 999 random splits, so that at most one in a
     thousand pairs of independent tables is judged copied.
     """
-    common = np.intersect1d(*contents)[:MOST_COMPARED]
+    common = np.intersect1d(*contents)[:CONTENTS_COMPARED]
     if not len(common):
         return False
     counts = np.zeros((2, len(common), n_classes), dtype=np.intp)

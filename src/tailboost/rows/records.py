@@ -25,7 +25,7 @@ from tailboost.rows.ledger import Attempt, Ledger
 TRAINED_ON = "models were trained on"
 SELECTED_ON = "the decision rule was selected on"
 #: Fingerprint of the training rows of models that were fitted before, and name none.
-NO_ROWS = Fingerprint.from_hashes(np.empty(0, dtype=np.uint64))
+UNNAMED_ROWS = Fingerprint.from_hashes(np.empty(0, dtype=np.uint64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Records:
     @classmethod
     def of_given(cls) -> Self:
         """Return the records of models of which only probabilities are given: they name no training rows."""
-        return cls(replace(NO_ROWS, complete=False))
+        return cls(replace(UNNAMED_ROWS, complete=False))
 
     @property
     def complete(self) -> bool:

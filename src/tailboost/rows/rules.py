@@ -171,7 +171,7 @@ def _read(table: str) -> Iterator[tuple[tuple[str, ...], str]]:
                 yield tuple(line.split(", ")), message
 
 
-RULES = tuple(_read(TABLE))
+ARGUMENT_RULES = tuple(_read(TABLE))
 
 NO_DETAILS: Mapping[str, Any] = MappingProxyType({})
 
@@ -182,7 +182,7 @@ def refuse(*facts: str, details: Mapping[str, Any] = NO_DETAILS, **arguments: An
     Parameters
     ----------
     *facts : str
-        Facts of the call, see `RULES`.
+        Facts of the call, see `ARGUMENT_RULES`.
     details : mapping of str to object
         Values for the names in braces in messages.
     **arguments
@@ -199,6 +199,6 @@ def refuse(*facts: str, details: Mapping[str, Any] = NO_DETAILS, **arguments: An
             features.add(f"no {name}")
         else:
             features.add(name)
-    for excluding, message in RULES:
+    for excluding, message in ARGUMENT_RULES:
         if features.issuperset(excluding):
             raise ValueError(message.format_map(details))

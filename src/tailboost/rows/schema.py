@@ -25,7 +25,7 @@ from tailboost.core.array_types import Column, Ints, Table
 from tailboost.core.checks import is_missing, is_nested
 from tailboost.core.exceptions import TableChangedWarning as TableChangedWarning
 from tailboost.core.spelling import (
-    MOST_COLUMNS,
+    COLUMNS_NAMED,
     did_you_mean,
     how_many,
     listed,
@@ -51,9 +51,11 @@ _TRUTH = {"true": 1.0, "false": 0.0}
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)\.0+", re.ASCII)  # 12.0, but not 012.0
 # Largest number of categories compared with later frames; a column with more holds names or free text, and
 # new values are normal.
-MOST_COMPARED = 1000
+CATEGORIES_COMPARED = 1000
 UNKNOWN = 0.1  # fraction of new categories above which a warning is given
-ENOUGH = 20  # rows from which a column without any value known from ``fit`` is an error
+ROWS_WITHOUT_KNOWN = (
+    20  # rows from which a column without any value known from ``fit`` is an error
+)
 _AS_CATEGORIES = '; for categories make it a categorical column: {}.astype("category")'
 _TYPES = (str, Real, Decimal, np.bool_)
 NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
@@ -237,9 +239,9 @@ class TableSchema:
             if change:
                 changes.append(f"column {column.name!r}: {change}")
         if changes:
-            words = "; ".join(changes[:MOST_COLUMNS])
-            if len(changes) > MOST_COLUMNS:
-                words += f"; and {len(changes) - MOST_COLUMNS} more"
+            words = "; ".join(changes[:COLUMNS_NAMED])
+            if len(changes) > COLUMNS_NAMED:
+                words += f"; and {len(changes) - COLUMNS_NAMED} more"
             warnings.warn(
                 f"the table differs from the one fitted on: {words}",
                 TableChangedWarning,
@@ -546,7 +548,7 @@ def learn_columns(frame: Table) -> tuple[TableSchema, Any]:
                 converted[j] = _with_gaps(column, numbers)
         if categories is not None:
             schema = replace(schema, kind="text")
-            if len(categories) <= min(MOST_COMPARED, len(present) / 2):
+            if len(categories) <= min(CATEGORIES_COMPARED, len(present) / 2):
                 spellings = sorted({text(value) for value in categories})
                 schema = replace(schema, categories=tuple(spellings))
         columns.append(schema)
@@ -605,7 +607,7 @@ def read_columns(frame: Table, schema: TableSchema) -> Any:
             f"column {name!r}: {is_unknown.sum():,} of {len(present):,} values {fault}, such as "
             f"{example!r}"
         )
-        if is_unknown.all() and len(present) >= ENOUGH:
+        if is_unknown.all() and len(present) >= ROWS_WITHOUT_KNOWN:
             raise ValueError(
                 f"X, {words}; no value is known from fit: spell them as in fit, in the same "
                 "data frame"

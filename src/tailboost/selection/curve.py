@@ -23,9 +23,9 @@ from tailboost.selection.rate_table import RateTable
 from tailboost.solvers.tradeoff import undominated
 
 # Points of a printed table.
-SHOWN = 12
+POINTS_SHOWN = 12
 # More than the rounding error of confusion counts.
-SLACK = 1e-9
+COUNT_SLACK = 1e-9
 
 
 class Points(NamedTuple):
@@ -400,15 +400,15 @@ class Curve:
         return display("TradeOffDisplay").from_curve(self, ax=ax, **kwargs)
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
-        n_shown = min(len(self), SHOWN)
+        n_shown = min(len(self), POINTS_SHOWN)
         shown = np.unique(np.linspace(0, len(self) - 1, n_shown).round().astype(int))
         rows = [[f"{self[i].limited:.4f}", f"{self[i].value:.4f}"] for i in shown]
         return [str(self.limited), str(self.objective)], rows
 
     def _words(self) -> str:
         words = f"On {self.measured_on}; fresh rows differ, see predicted(X, y)."
-        if len(self) > SHOWN:
-            words += f" {SHOWN} of {len(self)} points are shown."
+        if len(self) > POINTS_SHOWN:
+            words += f" {POINTS_SHOWN} of {len(self)} points are shown."
         return words
 
     def __str__(self) -> str:
@@ -451,9 +451,9 @@ def limits_between(
     from_above = limited.within(limited.most).from_above
     for level in np.linspace(loosest, tightest, n_points):
         if from_above:
-            eased = min(level + SLACK, limited.most)
+            eased = min(level + COUNT_SLACK, limited.most)
         else:
-            eased = max(level - SLACK, limited.most)
+            eased = max(level - COUNT_SLACK, limited.most)
         limits.append(limited.within(float(eased)))
     return limits
 

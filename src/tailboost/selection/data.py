@@ -23,7 +23,7 @@ ROWS = 50_000
 # and infinity.
 BLEND_ROWS = 300.0
 # Added to the probability of each class, so that a row of no class's group has probabilities.
-LEAST_SHARE = 1e-9
+ADDED_PROBABILITY = 1e-9
 # Steps of iterative scaling.
 SCALINGS = 30
 
@@ -262,7 +262,10 @@ def by_probabilities(
     n_labelled = len(labelled)
     y = kind // G
     group = kind % G
-    q = probabilities.reshape(K, G, n)[:, group, np.arange(n)].astype(np.float64) + LEAST_SHARE
+    q = (
+        probabilities.reshape(K, G, n)[:, group, np.arange(n)].astype(np.float64)
+        + ADDED_PROBABILITY
+    )
     q *= _factors(q[:, :n_labelled], labelled)[:, group]
     q /= q.sum(axis=0)
     w = 1.0 / (1.0 + strata.size.reshape(K, G).sum(axis=0) / max(BLEND_ROWS, 1e-300))
@@ -540,10 +543,10 @@ def plain_costs(data: AnySelectionData) -> Floats:
 BEYOND = 40.0
 # The largest score: of rows whose groups have no selection row of one class. A threshold beyond all scores is
 # beyond these too.
-LARGEST = 39.0
+LARGEST_LOG_RATIO = 39.0
 # Scores are logarithms of sums of float32 numbers; a threshold lies between scores that differ by more than
 # this.
-RESOLUTION = 1e-6
+COST_RESOLUTION = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -595,7 +598,7 @@ class ThresholdFamily:
             expected_gains[k] += float(self.gains[s]) * probabilities[s]
         with np.errstate(divide="ignore"):
             logs = np.log(expected_gains)
-        return np.clip(logs[1] - logs[0], -LARGEST, LARGEST)
+        return np.clip(logs[1] - logs[0], -LARGEST_LOG_RATIO, LARGEST_LOG_RATIO)
 
     def candidate(self, thresholds: Floats) -> Candidate:
         """Return the rule of one threshold for each group that rules read, or of one for all, shape (m,).
@@ -618,7 +621,7 @@ def possible_thresholds(scores: Floats) -> tuple[Floats, Ints]:
     """Return all thresholds that split scores differently, with the number of scores above each.
 
     They lie halfway between neighbouring scores, and beyond the least and the largest one. Scores that differ
-    by less than `RESOLUTION` have no threshold between them.
+    by less than `COST_RESOLUTION` have no threshold between them.
 
     Parameters
     ----------
@@ -633,7 +636,7 @@ def possible_thresholds(scores: Floats) -> tuple[Floats, Ints]:
         From n to 0.
     """
     ascending = np.sort(scores)
-    differs: Mask = np.diff(ascending) > RESOLUTION
+    differs: Mask = np.diff(ascending) > COST_RESOLUTION
     middles = ((ascending[1:] + ascending[:-1]) / 2)[differs]
     above = len(ascending) - 1 - np.flatnonzero(differs)
     return np.r_[-BEYOND, middles, BEYOND], np.r_[len(ascending), above, 0]

@@ -22,16 +22,16 @@ from tailboost.selection.problem import SPREAD
 # inside with .015, .86 with 0 and .96 with .02, at widths of .11, .09 and .12; .017 of the errors were above.
 REFIT = 0.015
 # Rates of fewer effective rows have no interval. At 10 rows its width is .6 of the range.
-LEAST_ROWS = 10
+ROWS_OF_INTERVAL = 10
 # Variance of rates on new rows about the counted ones, in binomial variances: 1 is the noise of the counts,
 # .25 the selection on the same rows.
 OVERDISPERSION = 1.25
 # Draws of the confusion counts: the standard error of a probability is at most .011.
 DRAWS = 2_000
 # Normal numbers drawn at once.
-BLOCK = 2_000_000
+NORMALS_AT_ONCE = 2_000_000
 # The most subgroups named in a sentence.
-FEW = 4
+SUBGROUPS_NAMED = 4
 # Why rates have no interval.
 NO_RANGE = "its costs on new rows have no known range"
 UNKNOWN_REFIT = "refitted models answer, and one held-out part does not show how they differ"
@@ -215,9 +215,9 @@ class CountedRate:
             names = [self.terms.names[i] for i in concerned]
             of_subgroups = ""
             if names[0] is not None:
-                of_subgroups = " of " + ", ".join(map(unit_name, names[:FEW]))
-            if len(names) > FEW:
-                of_subgroups += f" and {len(names) - FEW} more"
+                of_subgroups = " of " + ", ".join(map(unit_name, names[:SUBGROUPS_NAMED]))
+            if len(names) > SUBGROUPS_NAMED:
+                of_subgroups += f" and {len(names) - SUBGROUPS_NAMED} more"
             sentences.append(f"no interval for {rate}{of_subgroups}: {reason}")
         return sentences
 
@@ -261,7 +261,7 @@ def _withheld(
     return {
         NO_RANGE: np.full(m, rate.needs_costs),
         UNKNOWN_REFIT: np.full(m, bool(np.isnan(refit_share))),
-        f"fewer than {LEAST_ROWS} rows": rows < LEAST_ROWS,
+        f"fewer than {ROWS_OF_INTERVAL} rows": rows < ROWS_OF_INTERVAL,
         DECIDED: decided_rates(rate.terms(strata), strata, counts),
     }
 
@@ -394,7 +394,7 @@ def _simulated_excesses(
     all_terms = [limit.rate.terms(strata) for limit in limits]
     drawn_excesses: list[list[Floats]] = [[] for _ in limits]
     random = np.random.default_rng(0)
-    block = max(1, min(DRAWS, BLOCK // max(len(cells), 1)))
+    block = max(1, min(DRAWS, NORMALS_AT_ONCE // max(len(cells), 1)))
     for n_drawn in range(0, DRAWS, block):
         size = min(block, DRAWS - n_drawn)
         drawn = expected + deviation * random.standard_normal((size, len(cells)))
@@ -459,7 +459,7 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
     bounds = limit.bounds(terms.names)
     empty = [subgroups[i] for i in np.flatnonzero((sizes <= 0) & ~np.isnan(bounds))]
     if empty:
-        return f"{limit}: {', '.join(empty[:FEW])} has no rows, so that nothing is known of it"
+        return f"{limit}: {', '.join(empty[:SUBGROUPS_NAMED])} has no rows, so that nothing is known of it"
     for i in np.argsort(sizes, kind="stable"):
         # The rate of errors that n rows without an error leave possible with probability .05.
         undetected = 1.0 - 0.05 ** (1.0 / max(sizes[i], 1e-300))
@@ -485,7 +485,7 @@ def _comparison_below_noise(limit: Limit, sizes: Floats, subgroups: list[str]) -
         absent = [subgroups[i] for i in np.flatnonzero(sizes <= 0)]
         reason = f"{limit}: only one subgroup has rows, so there is nothing to compare"
         if absent:
-            reason += f"; {', '.join(absent[:FEW])} has no rows"
+            reason += f"; {', '.join(absent[:SUBGROUPS_NAMED])} has no rows"
         return reason
     assumed = CALM_GAP
     allowed = limit.bound

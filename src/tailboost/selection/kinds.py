@@ -26,7 +26,7 @@ from tailboost.selection.selected import Comparison, Selected, SelectedRule
 InferGroups = bool | Literal["auto"]
 
 # Largest number of rows on which kinds are compared.
-MOST_COMPARED = 20_000
+ROWS_COMPARED = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ class CrossFit:
         content are in the same half.
         """
         labelled = engines[0].labelled.in_memory
-        compared = rows_spread_over_strata(labelled.stratum, MOST_COMPARED)
+        compared = rows_spread_over_strata(labelled.stratum, ROWS_COMPARED)
         outputs = _part(engines[0].outputs, compared)
         if engines[-1].probabilities.by_features:
             X = take(X, compared)

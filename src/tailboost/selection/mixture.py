@@ -46,7 +46,7 @@ CURVE_TOLERANCE = 1e-5
 CURVE_POINTS = 200
 
 # Computed anew after loading.
-NOT_KEPT = ("inside", "data", "all_counts", "steered", "program", "refit_spread")
+RESULTS_NOT_KEPT = ("inside", "data", "all_counts", "steered", "program", "refit_spread")
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,9 @@ class Counts:
     cells: Ints | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in NOT_KEPT}
+        return {
+            name: value for name, value in vars(self).items() if name not in RESULTS_NOT_KEPT
+        }
 
     @cached_property
     def inside(self) -> Mask:
@@ -245,7 +247,9 @@ class Mixture:
     with_erm: bool = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in NOT_KEPT}
+        return {
+            name: value for name, value in vars(self).items() if name not in RESULTS_NOT_KEPT
+        }
 
     def aiming_at(self, problem: Problem) -> Mixture:
         """Return the mixture of the same candidates for another problem.

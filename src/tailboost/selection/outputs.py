@@ -42,7 +42,7 @@ SUM_TOLERANCE = 1e-2
 # there is no difference.
 PSEUDO_ROWS = 10.0
 # About the most rows on which the average is fitted: only M + K numbers are learned.
-MOST_ROWS = 2**17
+ROWS_OF_AVERAGE = 2**17
 # Relative increase of the penalised log loss up to which a model gets no weight. It then takes no time in
 # predictions. On 12 tables log loss and error rose by at most .0001, and 10⁵ rows took at most 1.2 s less
 # (`benchmarks/prediction.py`).
@@ -52,7 +52,7 @@ GRAIN = 2.0**-12
 # Relative difference of weights that counts as rounding.
 SAME_WEIGHT = 1e-12
 # The least number of rows of a class in the test of the column order, which assumes normal sums.
-LEAST_ROWS = 20
+ROWS_OF_ORDER_TEST = 20
 # Probability of a false alarm of this test, over all orders of the columns.
 FALSE_ALARMS = 1e-6
 
@@ -513,12 +513,12 @@ def numbers_of_pairs(first: NDArray[Any], second: NDArray[Any]) -> Ints:
 def averaging(outputs: ModelOutputs) -> ModelOutputs:
     """Return the outputs with the average of the models, fitted on the selection data.
 
-    Of more than `MOST_ROWS` rows a sample by their hashes is used.
+    Of more than `ROWS_OF_AVERAGE` rows a sample by their hashes is used.
     """
     rows = outputs.rows
     logs = outputs.logs
-    if len(rows.y) > MOST_ROWS and rows.row_hashes is not None:
-        sampled = rows.row_hashes < N_TINY_HASHES * (MOST_ROWS / len(rows.y))
+    if len(rows.y) > ROWS_OF_AVERAGE and rows.row_hashes is not None:
+        sampled = rows.row_hashes < N_TINY_HASHES * (ROWS_OF_AVERAGE / len(rows.y))
         rows = rows.part(sampled)
         logs = tuple(log[sampled] for log in logs)
     return replace(outputs, models=replace(outputs.models, average=Average.learned(logs, rows)))
@@ -537,7 +537,7 @@ def better_order(logs: Floats, y: Ints) -> Ints | None:
     counts = np.bincount(y, minlength=K)
     sums = np.zeros((K, K))  # by class and column
     np.add.at(sums, y, P - P.mean(axis=0))
-    large = np.flatnonzero(counts >= LEAST_ROWS)  # other classes keep their columns
+    large = np.flatnonzero(counts >= ROWS_OF_ORDER_TEST)  # other classes keep their columns
     _, best_columns = linear_sum_assignment(sums[np.ix_(large, large)], maximize=True)
     order = np.arange(K)
     order[large] = large[best_columns]

@@ -28,9 +28,9 @@ from tailboost.selection.data import Singles, rows_spread_over_strata
 from tailboost.selection.outputs import LogProbabilities
 
 # Folds of the group models.
-FOLDS = 3
+GROUP_FOLDS = 3
 # The calibration raises smaller probabilities to this one.
-LEAST = 1e-4
+LEAST_CALIBRATED = 1e-4
 # Maximum number of rows for the fit of a calibration.
 CALIBRATION_ROWS = 20_000
 # Maximum number of strata with a calibration. Without calibration, rules under limits become constants with
@@ -136,7 +136,7 @@ class Calibration:
         rows = rows_spread_over_strata(stratum, CALIBRATION_ROWS)
         # Sorted, because the sums are rounded: the result must not depend on the order of the rows.
         rows = rows[np.lexsort([*probabilities[:, rows], stratum[rows]])]
-        logs = np.log(np.maximum(probabilities[:, rows].T.astype(np.float64), LEAST))
+        logs = np.log(np.maximum(probabilities[:, rows].T.astype(np.float64), LEAST_CALIBRATED))
         slopes = np.zeros((n_strata, n_strata))
         offsets = np.full(n_strata, NEVER)
         present = np.unique(stratum[rows])
@@ -159,7 +159,7 @@ class Calibration:
 
     def apply(self, probabilities: Floats) -> Floats:
         """Return calibrated probabilities, shape (S, n); each row is computed independently of the others."""
-        logs = np.log(np.maximum(probabilities, LEAST))
+        logs = np.log(np.maximum(probabilities, LEAST_CALIBRATED))
         scores = np.repeat(self.offsets[:, None], probabilities.shape[1], axis=1)
         for s, t in zip(*np.nonzero(self.slopes), strict=True):
             scores[s] += self.slopes[s, t] * logs[t]
@@ -251,7 +251,7 @@ class StratumProbabilities:
         stratum = strata.number(y, strata.find(groups))
         if not hasattr(X, "shape"):
             X = np.asarray(X)
-        fold = stratified_places(hash_rows(X), stratum, weight) % FOLDS
+        fold = stratified_places(hash_rows(X), stratum, weight) % GROUP_FOLDS
         by_column = []
         self.group_models = []
         for column, values in zip(groups.T, strata.values, strict=True):
@@ -271,7 +271,7 @@ class StratumProbabilities:
                         *sizes,
                     )
                 out_of_fold[:, :, fold_rows] = on_other_rows.predict(take(X, fold_rows))
-            of_true_group = np.maximum(out_of_fold[y, column, np.arange(n)], LEAST)
+            of_true_group = np.maximum(out_of_fold[y, column, np.arange(n)], LEAST_CALIBRATED)
             if weight @ np.log(of_true_group / on_all_rows.prior[y, column]) <= 0.0:
                 on_all_rows = replace(on_all_rows, model=None)
                 out_of_fold = np.repeat(on_all_rows.prior[:, :, None], n, axis=2)

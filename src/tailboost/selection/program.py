@@ -25,20 +25,20 @@ MOST_SLACK_PRICE = 1e6
 # A row is part of a contradiction if its shadow price is at least this fraction of the price of a violation.
 DEAR = 1e-3
 # Sum of violations that counts as none.
-SLACK = 1e-7
+NO_VIOLATION = 1e-7
 # Violation of a limit that counts as rounding; of a mixture, within the precision of the solver.
 SLIGHT = 1e-9
 SOLVED = 1e-6
 # Relative gap at which column generation ends, and the most rounds.
-TOLERANCE = 1e-4
+COLUMN_GAP = 1e-4
 ROUNDS = 100
 # Rounds without a better candidate after which growth ends; random action costs near the best ones that are
 # tried in each of these rounds, and the standard deviation of their logarithms.
 IDLE_ROUNDS = 4
-LOOKS = 4
+LOOKS_OF_ROUND = 4
 LOOK_SPREAD = 0.25
 # The most levels of a ratio that are tried, and the difference of levels that ends the trials.
-LEVELS = 8
+LEVELS_TRIED = 8
 SAME_LEVEL = 1e-5
 
 
@@ -296,7 +296,7 @@ class Solution:
     @property
     def feasible(self) -> bool:
         """Whether some mixture of the candidates satisfies all limits."""
-        return self.slack <= SLACK * 10
+        return self.slack <= NO_VIOLATION * 10
 
 
 class Master:
@@ -392,14 +392,14 @@ class Master:
         value = float(self.highs.getObjectiveValue())
         expensive = program.limit_of_row[duals >= DEAR * self.price]
         contradicting = np.isin(np.arange(len(program.limits)), expensive) & (
-            slack > SLACK * 10
+            slack > NO_VIOLATION * 10
         )
         return Solution(program, value, duals, weights / weights.sum(), slack, contradicting)
 
     def finish(self) -> Solution:
         """Solve, and raise the price of violations until no limit is violated without need."""
         solution = self.solve()
-        while solution.slack > SLACK and self.raise_price():
+        while solution.slack > NO_VIOLATION and self.raise_price():
             solution = self.solve()
         return solution
 
@@ -449,7 +449,7 @@ def _at_its_level(
     solution = solve_once(program)
     if not program.objective.rate.is_ratio:
         return solution
-    for _ in range(LEVELS):
+    for _ in range(LEVELS_TRIED):
         level = program.value(mixed(solution.weights, counts))
         if np.isnan(level) or abs(level - program.level) <= SAME_LEVEL:
             break
@@ -477,14 +477,18 @@ def _grow_once(pool: Pool, program: Program) -> Solution:
         answer = add(costs)
         cost, *left_sides = program.column(pool.counts[answer])
         reduced_cost = float(cost + solved.duals @ (np.array(left_sides) - program.bound))
-        improves = solved.value - reduced_cost > TOLERANCE * max(1.0, abs(solved.value))
+        improves = solved.value - reduced_cost > COLUMN_GAP * max(1.0, abs(solved.value))
         if improves and master.n_candidates > n_before:
             idle_rounds = 0
         else:
             idle_rounds += 1
-            for _ in range(LOOKS):
+            for _ in range(LOOKS_OF_ROUND):
                 add(costs * np.exp(rng.normal(scale=LOOK_SPREAD, size=(len(costs), 1))))
-        if idle_rounds >= IDLE_ROUNDS // 2 and solved.slack > SLACK and master.raise_price():
+        if (
+            idle_rounds >= IDLE_ROUNDS // 2
+            and solved.slack > NO_VIOLATION
+            and master.raise_price()
+        ):
             idle_rounds = 0
         if idle_rounds >= IDLE_ROUNDS:
             break
@@ -503,7 +507,7 @@ CHARGE_PER_PRICE = 2.0
 # Largest cost, however large the shadow prices are.
 MOST_CHARGE = 1e4
 # Errors are compared after rounding to this number of decimals.
-DECIMALS = 12
+PROGRAM_DECIMALS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -604,8 +608,8 @@ def _best_number(program: Program, counts: Floats, charge: float) -> int:
     if not len(eligible):
         values = values + charge * violations
         eligible = np.arange(len(values))
-    errors = overall_errors(program, counts[eligible]).round(DECIMALS)
-    by_value_then_error = np.lexsort((errors, values[eligible].round(DECIMALS)))
+    errors = overall_errors(program, counts[eligible]).round(PROGRAM_DECIMALS)
+    by_value_then_error = np.lexsort((errors, values[eligible].round(PROGRAM_DECIMALS)))
     return int(eligible[by_value_then_error[0]])
 
 

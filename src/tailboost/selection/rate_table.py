@@ -18,7 +18,7 @@ from tailboost.core.rate_words import bound_words, estimate_words, limit_words
 from tailboost.rates import GAP, RATIO, Answered, Limit, Rate, Strata, answered_error, deferred
 from tailboost.rates.strata import CELL, CLASS
 from tailboost.rows.subgroups import deferral_lines, unit_name
-from tailboost.selection.intervals import FEW, CountedRate, LimitsOutlook
+from tailboost.selection.intervals import SUBGROUPS_NAMED, CountedRate, LimitsOutlook
 
 # The most printed lines, the furthest above their limits. `to_dict` has all lines.
 MOST_LINES = 30
@@ -159,7 +159,7 @@ class StatedLimit:
         broken = [line for line in judged if not line.met]
         if broken:
             words = []
-            for line in broken[:FEW]:
+            for line in broken[:SUBGROUPS_NAMED]:
                 subgroup = ""
                 if line.subgroup not in (None, GAP, RATIO):
                     subgroup = f"{unit_name(line.subgroup)} "
@@ -521,14 +521,14 @@ def _named(lines: Iterable[RateLine]) -> str:
         if line.subgroup not in (None, GAP, RATIO):
             name = f"{line.limit} ({unit_name(line.subgroup)})"
         names.append(name)
-    return "; ".join(names[:FEW]) + _and_more(names)
+    return "; ".join(names[:SUBGROUPS_NAMED]) + _and_more(names)
 
 
 def _and_more(listed: Sequence[Any]) -> str:
     """Return how many follow the first few of a list, for a sentence; empty if there are only few."""
-    if len(listed) <= FEW:
+    if len(listed) <= SUBGROUPS_NAMED:
         return ""
-    return f" and {len(listed) - FEW} more"
+    return f" and {len(listed) - SUBGROUPS_NAMED} more"
 
 
 def _unless_nan(value: float, form: str) -> str:

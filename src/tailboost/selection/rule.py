@@ -34,11 +34,11 @@ from tailboost.selection.outputs import (
     stacked,
 )
 
-FORMAT = 1
+RULE_FORMAT = 1
 # Largest excess of a mixture weight over 1 by rounding.
 WEIGHT_TOLERANCE = 1e-9
 # The most printed weights and groups.
-SHOWN = 12
+WEIGHTS_SHOWN = 12
 INFERRED = (
     "this rule estimates groups from the features by models of its own, so only predict of the classifier "
     "can apply it. infer_groups=False (--set infer_groups=false) gives a rule that estimates none. A "
@@ -183,7 +183,7 @@ class Rule:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON: ``docs/rule.schema.json`` describes it."""
         return {
-            "format": FORMAT,
+            "format": RULE_FORMAT,
             "least_probability": self.least_probability,
             "classes": self.classes,
             "groups": self.groups,
@@ -201,9 +201,9 @@ class Rule:
             If the document is no rule: a field is missing, unknown or invalid.
         """
         with reading("rule"):
-            if document["format"] != FORMAT:
+            if document["format"] != RULE_FORMAT:
                 raise ValueError(
-                    f"the rule has the format {document['format']!r}, not {FORMAT}"
+                    f"the rule has the format {document['format']!r}, not {RULE_FORMAT}"
                 )
             groups = document["groups"]
             if groups is not None:
@@ -482,11 +482,13 @@ class Rule:
             return [*lines, words]
         if self.groups is None:
             return [*lines, *self._decision_in_words(np.asarray(part.action_costs[0]))]
-        for action_costs, group in zip(part.action_costs, self.groups[:SHOWN], strict=False):
+        for action_costs, group in zip(
+            part.action_costs, self.groups[:WEIGHTS_SHOWN], strict=False
+        ):
             decided = self._decision_in_words(np.asarray(action_costs))
             lines += [f"{unit_name(group)}: {line}" for line in decided]
-        if len(self.groups) > SHOWN:
-            lines.append(f"… and {len(self.groups) - SHOWN} more groups")
+        if len(self.groups) > WEIGHTS_SHOWN:
+            lines.append(f"… and {len(self.groups) - WEIGHTS_SHOWN} more groups")
         return lines
 
     @property
@@ -527,12 +529,12 @@ class Rule:
         with_right_as_wrong = label_costs + np.diag(weight)
         errors_cost_the_same = np.allclose(with_right_as_wrong, largest[:, None])
         if not can_defer and errors_cost_the_same and (weight > 0).all():
-            pairs = zip(labels[:SHOWN], weight / weight.min(), strict=False)
+            pairs = zip(labels[:WEIGHTS_SHOWN], weight / weight.min(), strict=False)
             ratio = ", ".join(f"{label} {w:.4g}" for label, w in pairs)
             return [f"predicts the class with the largest weight · P; weights: {ratio}"]
         names = [*labels, HUMAN_REVIEW][: action_costs.shape[1]]
         lines = ["takes the action with the least expected cost under P; costs"]
-        for label, row in zip(labels[:SHOWN], action_costs.tolist(), strict=False):
+        for label, row in zip(labels[:WEIGHTS_SHOWN], action_costs.tolist(), strict=False):
             costs = [f"{name} {cost:.4g}" for name, cost in zip(names, row, strict=True)]
             lines.append(f"  in class {label}: {', '.join(costs)}")
         return lines
@@ -552,7 +554,7 @@ def _average(part: RulePart) -> str:
         (model,) = part.weights
         return f"P of {model}"
     terms = " + ".join(f"{weight:.4g} log {name}" for name, weight in part.weights.items())
-    offsets = ", ".join(f"{b:.4g}" for b in part.offsets[:SHOWN])
+    offsets = ", ".join(f"{b:.4g}" for b in part.offsets[:WEIGHTS_SHOWN])
     if any(part.offsets):
         return f"P ∝ exp({terms} + offsets), offsets {offsets}"
     return f"P ∝ exp({terms})"

@@ -39,7 +39,7 @@ from tailboost.selection.program import (
 from tailboost.solvers.tradeoff import undominated
 
 # More than the rounding error of a sum of weights.
-ROUNDING = 1e-12
+SUM_ROUNDING = 1e-12
 # Number of candidates at the start of a search. With 8, and 80 instead of 40 thresholds on a line, the error
 # within an odds gap over four groups was .0053 ± .0050 lower than with 4 (34 problems): lower in 12,
 # higher in 6.
@@ -54,7 +54,7 @@ FEW_STARTS = 4
 MOST_EXCESS = 5e-3
 # Number of interpolated candidates between two candidates, for more than `ROWS` rows of selection data.
 # Without them one limit of 38 fewer held on all rows, and the objective was .010 ± .010 higher.
-STEPS = 24
+INTERPOLATED = 24
 # Further searches on the sample, with limits moved so that its best rule keeps the stated ones on all rows.
 # On 63 problems of 60,000 to 400,000 rows the error without them was .08 higher in two and .005 in one, and
 # one rule broke a limit; with 1 instead of 2 it still did.
@@ -276,7 +276,7 @@ def _refine(pool: Pool, program: Program, number: int, towards: Sequence[int]) -
     """
     pool.add(with_full_deferral(pool, program, pool.candidates[number]))
     if program.violations(pool.counts[number]).max(initial=0.0) > SLIGHT:
-        shares = np.geomspace(1e-3, 1.0, STEPS).tolist()
+        shares = np.geomspace(1e-3, 1.0, INTERPOLATED).tolist()
         between = list[Candidate]()
         for end in dict.fromkeys([*towards, *pool.constants()]):
             if end != number:
@@ -312,7 +312,7 @@ def with_full_deferral(pool: Pool, program: Program, candidate: Candidate) -> Ca
         data.by_row(data.weights * by_stratum[data.stratum]) for by_stratum in coefficients
     ]
     deferred = np.cumsum(np.array(of_row)[:, by_gain], axis=1)
-    allowed = (deferred <= bounds[:, None] + ROUNDING).all(axis=0)
+    allowed = (deferred <= bounds[:, None] + SUM_ROUNDING).all(axis=0)
     n_deferred = int(np.append(allowed, False).argmin())
     # Rows of equal gain are deferred together or not at all.
     while 0 < n_deferred < len(gain) and gain[n_deferred - 1] == gain[n_deferred]:

@@ -70,13 +70,13 @@ from tailboost.selection.rate_table import RateTable
 from tailboost.selection.summary import NO_SHARE, Summary, mixture_summary
 
 # Maximum number of subgroups in a warning.
-SHOWN = 4
+SUBGROUPS_SHOWN = 4
 # A rule is useless if a larger fraction of the rows gets one action. If a fraction r > .9 of the rows has
 # this label, the limit is (1 + r)/2.
 MOST_EQUAL = 0.95
 # Standard errors by which a more complex kind of rule must be better than a simpler one: the rule of one
 # standard error (Breiman et al., "Classification and Regression Trees", 1984, section 3.4.3).
-PAYS = 1.0
+PAYING_ERRORS = 1.0
 # The most standard errors by which limits are tightened.
 MOST_ERRORS = 3.0
 # 95 % quantile of the standard normal distribution.
@@ -273,7 +273,7 @@ class Comparison:
     program: Program
     selection: Best
 
-    def pays_beside(self, simpler: Comparison, errors: float = PAYS) -> bool:
+    def pays_beside(self, simpler: Comparison, errors: float = PAYING_ERRORS) -> bool:
         """Whether this selection is better than one of simpler rules by more than noise.
 
         The sum of the objective and of the largest excess of a limit is compared, both in the scale of their
@@ -857,8 +857,8 @@ def _violating_values(limit: Limit, strata: Strata, values: Floats) -> str:
 
 def _shown(words: Sequence[str], separator: str) -> str:
     """Return the first few of some words, joined, with an ellipsis for the others."""
-    shown = separator.join(words[:SHOWN])
-    if len(words) > SHOWN:
+    shown = separator.join(words[:SUBGROUPS_SHOWN])
+    if len(words) > SUBGROUPS_SHOWN:
         shown += " …"
     return shown
 

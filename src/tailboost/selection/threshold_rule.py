@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tailboost.core.array_types import Floats, Groups, Ints
 from tailboost.core.checks import columns_by_name, reading
 from tailboost.core.html import html_table
-from tailboost.core.score_kinds import KINDS, ScoreKind, score_kind
+from tailboost.core.score_kinds import SCORE_KINDS, ScoreKind, score_kind
 from tailboost.core.spelling import listed
 from tailboost.rates import Limit
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
@@ -27,7 +27,7 @@ from tailboost.selection.rule import (
 )
 
 # Rules of format 1 had no kind of score.
-FORMAT = 2
+THRESHOLD_FORMAT = 2
 # More than the significant digits of a floating-point number, because two numbers may be close to 0.
 DECIMAL_STEPS = 25
 OTHER_GROUPS = "give default=, the answer to rows of other groups"
@@ -112,7 +112,7 @@ class ThresholdRule:
 
     @property
     def _kind(self) -> ScoreKind:
-        return KINDS[self.kind]
+        return SCORE_KINDS[self.kind]
 
     @property
     def defers(self) -> bool:
@@ -244,7 +244,7 @@ class ThresholdRule:
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as plain types, for JSON."""
         return {
-            "format": FORMAT,
+            "format": THRESHOLD_FORMAT,
             "column": self.column,
             "classes": self.classes,
             "groups": self.groups,
@@ -264,9 +264,9 @@ class ThresholdRule:
             If the document is none.
         """
         with reading("rule"):
-            if document["format"] != FORMAT:
+            if document["format"] != THRESHOLD_FORMAT:
                 raise ValueError(
-                    f"the rule has the format {document['format']!r}, not {FORMAT}; select "
+                    f"the rule has the format {document['format']!r}, not {THRESHOLD_FORMAT}; select "
                     "again"
                 )
             bands = [[(lower, action) for lower, action in band] for band in document["bands"]]

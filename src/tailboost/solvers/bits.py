@@ -21,7 +21,7 @@ BITS: Floats = np.unpackbits(
 ).astype(float)
 
 #: Units per block when bits are unpacked. A block of 100 candidates takes a few MB.
-BLOCK = 4096
+UNITS_UNPACKED = 4096
 #: Units per block when bits are looked up, so that a block fits the processor's cache.
 CACHED = 32768
 #: Units from which the key of a candidate is computed.
@@ -58,7 +58,10 @@ class _Losses:
             return gram
         weights = d[units]
         total_weight = float(weights.sum())
-        blocks = [slice(start, start + BLOCK) for start in range(0, units.size, BLOCK)]
+        blocks = [
+            slice(start, start + UNITS_UNPACKED)
+            for start in range(0, units.size, UNITS_UNPACKED)
+        ]
         if isinstance(self, BitLosses) and weights.min() == weights.max():
             # With equal weights, numbers of common losses are enough.
             for block in blocks:

@@ -92,7 +92,7 @@ def entropic_weights(
     problem = TailGame.build(losses, alpha, base)
     reduced_start = problem.reduce_mixture(starting_mixture(start, problem.full.shape[0]))
     best: EntropicSolution | None = None
-    for method in METHODS:
+    for method in ENTROPIC_METHODS:
         lam, w, n_iter, name = method(problem, beta * problem.scale, reduced_start)
         solution = _certify(problem, beta, lam, w, n_iter, name)
         if best is None or solution.gap < best.gap:
@@ -127,7 +127,7 @@ def _by_both(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, Flo
 
 
 #: Methods, fastest first. The next one is tried if a gap remains.
-METHODS = (_by_newton, _by_both, _by_linear_program)
+ENTROPIC_METHODS = (_by_newton, _by_both, _by_linear_program)
 
 
 def _certify(

@@ -241,7 +241,7 @@ def _certify(problem: TailGame, optimum: Optimum) -> MixtureSolution:
 # Both cases give weights that are feasible for all units, hence a lower bound, and a value on all units.
 
 #: Number of free units per candidate at which ε no longer falls.
-FEW = 6
+FEW_FREE_UNITS = 6
 #: Units farther from the interval of free weights than this multiple of its width are fixed.
 MARGIN = 0.5
 #: Gap relative to R(w) at which ε falls.
@@ -249,7 +249,7 @@ RELATIVE_GAP = 0.2
 #: Divisor of the first ε if a starting mixture is given.
 WARM = 5.0
 #: Smallest ε; below it, the rounding of losses dominates the weights.
-RESOLUTION = 1e-11
+LEAST_EPSILON = 1e-11
 #: Factor by which ε falls.
 SHRINK = 5.0
 
@@ -289,7 +289,7 @@ def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
     ε falls until few units are free, or until all free units tie.
     """
     n_candidates, n_units = problem.losses.shape
-    few = FEW * n_candidates
+    few = FEW_FREE_UNITS * n_candidates
     if n_units <= 2 * few:
         return None
     lam = np.full(n_candidates, 1.0 / n_candidates)
@@ -320,7 +320,7 @@ def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
         low, high = solution.free
         combined = problem.losses.combine(lam)
         n_free = ((combined > low) & (combined < high)).sum()
-        if n_free <= few or epsilon < RESOLUTION:
+        if n_free <= few or epsilon < LEAST_EPSILON:
             break
         if n_free > 0.5 * n_free_before:
             optimum = _all_tied(problem, epsilon, lam, combined, steps)
@@ -377,7 +377,7 @@ def _exact_near_boundary(
     n_candidates, n_units = problem.losses.shape
     eta = tail_boundary(combined, problem.alpha, problem.p)
     distance = np.abs(combined - eta)
-    size = min(FEW * n_candidates, n_units - 1)
+    size = min(FEW_FREE_UNITS * n_candidates, n_units - 1)
     near = distance <= np.partition(distance, size)[size]
     best: Optimum | None = None
     while 2 * near.sum() < n_units:
@@ -412,7 +412,7 @@ def _exact_near_boundary(
 #: Largest excess of a canonical optimum's value over the best one.
 LOSS = 1e-10
 #: Number of conditions per candidate from which an optimum may violate the others by rounding.
-ENOUGH = 10
+MANY_CONDITIONS = 10
 #: Largest distance from a bound by rounding.
 CLEAR = 1e-9
 
@@ -514,7 +514,7 @@ def least_mixture(problem: TailGame, optimum: Optimum, value: float) -> Floats |
         if reached <= min(value, optimum.bound + 1e-9) + LOSS:
             best = np.where(lam > 1e-12, lam, 0.0)
             best /= best.sum()
-        enough = best is not None and rows.size > ENOUGH * candidates.size
+        enough = best is not None and rows.size > MANY_CONDITIONS * candidates.size
         if not violated.size or enough:
             break
         rows = np.append(rows, violated[largest_first[: 2 * candidates.size + 20]])
@@ -532,7 +532,7 @@ def _with_threshold(matrix: Floats) -> Floats:
 
 # -- The mixture program as a linear program, and canonical vertices of linear programs, by HiGHS ------------
 
-TOLERANCE = 1e-10
+HIGHS_TOLERANCE = 1e-10
 
 
 def mixture_program(
@@ -624,8 +624,8 @@ def highs_model(
     lp.a_matrix_.index_ = sparse.indices
     lp.a_matrix_.value_ = sparse.data
     highs = QuietHighs()
-    highs.setOptionValue("primal_feasibility_tolerance", TOLERANCE)
-    highs.setOptionValue("dual_feasibility_tolerance", TOLERANCE)
+    highs.setOptionValue("primal_feasibility_tolerance", HIGHS_TOLERANCE)
+    highs.setOptionValue("dual_feasibility_tolerance", HIGHS_TOLERANCE)
     highs.passModel(model)
     return highs
 

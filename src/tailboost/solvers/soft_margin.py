@@ -19,13 +19,13 @@ from tailboost.core.checks import check_number, check_weights
 from tailboost.core.long_work import one_blas_thread
 from tailboost.solvers.bits import Losses, as_losses
 from tailboost.solvers.mixture import minimize_cvar_mixture
-from tailboost.solvers.tail_game import GAP, SolverError
+from tailboost.solvers.tail_game import DUALITY_GAP, SolverError
 
 MAX_ITERATIONS = 100
 # Relative gap at which the interior point method stops.
 TARGET = 1e-12
 # Largest step, as a fraction of the distance to the boundary.
-DAMPING = 0.995
+LONGEST_STEP = 0.995
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def soft_margin_weights(
     M: Floats = 1.0 - spread * losses_with_weight.columns(first_rows)
     prices = np.asarray(C * np.bincount(inverse, weight[weight > 0]), dtype=np.float64)
     optimum = _interior_point(M, prices)
-    tolerance = GAP * (1.0 + abs(optimum.value))
+    tolerance = DUALITY_GAP * (1.0 + abs(optimum.value))
     if optimum.gap > tolerance:
         raise SolverError(
             f"soft_margin_weights: the duality gap is {optimum.gap:.3g}, above {tolerance:.3g} "
@@ -182,7 +182,7 @@ class _MarginPoint(NamedTuple):
         ratios = [
             (-x[dx < 0] / dx[dx < 0]).min(initial=np.inf) for x, dx in zip(self, d, strict=True)
         ]
-        return float(min(1.0, DAMPING * min(ratios)))
+        return float(min(1.0, LONGEST_STEP * min(ratios)))
 
 
 def _interior_point(M: Floats, C: Floats) -> SoftMarginSolution:

@@ -14,13 +14,13 @@ from tailboost.core.checks import base_measure, check_alpha, loss_vector
 from tailboost.solvers.bits import DenseLosses, Losses, PackedLosses, as_losses
 
 #: Largest relative duality gap of a returned solution.
-GAP = 1e-8
+DUALITY_GAP = 1e-8
 #: Smallest sample for an estimate of the number of units with equal losses.
-SAMPLE = 4096
+UNITS_SAMPLED = 4096
 #: The sample contains at least one in this many units.
-SPARSE = 16
+ONE_UNIT_IN = 16
 #: Ratio of distinct losses to sampled units below which units with equal losses are merged.
-PAYS = 0.9
+MERGING_RATIO = 0.9
 
 
 class SolverError(RuntimeError):
@@ -56,7 +56,7 @@ class Optimum:
     @property
     def closed(self) -> bool:
         """Whether the gap is small enough to try no further method. Losses are in [0, 1]."""
-        return self.gap <= 0.2 * GAP
+        return self.gap <= 0.2 * DUALITY_GAP
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ class TailGame:
 
     def tolerance(self, value: float) -> float:
         """Return the largest gap allowed at this value; at least the rounding of the losses."""
-        return max(GAP * (1.0 + abs(value)), 1e-13 * (self.scale + abs(self.offset)))
+        return max(DUALITY_GAP * (1.0 + abs(value)), 1e-13 * (self.scale + abs(self.offset)))
 
     def error(self, what: str, gap: float, tolerance: float) -> SolverError:
         """Return the error for an open gap."""
@@ -239,10 +239,10 @@ def _merge(losses: PackedLosses) -> tuple[Ints, Ints] | None:
     Return None for many units if few units of a sample have equal losses.
     """
     n_units = losses.shape[1]
-    if n_units > SAMPLE:
-        sample = np.arange(0, n_units, min(n_units // SAMPLE, SPARSE))
+    if n_units > UNITS_SAMPLED:
+        sample = np.arange(0, n_units, min(n_units // UNITS_SAMPLED, ONE_UNIT_IN))
         distinct, _ = losses.select(units=sample).patterns()
-        if distinct.size >= PAYS * sample.size:
+        if distinct.size >= MERGING_RATIO * sample.size:
             return None
     return losses.patterns()
 
@@ -260,9 +260,9 @@ def feasible(w: Floats, cap: Floats) -> Floats:
 # -- CVaR of losses: the maximum and the maximiser, with a fractional boundary unit --------------------------
 
 #: Number of bins of the histogram that brackets the boundary of a tail.
-BINS = 16384
+BINS_OF_TAIL = 16384
 #: Units per block, so that a block fits the processor's cache.
-BLOCK = 32768
+UNITS_AT_ONCE = 32768
 
 
 def cvar(losses: npt.ArrayLike, alpha: float, base: npt.ArrayLike | None = None) -> float:
@@ -336,7 +336,7 @@ def tail_boundary(losses: Floats, alpha: float, p: Floats) -> float:
     if p.min() == p.max():
         n_below = losses.size - int(np.ceil(alpha * losses.size * (1 - 1e-14)))
         return float(np.partition(losses, n_below)[n_below])
-    if losses.size > BINS:
+    if losses.size > BINS_OF_TAIL:
         # A histogram brackets the boundary; only the losses in the bracket are sorted.
         low, high = _bracket(losses, alpha, p)
         above = float(p @ (losses > high))
@@ -356,14 +356,14 @@ def _bracket(losses: Floats, alpha: float, p: Floats) -> tuple[float, float]:
     low = float(losses.min())
     high = float(losses.max())
     with np.errstate(over="ignore", divide="ignore"):
-        scale = np.float64(BINS - 2) / (high - low)
+        scale = np.float64(BINS_OF_TAIL - 2) / (high - low)
     if not 0 < scale < np.inf:
         return low, high
-    mass = np.zeros(BINS)
-    for start in range(0, losses.size, BLOCK):
-        block = slice(start, start + BLOCK)
+    mass = np.zeros(BINS_OF_TAIL)
+    for start in range(0, losses.size, UNITS_AT_ONCE):
+        block = slice(start, start + UNITS_AT_ONCE)
         position = (losses[block] - low) * scale
-        mass += np.bincount(position.astype(np.intp), p[block], BINS)
-    boundary_bin = BINS - 1 - int(np.searchsorted(np.cumsum(mass[::-1]), alpha))
+        mass += np.bincount(position.astype(np.intp), p[block], BINS_OF_TAIL)
+    boundary_bin = BINS_OF_TAIL - 1 - int(np.searchsorted(np.cumsum(mass[::-1]), alpha))
     # One bin on either side covers the rounding of the bins' borders.
     return low + (boundary_bin - 1) / scale, low + (boundary_bin + 2) / scale

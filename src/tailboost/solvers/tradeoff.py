@@ -24,7 +24,7 @@ from tailboost.solvers.tail_game import SolverError, cvar
 #: A point at most this far below the chord between its neighbours lies on the chord.
 ON_CHORD = 1e-10
 #: Largest relative gap of a returned solution.
-GAP = 1e-7
+CURVE_GAP = 1e-7
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ def least_worst_within(
     point, line = _at_limit(frontier, limit)
     dual = line.height - line.slope * limit
     gap = point.worst - dual
-    if gap > GAP * (1.0 + abs(point.worst)):
+    if gap > CURVE_GAP * (1.0 + abs(point.worst)):
         raise SolverError(
             f"least_worst_within: the gap {gap:.3g} is too large for a mean loss of at most "
             f"{limit:.6g}"
@@ -281,7 +281,7 @@ def _at_limit(frontier: _Frontier, limit: float) -> tuple[_CurvePoint, _Line]:
         chord = left.worst + slope * left.mean
         below_chord = chord - (touched.worst + slope * touched.mean)
         gap = point.worst - (line.height - slope * limit)
-        if below_chord <= ON_CHORD * (1.0 + slope) or gap <= 0.1 * GAP:
+        if below_chord <= ON_CHORD * (1.0 + slope) or gap <= 0.1 * CURVE_GAP:
             break
         if touched.mean <= limit:
             left = touched

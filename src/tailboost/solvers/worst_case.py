@@ -24,7 +24,7 @@ from tailboost.core.array_types import Floats
 from tailboost.core.checks import base_measure, check_number, loss_vector
 from tailboost.core.long_work import one_blas_thread
 from tailboost.solvers.regularized import Entropic, divergence
-from tailboost.solvers.tail_game import GAP, SolverError, tail
+from tailboost.solvers.tail_game import DUALITY_GAP, SolverError, tail
 
 Uncertainty = Literal["kl", "cvar", "chi2"]
 
@@ -148,7 +148,7 @@ def worst_case_weights(
 
 
 def _check_gap(gap: float, value: float, size: float) -> None:
-    if not abs(gap) <= max(GAP * (1 + abs(value)), 1e-13 * size):
+    if not abs(gap) <= max(DUALITY_GAP * (1 + abs(value)), 1e-13 * size):
         raise SolverError(
             f"worst_case_weights: the gap {gap:.3g} is too large for the value {value:.6g}"
         )

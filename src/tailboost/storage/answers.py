@@ -11,7 +11,7 @@ from tailboost.core.checks import n_rows_of
 from tailboost.rows.judged import judged, label_shares, last_step
 from tailboost.rows.probes import ProbeFrame, ProbeMatrix
 
-TOLERANCE = 1e-6  # of probabilities
+SAME_PROBABILITY = 1e-6  # of probabilities
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Answers:
             return self.probabilities is other.probabilities
         P = np.asarray(self.probabilities)
         Q = np.asarray(other.probabilities)
-        return P.shape == Q.shape and bool((abs(P - Q) <= TOLERANCE).all())
+        return P.shape == Q.shape and bool((abs(P - Q) <= SAME_PROBABILITY).all())
 
     def differing(self, other: Answers) -> int:
         """Return the number of rows with different labels."""

@@ -17,7 +17,7 @@ RECORD = "tailboost.json"
 STRUCTURE = "parts.json"
 ARRAYS = "arrays.bin"
 LEDGERS = "ledgers.json"
-FORMAT = 24
+MODEL_FORMAT = 24
 # Largest size of everything but the arrays: max_bytes / 32. Its text becomes many small objects, with about
 # twenty times the memory of the text.
 _TEXT_SHARE = 32
@@ -35,7 +35,7 @@ class Unreadable(Exception):
 
 def packed(members: dict[str, bytes], record: dict[str, Any]) -> bytes:
     """Return the content of a file; equal members and records give equal files."""
-    record = record | {"format": FORMAT}
+    record = record | {"format": MODEL_FORMAT}
     record["seal"] = _seal(members, record)
     sealed = members | {RECORD: json.dumps(record).encode()}
     out = io.BytesIO()
@@ -86,9 +86,9 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
             _check_entries(archive, max_bytes)
             members = {entry.filename: _member(archive, entry) for entry in archive.infolist()}
         record: dict[str, Any] = json.loads(members.pop(RECORD))
-        if record["format"] != FORMAT:
+        if record["format"] != MODEL_FORMAT:
             raise Unreadable(
-                f"has format {str(record['format'])[:20]}; this tailboost reads {FORMAT}: fit "
+                f"has format {str(record['format'])[:20]}; this tailboost reads {MODEL_FORMAT}: fit "
                 "and save again"
             )
         if record["seal"] != _seal(members, record):

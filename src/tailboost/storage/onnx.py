@@ -21,7 +21,7 @@ from tailboost.core.array_types import Floats, Ints, Model
 from tailboost.core.files import write_output
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
-from tailboost.learners.linear import FURTHEST, KERNEL_WIDTH, TableLinear
+from tailboost.learners.linear import CLIPPED_AT, KERNEL_WIDTH, TableLinear
 from tailboost.learners.screened import ScreenedBoost
 from tailboost.learners.table import ClassProbabilities
 from tailboost.rows.judged import judged
@@ -402,7 +402,7 @@ class _Graph:
         centred = self.op("Sub", "X64", self.constant(model.mean_))
         rows = self.op("Div", centred, self.constant(model.scale_))
         rows = self.op("Where", self.op("IsNaN", rows), self.constant(0.0), rows)
-        rows = self.op("Clip", rows, self.constant(-FURTHEST), self.constant(FURTHEST))
+        rows = self.op("Clip", rows, self.constant(-CLIPPED_AT), self.constant(CLIPPED_AT))
         if model.landmarks:
             rows = self._kernels(rows, model)
         z = self.op("MatMul", rows, self.constant(model.coef_.T))

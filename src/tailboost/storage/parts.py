@@ -29,8 +29,8 @@ from tailboost.storage.reviewed import DTYPE_FIELDS, PARTIALS, TYPES, Reviewed, 
 from tailboost.storage.trees import TREE, built_trees, packed_trees
 
 # Kinds of arrays without references to objects.
-KINDS = frozenset("biufcSUmM")
-SPARSE = {
+PLAIN_KINDS = frozenset("biufcSUmM")
+SPARSE_FORMS = {
     f"{kind}_{form}": getattr(sp, f"{kind}_{form}")
     for kind in ("csr", "csc")
     for form in ("matrix", "array")
@@ -114,15 +114,15 @@ class Writer:
             return ["slice", *self.values((thing.start, thing.stop, thing.step))]
         if isinstance(thing, np.dtype):
             return ["dtype", _dtype_text(thing)]
-        if isinstance(thing, np.generic) and thing.dtype.kind in KINDS:
+        if isinstance(thing, np.generic) and thing.dtype.kind in PLAIN_KINDS:
             return ["scalar", *self.array(np.asarray(thing))]
         if cls is np.ndarray:
             if thing.dtype == object:
                 return ["objects", list(thing.shape), self.values(thing.ravel().tolist())]
-            if thing.dtype.kind not in KINDS:
+            if thing.dtype.kind not in PLAIN_KINDS:
                 raise Refused(f"an array of {thing.dtype}")
             return ["array", *self.array(thing)]
-        if cls in SPARSE.values():
+        if cls in SPARSE_FORMS.values():
             arrays = self.values((thing.data, thing.indices, thing.indptr))
             return ["sparse", cls.__name__, list(map(int, thing.shape)), *arrays]
         if isinstance(thing, Ledger):
@@ -245,7 +245,7 @@ def _are_equal(function: partial[Any], other: partial[Any]) -> bool:
 
 def _dtype_text(dtype: np.dtype[Any]) -> str:
     """Return a dtype as text; raise Refused for a kind that files do not contain."""
-    if dtype.kind not in KINDS and not dtype.hasobject:
+    if dtype.kind not in PLAIN_KINDS and not dtype.hasobject:
         raise Refused(f"an array of {dtype}")
     return dtype.str
 
@@ -307,7 +307,7 @@ class Reader:
     def _array(self, dtype_text: Any, shape: Any, order: Any, place: Any) -> NDArray[Any]:
         """Return a copy of an array that begins at a place of the block, see `Writer.array`."""
         dtype = np.dtype(str(dtype_text))
-        if dtype.kind not in KINDS or dtype.hasobject or order not in ("C", "F"):
+        if dtype.kind not in PLAIN_KINDS or dtype.hasobject or order not in ("C", "F"):
             raise Damaged("an array of an unknown kind")
         if any(type(n) is not int or n < 0 for n in (place, *shape)):
             raise Damaged("an array without a place")
@@ -341,11 +341,11 @@ class Reader:
     def _sparse(
         self, form: Any, shape: Any, data: Table, indices: object, indptr: object
     ) -> Any:
-        """Return a sparse matrix of a form in `SPARSE`, after a check of its arrays."""
+        """Return a sparse matrix of a form in `SPARSE_FORMS`, after a check of its arrays."""
         arrays = self._values([data, indices, indptr])
         if not all(isinstance(array, np.ndarray) and array.ndim == 1 for array in arrays):
             raise Damaged("a sparse matrix without arrays")
-        matrix = SPARSE[form](tuple(arrays), shape=tuple(shape))
+        matrix = SPARSE_FORMS[form](tuple(arrays), shape=tuple(shape))
         matrix.check_format(full_check=True)
         return matrix
 

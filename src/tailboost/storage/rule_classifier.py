@@ -27,7 +27,7 @@ from tailboost.selection.threshold_rule import ThresholdRule
 
 # Form of a rule file. Files of form 1 had no number, and their rules no kind of score. Certificates of form 2
 # named no rule. Form 3 did not name the column that a rule reads.
-FORMAT = 4
+RULE_FILE_FORMAT = 4
 
 
 class JudgedRule(RecordedScores):
@@ -163,8 +163,10 @@ def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
         If the content is of another version, or damaged.
     """
     number = content.get("format", 1)
-    if number != FORMAT:
-        raise ValueError(f"it has format {str(number)[:20]}, not {FORMAT}; run tune again")
+    if number != RULE_FILE_FORMAT:
+        raise ValueError(
+            f"it has format {str(number)[:20]}, not {RULE_FILE_FORMAT}; run tune again"
+        )
     selection = content["selection"]
     limits = tuple(checked_limits(selection["limits"]))
     form = ThresholdRule if "bands" in content["rule"] else Rule

@@ -12,9 +12,9 @@ from tailboost.selection.rule import Rule
 from tailboost.selection.threshold_rule import ThresholdRule
 from tailboost.storage.rule_classifier import rule_of
 
-RULE = "rule of `tailboost tune`"
+KIND_OF_RULE_FILE = "rule of `tailboost tune`"
 # Characters of a file: a certificate with many attempts has some hundred thousands.
-LONGEST = 100_000_000
+LONGEST_FILE = 100_000_000
 
 
 def load_rule(path: str | os.PathLike[str]) -> ThresholdRule | Rule:
@@ -45,7 +45,7 @@ def load_rule(path: str | os.PathLike[str]) -> ThresholdRule | Rule:
     file = Path(path)
     if not file.is_file():
         raise ValueError(f"there is no rule file {str(file)!r}")
-    if file.stat().st_size > LONGEST:
+    if file.stat().st_size > LONGEST_FILE:
         raise ValueError(f"{str(file)!r} is longer than any rule file")
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
@@ -54,7 +54,7 @@ def load_rule(path: str | os.PathLike[str]) -> ThresholdRule | Rule:
             f"{str(file)!r} is no rule file: it is not JSON. A model file is read by load_model"
         ) from None
     try:
-        with reading(RULE):
+        with reading(KIND_OF_RULE_FILE):
             if "labels" in content:
                 raise ValueError(
                     "the rule has several labels per row: read it by LabelRules.from_dict"

@@ -18,7 +18,7 @@ FIELDS = (
     "weighted_n_node_samples", "missing_go_to_left",
 )  # fmt: skip
 CHILDREN = ("left_child", "right_child")
-SUMS = ("n_node_samples", "weighted_n_node_samples")
+NODE_SUMS = ("n_node_samples", "weighted_n_node_samples")
 SPLITS = ("feature", "missing_go_to_left")
 MOST_DEPTH = 100_000
 # Impurities are computed from the leaves if they agree to this tolerance.
@@ -66,7 +66,7 @@ def _packed(trees: list[Any], pack: Pack) -> dict[str, Any]:
     impurity = nodes["impurity"].copy()
     thresholds = _rounded_down(nodes["threshold"][inner])
     by_feature = np.argsort(nodes["feature"][inner], kind="stable")
-    columns = {name: nodes[name][leaf] for name in SUMS}
+    columns = {name: nodes[name][leaf] for name in NODE_SUMS}
     columns |= {name: nodes[name][inner] for name in SPLITS}
     # Trees that grow in depth first number their nodes in preorder. Other children are stored as distances.
     place = _place(counts)[inner]
@@ -249,7 +249,7 @@ def _built_nodes(group: dict[str, Any], unpack: Unpack) -> tuple[NDArray[Any], M
         nodes[name] = _tree.TREE_UNDEFINED
     for name, column in columns.items():
         rows = inner
-        if name in SUMS:
+        if name in NODE_SUMS:
             rows = leaf
         elif name == "impurity":
             rows = np.ones(n, dtype=np.bool_)

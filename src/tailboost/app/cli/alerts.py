@@ -20,9 +20,9 @@ from tailboost.core.array_types import Column, Groups
 from tailboost.rows.schema import dtype_kind
 
 FEWEST_ROWS = 50  # with fewer rows a column may look like an id or a leak by chance
-MOST_CLASSES = 50  # with more classes no column is tested for a leak
+CLASSES_TESTED = 50  # with more classes no column is tested for a leak
 MOST_NUMBERS = 20  # numeric classes without a warning; with more, the target may be a quantity
-SAMPLE = 10_000  # rows on which each column is tested for a leak
+ROWS_TESTED = 10_000  # rows on which each column is tested for a leak
 ID_DISTINCT = 0.95  # a text column with at least this fraction of distinct values is an id; names may repeat
 LEAK_ACCURACY = 0.98  # a column with at least this balanced accuracy alone is suspicious
 
@@ -116,9 +116,9 @@ def _alerts(data: Any, y: Column, groups: Groups) -> Iterator[str]:
         has_leading_zero = any(re.match(r"[+-]?0\d", str(text)) for text in texts)
         if has_leading_zero and _are_numbers(texts):
             yield f"column {name!r} has numbers with leading zeros: they are codes and are read as text"
-    if len(y) < FEWEST_ROWS or len(classes) > MOST_CLASSES:
+    if len(y) < FEWEST_ROWS or len(classes) > CLASSES_TESTED:
         return
-    sampled_rows = np.random.default_rng(0).permutation(len(y))[:SAMPLE]
+    sampled_rows = np.random.default_rng(0).permutation(len(y))[:ROWS_TESTED]
     for name in data:
         accuracy = _accuracy_alone(data[name].iloc[sampled_rows], y[sampled_rows])
         if accuracy >= LEAK_ACCURACY:

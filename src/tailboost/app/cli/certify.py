@@ -36,13 +36,13 @@ CALIBRATING = "Selecting and certifying a rule"
 CALIBRATE = (
     "Not certified. `tailboost calibrate` looks for a certified rule on other fresh rows."
 )
-NOT_CERTIFIED = 4  # exit code of `certify --require`
+EXIT_NOT_CERTIFIED = 4  # exit code of `certify --require`
 
 # Options of `certify`.
 Require = Annotated[
     bool,
     typer.Option(
-        "--require", help=f"Exit with code {NOT_CERTIFIED} if a limit is not certified."
+        "--require", help=f"Exit with code {EXIT_NOT_CERTIFIED} if a limit is not certified."
     ),
 ]
 CostRange = Annotated[
@@ -239,7 +239,7 @@ def _print_certificate(
         uncertified = ", ".join(
             bound.title for bound in certificate.tested if bound.certified is False
         )
-        raise typer.Exit(shared.fail(f"not certified: {uncertified}", NOT_CERTIFIED))
+        raise typer.Exit(shared.fail(f"not certified: {uncertified}", EXIT_NOT_CERTIFIED))
 
 
 def _two_numbers(option: str, text: str | None) -> tuple[float, float] | None:

@@ -25,10 +25,10 @@ from tailboost.core.table_files import is_csv
 from tailboost.core.written_numbers import refuse_commas_among_numbers
 from tailboost.rows.fingerprints import digest
 from tailboost.rows.ledger import Ledger
-from tailboost.storage.rule_files import RULE
+from tailboost.storage.rule_files import KIND_OF_RULE_FILE
 
 # Most rows named by a message.
-MOST_ROWS = 5
+ROWS_OF_MESSAGE = 5
 # A whole number of at most 18 digits, as Python writes it.
 WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")
 
@@ -42,7 +42,7 @@ def read_document(path: Path) -> dict[str, Any]:
     """Return the content of a rule file."""
     if not path.exists():
         raise BadInput(f"there is no rule file {str(path)!r}")
-    with bad_input(f"{path}: "), reading(RULE):
+    with bad_input(f"{path}: "), reading(KIND_OF_RULE_FILE):
         return read_json(path)
 
 
@@ -117,8 +117,8 @@ def _refuse_missing_scores(features: Table, data: Path) -> None:
         rows_without = np.flatnonzero(scores.isna())
         if not len(rows_without):
             continue
-        numbers = ", ".join(map(str, rows_without[:MOST_ROWS]))
-        if len(rows_without) > MOST_ROWS:
+        numbers = ", ".join(map(str, rows_without[:ROWS_OF_MESSAGE]))
+        if len(rows_without) > ROWS_OF_MESSAGE:
             numbers += ", …"
         raise BadInput(
             f"{str(data)!r}: {len(rows_without):,} of {len(scores):,} rows have no score {name!r} "

@@ -32,7 +32,7 @@ from tailboost.storage.models import model_digest, read_ledger, write_ledger
 
 MOST_GROUPS = 100  # values of a column of groups, as in `load_table`
 # Seconds to wait for another process that records an attempt in the same file.
-PATIENCE = 60.0
+LOCK_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -323,7 +323,7 @@ class FileLedger(Ledger):
 
     @contextmanager
     def _opened(self) -> Iterator[None]:
-        with super()._opened(), held(self._stored.path, PATIENCE):
+        with super()._opened(), held(self._stored.path, LOCK_SECONDS):
             attempts_before = self.attempts = self._stored.read_ledger().attempts
             yield
             if len(self.attempts) != len(attempts_before):

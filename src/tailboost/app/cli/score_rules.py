@@ -41,10 +41,10 @@ from tailboost.rows.judged import judged
 from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.storage import save_model
 from tailboost.storage.models import SUFFIX
-from tailboost.storage.rule_classifier import FORMAT, rule_of, scores_of
-from tailboost.storage.rule_files import RULE
+from tailboost.storage.rule_classifier import RULE_FILE_FORMAT, rule_of, scores_of
+from tailboost.storage.rule_files import KIND_OF_RULE_FILE
 
-SELECTED_ON = "selection data"
+SELECTION_DATA = "selection data"
 # Labels of high scores, if the column's name contains no label.
 POSITIVE = ("1", "True", "true", "yes")
 
@@ -368,10 +368,10 @@ class RuleSelection:
         """Return the text of a rule file with the rule of a classifier, these settings and further notes."""
         certificate = judged(classifier).certificate
         selection_tables = [
-            rows.to_dict() for rows in classifier.records_.tables if rows.use == SELECTED_ON
+            rows.to_dict() for rows in classifier.records_.tables if rows.use == SELECTION_DATA
         ]
         content = {
-            "format": FORMAT,
+            "format": RULE_FILE_FORMAT,
             "rule": classifier.rule_.to_dict(),
             "selection": {
                 **vars(self),
@@ -420,7 +420,7 @@ class StoredRule(StoredDocument):
                 f"{path}: the rule has several labels per row; only tune, predict, certify, calibrate and "
                 "monitor take it"
             )
-        with shared.bad_input(f"{path}: "), reading(RULE):
+        with shared.bad_input(f"{path}: "), reading(KIND_OF_RULE_FILE):
             rule = rule_of(content)
             selection = RuleSelection.from_dict(content["selection"])
             warn_if_left_out(path, content, rule.certificate)
@@ -428,7 +428,7 @@ class StoredRule(StoredDocument):
             path,
             rule.classifier,
             selection.notes,
-            {"rule file of format": str(FORMAT)},
+            {"rule file of format": str(RULE_FILE_FORMAT)},
             selection=selection,
         )
 

@@ -17,7 +17,7 @@ from tailboost.app.cli import options, shared
 from tailboost.app.cli.inspect import warn_of_leakage
 from tailboost.app.cli.models import Reading, StoredModel, check_model_output
 from tailboost.app.cli.rates import in_table_terms, read_curve_rate
-from tailboost.app.plotting.tradeoff_curve import SELECTED, TradeOffDisplay, plain_models
+from tailboost.app.plotting.tradeoff_curve import SELECTED_RULE, TradeOffDisplay, plain_models
 
 PICTURES = (".png", ".svg", ".pdf")
 PAGES = (".html", ".htm")
@@ -184,7 +184,7 @@ class _Curves:
         reading = Reading("measure on", stored.group_columns)
         with stored.labelled_rows(data, csv, target, reading) as rows:
             warn_of_leakage(classifier, rows.features)
-            classifiers = {SELECTED: classifier, **plain_models(classifier)}
+            classifiers = {SELECTED_RULE: classifier, **plain_models(classifier)}
             return replace(
                 self,
                 measured=curve.predicted(rows.features, rows.y, groups=rows.groups),

@@ -25,7 +25,7 @@ from tailboost.rows.judged import group_arguments, judged
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.rate_table import RateTable
 
-BLOCK = 0.72  # height of one group in inches
+GROUP_HEIGHT = 0.72  # height of one group in inches
 
 
 class GroupsDisplay(Display):
@@ -146,7 +146,7 @@ class GroupsDisplay(Display):
         return display.plot(ax, **kwargs)
 
     def _size(self) -> tuple[float, float]:
-        return 6.4, BLOCK * len(self.groups) + 1.2
+        return 6.4, GROUP_HEIGHT * len(self.groups) + 1.2
 
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
         """Draw each group in a band of height 1: its name, both bars with intervals, and the limit."""

@@ -22,8 +22,8 @@ from tailboost.core.limit_lines import LimitLine
 from tailboost.rates import Answered, checked_limits
 from tailboost.selection.rate_table import RateTable
 
-BLOCK = 0.66  # height of one limit in inches: two lines of text and a bar
-MOST = 24  # limits in one drawing; the broken ones come first
+LIMIT_HEIGHT = 0.66  # height of one limit in inches: two lines of text and a bar
+LIMITS_DRAWN = 24  # limits in one drawing; the broken ones come first
 
 
 class LimitsDisplay(Display):
@@ -155,13 +155,15 @@ class LimitsDisplay(Display):
         )
 
     def _size(self) -> tuple[float, float]:
-        return 6.4, BLOCK * min(len(self.lines), MOST) + 0.9
+        return 6.4, LIMIT_HEIGHT * min(len(self.lines), LIMITS_DRAWN) + 0.9
 
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
         """Draw the limits from the top, and the axis with room for all of their numbers."""
         self.shown_ = self.lines
-        if len(self.lines) > MOST:
-            self.shown_ = sorted(self.lines, key=lambda line: line.good is not False)[:MOST]
+        if len(self.lines) > LIMITS_DRAWN:
+            self.shown_ = sorted(self.lines, key=lambda line: line.good is not False)[
+                :LIMITS_DRAWN
+            ]
         self.bars_: list[Any] = []
         ax.set_ylim(len(self.shown_) - 0.05, -0.1)
         for k, line in enumerate(self.shown_):

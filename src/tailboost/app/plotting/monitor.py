@@ -27,8 +27,8 @@ from tailboost.guarantees.recheck import down, up
 ONE_COLUMN = 3
 PANEL = 1.7  # height of a panel in inches
 LINE = 14.0  # height of a line of text in points
-NUMBERS = 48.0  # width in points of the numbers left of a panel, and of the margins
-MOST = 6  # panels in one drawing; the bounds with the most evidence come first
+WIDTH_OF_NUMBERS = 48.0  # width in points of the numbers left of a panel, and of the margins
+MOST_PANELS = 6  # panels in one drawing; the bounds with the most evidence come first
 
 
 class MonitorDisplay(Display):
@@ -151,9 +151,9 @@ class MonitorDisplay(Display):
 
     @property
     def _drawn_bounds(self) -> list[int]:
-        if len(self.names) <= MOST:
+        if len(self.names) <= MOST_PANELS:
             return list(range(len(self.names)))
-        return list(np.argsort(-self.evidence, kind="stable")[:MOST].tolist())
+        return list(np.argsort(-self.evidence, kind="stable")[:MOST_PANELS].tolist())
 
     @property
     def _n_columns(self) -> int:
@@ -248,7 +248,7 @@ class MonitorDisplay(Display):
             (0.6, "normal", f"bound {' and '.join(bounds)}"),
         ]
         other_columns = 72.0 * ax.figure.get_figwidth() * (1.0 - 1.0 / self._n_columns)
-        margin = NUMBERS + other_columns
+        margin = WIDTH_OF_NUMBERS + other_columns
         for lines_above, weight, words in lines:
             place = offset_copy(ax.transAxes, ax.figure, y=LINE * lines_above, units="points")
             fitted_text(ax, 0.0, 1.0, words, margin=margin, weight=weight, transform=place)

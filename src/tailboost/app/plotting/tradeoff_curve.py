@@ -13,10 +13,10 @@ from tailboost.app.plotting.style import STYLES, Display, keyed, next_style, sty
 from tailboost.core.array_types import Axes, Floats, Groups, Model, Table
 from tailboost.rows.judged import final_step, judged
 
-MARKERS = "sD^vPX*<>"
-SELECTED = "selected rule"
+POINT_MARKERS = "sD^vPX*<>"
+SELECTED_RULE = "selected rule"
 # Neighbours further apart than this fraction of the span of a curve are not joined.
-JUMP = 0.15
+LONG_STEP = 0.15
 
 
 class TradeOffDisplay(Display):
@@ -134,7 +134,7 @@ class TradeOffDisplay(Display):
             name = type(estimator).__name__
         curve = estimator.tradeoff(*rates)
         row_arguments = {"sample_weight": sample_weight, "groups": groups}
-        classifiers = {SELECTED: estimator, **plain_models(estimator), **(others or {})}
+        classifiers = {SELECTED_RULE: estimator, **plain_models(estimator), **(others or {})}
         points = curve.measured(classifiers, X, y, **row_arguments)
         display = cls.of(curve, curve.predicted(X, y, **row_arguments), points, name)
         if not show_selection:
@@ -176,7 +176,7 @@ class TradeOffDisplay(Display):
         return cls(
             *measured,
             selection=tuple(curve.values),
-            point=others.pop(SELECTED, None),
+            point=others.pop(SELECTED_RULE, None),
             others=others,
             name=name or "on the given rows",
             **axes,
@@ -229,12 +229,12 @@ class TradeOffDisplay(Display):
         if self.point is not None:
             (self.point_,) = ax.plot(
                 *self.point, marker="o", markersize=10, markeredgewidth=2, fillstyle="none", color=colour,
-                linestyle="none", label=SELECTED,
+                linestyle="none", label=SELECTED_RULE,
             )  # fmt: skip
         self.other_points_ = {}
         for i, (other, pair) in enumerate(self.others.items()):
             (self.other_points_[other],) = ax.plot(
-                *pair, marker=MARKERS[i % len(MARKERS)], markersize=8, linestyle="none",
+                *pair, marker=POINT_MARKERS[i % len(POINT_MARKERS)], markersize=8, linestyle="none",
                 color=STYLES[(i + 1) % len(STYLES)][0], markeredgecolor=text_colour(), markeredgewidth=0.6,
                 label=other,
             )  # fmt: skip
@@ -262,14 +262,14 @@ class PlainModel:
 
 
 def without_jumps(limited: Floats, value: Floats) -> tuple[Floats, Floats]:
-    """Return both rates with NaN between neighbours that are more than `JUMP` of the curve's span apart.
+    """Return both rates with NaN between neighbours that are more than `LONG_STEP` of the curve's span apart.
 
     A line through the result has a gap there.
     """
     points = np.column_stack([limited, value])
     spans = np.ptp(points, axis=0)
     spans[spans == 0] = 1.0
-    is_jump = (np.abs(np.diff(points, axis=0)) > JUMP * spans).any(axis=1)
+    is_jump = (np.abs(np.diff(points, axis=0)) > LONG_STEP * spans).any(axis=1)
     x, y = np.insert(points, np.flatnonzero(is_jump) + 1, np.nan, axis=0).T
     return x, y
 

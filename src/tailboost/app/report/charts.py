@@ -16,7 +16,7 @@ from tailboost.app.plotting import (
 )
 from tailboost.app.report.comparison_table import (
     WORDS,
-    WORST_CLASS,
+    WORST_CLASS_COLUMN,
     WORST_GROUP,
     ComparisonTable,
     figure_of,
@@ -38,10 +38,10 @@ HUES = (
     ("#00838f", "#4dd0e1"),
     ("#5d4037", "#c8a593"),
 )
-OTHERS = ("#55595f", "#b4b9c0")
-MARKERS = dict(zip("●■◆▲▼✚✖★⬢", "osD^vPX*h", strict=True))
+OTHER_COLOURS = ("#55595f", "#b4b9c0")
+MARKER_OF_SYMBOL = dict(zip("●■◆▲▼✚✖★⬢", "osD^vPX*h", strict=True))
 # Hue and symbol of methods, the same on every page: the hue shows the models, the symbol the method.
-LOOKS = {
+LOOK_OF_METHOD = {
     "robustmixture": (0, "●"), "worstclassboost": (3, "●"), "groupdroboost": (5, "●"), "adalpboost": (6, "●"),
     "worstclassboost-groups": (3, "★"), "groupdroboost-classes": (5, "★"),
     "xgboost": (1, "■"), "xgboost-balanced": (1, "▲"), "xgboost-tuned": (1, "◆"), "xgboost-cells": (1, "▼"),
@@ -49,7 +49,7 @@ LOOKS = {
     "average-tuned": (4, "◆"), "erm": (7, "■"), "today": (7, "■"), "today-tuned": (7, "◆"),
 }  # fmt: skip
 MOST_SHOWN = len(HUES)  # methods drawn in colour with a name; the others are grey numbers
-MOST_CLASSES = 10  # classes in the chart of class errors
+CLASSES_OF_CHART = 10  # classes in the chart of class errors
 # Tried distances of a name from its point, in pixels above or below.
 LABEL_HEIGHTS = (8, -15, 24, -30, 40, -46, 56)
 INCH = 90.0  # height in pixels of an inch of a display, whose text is larger on a page
@@ -64,14 +64,14 @@ def method_styles(table: ComparisonTable) -> list[dict[str, Any]]:
     ``kind`` is a class of the style sheet: "m0", "m1", ….
     """
     shown = [method["name"] for method in table.shown_first(MOST_SHOWN)]
-    looks = {name: LOOKS[name] for name in shown if name in LOOKS}
+    looks = {name: LOOK_OF_METHOD[name] for name in shown if name in LOOK_OF_METHOD}
     free_looks = ((hue, symbol) for symbol in "✖★✚⬢" for hue in range(len(HUES)))
     for name in shown:
         looks.setdefault(name, next(look for look in free_looks if look not in looks.values()))
     shown_first = sorted(table.finished, key=lambda method: method["name"] not in shown)
     styles = []
     for k, method in enumerate(shown_first):
-        light, dark = OTHERS
+        light, dark = OTHER_COLOURS
         symbol = str(k + 1)
         if method["name"] in looks:
             hue, symbol = looks[method["name"]]
@@ -107,7 +107,10 @@ def comparison_charts(table: ComparisonTable, styles: Sequence[Style]) -> dict[s
 
 
 def tradeoff_chart(
-    table: ComparisonTable, styles: Sequence[Style], worst: str = WORST_CLASS, title: str = ""
+    table: ComparisonTable,
+    styles: Sequence[Style],
+    worst: str = WORST_CLASS_COLUMN,
+    title: str = "",
 ) -> str:
     """Draw the overall error against a worst error: a point per method, and trade-offs as curves.
 
@@ -163,10 +166,10 @@ def _draw_method(ax: Axes, style: Style, worst: str, curve: Sequence[Any]) -> No
 
 
 def _marker(style: Style) -> dict[str, Any]:
-    """Return marker and size of a method: a symbol of `MARKERS`, or a number."""
+    """Return marker and size of a method: a symbol of `MARKER_OF_SYMBOL`, or a number."""
     symbol = style["symbol"]
-    if symbol in MARKERS:
-        return {"marker": MARKERS[symbol], "markersize": 8, "markeredgewidth": 0}
+    if symbol in MARKER_OF_SYMBOL:
+        return {"marker": MARKER_OF_SYMBOL[symbol], "markersize": 8, "markeredgewidth": 0}
     return {"marker": f"${symbol}$", "markersize": 9, "markeredgewidth": 0}
 
 
@@ -343,7 +346,7 @@ def classes_drawn(table: ComparisonTable) -> dict[str, int]:
         errors = [errors[label]["mean"] for errors in errors_by_method if label in errors]
         return min(errors, default=0.0)
 
-    hardest = sorted(counts, key=least_error, reverse=True)[:MOST_CLASSES]
+    hardest = sorted(counts, key=least_error, reverse=True)[:CLASSES_OF_CHART]
     return {label: n_rows for label, n_rows in counts.items() if label in hardest}
 
 

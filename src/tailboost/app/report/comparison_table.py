@@ -15,9 +15,9 @@ ComparedMethod = Mapping[str, Any]  # an entry of "methods" in the document
 
 # Numbers are printed with three decimals. Smaller differences are printed as 0.000.
 NO_DIFFERENCE = 5e-4
-WORST_CLASS = "worst_class_error"
+WORST_CLASS_COLUMN = "worst_class_error"
 WORST_GROUP = "worst_group_error"
-WORDS = {WORST_CLASS: "worst class", WORST_GROUP: "worst group"}
+WORDS = {WORST_CLASS_COLUMN: "worst class", WORST_GROUP: "worst group"}
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class ComparisonTable:
         """
         measures: dict[str, tuple[str, ...]] = {
             "error": ("error",),
-            "worst class": (WORST_CLASS,),
+            "worst class": (WORST_CLASS_COLUMN,),
         }
         for name in self.data["groups"]:
             measures[f"worst by {name}"] = ("worst_group_errors", name)
@@ -179,7 +179,7 @@ class ComparisonTable:
             eligible = [
                 m for m in self.finished_methods(ours=True) if len(self.curve(m, worst)) > 1
             ]
-            if worst == WORST_CLASS:
+            if worst == WORST_CLASS_COLUMN:
                 eligible = eligible or self.finished_methods(ours=True)
             if eligible and self.finished_methods(ours=False):
                 references[worst] = min(eligible, key=lambda m: figure_of(m, worst)["mean"])
@@ -231,7 +231,7 @@ class ComparisonTable:
 
     def _fewest_rows(self, worst: str) -> int:
         """Return the rows of the smallest class; of the smallest group for the worst-group error."""
-        if worst == WORST_CLASS:
+        if worst == WORST_CLASS_COLUMN:
             return int(min(self.data["class_counts"]))
         return int(min(min(counts.values()) for counts in self.data["groups"].values()))
 
@@ -255,7 +255,9 @@ class ComparisonTable:
     @cached_property
     def headline(self) -> Difference | None:
         """Difference to the baseline with the lowest worst-class error."""
-        by_class = [d for (worst, _), d in self.differences.items() if worst == WORST_CLASS]
+        by_class = [
+            d for (worst, _), d in self.differences.items() if worst == WORST_CLASS_COLUMN
+        ]
         return min(by_class, key=lambda d: d.baseline_at[1], default=None)
 
     @cached_property
@@ -330,7 +332,8 @@ class ComparisonTable:
         """Return at most ``most`` methods for the charts: compared ones first, then by worst-class error."""
         compared = [*self.references.values(), *(d.baseline for d in [self.headline] if d)]
         order = sorted(
-            self.finished, key=lambda m: (m not in compared, figure_of(m, WORST_CLASS)["mean"])
+            self.finished,
+            key=lambda m: (m not in compared, figure_of(m, WORST_CLASS_COLUMN)["mean"]),
         )
         return order[:most]
 
@@ -347,7 +350,7 @@ def _of_class(method: ComparedMethod, label: str) -> ComparedMethod:
     """Replace the worst-class error of a method by the error of one class."""
 
     def with_error_of_label(record: Mapping[str, Any]) -> dict[str, Any]:
-        changed = {**record, WORST_CLASS: record["class_errors"].get(label)}
+        changed = {**record, WORST_CLASS_COLUMN: record["class_errors"].get(label)}
         if record.get("tradeoff"):
             changed["tradeoff"] = [with_error_of_label(point) for point in record["tradeoff"]]
         return changed

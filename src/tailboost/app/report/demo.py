@@ -26,7 +26,11 @@ from tailboost.rates import Limit
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rows.judged import judged
 
-PARTS = (0.4, 0.6, 0.8)  # ends of the fractions of rows for training, selection and certificate
+ENDS_OF_PARTS = (
+    0.4,
+    0.6,
+    0.8,
+)  # ends of the fractions of rows for training, selection and certificate
 TAILS = ("adalpboost", "today")  # methods of the curve of the CVaR
 TODAY = "today"  # name of the plain model among the methods
 NORMAL = 1.96  # two-sided 95 % quantile of the normal distribution
@@ -74,7 +78,7 @@ class UseCase:
         self.label = label
         self.cases = cases
         order = np.random.default_rng(seed).permutation(len(y))
-        parts = np.split(order, [int(part * len(y)) for part in PARTS])
+        parts = np.split(order, [int(part * len(y)) for part in ENDS_OF_PARTS])
         train, select, fresh, self.test = (
             {"X": X.iloc[part], "y": y[part], "groups": groups.iloc[part]} for part in parts
         )
