@@ -118,7 +118,7 @@ def test_a_refusal_names_the_target_that_needs_the_most_rows():
 
 
 def test_a_refusal_shows_all_limits_in_the_unit_in_which_they_were_stated():
-    rule, (X, y, groups) = calibrated(["miss(1, by=group) <= 12%", "selected(1) <= 90%"], n=900)
+    rule, (X, y, groups) = calibrated(["miss(1, by=group) <= 12%", "selected(1) <= 90%"], n=2400)
     with pytest.raises(tb.exceptions.NotCertifiedError) as caught:
         tb.calibrate(rule, X, y, groups=groups)
     heads, *lines = str(caught.value).split("\n\n")[1].splitlines()
@@ -187,3 +187,29 @@ def test_many_limits_are_tried_in_the_order_of_their_errors(monkeypatch):
             by_group="land",
         ).certificate_
     assert certificate.forced_by.name == "d"
+
+
+def test_more_rows_are_named_only_where_the_estimate_is_clearly_within_the_limit():
+    rule, (X, y, _) = calibrated(["miss(1) <= .05"], n=60_000)
+    forced = tb.calibrate(rule, X, y).certificate_.forced_by
+    assert forced.estimate > 0.9 * forced.target
+    forced = replace(forced, given=0.5 * forced.error)
+    assert "the given rule: a looser limit may lower this." in str(forced)
+    few_rows = replace(forced, estimate=0.02)
+    assert "more rows there, or a looser limit, may lower this." in str(few_rows)
+    precision = replace(forced, estimate=0.97, target=0.95)
+    assert "more rows there, or a looser limit, may lower this." in str(precision)
+    assert "more rows" not in str(replace(precision, estimate=0.953))
+
+
+def test_thresholds_by_group_are_named_for_a_blind_rule_that_no_single_limit_forces():
+    """Two small groups with the same noise: without the limit of one, the other forces the rule."""
+    rng = np.random.default_rng(0)
+    n = 12_000
+    site = rng.choice(["many", "few", "rare"], n, p=[0.94, 0.03, 0.03])
+    y = rng.integers(0, 2, n)
+    X = (2.0 * (2 * y - 1) - 3.0 * (site != "many") + rng.normal(size=n))[:, None]
+    given = {"groups": {"site": site}, "limits": ["miss(1, by=site) <= 25%"]}
+    forced = tb.calibrate(tb.Scores(0, 1, kind="logit"), X, y, **given).certificate_.forced_by
+    assert not forced.forces_much
+    assert "thresholds by group, if the rule may read the group (by_group='site'), or" in str(forced)

@@ -197,3 +197,27 @@ def test_a_group_without_rows_and_a_misspelt_one_are_said():
     misspelt = str(tb.certify(rule, X, y, groups={"land": np.where(there, land, "FR")}))
     assert f"'FR' ({np.count_nonzero(~there)} rows) is no group of the fit. Did you mean 'fr'?" in misspelt
     assert "no group" not in str(tb.certify(rule, X, y, groups={"land": land}))
+
+
+def test_a_limit_with_too_few_rows_for_any_test_is_refused_before_an_attempt():
+    """At a rate of .4, 6 rows are without an error with probability .047, above the level .045; 7 are not."""
+    r = np.random.default_rng(0)
+    n = 900
+    y = r.integers(0, 2, n)
+    g = np.where(np.arange(n) < 10, "other", r.choice(["a", "b"], n))
+    y[:10] = [0, 1] * 5
+    X = r.normal(size=(n, 1)) + 2.0 * y[:, None]
+    limits = ["miss(1, by=group) <= 40%"]
+    rule = tb.tune(tb.Scores(0, 1, kind="logit"), X, y, groups=g, limits=["miss(1) <= 40%"])
+    fresh = X + 1e-3, y
+    with pytest.raises(tb.NotCertifiedError) as caught:
+        tb.calibrate(rule, *fresh, groups=g, limits=limits)
+    words = str(caught.value)
+    assert "other (target 40 %) has 5 rows with label 1; at least 7 are needed" in words
+    assert "let the rule read the group (by_group=True)" in words
+    assert not rule.records_.ledger.attempts
+    (short,) = caught.value.shortfalls
+    assert short.n == 5
+    # The cures can be followed with the same rows.
+    looser = ["miss(1, by=group) <= {a: 40%, b: 40%, other: 50%}"]
+    assert tb.calibrate(rule, *fresh, groups=g, limits=looser).certificate_.certified

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -29,7 +30,12 @@ from tailboost.guarantees.certificates import (
     read_rates,
     unlisted,
 )
-from tailboost.guarantees.forced import answer_names, what_forces
+from tailboost.guarantees.forced import (
+    answer_names,
+    by_group_option,
+    by_group_to_read,
+    what_forces,
+)
 from tailboost.guarantees.fresh_rows import (
     ERRORS,
     FreshRows,
@@ -47,7 +53,7 @@ from tailboost.guarantees.procedure import (
     Reweighted,
     losses_of,
 )
-from tailboost.guarantees.ranks import Ranks
+from tailboost.guarantees.ranks import Ranks, counted_answer
 from tailboost.guarantees.rate_bounds import (
     CertifiedBound,
     RateFamily,
@@ -89,6 +95,10 @@ AT_EQUAL_SCORES = (
     "Draws divide the rows with equal scores (randomized=True), and other limits need no such "
     "threshold. No label of these rows was read and no limit was tested, so no attempt is "
     "spent: they can be used again."
+)
+ONLY_COUNTED = (
+    "These rows were only counted and no limit was tested, so no attempt is spent: they can be "
+    "used again."
 )
 
 
@@ -162,7 +172,16 @@ def calibrate_selected(
     )
     level = all_attempts[-1].spent * (1.0 - confidence)
     kinds = selection.of_each_kind()
-    outcome, lacking = best_certified(kinds, fresh, level / len(kinds))
+    procedures = [first_that_applies(kind, fresh, level / len(kinds)) for kind in kinds]
+    too_few_rows = [rates_with_too_few_rows(procedure) for procedure, _ in procedures]
+    if all(too_few_rows):
+        model.records_.ledger.withdraw(all_attempts[-1])
+        raise NotCertifiedError(
+            f"{_too_few_words(too_few_rows[0], stated, fresh)} {ONLY_COUNTED}",
+            too_few_rows[0],
+            earlier,
+        )
+    outcome, lacking = best_certified(procedures, fresh)
     if isinstance(outcome, Certified):
         return certified_classifier(
             outcome, lacking, stated, fresh, reference_answers, confidence, all_attempts
@@ -260,25 +279,21 @@ def selected_within(model: Any, limits: list[Limit]) -> Any:
 
 
 def best_certified(
-    kinds: Sequence[Any], fresh: FreshRows, level: float
+    procedures: Sequence[tuple[Procedure, list[str]]], fresh: FreshRows
 ) -> tuple[Certified | Refused, list[str]]:
     """Return the certified rule or a refusal, and why simpler procedures do not apply.
 
-    ``kinds`` has a selection for each kind of rule. All are tested at the level, so that their results hold
-    together. The simplest certified rule that is as good is taken, because few selecting rows could not
-    choose the kind. ``benchmarks/kinds.py`` compares with each kind alone.
+    ``procedures`` has a result of `first_that_applies` for each kind of rule. The kinds divide the level, so
+    that their results hold together. The simplest certified rule that is as good is taken, because few
+    selecting rows could not choose the kind. ``benchmarks/kinds.py`` compares with each kind alone.
     """
-    results = []
-    lacking_by_kind = []
-    for kind in kinds:
-        procedure, lacking = first_that_applies(kind, fresh, level)
-        results.append(procedure.run())
-        lacking_by_kind.append(lacking)
+    results = [procedure.run() for procedure, _ in procedures]
     best = simplest_certified(results, fresh)
     result = results[best]
+    _, lacking = procedures[best]
     if len(results) > 1 and isinstance(result, Certified):
         result = replace(result, made=f"{result.made} {OF_SEVERAL_KINDS}")
-    return result, lacking_by_kind[best]
+    return result, lacking
 
 
 def simplest_certified(results: Sequence[Certified | Refused], fresh: FreshRows) -> int:
@@ -356,6 +371,74 @@ def _refuse_absent(
         raise NotCertifiedError(
             f"a target without rows cannot be certified: {words}", shortfalls, earlier
         )
+
+
+def rates_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
+    """Return the limited rates of which even an estimate without an error would pass no test.
+
+    Only numbers of rows are read. A precision is left out: its rows depend on the rule.
+    """
+    if procedure.may_keep_by_construction:
+        return []
+    shortfalls = []
+    for limit in procedure.limits:
+        if limit.compares or limit.rate.is_ratio:
+            continue
+        samples = procedure.fresh.samples(limit.rate)
+        targets = limit.bounds([sample.name for sample in samples]).tolist()
+        for sample, target in zip(samples, targets, strict=True):
+            room = target - sample.low if limit.from_above else sample.high - target
+            width = sample.high - sample.low
+            if not 0.0 < room < width:  # also without a limit, where it is NaN
+                continue
+            # At the limit, so many rows are without an error with at most the probability of the level.
+            needed = math.ceil(math.log(procedure.level_of_test) / math.log1p(-room / width))
+            n = len(sample.rows)
+            if 0 < n < needed:
+                counted = limit.rate.counted_rows
+                if procedure.fresh.clusters is not None:
+                    counted = f"clusters of {counted}"
+                without_rows = f"has {n:,} {counted}; at least {needed:,} are needed"
+                title = str(limit.rate)
+                if sample.name is not None:
+                    title = f"{limit.rate}: {unit_name(sample.name)}"
+                shortfalls.append(
+                    Shortfall(
+                        title,
+                        None,
+                        n,
+                        target,
+                        None,
+                        sense="≤" if limit.from_above else "≥",
+                        in_percent=limit.in_percent,
+                        without_rows=without_rows,
+                    )
+                )
+    return shortfalls
+
+
+def _too_few_words(
+    shortfalls: Sequence[Shortfall], limits: Sequence[Limit], fresh: FreshRows
+) -> str:
+    """Return the limited rates with too few rows for any test, and what helps."""
+    listed = "; ".join(map(str, shortfalls))
+    cures = ["bring more rows", "loosen the limit there"]
+    limits_on_groups = [limit for limit in limits if limit.rate.needs_groups]
+    if limits_on_groups:
+        cures += ["leave the group out of the limits", "merge it with another one"]
+    for limit in limits_on_groups:
+        by_group = by_group_to_read(limit, fresh.model)
+        if (
+            by_group is not None
+            and counted_answer(limit.rate, fresh.answered.strata) is not None
+        ):
+            cures.append(f"let the rule read the group ({by_group_option(by_group)})")
+            break
+    *first_cures, last_cure = cures
+    return (
+        f"a limit with so few rows cannot be certified: {listed}. To go on, "
+        f"{', '.join(first_cures)}, or {last_cure}."
+    )
 
 
 # -- certificates ------------------------------------------------------------------------------------------

@@ -26,6 +26,8 @@ MUCH_USED = 0.75
 # With misses by group limited, thresholds by group lowered the true error in all 26 cases from this factor on
 # (by .07 of .34), and in 34 of 61 below (`benchmarks/constants.py`).
 MUCH_PAID = 1.25
+# More rows may help if an estimate is within its limit by more than this part of the allowed share.
+CLEARLY_BELOW = 0.1
 # The most limits of which the cost is estimated, each by a selection without it.
 MOST_FREED = 4
 
@@ -87,6 +89,8 @@ class Forced:
         Overall error of the given answers, if it is known.
     of : str
         Whose answers are given.
+    estimate, target : float or None
+        The rate on the fresh rows, and the limit. None if no row counts, or in files without them.
     """
 
     limit: str
@@ -101,6 +105,8 @@ class Forced:
     answer: str | None = None
     given: float | None = None
     of: str = ""
+    estimate: float | None = None
+    target: float | None = None
 
     def __str__(self) -> str:
         about_rows = f", with {self.n:,} rows"
@@ -133,6 +139,16 @@ class Forced:
             return False
         return self.forces and self.error >= MUCH_PAID * self.without
 
+    @property
+    def lacks_rows(self) -> bool:
+        """Whether few rows force an estimate clearly within the limit; also if none counts, or if unknown."""
+        if self.answer is not None or self.estimate is None or self.target is None:
+            return True
+        allowed = self.target
+        if self.estimate > self.target:  # a limit from below allows the other share
+            allowed = 1.0 - self.target
+        return abs(self.target - self.estimate) > CLEARLY_BELOW * abs(allowed)
+
     def _in_words(self, error: float) -> str:
         """Return an error in the unit of the limits."""
         return value_words(error, in_percent=self.in_percent, digits=3)
@@ -141,22 +157,23 @@ class Forced:
     def _ways_out(self) -> str:
         """What may lower the error, if the limits raise it much."""
         if self.forces_much and self.by_group is not None:
-            column = "COLUMN" if self.by_group is True else self.by_group
-            option = as_typed(
-                f"by_group={self.by_group!r}",
-                f"--by-group {column}; of fit: --set by_group={column}",
-            )
+            other_way = f"more rows of {self.name}" if self.lacks_rows else "a looser limit"
             return (
                 " Two ways may lower the error: thresholds by group, if the rule may read the "
-                f"group ({option}), or more rows of {self.name}."
+                f"group ({by_group_option(self.by_group)}), or {other_way}."
             )
         if self.error is None or self.given is None or self.error <= self.given:
             return ""
         if self.error < MUCH_PAID * self.given:
             return ""
-        cure = "more rows, or looser limits, may lower this"
-        if self.forces:
-            cure = "more rows there, or a looser limit, may lower this"
+        cures = []
+        if self.by_group is not None:
+            option = by_group_option(self.by_group)
+            cures.append(f"thresholds by group, if the rule may read the group ({option})")
+        if self.lacks_rows:
+            cures.append("more rows there" if self.forces else "more rows")
+        cures.append("a looser limit" if self.forces else "looser limits")
+        cure = f"{', or '.join(cures)}{',' * (len(cures) > 1)} may lower this"
         how_often = "more often than"
         if self.given:
             how_often = f"{self.error / self.given:.2g} times as often as"
@@ -171,6 +188,14 @@ class Forced:
         """Return what `to_dict` wrote; raises TypeError for other documents."""
         others = tuple(Room(**room) for room in document["others"])
         return cls(**{**document, "others": others})
+
+
+def by_group_option(by_group: str | bool) -> str:
+    """Return how a reader writes the parameter ``by_group``, in Python or in the shell."""
+    column = "COLUMN" if by_group is True else by_group
+    return as_typed(
+        f"by_group={by_group!r}", f"--by-group {column}; of fit: --set by_group={column}"
+    )
 
 
 def answer_names(strata: Strata) -> list[str]:
@@ -397,14 +422,16 @@ def _as_forced(
         without=error_without,
         others=tuple(chain.from_iterable(map(_largest_use, bounds_of_others))),
         in_percent=any(stated.in_percent for stated in limits),
-        by_group=None if limit.compares else _by_group_to_read(limit, fresh.model),
+        by_group=None if limit.compares else by_group_to_read(limit, fresh.model),
         answer=forcing.answer,
         given=reference_error,
         of=reference_name,
+        estimate=bound.estimate,
+        target=bound.target,
     )
 
 
-def _by_group_to_read(limit: Limit, model: Any) -> str | bool | None:
+def by_group_to_read(limit: Limit, model: Any) -> str | bool | None:
     """Return ``by_group`` with which a classifier would read limited groups; None if it does or cannot."""
     judge = judged(last_step(model))
     can_read_and_does_not = getattr(judge.classifier, "by_group", None) is False

@@ -113,6 +113,16 @@ class Procedure(ABC):
         """Return the certified rule, or what a refusal speaks of."""
 
     @property
+    def may_keep_by_construction(self) -> bool:
+        """Whether a limit may be kept without a test, by a group that never gets the counted answer."""
+        return False
+
+    @property
+    def level_of_test(self) -> float:
+        """Level of the test of one rate."""
+        return self.level
+
+    @property
     def limits(self) -> Sequence[Limit]:
         """The limits."""
         limits: Sequence[Limit] = self.selection.problem.limits

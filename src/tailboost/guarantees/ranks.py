@@ -538,6 +538,17 @@ class Ranks(Procedure):
         return all(bound.is_within for bound in limit_bounds(families, self.level))
 
     @property
+    def may_keep_by_construction(self) -> bool:
+        """Whether one of several groups may have one answer."""
+        return self.family is not None and self.family.n_thresholds > 1
+
+    @property
+    def level_of_test(self) -> float:
+        """Level of the rank of one share."""
+        assert self.family is not None
+        return level_of_each(self.shares, self.family.n_thresholds, self.level)
+
+    @property
     def compares(self) -> bool:
         """Whether a limit compares groups."""
         return any(limit.compares for limit in self.limits)

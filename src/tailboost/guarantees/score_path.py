@@ -49,6 +49,11 @@ class ScorePath(Procedure):
         return None
 
     @property
+    def may_keep_by_construction(self) -> bool:
+        """Whether a limit may be kept without a test: a rule may defer instead of an answer."""
+        return True
+
+    @property
     def compared(self) -> list[Limit]:
         """The gaps and ratios: their tests take the compared groups as independent."""
         return [limit for limit in self.limits if limit.compares]

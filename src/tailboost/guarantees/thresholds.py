@@ -355,6 +355,11 @@ class ThresholdSequences(Procedure):
         return None
 
     @property
+    def may_keep_by_construction(self) -> bool:
+        """Whether one of several groups may have one answer."""
+        return self.family is not None and self.family.n_thresholds > 1
+
+    @property
     def by_group(self) -> bool:
         """Whether limits are about groups."""
         return any(limit.rate.by not in (None, "class") for limit in self.limits)

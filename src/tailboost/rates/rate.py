@@ -509,6 +509,15 @@ class Rate(Expression):
         return "has no rows"
 
     @property
+    def counted_rows(self) -> str:
+        """Words for the rows in the denominator, if they do not depend on the answers."""
+        if self.kind in ("miss", "recall"):
+            return f"rows with label {self.label!r}"
+        if self.kind in ("false_alarm", "specificity", "tnr"):
+            return f"rows with other labels than {self.label!r}"
+        return "rows"
+
+    @property
     def counts_errors(self) -> bool:
         """Whether the rate counts errors, so that small values are better."""
         kind = self.definition
