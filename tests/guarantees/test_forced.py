@@ -164,6 +164,8 @@ def test_a_group_with_one_answer_forces_the_rule_and_the_costliest_limit_is_name
         tb.Scores(0, 1, kind="logit"), X, y, limits=["precision(1, by=land) >= {de: .9, it: .9}"], **given
     ).certificate_
     assert (forced.name, forced.answer, forced.room) == ("fr", "0", np.inf)
+    state = json.dumps(tb.Monitor.of(certificate).to_dict(), allow_nan=False)
+    assert tb.Monitor.from_dict(json.loads(state)).certificate.forced_by == forced
     assert forced.without == pytest.approx(others.price[0].certified, abs=0.01)
     assert forced.without < forced.error - 0.03
     words = str(certificate)

@@ -180,14 +180,16 @@ class Forced:
         return f" The rule errs {how_often} {self.of}: {cure}."
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain types, for JSON."""
-        return asdict(self)
+        """Return everything as plain types, for JSON; an infinite room is None."""
+        room = None if np.isinf(self.room) else self.room
+        return asdict(self) | {"room": room}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
         """Return what `to_dict` wrote; raises TypeError for other documents."""
         others = tuple(Room(**room) for room in document["others"])
-        return cls(**{**document, "others": others})
+        room = np.inf if document["room"] is None else document["room"]
+        return cls(**{**document, "room": room, "others": others})
 
 
 def by_group_option(by_group: str | bool) -> str:
