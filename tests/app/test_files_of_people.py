@@ -140,6 +140,28 @@ def test_encodings_and_separators_are_named_with_their_options(files, tmp_path):
     assert call("predict", files / "c.model", data, "--sep", ";", "--decimal", "x").exit_code == 2
 
 
+@pytest.mark.parametrize("command", ["fit", "tune"])
+def test_a_model_file_notes_how_its_table_was_written(command, tmp_path):
+    """A command that writes a model file does not read the notes of the file before it."""
+    for number, name in enumerate(("train", "fresh")):
+        german(table(number), tmp_path / f"{name}.csv")
+    table(0).to_csv(tmp_path / "commas.csv", index=False)
+    signs = ("--sep", ";", "--decimal", ",", "--encoding", "cp1252")
+    model, fresh = tmp_path / "c.model", tmp_path / "fresh.csv"
+    if command == "fit":
+        options = ("--target", "y", "--method", "forest", "--model", model)
+    else:
+        score = ("--score", "value", "--kind", "number", "--positive", "yes")
+        options = (*score, "--target", "y", *LIMIT, "--out", model)
+    done(command, tmp_path / "train.csv", *signs, *options)
+    answers = done("predict", model, fresh)
+    assert answers == done("predict", model, fresh, *signs)
+    assert answers.startswith("row;prediction;")
+    done("evaluate", model, fresh)
+    done(command, tmp_path / "commas.csv", *options)
+    assert "--encoding cp1252" in refused("predict", model, fresh)
+
+
 def test_a_rule_file_notes_how_its_table_was_written(tmp_path):
     """Later commands read the same kind of file without the options; another kind needs them."""
     for number, name in enumerate(("selection", "fresh")):

@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from tailboost import __version__
-from tailboost.app.cli.options import OF_CSV, CsvFormat, csv_of_rule
+from tailboost.app.cli.options import OF_CSV, CsvFormat, csv_noted_in
 from tailboost.app.cli.shared import INTERRUPTED, exit_codes, fail, printable, starting_now
 
 # The function of each command, and its line in `tailboost -h`. The library is imported when a command runs.
@@ -109,7 +109,7 @@ def ending_with_a_code(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def run(*, quiet: bool, verbose: bool, **arguments: Any) -> None:
         if reads_csv:
-            csv_format = csv_of_rule(arguments.get("model"))
+            csv_format = csv_noted_in(arguments.get("model"))
             for name in OF_CSV:
                 value = arguments.pop(name)
                 if value is not None:

@@ -47,7 +47,7 @@ TestRows = Annotated[
 def fit(
     data: options.Data,
     target: options.Target,
-    model: options.ModelOut,
+    out: options.ModelOut,
     method: MethodName = None,
     group: options.Groups = None,
     drop: options.Drop = None,
@@ -90,7 +90,7 @@ def fit(
             settings = ["objective=worst_group", *settings]
     classifier = configured(registered_method, settings, parameters, seed=seed, jobs=jobs)
     _check_options(registered_method, classifier, columns, weight, unlabeled)
-    check_model_output("--model", model, data, test, costs, unlabeled)
+    check_model_output("--model", out, data, test, costs, unlabeled)
     with shared.bad_input("--test: "):
         if test is not None:
             datasets.read_raw(test, *csv)  # a faulty file must fail before the fit
@@ -121,11 +121,11 @@ def fit(
         registered_method, table, data, target, columns, weight, unlabeled, no_features
     )
     with shared.bad_input("--model: "):
-        save_model(pipeline, model, notes=notes)
-    shared.say(f"Model: {model}")
+        save_model(pipeline, out, notes=notes | {"csv": csv.noted})
+    shared.say(f"Model: {out}")
     for sentence in group_sentences(classifier, columns, no_features):
         shared.say(f"G{sentence[1:]}.")
-    _print_summary(classifier, model, test, csv)
+    _print_summary(classifier, out, test, csv)
 
 
 def _read_unlabeled(

@@ -92,12 +92,18 @@ class CsvFormat(NamedTuple):
 CSV = CsvFormat()
 
 
-def csv_of_rule(path: Path | None) -> dict[str, Any]:
-    """Return the fields of `CsvFormat` that a rule file notes; none of another or a damaged file."""
-    if path is None or not is_rule_file(path):
+def csv_noted_in(path: Path | None) -> dict[str, Any]:
+    """Return the fields of `CsvFormat` that a rule or model file notes; none of another or damaged file."""
+    # It imports the library, which `tailboost -h` does not need.
+    from tailboost.storage import read_notes
+
+    if path is None:
         return {}
     try:
-        noted = read_json(path)["selection"]["csv"]
+        if is_rule_file(path):
+            noted = read_json(path)["selection"]["csv"]
+        else:
+            noted = read_notes(path)["notes"]["csv"]
         _separator(noted.get("sep"))
         check_encoding(noted.get("encoding"))
         return {name: noted[name] for name in CsvFormat._fields if name in noted}

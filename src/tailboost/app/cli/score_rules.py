@@ -167,7 +167,7 @@ def tune(
         with shared.bad_input(f"{data}: "), selecting:
             classifier = selection.run(rows, other_rows)
     if as_model:
-        notes = {"data": data.name, "target": target[0], **selection.notes}
+        notes = {"data": data.name, "csv": csv.noted, "target": target[0], **selection.notes}
         notes["not_features"] = [target[0], *selection.not_features]
         save_model(classifier, out, notes=notes)
     else:
