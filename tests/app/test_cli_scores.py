@@ -190,6 +190,54 @@ def test_predict_applies_the_rule(files, rule):
     assert (answers["margin"] >= 0).all()
 
 
+def test_rows_of_unknown_groups_are_counted_and_get_a_default(files, rule, tmp_path):
+    rows = table(30, 5).astype({"lang": object})
+    rows.loc[:2, "lang"] = "nl"
+    rows.loc[3:4, "lang"] = None
+    new = tmp_path / "new.csv"
+    rows.to_csv(new, index=False)
+    for command in (("predict",), ("evaluate",), ("certify",), ("monitor", "--state", tmp_path / "s.json")):
+        message = refused(command[0], rule, new, *command[1:])
+        assert "3 rows with a 'lang' that the rule does not know: 'nl'" in message
+        assert "2 rows with an empty 'lang'" in message
+        assert "--default LABEL" in message
+        assert "default=" not in message
+    predictions = pd.read_csv(io.StringIO(done("predict", rule, new, "--default", "toxic")))
+    rows[5:].to_csv(new, index=False)
+    known = pd.read_csv(io.StringIO(done("predict", rule, new)))
+    assert [*predictions.prediction] == ["toxic"] * 5 + [*known.prediction]
+    assert predictions.margin.isna().sum() == 5
+    assert "'ok', 'toxic', 'human review'" in refused("predict", rule, new, "--default", "maybe")
+
+
+def test_a_model_gives_a_default_to_unknown_groups_too(files, tmp_path):
+    tune(files, "--by-group", "lang", *LIMITS, out="default.model")
+    rows = table(30, 5)
+    rows.loc[:2, "lang"] = "nl"
+    rows.to_csv(tmp_path / "new.csv", index=False)
+    model, new = files / "default.model", tmp_path / "new.csv"
+    assert "3 rows with a 'lang'" in refused("predict", model, new)
+    answers = pd.read_csv(io.StringIO(done("predict", model, new, "--default", "human review")))
+    assert [*answers.prediction[:3]] == ["human review"] * 3
+    assert answers.deferred[:3].all()
+    assert answers.filter(like="distribution_")[:3].isna().all(axis=None)
+    tune(files, out="blind.json")
+    assert "reads no groups" in refused("predict", files / "blind.json", new, "--default", "ok")
+
+
+def test_empty_groups_are_told_where_they_become_a_group(files, tmp_path):
+    for number in (6, 7):
+        rows = table(900, number).astype({"lang": object})
+        rows.loc[:299, "lang"] = None
+        rows.to_csv(tmp_path / f"{number}.csv", index=False)
+    selected = ("--score", "p_toxic", "--target", "label", "--group", "lang", "--limit", "miss(toxic) <= .5")
+    done("tune", tmp_path / "6.csv", *selected, "--out", tmp_path / "r.json")
+    certified = call("certify", tmp_path / "r.json", tmp_path / "7.csv")
+    assert "300 rows of 7.csv with an empty 'lang': they are the group 'missing'" in certified.stderr
+    calibrated = call("calibrate", tmp_path / "r.json", tmp_path / "7.csv", "--out", tmp_path / "c.json")
+    assert "300 rows of 7.csv with an empty 'lang': they are the group 'missing'" in calibrated.stderr
+
+
 def test_certify_has_an_exit_code(files, rule):
     document = json.loads(done("certify", rule, files / "fresh.csv", "--json"))
     fresh = pd.read_csv(files / "fresh.csv")

@@ -159,6 +159,9 @@ def certify(
         ) as rows,
         doing(f"Certifying on {len(rows.table):,} rows"),
     ):
+        if stored.by_group:
+            stored.refuse_unknown_groups(rows)
+        rows.tell_of_empty_groups()
         cost_table = stated.CostTable.read(costs, labels, rows.y, data, csv)
         row_arguments: dict[str, Any] = {
             "groups": rows.groups,
@@ -383,6 +386,7 @@ class _FreshFiles:
                 stored.read_labelled(self.data, self.csv, self.target, reading),
                 group_columns=group_columns,
             )
+            rows.tell_of_empty_groups()
             arguments |= {"X": rows.features, "y": rows.y, "groups": rows.groups}
             arguments["clusters"] = rows.clusters
         if self.unlabeled is not None:

@@ -17,12 +17,18 @@ from sklearn.pipeline import Pipeline
 
 from tailboost import datasets
 from tailboost.app.cli.options import CsvFormat
-from tailboost.app.cli.shared import BadInput, bad_input, check_output, warnings_as_lines
+from tailboost.app.cli.shared import (
+    BadInput,
+    bad_input,
+    check_output,
+    say_aside,
+    warnings_as_lines,
+)
 from tailboost.app.table_encoder import TableEncoder
 from tailboost.classifiers.calibrating import OneBatch
 from tailboost.core.array_types import Column, Model, Stated, Table
 from tailboost.core.files import held
-from tailboost.core.spelling import did_you_mean, listed, other_separator
+from tailboost.core.spelling import did_you_mean, how_many, listed, other_separator
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Ledger
@@ -83,6 +89,16 @@ class NewRows:
         if self.cluster_column is None:
             return None
         return self.column(self.cluster_column, "--cluster")
+
+    def tell_of_empty_groups(self) -> None:
+        """Print a line for each column of groups with empty cells, which form a group."""
+        for name in filter(self.table.__contains__, self.group_columns):
+            n_empty = int(self.table[name].isna().sum())
+            if n_empty:
+                say_aside(
+                    f"{how_many(n_empty, 'row')} of {self.path.name} with an empty {name!r}: they are the "
+                    "group 'missing'."
+                )
 
     def unlabeled(self) -> dict[str, Any]:
         """Return the arguments for rows without labels."""
@@ -285,8 +301,49 @@ class StoredModel:
     def group_arguments(self, rows: NewRows) -> dict[str, Any]:
         """Return the keyword arguments of ``predict``: the groups if the rule is group-aware."""
         if self.by_group:
+            self.refuse_unknown_groups(rows)
             return {"groups": rows.groups_by(self.columns_read)}
         return {}
+
+    def groups_known(self, name: str) -> list[str]:
+        """Return the groups of a column that the rule reads; none if it does not read the column."""
+        view = judged(self.classifier)
+        if not view.reads(name):
+            return []
+        pairs = [group for group in view.groups if isinstance(group, tuple)]
+        return [str(value) for column, value in pairs if column == name]
+
+    def in_unknown_groups(self, rows: NewRows) -> Any:
+        """Return which rows are in a group for which the rule has no answer."""
+        is_unknown = np.zeros(len(rows.table), dtype=np.bool_)
+        for name in self.columns_read:
+            known = self.groups_known(name)
+            if known:
+                is_unknown |= ~rows.groups_by([name])[name].isin(known).to_numpy()
+        return is_unknown
+
+    def refuse_unknown_groups(self, rows: NewRows) -> None:
+        """Raise `BadInput` if the rule has no answer to rows, because of their group."""
+        for name in self.columns_read:
+            known = self.groups_known(name)
+            groups = rows.groups_by([name])[name]
+            is_unknown = ~groups.isin(known)
+            if not known or not is_unknown.any():
+                continue
+            is_empty = rows.table[name].isna().to_numpy()
+            unknown = groups[is_unknown & ~is_empty]
+            faults = []
+            if len(unknown):
+                values = listed(sorted(set(unknown)))
+                faults.append(
+                    f"{how_many(len(unknown), 'row')} with a {name!r} that the rule does not know: {values}"
+                )
+            if len(unknown) < is_unknown.sum():
+                faults.append(f"{how_many(int(is_empty.sum()), 'row')} with an empty {name!r}")
+            raise BadInput(
+                f"{str(rows.path)!r} has {', and '.join(faults)}. The rule knows {listed(known)}; drop these "
+                "rows, or let tailboost predict answer them: --default LABEL"
+            )
 
     def answers(self, rows: NewRows) -> tuple[Any, Any]:
         """Return the answers of ``predict``, and which rows are deferred (None if none can be)."""

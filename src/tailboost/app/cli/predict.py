@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,15 +14,16 @@ import pandas as pd
 
 from tailboost.app.cli import options, shared
 from tailboost.app.cli.label_files import LabelFile
-from tailboost.app.cli.models import Reading, StoredModel
+from tailboost.app.cli.models import NewRows, Reading, StoredModel
 from tailboost.app.cli.score_rules import read_model
 from tailboost.classifiers.decisions import RandomizedDecision
 from tailboost.core.array_types import Model, Table
 from tailboost.core.written_numbers import as_number
 from tailboost.rows.judged import judged
-from tailboost.rows.subgroups import answers_or_review
+from tailboost.rows.subgroups import HUMAN_REVIEW, answers_or_review
 from tailboost.storage.rule_classifier import RuleClassifier
 
+NO_GROUPS = "--default: the rule reads no groups, so no row is in an unknown one"
 # A spreadsheet reads text with such a beginning as a formula.
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -34,6 +36,10 @@ def predict(
     ] = None,
     id_column: Annotated[
         str | None, options.option("COL", "Column of DATA to repeat in the output.", "--id")
+    ] = None,
+    default: Annotated[
+        str | None,
+        options.option("LABEL", "Answer to rows of a group that the rule does not know."),
     ] = None,
     escape_formulas: options.Escape = False,
     csv: options.CsvFormat = options.CSV,
@@ -56,6 +62,8 @@ def predict(
     with shared.warnings_as_lines():
         label_file = LabelFile.read_if_several(model)
         if label_file is not None:
+            if default is not None:
+                raise shared.BadInput(NO_GROUPS)
             rules = label_file.rules
             rows = label_file.scores_of(data, csv)
             with shared.bad_input(f"{data}: "):
@@ -66,10 +74,16 @@ def predict(
         else:
             stored = read_model(model)
             rows = stored.read_rows(data, csv, Reading("predict", unused=unused, fresh=False))
+            is_unknown = None
+            if default is not None:
+                default = _default_answer(default, stored)
+                rows, is_unknown = _with_known_groups(rows, stored)
             with shared.bad_input(f"{data}: "):
                 answers = _predictions(
                     stored.classifier, rows.features, stored.group_arguments(rows)
                 )
+            if is_unknown is not None:
+                answers = _with_default(answers, is_unknown, default)
         columns: dict[str, Any] = {"row": range(len(rows.table))}
         if id_column is not None:
             columns[id_column] = rows.column(id_column, "--id").to_numpy()
@@ -79,6 +93,47 @@ def predict(
         return
     shared.write_out(out, content)
     shared.say(f"{len(rows.table):,} predictions: {out}")
+
+
+def _default_answer(text: str, stored: StoredModel) -> Any:
+    """Return the answer of --default: a label of the rule, or "human review"."""
+    if not stored.by_group:
+        raise shared.BadInput(NO_GROUPS)
+    answers = {str(label): label for label in stored.classifier.classes_.tolist()}
+    answers.setdefault(HUMAN_REVIEW, HUMAN_REVIEW)
+    if text not in answers:
+        raise shared.BadInput(f"--default: {text!r} is none of {', '.join(map(repr, answers))}")
+    return answers[text]
+
+
+def _with_known_groups(rows: NewRows, stored: StoredModel) -> tuple[NewRows, Any]:
+    """Return rows with a known group in place of unknown ones, and which rows had an unknown one."""
+    is_unknown = stored.in_unknown_groups(rows)
+    table = rows.table
+    for name in stored.columns_read:
+        known = stored.groups_known(name)
+        if known:
+            groups = rows.groups_by([name])[name].to_numpy()
+            table = table.assign(**{name: np.where(is_unknown, known[0], groups)})
+    return replace(rows, table=table), is_unknown
+
+
+def _with_default(answers: dict[str, Any], is_unknown: Any, default: Any) -> dict[str, Any]:
+    """Return the columns of the output with the answer ``default`` to rows of unknown groups.
+
+    These rows have no margin and no distribution.
+    """
+    filled = {}
+    for name, column in answers.items():
+        values = np.array(column)
+        if name == "prediction":
+            values = np.where(is_unknown, default, values.astype(object))
+        elif name == "deferred":
+            values[is_unknown] = default == HUMAN_REVIEW
+        elif name == "margin" or name.startswith("distribution_"):
+            values[is_unknown] = np.nan
+        filled[name] = values
+    return filled
 
 
 def _predictions(classifier: Model, features: Table, groups: dict[str, Any]) -> dict[str, Any]:
