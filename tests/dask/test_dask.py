@@ -407,7 +407,7 @@ def test_a_rule_selected_on_partitions_is_that_of_one_machine(threads, aim):
 @pytest.mark.parametrize("aim", ["class", "limits", "deferral", "drawn", "gap by group"])
 def test_confusion_counts_of_many_rows_are_exact(monkeypatch, aim):
     """Candidates come from a sample; the table of the selected rule counts all rows."""
-    monkeypatch.setattr("tailboost.dask.robust_mixture.SAMPLE", 300)
+    monkeypatch.setattr("tailboost.dask.robust_mixture.CANDIDATE_ROWS", 300)
     params, (P, y, groups, w) = MIXTURES[aim], said(4000)
     grouped = aim in IN_GROUPS
     for mix in mixtures(P, y, groups, w, grouped=grouped, **params):

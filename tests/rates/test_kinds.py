@@ -240,7 +240,7 @@ def test_errors_at_thresholds_are_what_rows_add(limit):
                 key = (name[0], ("g", name[1])) if by == "cell" else name
                 top, bottom = counted(kind, by, key, answered)
                 assert (wrong, among) == (top if one.from_above else bottom - top, bottom)
-            assert each.most == pytest.approx(0.5 if one.from_above else 0.7)
+            assert each.largest_share == pytest.approx(0.5 if one.from_above else 0.7)
 
 
 @pytest.mark.parametrize("limit", LIMITS, ids=str)

@@ -469,17 +469,20 @@ def candidate_answerer(
 
 
 def labels_or_mark(mix: Any, deferred: Any, table: LogProbabilities) -> NDArray[Any]:
-    """Return the label of each row, and ``deferred`` for a deferred row unless it is None."""
+    """Return the label of each row; deferred rows get the mark ``deferred`` instead, if it is given."""
     classes = mix.classes_
-    answers: NDArray[Any] = classes[shares(mix.ensemble_, table).argmax(axis=1)]
+    mark = np.asarray(deferred)
+    if mark.ndim > 0:
+        raise ValueError(f"deferred must be one value, got {deferred!r}")
+    if deferred is not None and deferred in classes.tolist():
+        raise ValueError(f"deferred={deferred!r} is a label: deferred rows need another mark")
+    votes = shares(mix.ensemble_, table)
+    answers: NDArray[Any] = classes[votes.argmax(axis=1)]
     if deferred is None:
         return answers
-    if deferred in classes.tolist():
-        raise ValueError(f"deferred={deferred!r} is a label: deferred rows need another mark")
-    deferred_mark = np.asarray(deferred)
-    if deferred_mark.ndim:
-        raise ValueError(f"deferred must be one value, got {deferred!r}")
-    if deferred_mark.dtype.kind != answers.dtype.kind:  # NumPy would turn numbers into text
-        deferred_mark = np.array(deferred, dtype=object)
+    if (
+        mark.dtype.kind != answers.dtype.kind
+    ):  # NumPy would convert one to the type of the other
+        mark = np.array(deferred, dtype=object)
         answers = answers.astype(object)
-    return np.where(deferred_rows(mix.ensemble_, table), deferred_mark, answers)
+    return np.where(deferred_rows(mix.ensemble_, table), mark, answers)

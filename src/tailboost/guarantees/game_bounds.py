@@ -111,7 +111,11 @@ def mixed_by_program(
         return promised, (*observed, Bound(name, "V + …", None, note=OUTLIERS))
     losses = np.sum([pool.loss(t) for t in range(game.n_rounds)], axis=0, dtype=np.float64)
     has_game_losses = np.array_equal(losses, game.state.cumulative)
-    has_game_weights = np.allclose(pool.rows.base, game.state.base, rtol=1e-12, atol=0)
+    # A mixture that is selected on other rows has another number of them.
+    has_game_rows = len(pool.rows.base) == len(game.state.base)
+    has_game_weights = has_game_rows and np.allclose(
+        pool.rows.base, game.state.base, rtol=1e-12, atol=0
+    )
 
     def bound_on_mixture(even: Bound) -> Bound:
         """Return the bound on λ's CVaR that a bound on the even mixture implies."""

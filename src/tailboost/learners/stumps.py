@@ -93,11 +93,13 @@ class StumpSession:
     def _columns(self, rows: Mask | None) -> list[SortedColumn]:
         """Return the sorted columns of these rows, from the last fit if the rows are the same."""
         key = b"" if rows is None else rows.tobytes()
-        if key not in self.sorted:
-            self.sorted = {
-                key: [SortedColumn(column) for column in rows_of_mask(self.X, rows).T]
-            }
-        return self.sorted[key]
+        # Fits of several threads may replace the dict, so it is read once.
+        columns = self.sorted.get(key)
+        if columns is None:
+            table = rows_of_mask(self.X, rows)
+            columns = [SortedColumn(column) for column in table.T]
+            self.sorted = {key: columns}
+        return columns
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> StumpClassifier:
         """Return the best stump on these rows (None: all)."""
