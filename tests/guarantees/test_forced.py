@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import pytest
 import tailboost as tb
 from tailboost.core.spelling import speaking_to_the_shell
 from tailboost.guarantees.certificates import Certificate
-from tailboost.guarantees.forced import without_subgroup
+from tailboost.guarantees.forced import likeliest_to_force_first, without_subgroup
 from tailboost.rates import checked_limits
 
 
@@ -215,3 +216,16 @@ def test_thresholds_by_group_are_named_for_a_blind_rule_that_no_single_limit_for
     forced = tb.calibrate(tb.Scores(0, 1, kind="logit"), X, y, **given).certificate_.forced_by
     assert not forced.forces_much
     assert "thresholds by group, if the rule may read the group (by_group='site'), or" in str(forced)
+
+
+def test_limits_with_most_excess_errors_and_with_fewest_rows_are_tried_by_turns(monkeypatch):
+    """A small group has few errors of its own, and may yet force the rule of all groups."""
+    monkeypatch.setattr("tailboost.guarantees.forced._errors_by_row", lambda errors: errors)
+    sizes = [40, 100, 300, 200, 10]
+    group = np.repeat(np.arange(5), sizes)
+    limited = [
+        SimpleNamespace(bound=SimpleNamespace(n=n), rows=group == number) for number, n in enumerate(sizes)
+    ]
+    errors = np.array([0.0, 0.1, 0.9, 0.8, 0.5])[group]
+    ordered = likeliest_to_force_first(limited, errors, np.zeros(len(group)))
+    assert [bound.bound.n for bound in ordered] == [40, 300, 10, 200, 100]

@@ -71,3 +71,12 @@ def test_tails_follow_from_the_mean_and_a_band():
     exact = tb.certify_losses(losses == 1, alphas=[0.5])
     assert exact.bound("mean").upper == clopper_pearson_upper(10, 200, 0.05)
     assert exact.bound("cvar", 0.5).upper == min(1, exact.bound("mean").upper / 0.5)
+
+
+def test_bounds_are_named_after_the_given_losses_and_not_after_predict():
+    certificate = tb.certify_losses(np.repeat([0.0, 1.0], [30, 60]), alphas=[0.3])
+    assert "mean of the given losses" in str(certificate)
+    assert "predict" not in str(certificate)
+    rules = {bound["rule"] for bound in certificate.to_dict()["bounds"]}
+    assert rules == {"given losses"}
+    assert tb.Certificate.from_dict(certificate.to_dict()).bounds == certificate.bounds

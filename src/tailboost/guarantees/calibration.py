@@ -578,10 +578,12 @@ def notes_on_constant_groups(
         if not bound.n
     ]
     _warn_of_useless_rule(fresh, limits)
+    labels = [repr(label) for label in fresh.answered.strata.classes]
     for name, answer in _constant_groups(fresh, limits).items():
         note = f"{name}: every row there has the answer {answer}"
         if answer != HUMAN_REVIEW:
-            note += ", so the recall of other labels is 0 there"
+            other_labels = " or ".join(label for label in labels if label != answer)
+            note += f", so no {other_labels} row is found there"
         notes.append(f"{note}.")
     if notes:
         warn_user(" ".join(notes), UselessRuleWarning)

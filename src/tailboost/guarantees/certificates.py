@@ -191,13 +191,15 @@ class Certificate:
         """The bounds on rates, of `bounds`."""
         return tuple(bound for bound in self.bounds if bound.rate is not None)
 
-    def bound(self, kind: Kind, subgroup: Any = None, rule: Rule = "predict") -> CertifiedBound:
+    def bound(
+        self, kind: Kind, subgroup: Any = None, rule: Rule | None = None
+    ) -> CertifiedBound:
         """Return one bound on an error.
 
         Parameters
         ----------
         kind, subgroup, rule
-            As in `CertifiedBound`; no subgroup for a kind with one bound.
+            As in `CertifiedBound`; no subgroup for a kind with one bound, and the first rule by default.
 
         Raises
         ------
@@ -205,7 +207,7 @@ class Certificate:
             If there is no such bound.
         """
         for bound in self.bounds:
-            if (bound.kind, bound.subgroup, bound.rule) == (kind, subgroup, rule):
+            if (bound.kind, bound.subgroup) == (kind, subgroup) and rule in (None, bound.rule):
                 return bound
         raise KeyError(f"no bound of kind {kind!r}, subgroup {subgroup!r}, rule {rule!r}")
 

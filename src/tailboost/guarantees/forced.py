@@ -285,16 +285,22 @@ def limited_bounds(
     return sorted(limited, key=lambda limited_bound: limited_bound.room)
 
 
-def most_costly_first(
+def likeliest_to_force_first(
     limited: Sequence[LimitedBound], answered: FreshRows, free: FreshRows
 ) -> list[LimitedBound]:
-    """Return limits by the errors in their rows above those of the rule without any limit.
+    """Return limits by turns: by the errors in their rows above those of the free rule, and by fewest rows.
 
-    The one with the least room stays the first: with one threshold it alone may force the rule.
+    The one with the least room stays the first: with one threshold it alone may force the rule. So may a
+    limit with few rows, whose own errors are few, because it needs a wide margin.
     """
     excess = _errors_by_row(answered) - _errors_by_row(free)
-    least_room, *others = limited
-    return [least_room, *sorted(others, key=lambda other: -float(excess[other.rows].sum()))]
+    excess_by_limit = [float(excess[limited_bound.rows].sum()) for limited_bound in limited]
+    rows_by_limit = [limited_bound.bound.n for limited_bound in limited]
+    others = range(1, len(limited))
+    by_excess = sorted(others, key=lambda number: -excess_by_limit[number])
+    by_rows = sorted(others, key=rows_by_limit.__getitem__)
+    by_turns = dict.fromkeys(chain.from_iterable(zip(by_excess, by_rows, strict=True)))
+    return [limited[number] for number in (0, *by_turns)]
 
 
 def _errors_by_row(answered: FreshRows) -> Floats:
@@ -346,7 +352,7 @@ def what_forces(
     ]
     if len(candidates) > MOST_FREED:
         without_limits = fresh.by(result.selection.within([]))
-        candidates = most_costly_first(candidates, answered, without_limits)[:MOST_FREED]
+        candidates = likeliest_to_force_first(candidates, answered, without_limits)[:MOST_FREED]
     errors_without = list(_errors_without(candidates, limits, result, fresh, run_for))
     forcing, error_without = limited[0], None
     if errors_without:

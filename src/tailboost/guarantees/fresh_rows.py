@@ -72,7 +72,8 @@ from tailboost.rows.rules import refuse
 from tailboost.rows.subgroups import deferral_words
 
 #: `predict`, or the randomised rule with the label distribution `predict_distribution`.
-Rule = Literal["predict", "randomised"]
+# Whose errors are bounded; "given losses" only in the bounds of `tailboost.certify_losses`.
+Rule = Literal["predict", "randomised", "given losses"]
 
 #: Errors as rates, by kind of subgroup.
 ERRORS: dict[str, Rate] = {

@@ -117,6 +117,7 @@ def certify_losses(
             n=len(sample.rows),
             method=method.name,
             target=max_loss,
+            rule="given losses",
         )
         bounds.append(bound)
         if kind == "mean":

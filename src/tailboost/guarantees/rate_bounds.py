@@ -227,7 +227,8 @@ class CertifiedBound:
     def title(self) -> str:
         """Name of the bounded quantity."""
         if self.rate is None:
-            return f"error of {self.name}{', randomised' * (self.rule == 'randomised')}"
+            what = "mean loss" if self.rule == "given losses" else "error"
+            return f"{what} of {self.name}{', randomised' * (self.rule == 'randomised')}"
         return f"{self.rate}: {self.name}"
 
     @property
@@ -250,6 +251,8 @@ class CertifiedBound:
             return str(self.rate)
         if self.rule == "randomised":
             return "error of the randomised rule"
+        if self.rule == "given losses":
+            return "mean of the given losses"
         return "error of predict"
 
     @property
