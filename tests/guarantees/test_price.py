@@ -50,12 +50,12 @@ def ranked():
 
 @pytest.mark.slow
 def test_the_price_is_counted_on_the_calibration_rows(calibrated):
-    given, certified, (T, y, g) = calibrated
+    _, certified, (T, y, g) = calibrated
     names = ["overall error", "miss rate of 1 of a", "miss rate of 1 of b", "precision of 1"]
     price = certified.certificate_.price
     assert [each.name for each in price] == names
-    for rule, of in ((given, "given"), (certified, "certified")):
-        answers = rule.predict(T)
+    own = (T["s"].to_numpy() > 0).astype(int)  # of logits, without limits
+    for answers, of in ((own, "given"), (certified.predict(T), "certified")):
         missed = [((answers == 0) & (y == 1) & (g == k)).sum() / ((y == 1) & (g == k)).sum() for k in "ab"]
         expected = [(answers != y).mean(), *missed, y[answers == 1].mean()]
         np.testing.assert_allclose([getattr(each, of) for each in price], expected)
@@ -68,14 +68,14 @@ def test_the_price_is_in_every_form(ranked):
     assert document["price"][0].keys() == {"name", "given", "certified", "n", "of"}
     assert tb.Certificate.from_dict(document).price == certificate.price
     first = certificate.price[0]
-    words = f"Overall error {first.certified:.3f} (the given rule: {first.given:.3f}), estimated on these"
+    words = f"Overall error {first.certified:.3f} (the score at 0: {first.given:.3f}), estimated on these"
     assert "miss rate of 1 of a" in certificate.assumptions
     for text in (str(certificate), certificate._repr_html_(), str(tb.Certificate.from_dict(document))):
         assert words in text
     T, y, g = draw(500, 2)
     card = ModelCard.of(certified, T, y, groups=g).to_markdown()
     assert "## Price of the limits" in card
-    assert "| rate | rows | the given rule | certified rule |" in card
+    assert "| rate | rows | the score at 0 | certified rule |" in card
     assert f"| overall error | 2,000 | {first.given:.3f} | {first.certified:.3f} |" in card
 
 
@@ -165,6 +165,34 @@ def test_the_reference_is_what_the_given_model_answers_by_itself(fitted, kind):
     answers = rule.predict(table)
     assert price[0].certified == pytest.approx(np.mean((answers != y)[here]))
     assert re.search(rf"^Overall error [.\d]+ \({re.escape(name)}: {price[0].given:.3f}", text, flags=re.M)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("n_models", [1, 2])
+def test_the_reference_of_trained_models_has_no_limits(n_models):
+    """Nor that of a tuned classifier: the price of limits is not the distance to a limited rule."""
+    X, y, g = rows_of_a_forest(1000, 8)
+    models = [("forest", RandomForestClassifier(20)), ("linear", LogisticRegression())][:n_models]
+    limits = ["miss('yes', by=group) <= .2"]
+    clf = tb.RobustMixtureClassifier(models, limits=limits, random_state=0).fit(X, y, groups=g)
+    X, y, g = rows_of_a_forest(2000, 9)
+    (price, *_) = tb.calibrate(clf, X, y, groups=g).certificate_.price
+    own = clf.predict_proba(X).argmax(axis=1)
+    if n_models == 1:
+        own = clf.selection_.engine.outputs.models.fitted[0].predict_proba(X).argmax(axis=1)
+    assert price.of == ["the model's most probable label", "the average of the models"][n_models - 1]
+    assert price.given == pytest.approx(np.mean(clf.classes_[own] != y))
+    assert price.given < np.mean(clf.predict(X) != y)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_reference_of_a_tuned_model_is_its_predict(fitted):
+    (forest, _), (X, y, g) = fitted
+    half = len(X) // 2
+    rule = tb.tune(forest, X[:half], y[:half], groups=g[:half], limits=["miss('yes', by=group) <= .4"])
+    (price, *_) = tb.calibrate(rule, X[half:], y[half:], groups=g[half:]).certificate_.price
+    assert price.of == "the model's own answers"
+    assert price.given == pytest.approx(np.mean(forest.predict(X[half:]) != y[half:]))
 
 
 def test_a_model_defers_nobody_by_itself(fitted):

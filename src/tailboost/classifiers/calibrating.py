@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
 from tailboost.classifiers.fitting import named_models, selecting_from
@@ -55,7 +56,7 @@ from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.fresh_rows import Rule as AnsweringRule
 from tailboost.guarantees.procedure import Reference
 from tailboost.guarantees.ranks import counted_answer
-from tailboost.learners.scores import GivenModel, Scores
+from tailboost.learners.scores import GivenModel, GivenProbabilities, Scores
 from tailboost.rates import Answered, Limit, Strata
 from tailboost.rates.strata import names_in
 from tailboost.rows.fingerprints import EqualRows, hash_rows, random_numbers
@@ -257,7 +258,14 @@ def calibrate(
                     "selected on other rows; these arguments are for a model without a "
                     "selected rule"
                 )
-            return calibrate_selected(model, arguments, max_error, limits=limits, **options)
+            return calibrate_selected(
+                model,
+                arguments,
+                max_error,
+                limits=limits,
+                reference=own_answers(model),
+                **options,
+            )
         batch = OneBatch.of(
             model,
             arguments,
@@ -299,7 +307,7 @@ class OneBatch:
     n_selected : int
         Number of selecting rows.
     reference : Reference
-        The answers of the given models by themselves, or of an earlier rule.
+        The answers of the given models by themselves.
     """
 
     classifier: RobustMixtureClassifier
@@ -372,10 +380,6 @@ class OneBatch:
             int(selects.sum()),
             own_answers(classifier),
         )
-
-    def beside(self, model: Model) -> Self:
-        """Return the batch with the rule of another classifier as the reference."""
-        return replace(self, reference=Reference(on=lambda fresh: fresh.predicted_by(model)))
 
     def certified(self, **options: Any) -> Any:
         """Return the certified classifier; options as in `calibrate`.
@@ -456,19 +460,25 @@ def _certifying_rows(model: Model, arguments: Given, selects: Mask) -> Given:
     return replace(arguments, **certifying)
 
 
-def own_answers(classifier: RobustMixtureClassifier) -> Reference:
-    """Return what the models of a classifier answer by themselves.
+def own_answers(classifier: Any) -> Reference:
+    """Return what the models of a classifier answer by themselves, without limits.
 
-    A fitted model answers by its ``predict``. Scores, functions and models that read the group answer by
-    their most probable label, and several models by that of their average. Scores of kind "number" have no
-    answers of their own.
+    A model that came fitted answers by its ``predict``. Scores, functions, models that read the group and
+    models that the fit has trained answer by their most probable label. Several models answer by that of
+    their average. Scores of kind "number" have no answers of their own. A classifier that takes no limits on
+    rates answers by its given rule.
     """
+    if not judged(classifier).takes_limits:
+        return Reference()
     models = classifier.selection_.engine.outputs.models
     if len(models.fitted) > 1:
         return Reference("the average of the models", _most_probable)
     (model,) = models.fitted
     inner_model = getattr(model, "estimator", model)
-    if isinstance(inner_model, GivenModel) or judged(last_step(model)).by_group:
+    # A model that the fit has trained knows the labels by their numbers.
+    has_labels = isinstance(model, FrozenEstimator)
+    has_labels &= not isinstance(inner_model, (GivenModel, GivenProbabilities))
+    if not has_labels or judged(last_step(model)).by_group:
         return Reference("the model's most probable label", _most_probable)
     if not isinstance(inner_model, Scores):
         return Reference("the model's own answers", lambda fresh: fresh.predicted_by(model))

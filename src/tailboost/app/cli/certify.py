@@ -23,7 +23,7 @@ from tailboost.app.cli.models import (
     StoredModel,
     check_model_output,
 )
-from tailboost.classifiers.calibrating import OneBatch
+from tailboost.classifiers.calibrating import OneBatch, own_answers
 from tailboost.core.array_types import Model, Stated
 from tailboost.core.long_work import doing
 from tailboost.guarantees.calibration import calibrate_selected
@@ -464,7 +464,12 @@ def _calibrate_model(
         if has_rule:
             classifier.records_ = replace(classifier.records_, ledger=ledger)
             certified_rule = calibrate_selected(
-                classifier, given, targets, limits=tested_limits or None, **of_call
+                classifier,
+                given,
+                targets,
+                limits=tested_limits or None,
+                reference=own_answers(classifier),
+                **of_call,
             )
         elif fresh.data is None:
             raise shared.BadInput(

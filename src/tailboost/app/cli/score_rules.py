@@ -469,13 +469,7 @@ class StoredRule(StoredDocument):
     def one_batch(self, given: Given, max_error: Stated, limits: Stated) -> OneBatch:
         """Select on a random part of labelled rows, as the rule was selected."""
         selection = self.selection
-        batch = OneBatch.of(selection.model, given, max_error, limits=limits, **selection.goal)
-        groups_of_rule = self.classifier.rule_.groups
-        if groups_of_rule is not None:
-            groups_of_rows = {*given.columns[selection.by_group].tolist()}
-            if not groups_of_rows <= {*groups_of_rule}:
-                return batch  # the rule has no answer to rows of a new group
-        return batch.beside(self.classifier)
+        return OneBatch.of(selection.model, given, max_error, limits=limits, **selection.goal)
 
     def selected_on(self, data: Path) -> StoredRule:
         """Return the content of the file of a rule that was selected on other rows."""
