@@ -123,3 +123,19 @@ def test_one_module_offers_all_public_errors_and_warnings():
         thing = getattr(tb, name)
         if inspect.isclass(thing) and issubclass(thing, Exception):
             assert getattr(tb.exceptions, name) is thing
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "hint"),
+    [
+        ("tailboost", "card", "'ModelCard.of(...)'"),
+        ("tailboost", "model_crad", "did you mean 'ModelCard.of(...)'?"),
+        ("tailboost", "calibrat", "did you mean 'calibrate'?"),
+        ("tailboost", "cvar", "it is tailboost.metrics.cvar"),
+        ("tailboost.rates", "mis", "did you mean 'miss'?"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_a_similar_one(module, name, hint):
+    with pytest.raises(AttributeError, match=rf"module '{module}' has no attribute '{name}'") as raised:
+        getattr(import_module(module), name)
+    assert hint in str(raised.value)

@@ -141,10 +141,14 @@ def __getattr__(name: str) -> object:
         is_metric = not name.startswith("_") and hasattr(
             import_module("tailboost.rates.metrics"), name
         )
+        hint = ""
         if is_metric:
-            hint = f"; it is tailboost.metrics.{name}"
-        else:
-            hint = ""
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
+            hint = f"it is tailboost.metrics.{name}"
+        elif not name.startswith("_"):
+            hint = import_module("tailboost.core.spelling").did_you_mean(name, __dir__())
+            hint = hint.replace("'ModelCard'", "'ModelCard.of(...)'")
+        raise AttributeError(
+            f"module {__name__!r} has no attribute {name!r}; {hint}".rstrip("; ")
+        )
     globals()[name] = value
     return value

@@ -632,3 +632,9 @@ def test_any_drop_of_the_validation_error_counts():
             break
     assert clf.n_iter_ == t
     assert len(clf.estimators_) == last
+
+
+@pytest.mark.parametrize("theta", [90, 1, -0.1, "90 %"])
+def test_theta_is_refused_by_its_own_name_and_range(theta):
+    with pytest.raises(ValueError, match=r"^theta must be (in \[0, 1\), got|a number)"):
+        published.worst_class_boost("forest", theta=theta)

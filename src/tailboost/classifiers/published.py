@@ -32,6 +32,7 @@ from tailboost.classifiers import (
 )
 from tailboost.classifiers.boosting_fit import answer_by
 from tailboost.core.array_types import Column, Model, Table
+from tailboost.core.checks import check_number
 from tailboost.core.spelling import with_known_arguments
 
 __all__ = [
@@ -312,6 +313,7 @@ def worst_class_boost(
     **params
         Further parameters of `WorstClassBoostClassifier`.
     """
+    check_number(theta, "theta", 0, 1, closed=True, below=True)
     published: dict[str, Any] = {
         "class_loss": "indicator",
         "combine": "vote",

@@ -4,7 +4,10 @@ A rate is a mean over rows that depends only on the answers. The same expression
 report and certificate. Rates are values: they compare equal, and can be hashed, pickled and written as text.
 """
 
+from typing import TYPE_CHECKING, Never
+
 from tailboost.core.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
+from tailboost.core.spelling import did_you_mean
 from tailboost.rates.make import (
     Largest,
     Spread,
@@ -84,3 +87,11 @@ __all__ = [
     "tpr",
     "wrong",
 ]
+
+if not TYPE_CHECKING:  # type checkers know the names
+
+    def __getattr__(name: str) -> Never:
+        hint = did_you_mean(name, __all__)
+        raise AttributeError(
+            f"module {__name__!r} has no attribute {name!r}; {hint}".rstrip("; ")
+        )
