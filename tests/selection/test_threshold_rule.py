@@ -181,6 +181,23 @@ def test_rows_with_equal_scores_are_different_rows():
     assert rows == pytest.approx(np.sum(Y[A] == "ok"))
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_load_rule_reads_the_json_of_a_rule(problem, tmp_path):
+    path = tmp_path / "rule.json"
+    several = [tb.Scores("p", "toxic"), tb.Scores("grade", "toxic", kind="logit")]
+    for scores in (SCORES["logit"], several):
+        clf = tb.tune(scores, TABLE[A], Y[A], groups=TABLE[["lang"]][A], **PROBLEMS[problem])
+        path.write_text(clf.rule_.to_json(), encoding="utf-8")
+        rule = tb.load_rule(path)
+        assert rule == clf.rule_
+        assert type(rule) is type(clf.rule_)
+        assert rule.certificate is None
+    path.write_text(clf.rule_.to_json().replace('"format"', '"number"'), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"rule\.json"):
+        tb.load_rule(path)
+
+
 def test_missing_scores_are_refused_or_get_a_stated_level():
     table = TABLE.assign(p=TABLE["p"].mask(np.arange(N) % 100 == 7))
     with pytest.raises(ValueError, match=r"10 rows have no score \(row 7, 107, 207, 307, 407, …\)"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self
@@ -190,6 +191,10 @@ class Rule:
             "models": self.models,
             "parts": [asdict(part) for part in self.parts],
         }
+
+    def to_json(self) -> str:
+        """Return `to_dict` as JSON, which `tailboost.load_rule` reads from a file."""
+        return json.dumps(self.to_dict())
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import keyword
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -254,6 +255,10 @@ class ThresholdRule:
             "model": self.model,
         }
 
+    def to_json(self) -> str:
+        """Return `to_dict` as JSON, which `tailboost.load_rule` reads from a file."""
+        return json.dumps(self.to_dict())
+
     @classmethod
     def from_dict(cls, document: Any) -> Self:
         """Return the rule that `to_dict` described.
@@ -320,7 +325,8 @@ class ThresholdRule:
         Parameters
         ----------
         column : str, optional
-            Column of the score; by default that of the rule.
+            Column of the score; by default that of the rule. It needs the precision of the selection data: a
+            single-precision column (FLOAT) may have other answers at a threshold.
         group : str, optional
             Column of the group, for a group-aware rule; by default `group_column`.
         what : {"action", "label", "deferred"}, default="action"

@@ -154,6 +154,12 @@ class RuleClassifier(ReportedClassifier):
         return {"groups": columns.get(self.by_group, groups)}
 
 
+def rule_alone(document: Mapping[str, Any]) -> ThresholdRule | Rule:
+    """Return the rule that its ``to_dict`` or ``to_json`` described."""
+    form = ThresholdRule if "bands" in document else Rule
+    return form.from_dict(document)
+
+
 def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
     """Return the rule of the content of a file, with its limits, its classifier and the certificate about it.
 
@@ -169,8 +175,7 @@ def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
         )
     selection = content["selection"]
     limits = tuple(checked_limits(selection["limits"]))
-    form = ThresholdRule if "bands" in content["rule"] else Rule
-    rule = replace(form.from_dict(content["rule"]), limits=limits)
+    rule = replace(rule_alone(content["rule"]), limits=limits)
     scores = scores_of(selection)
     by_group = selection["by_group"]
     if isinstance(rule, ThresholdRule):

@@ -10,7 +10,7 @@ from tailboost.core.checks import reading
 from tailboost.core.warn import warn_user
 from tailboost.selection.rule import Rule
 from tailboost.selection.threshold_rule import ThresholdRule
-from tailboost.storage.rule_classifier import rule_of
+from tailboost.storage.rule_classifier import rule_alone, rule_of
 
 KIND_OF_RULE_FILE = "rule of `tailboost tune`"
 # Characters of a file: a certificate with many attempts has some hundred thousands.
@@ -23,13 +23,15 @@ def load_rule(path: str | os.PathLike[str]) -> ThresholdRule | Rule:
     Parameters
     ----------
     path : str or path
-        A rule file (.json). A model file (.model) is read by `load_model`.
+        A rule file (.json), or a file with the text of `ThresholdRule.to_json` or `Rule.to_json`. A model
+        file (.model) is read by `load_model`.
 
     Returns
     -------
     ThresholdRule or Rule
         With its stated ``limits`` and, after a calibration, its ``certificate``. `certify` and `Monitor` take
-        it as a model of a table with its columns of scores.
+        it as a model of a table with its columns of scores. A rule by ``to_json`` has neither limits nor
+        certificate, and only answers.
 
     Raises
     ------
@@ -59,6 +61,8 @@ def load_rule(path: str | os.PathLike[str]) -> ThresholdRule | Rule:
                 raise ValueError(
                     "the rule has several labels per row: read it by LabelRules.from_dict"
                 )
+            if "bands" in content or "parts" in content:
+                return rule_alone(content)
             rule = rule_of(content)
     except ValueError as error:
         raise ValueError(f"{str(file)!r}: {error}") from None
