@@ -88,7 +88,7 @@ OF_SEVERAL_KINDS = (
 ReferenceAnswers = tuple[str, FreshRows | None]
 # The most limited rates of the reference in a refusal.
 MOST_RATES = 6
-# The most shortfalls that a refusal explains.
+# The most shortfalls that a refusal explains, beside those without rows.
 MOST_EXPLAINED = 3
 CONSTANT = "one answer"  # method of a limit without a test
 AT_EQUAL_SCORES = (
@@ -752,7 +752,13 @@ def _shortfall_words(
     words = f"\n\n{table}\n"
     # The table has the rows that would do if the estimate is true.
     unclear = [shortfall for shortfall in shortfalls if shortfall.name not in sufficient_rows]
-    for shortfall in unclear[:MOST_EXPLAINED]:
+    with_rows = [shortfall for shortfall in unclear if shortfall.estimate is not None]
+    explained = [
+        shortfall
+        for shortfall in unclear
+        if shortfall.estimate is None or shortfall in with_rows[:MOST_EXPLAINED]
+    ]
+    for shortfall in explained:
         words += f"\n{shortfall.name}: {shortfall.needs}."
     words += f"\nTested: {result.rule}."
     in_percent = any(limit.in_percent for limit in limits)

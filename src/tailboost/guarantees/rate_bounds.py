@@ -1035,7 +1035,14 @@ class Shortfall:
             without_rows=bound.without_rows,
         )
         if estimate is None:
-            return short
+            allowed = target if bound.sense == "≤" else 1.0 - target
+            is_comparison = number == len(family.samples)
+            if is_comparison or not family.rate.is_share or not 0.0 < allowed < 1.0:
+                return short
+            # At the limit, so many rows are without an error with at most the probability of the level.
+            needed = math.ceil(math.log(level) / math.log1p(-allowed))
+            needs = f"{bound.without_rows}; at least {needed:,} without an error are needed"
+            return replace(short, without_rows=needs)
         # The bound on a gap or ratio is the last one, after those of the subgroups.
         compares = number == len(family.samples)
         if compares:
