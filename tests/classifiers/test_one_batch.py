@@ -290,7 +290,8 @@ def test_a_selected_classifier_is_calibrated_as_before(model, data):
     limits = [rates.precision(1) >= 0.75]
     first, second = (tb.tune(model, X[800:1300], y[800:1300], limits=limits) for _ in range(2))
     rule = tb.calibrate(first, X[1300:2500], y[1300:2500])
-    same = calibrate_selected(second, Given(X[1300:2500], y[1300:2500]))
+    rows = Given(X[1300:2500], y[1300:2500])
+    same = calibrate_selected(second, rows, reference=calibrating.own_answers(second))
     assert rule.certificate_.to_dict() == same.certificate_.to_dict()
     assert rule.certificate_.n_rows == 1200
     for given in ({"selection_share": 0.2}, {"by_group": True}):
