@@ -197,7 +197,7 @@ def test_more_rows_are_named_only_where_the_estimate_is_clearly_within_the_limit
     forced = tb.calibrate(rule, X, y).certificate_.forced_by
     assert forced.estimate > 0.9 * forced.target
     forced = replace(forced, given=0.5 * forced.error)
-    assert "the given rule: a looser limit may lower this." in str(forced)
+    assert "the score at 0: a looser limit may lower this." in str(forced)
     few_rows = replace(forced, estimate=0.02)
     assert "more rows there, or a looser limit, may lower this." in str(few_rows)
     precision = replace(forced, estimate=0.97, target=0.95)
