@@ -238,6 +238,24 @@ def test_empty_groups_are_told_where_they_become_a_group(files, tmp_path):
     assert "300 rows of 7.csv with an empty 'lang': they are the group 'missing'" in calibrated.stderr
 
 
+def test_a_rate_with_a_limit_of_the_file_is_measured_against_it(files, rule):
+    output = done("evaluate", rule, files / "fresh.csv", "--rate", "miss(toxic, by=lang)")
+    assert "On these rows all limits are kept" in output
+    assert "≤ 0.2" in output
+    output = done("evaluate", rule, files / "fresh.csv", "--rate", "recall(ok, by=lang)")
+    assert "There is no limit among these rates" in output
+
+
+def test_scores_as_text_in_a_parquet_file_are_refused(files, rule, tmp_path):
+    pytest.importorskip("pyarrow")
+    rows = table(30, 5).astype({"p_toxic": str})
+    rows.to_parquet(tmp_path / "text.parquet")
+    for command in (("predict", rule), ("certify", rule)):
+        message = refused(*command, tmp_path / "text.parquet")
+        assert "column 'p_toxic' holds text in row 0" in message
+        assert "column of numbers" in message
+
+
 def test_certify_has_an_exit_code(files, rule):
     document = json.loads(done("certify", rule, files / "fresh.csv", "--json"))
     fresh = pd.read_csv(files / "fresh.csv")

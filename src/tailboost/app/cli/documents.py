@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_bool_dtype, is_integer_dtype
+from pandas.api.types import is_bool_dtype, is_integer_dtype, is_numeric_dtype
 
 from tailboost import datasets
 from tailboost.app.cli.models import NewRows, StoredModel, columns_instead
@@ -148,9 +148,16 @@ def typed_labels(column: Any, *, is_text: bool) -> Any:
 def numbers_of(table: Table, name: str, data: Path) -> Any:
     """Return a column of a file ``data`` as float64; missing values become NaN.
 
-    Any other value that is no number raises `BadInput` with its row.
+    Any other value that is no number raises `BadInput` with its row, and so does text in a Parquet file.
     """
     column = table[name]
+    if not is_csv(data) and not is_numeric_dtype(column.dtype):
+        for row, value in enumerate(column):
+            if isinstance(value, str):
+                raise BadInput(
+                    f"{str(data)!r}: column {name!r} holds text in row {row}, {value[:40]!r}; write it as a "
+                    "column of numbers"
+                )
     numbers = pd.to_numeric(column, errors="coerce").astype(np.float64)
     rows_of_text = np.flatnonzero(numbers.isna() & column.notna())
     if len(rows_of_text):

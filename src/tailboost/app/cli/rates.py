@@ -237,11 +237,16 @@ def measured_rates(
 ) -> RateTable | None:
     """Return the rates and limits ``stated``, measured for `predict` on new rows; None if there are none.
 
-    Rates that need the costs of each row are left out if these are not given.
+    A rate with a limit of the fit is measured against this limit. Rates that need the costs of each row are
+    left out if these are not given.
     """
     classifier = stored.classifier
     cost_table = CostTable.read(costs, classifier.classes_, rows.y, rows.path, csv)
-    goals = in_table_terms(stated, classifier.classes_, rows.group_columns, cost_table)
+    limits_of_fit = stated_by(classifier).limits
+    goals = []
+    for goal in in_table_terms(stated, classifier.classes_, rows.group_columns, cost_table):
+        limits_on_goal = [limit for limit in limits_of_fit if limit.rate == goal]
+        goals += limits_on_goal or [goal]
     if cost_table.by_row is None:
         goals = [goal for goal in goals if not rate_of(goal).needs_costs]
     if not goals:
