@@ -574,13 +574,13 @@ class TestLaterTables:
         codes = [str(100 + i % 25) for i in range(400)]
         codes[::25] = ["V57"] * 16
         answers = ["yes" if code == "V57" or code == "107" else "no" for code in codes]
-        pd.DataFrame({"icd": codes, "x": np.arange(400) % 7, "y": answers}).to_csv(
+        pd.DataFrame({"Diag 1": codes, "x": np.arange(400) % 7, "y": answers}).to_csv(
             tmp_path / "d.csv", index=False
         )
         arguments = ["fit", tmp_path / "d.csv", "--target", "y", "--method", "adaboost"]
         warned = call(*arguments, "--model", tmp_path / "numbers.model")
-        assert "(such as 'V57'); --text icd keeps the column text" in " ".join(warned.stderr.split())
-        told = call(*arguments, "--text", "icd", "--model", tmp_path / "codes.model")
+        assert "(such as 'V57'); --text 'Diag 1' keeps the column text" in " ".join(warned.stderr.split())
+        told = call(*arguments, "--text", "Diag 1", "--model", tmp_path / "codes.model")
         assert "read as numbers" not in told.stderr
         found = call("predict", tmp_path / "codes.model", tmp_path / "d.csv")
         assert found.exit_code == 0

@@ -313,10 +313,10 @@ class TestAlerts:
         (line,) = self.alerts(plain.assign(number=np.random.default_rng(0).permutation(300)), tmp_path)
         assert "'number' looks like an id" in line
         (line,) = self.alerts(
-            plain.assign(name=[f"n{i // 2 * 2 if i < 8 else i}" for i in range(300)]), tmp_path
+            plain.assign(**{"Patient Nr.": [f"n{i // 2 * 2 if i < 8 else i}" for i in range(300)]}), tmp_path
         )
-        assert "'name' looks like an id" in line
-        assert "--keep name" in line
+        assert "'Patient Nr.' looks like an id" in line
+        assert "--keep 'Patient Nr.' uses it" in line
 
     def test_ids_are_dropped(self, plain, tmp_path):
         """In rows sorted by class, the row number predicts the class."""

@@ -15,7 +15,7 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.app.cli import app
 from tailboost.app.report import compare, render
-from tailboost.rows.subgroups import revealing_features
+from tailboost.rows.subgroups import GroupUse, revealing_features
 
 
 @pytest.fixture(scope="module")
@@ -109,18 +109,23 @@ def test_answers_that_are_told_the_group_depend_on_it(table):
     assert "the rule reads it" in mix.summary_.details
 
 
+def test_the_cure_follows_the_columns_and_not_the_estimate():
+    said = GroupUse("sex", False, ("sex",), inferred=True).words("drop it (--drop sex)")
+    assert said.index("--drop sex") < said.index("estimate")
+
+
 def test_the_shell_says_it_by_values_and_by_names(table, tmp_path):
     X, y = table
     X = X.assign(sex=np.where(X["sex"] == "f", "féminin", "m"))
     data, model = tmp_path / "t.csv", tmp_path / "m.model"
-    X.assign(gender=X["sex"], y=y).to_csv(data, index=False)
+    X.assign(**{"gender / other": X["sex"], "y": y}).to_csv(data, index=False)
     fit = ["fit", str(data), "--target", "y", "--model", str(model), "--group", "sex"]
     fit += ["--method", "worstclassboost-groups"]
     said = CliRunner().invoke(app, [*fit, "--set", "n_estimators=2"], env={"COLUMNS": "400"}).output
-    assert "--drop sex --drop gender" in said
+    assert "drop the column to prevent this (--drop sex --drop 'gender / other')" in said
     said = CliRunner().invoke(app, [*fit, "--set", "n_estimators=2", "--drop", "sex"]).output
-    assert "'gender'" in said
-    CliRunner().invoke(app, [*fit, "--set", "n_estimators=2", "--drop", "sex", "--drop", "gender"])
+    assert "'gender / other'" in said
+    CliRunner().invoke(app, [*fit, "--set", "n_estimators=2", "--drop", "sex", "--drop", "gender / other"])
     said = CliRunner().invoke(app, ["inspect", str(model)], env={"COLUMNS": "400"}).output
     assert "the rule does not read it" in said
 

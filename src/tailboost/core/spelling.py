@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
+import shlex
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -48,6 +49,11 @@ def as_typed(python: str, shell: str) -> str:
     if _in_shell.get():
         return shell
     return python
+
+
+def shell_word(name: object) -> str:
+    """Return a name as a shell reads it, in quotes where it needs them."""
+    return shlex.quote(str(name))
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tailboost.core.array_types import Floats, Mask
 from tailboost.core.rate_words import value_words
-from tailboost.core.spelling import as_typed
+from tailboost.core.spelling import as_typed, shell_word
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows
 from tailboost.guarantees.procedure import Certified, Refused
 from tailboost.guarantees.rate_bounds import CertifiedBound
@@ -195,8 +195,9 @@ class Forced:
 def by_group_option(by_group: str | bool) -> str:
     """Return how a reader writes the parameter ``by_group``, in Python or in the shell."""
     column = "COLUMN" if by_group is True else by_group
+    word = shell_word(column)
     return as_typed(
-        f"by_group={by_group!r}", f"--by-group {column}; of fit: --set by_group={column}"
+        f"by_group={by_group!r}", f"--by-group {word}; of fit: --set by_group={word}"
     )
 
 

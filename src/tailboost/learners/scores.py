@@ -24,7 +24,7 @@ from tailboost.core.checks import (
     no_classes,
 )
 from tailboost.core.score_kinds import score_kind
-from tailboost.core.spelling import as_typed
+from tailboost.core.spelling import as_typed, shell_word
 from tailboost.core.warn import warn_user
 from tailboost.rates.strata import plain
 
@@ -242,7 +242,7 @@ class Scores(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"{self!r}: high scores go with {other!r}, not with {self.label_list[0]!r}, "
                 f"whose area under the ROC curve is {area:.2f} on the {len(labels):,} rows that "
-                f"select; state {as_typed(f'label={other!r}', f'--positive {other}')}"
+                f"select; state {as_typed(f'label={other!r}', f'--positive {shell_word(other)}')}"
             )
 
     def values(self, X: Table) -> Floats:

@@ -97,6 +97,10 @@ class GroupUse:
     )
 
     def __str__(self) -> str:
+        return self.words("drop the column to prevent this")
+
+    def words(self, cure: str) -> str:
+        """Return the dependence in a sentence; ``cure`` tells how to end that through features."""
         statements = []
         if self.by_group:
             statements.append("the rule reads it (by_group)")
@@ -104,9 +108,7 @@ class GroupUse:
             names = f"feature {self.features[0]!r}"
             if len(self.features) > 1:
                 names = f"features {', '.join(map(repr, self.features))}"
-            statements.append(
-                f"answers may depend on it through {names}; drop the column to prevent this"
-            )
+            statements.append(f"answers may depend on it through {names}; {cure}")
         if self.inferred:
             start = "the rule also"
             if self.features == ():

@@ -17,6 +17,7 @@ from tailboost.app.cli.options import CSV, CsvFormat
 from tailboost.app.cli.shared import BadInput, bad_input, warn, warnings_as_lines
 from tailboost.app.datasets import TableSchema
 from tailboost.core.array_types import Column, Groups
+from tailboost.core.spelling import shell_word
 from tailboost.rows.schema import dtype_kind
 
 FEWEST_ROWS = 50  # with fewer rows a column may look like an id or a leak by chance
@@ -89,7 +90,7 @@ def _id_columns(features: Any, keep: Sequence[str]) -> list[str]:
     for name in ids:
         warn(
             f"column {name!r} looks like an id (nearly all values differ) and is not used as a feature; "
-            f"--keep {name} uses it"
+            f"--keep {shell_word(name)} uses it"
         )
     return ids
 
@@ -101,7 +102,10 @@ def _alerts(data: Any, y: Column, groups: Groups) -> Iterator[str]:
     """
     for name in () if groups is None else groups:
         if (pd.Series(y).groupby(groups[name].to_numpy()).nunique() == 1).all():
-            yield f"--group {name}: every group has one class only; the groups add nothing to the classes"
+            yield (
+                f"--group {shell_word(name)}: every group has one class only; the groups add nothing to the "
+                "classes"
+            )
     classes = np.unique(y)
     if len(classes) > MOST_NUMBERS and _are_numbers(classes):
         yield (
@@ -124,7 +128,8 @@ def _alerts(data: Any, y: Column, groups: Groups) -> Iterator[str]:
         if accuracy >= LEAK_ACCURACY:
             yield (
                 f"column {str(name)!r} alone predicts {accuracy:.1%} of the rows correctly (mean over "
-                f"classes); if its value is known only after the target, drop it: --drop {name}"
+                "classes); if its value is known only after the target, drop it: "
+                f"--drop {shell_word(name)}"
             )
 
 

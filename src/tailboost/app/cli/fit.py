@@ -279,7 +279,7 @@ def _print_summary(
     view = judged(classifier)
     if test is None and view.takes_limits and view.stated_limits:
         shared.say(stated.summary_text(classifier))
-        shared.say(f"The rest: tailboost inspect {model} --details")
+        shared.say(f"The rest: {shared.command_line('inspect', model)} --details")
         return
     if test is None:
         rates_of_fit = getattr(classifier, "rates_", None)
@@ -290,7 +290,9 @@ def _print_summary(
             stated.print_rates(rates_of_fit)
     try:
         if hasattr(classifier, "summary_"):
-            shared.say(f"Bounds, columns and versions: tailboost inspect {model} --details")
+            shared.say(
+                f"Bounds, columns and versions: {shared.command_line('inspect', model)} --details"
+            )
             if test is None:
                 shared.say(f"{classifier.summary_.comparison}\n{classifier.summary_.headline}")
     except Exception as error:  # the model is stored: no fault of its summary may lose it

@@ -16,6 +16,7 @@ from tailboost.app.cli import rates as stated
 from tailboost.app.cli.models import Reading, StoredModel
 from tailboost.app.cli.score_rules import read_model
 from tailboost.core.array_types import Column, Model, Table
+from tailboost.core.spelling import shell_word
 from tailboost.guarantees.stated import StatedTargets, stated_by
 from tailboost.rates.bounds import clopper_pearson_interval, clustered_size
 from tailboost.rows.judged import group_uses, judged
@@ -426,9 +427,6 @@ def group_sentences(
         if use is None:
             features = () if name in not_features else (name,)
             use = GroupUse(name, judged(classifier).reads(name), features)
-        sentence = str(use)
-        if use.features:
-            drops = " ".join(f"--drop {feature}" for feature in use.features)
-            sentence += f" ({drops})"
-        sentences.append(sentence)
+        drops = " ".join(f"--drop {shell_word(feature)}" for feature in use.features or ())
+        sentences.append(use.words(f"drop the column to prevent this ({drops})"))
     return sentences

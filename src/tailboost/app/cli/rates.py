@@ -14,7 +14,7 @@ from tailboost.app.cli.models import NewRows, StoredModel
 from tailboost.app.cli.options import CsvFormat
 from tailboost.app.cli.shared import BadInput, bad_input, plain_table, read_number, tell
 from tailboost.core.array_types import Column, Model, Stated
-from tailboost.core.spelling import did_you_mean
+from tailboost.core.spelling import did_you_mean, shell_word
 from tailboost.guarantees.stated import stated_by
 from tailboost.rows.judged import judged
 from tailboost.rows.schema import group_name
@@ -185,7 +185,7 @@ def _in_table_terms(
         if name not in (None, "class", "group", "cell") and str(name) not in columns:
             suggestion = did_you_mean(str(name), columns)
             raise BadInput(
-                f"{rate!r} needs the groups of {name!r}; {suggestion or f'add --group {name}'}"
+                f"{rate!r} needs the groups of {name!r}; {suggestion or f'add --group {shell_word(name)}'}"
             )
 
     def label_in_table(label: Any) -> Any:

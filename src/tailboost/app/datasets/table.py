@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from tailboost.core.array_types import Column
-from tailboost.core.spelling import as_typed, did_you_mean, other_separator
+from tailboost.core.spelling import as_typed, did_you_mean, other_separator, shell_word
 from tailboost.core.table_files import checked_names, import_pandas, is_csv, read_raw
 from tailboost.core.written_numbers import refuse_commas, refuse_commas_among_numbers
 from tailboost.rows.schema import (
@@ -129,7 +129,7 @@ def load_table(
     names = checked_names(raw.columns, source)
     if is_text:
         cure = as_typed(
-            "; text=[{0!r}] keeps the column text", "; --text {0} keeps the column text"
+            "; text=[{0!r}] keeps the column text", "; --text {1} keeps the column text"
         )
         typed = _typed(raw, source, {target, weight}, [*dropped, *texts], cure)
     else:
@@ -201,7 +201,7 @@ def _typed(
     """Convert CSV columns of numbers from text; warn of other values, except in ``unused`` columns.
 
     Columns with ``other_roles``, target and weights, are no features. ``cure`` ends the warning: how to keep
-    the column {0} text.
+    the column {0} text, which a shell writes as {1}.
     """
     pandas = import_pandas("load_table")
     columns = {}
@@ -218,7 +218,8 @@ def _typed(
             example = next(values[i] for i in missing if isinstance(values[i], str))
             warnings.warn(
                 f"column {name!r} is read as numbers: {n_no_numbers:,} of {len(values):,} values are "
-                f"no numbers and count as missing (such as {example[:40]!r}){cure.format(name)}",
+                f"no numbers and count as missing (such as {example[:40]!r})"
+                + cure.format(name, shell_word(name)),
                 UserWarning,
                 stacklevel=3,
             )
