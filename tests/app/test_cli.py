@@ -503,11 +503,18 @@ class TestFilesAreKept:
         line = refused("reproduce", "trials")
         assert "not part of the installed package: in a checkout" in line
         assert "tailboost.published.adalpboost('tree', alpha=.1)" in line
+        assert "in a checkout" in refused("reproduce", "trials", "--quick", "--out", tmp_path)
+        help_text = call("reproduce", "--help")
+        assert help_text.exit_code == 0
+        assert "Usage:" in help_text.stdout
+        assert "Experiments are in a checkout" in help_text.stdout
         listed = call("list")
         assert listed.exit_code == 0
         assert "load_credit_default" in listed.stdout
         assert "Experiments (tailboost reproduce)" not in listed.stdout
-        assert "in a checkout of tailboost's repository" in " ".join(listed.stdout.split())
+        listing = " ".join(listed.stdout.split())
+        assert "in a checkout of tailboost's repository" in listing
+        assert "tailboost reproduce NAME. The algorithms" in listing
 
     def test_another_package_called_experiments_is_not_ours(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "experiments", ModuleType("experiments"))

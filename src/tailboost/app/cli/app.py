@@ -135,14 +135,16 @@ class LazyGroup(TyperGroup):
             return None
         module_name, _, function_name = BY_NAME[cmd_name][0].rpartition(".")
         single_command_app = typer.Typer(rich_markup_mode=None, add_completion=False)
+        settings: dict[str, Any] = dict(HELP)
         if cmd_name != "reproduce":
             module_name = f"tailboost.app.cli.{module_name}"
         else:
             listing = import_module("tailboost.app.cli.listing")
             if listing.experiments_of_checkout() is None:
-                raise typer.Exit(fail(listing.where_experiments_are(), 2))
+                module_name, function_name = listing.__name__, "reproduce_in_a_checkout"
+                settings["ignore_unknown_options"] = True
         command = getattr(import_module(module_name), function_name)
-        single_command_app.command(name=cmd_name, context_settings=HELP)(
+        single_command_app.command(name=cmd_name, context_settings=settings)(
             ending_with_a_code(command)
         )
         return typer.main.get_command(single_command_app)

@@ -56,6 +56,19 @@ def where_experiments_are() -> str:
     )
 
 
+def reproduce_in_a_checkout(
+    name: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="Experiment of the papers.")
+    ] = None,
+) -> None:
+    """Run a published experiment of a checkout.
+
+    Experiments are in a checkout of tailboost's repository, not in the installed package: the end of
+    `tailboost list` says how to run them.
+    """
+    raise shared.BadInput(where_experiments_are())
+
+
 def list_all(
     method: Annotated[
         str | None, options.option("NAME", "Method whose parameters are listed.")
@@ -103,7 +116,8 @@ def list_all(
         if rows:
             shared.plain_table(heads, rows, title=title, left=len(heads))
     if package is None:
-        shared.tell(f"\n{where_experiments_are().capitalize()}.")
+        sentence = where_experiments_are()
+        shared.tell(f"\n{sentence[:1].upper()}{sentence[1:]}.")
 
 
 def _recorded_time(name: str) -> str:
