@@ -756,7 +756,7 @@ class TestGroupsAtPrediction:
         rows.assign(SEX="7").to_csv(tmp_path / "unseen.csv", index=False)
         rows.drop(columns="SEX").to_csv(tmp_path / "without.csv", index=False)
         says = refused("predict", credit / "m.model", tmp_path / "unseen.csv", "--out", out)
-        assert "groups column 'SEX' holds groups not seen in fit: ['7']" in says
+        assert "600 rows with a 'SEX' that the rule does not know: '7'. The rule knows '1', '2'" in says
         for command, more in (
             ("predict", ["--out", out]),
             ("evaluate", []),

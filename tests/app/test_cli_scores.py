@@ -196,8 +196,9 @@ def test_rows_of_unknown_groups_are_counted_and_get_a_default(files, rule, tmp_p
     rows.loc[3:4, "lang"] = None
     new = tmp_path / "new.csv"
     rows.to_csv(new, index=False)
-    for command in (("predict",), ("evaluate",), ("certify",), ("monitor", "--state", tmp_path / "s.json")):
-        message = refused(command[0], rule, new, *command[1:])
+    commands = [("predict",), ("evaluate",), ("certify",), ("card",)]
+    for command, *options in (*commands, ("monitor", "--state", tmp_path / "s.json")):
+        message = refused(command, rule, new, *options)
         assert "3 rows with a 'lang' that the rule does not know: 'nl'" in message
         assert "2 rows with an empty 'lang'" in message
         assert "--default LABEL" in message

@@ -15,7 +15,7 @@ from tailboost.core.array_types import Floats, Groups, Ints
 from tailboost.core.checks import columns_by_name, reading
 from tailboost.core.html import html_table
 from tailboost.core.score_kinds import SCORE_KINDS, ScoreKind, score_kind
-from tailboost.core.spelling import listed
+from tailboost.core.spelling import as_typed, listed
 from tailboost.rates import Limit
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.rule import (
@@ -32,6 +32,7 @@ THRESHOLD_FORMAT = 2
 # More than the significant digits of a floating-point number, because two numbers may be close to 0.
 DECIMAL_STEPS = 25
 OTHER_GROUPS = "give default=, the answer to rows of other groups"
+DEFAULT_OPTION = "--default of tailboost predict is the answer to rows of other groups"
 POWERS_OF_TEN = np.array([float(f"1e{k}") for k in range(300)])
 
 
@@ -163,7 +164,11 @@ class ThresholdRule:
         """Return the scores, checked, and the number of each row's group."""
         s = self._scores(score)
         return s, group_numbers(
-            self._groups(groups), self.groups, len(s), "score", OTHER_GROUPS
+            self._groups(groups),
+            self.groups,
+            len(s),
+            "score",
+            as_typed(OTHER_GROUPS, DEFAULT_OPTION),
         )
 
     def predict(self, score: Any, groups: Groups = None, *, default: Any = ...) -> NDArray[Any]:

@@ -159,8 +159,7 @@ def certify(
         ) as rows,
         doing(f"Certifying on {len(rows.table):,} rows"),
     ):
-        if stored.by_group:
-            stored.refuse_unknown_groups(rows)
+        stored.refuse_unknown_groups(rows)
         rows.tell_of_empty_groups()
         cost_table = stated.CostTable.read(costs, labels, rows.y, data, csv)
         row_arguments: dict[str, Any] = {
@@ -640,6 +639,7 @@ def card(
     with stored_model.labelled_rows(
         data, csv, target, Reading("measure", columns, cluster)
     ) as rows:
+        stored_model.refuse_unknown_groups(rows)
         model_card = ModelCard.of(
             stored_model.classifier,
             rows.features,

@@ -124,8 +124,7 @@ def monitor(
         reading = Reading("monitor", columns, cluster, unused)
         with shared.warnings_as_lines():
             rows = stored.read_rows(data, csv, reading)
-            if stored.by_group:
-                stored.refuse_unknown_groups(rows)
+            stored.refuse_unknown_groups(rows)
             y = _labels(stored, rows, target)
             with shared.bad_input(f"{data}: "):
                 if evidence is None and tested is not None:
