@@ -429,7 +429,8 @@ class StratumProbabilities:
         """
         mass = np.bincount(stratum, weights, len(joint))
         by_class = mass.reshape(-1, len(self.combinations))  # a view
-        by_class += UNSEEN * by_class.sum(axis=0)
+        unseen = by_class == 0.0
+        by_class += np.where(unseen, UNSEEN * by_class.sum(axis=0), 0.0)
         weight = _sample_weights(stratum, weights, rows, len(joint))
         factors = np.ones((len(joint), 1))
         for _ in range(SCALINGS):
