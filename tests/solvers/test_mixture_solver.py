@@ -57,7 +57,7 @@ def test_a_thousand_games_against_other_solvers():
 
 
 def test_the_linear_program_alone_closes_the_gap(monkeypatch):
-    monkeypatch.setattr(mixture_module, "METHODS", mixture_module.METHODS[1:])
+    monkeypatch.setattr(mixture_module, "MIXTURE_METHODS", mixture_module.MIXTURE_METHODS[1:])
     solved = 0
     for seed in range(150):
         losses, alpha, base = random_game(seed)
@@ -121,12 +121,12 @@ def test_hands_over_and_says_so(monkeypatch):
         return problem.optimum(lam, w, 7, "useless")
 
     losses = np.random.default_rng(0).random((5, 40)) < 0.3
-    methods = mixture_module.METHODS
-    monkeypatch.setattr(mixture_module, "METHODS", (gives_up, *methods))
+    methods = mixture_module.MIXTURE_METHODS
+    monkeypatch.setattr(mixture_module, "MIXTURE_METHODS", (gives_up, *methods))
     solution = minimize_cvar_mixture(losses, 0.2, canonical=False)
     assert solution.method != "useless"
     check_mixture(solution, losses, 0.2, None)
-    monkeypatch.setattr(mixture_module, "METHODS", (gives_up,))
+    monkeypatch.setattr(mixture_module, "MIXTURE_METHODS", (gives_up,))
     with pytest.raises(SolverError, match=r"gap: it is 0\.\d+, .*n = 40, T = 5, alpha = 0.2"):
         minimize_cvar_mixture(losses, 0.2, canonical=False)
 

@@ -57,7 +57,7 @@ HOPELESS_POWER = 0.05
 # Rows at the share of errors that the model expects, by which counted rows are joined. In 20 draws each
 # of two tables, with 150 and 80 selection rows in a group, 85 instead of 75 of 240 groups and 59
 # instead of 49 of 80 have a threshold.
-PRIOR = 50.0
+PRIOR_ROWS = 50.0
 TINY = np.finfo(float).tiny
 SEQUENCE = "fixed sequence"
 IN_SEQUENCE = "Each threshold was tested in a sequence fixed before these rows were used."
@@ -87,7 +87,7 @@ class LimitedRate:
     def predicted_shares(self, scores: Floats, thresholds: Floats) -> tuple[Floats, Floats]:
         """Return predicted shares of errors and numbers of rows at each threshold, shape (m,) each.
 
-        The counted errors are joined with those of `PRIOR` rows at the share that the model expects. Few
+        The counted errors are joined with those of `PRIOR_ROWS` rows at the share that the model expects. Few
         rows without an error are mostly luck: the best of many thresholds has them.
         """
         errors, n = self.errors(scores, thresholds)
@@ -98,7 +98,7 @@ class LimitedRate:
             for table in (self.expected_wrong, self.expected_among)
         )
         share = expected_errors / np.maximum(expected_n, TINY)
-        return (errors + PRIOR * share) / (n + PRIOR), n
+        return (errors + PRIOR_ROWS * share) / (n + PRIOR_ROWS), n
 
 
 def limited_rates(

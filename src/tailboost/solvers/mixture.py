@@ -184,7 +184,7 @@ def _single_candidate(problem: TailGame) -> Optimum | None:
 def _first_closed(problem: TailGame, start: Floats | None) -> Optimum:
     """Return the first optimum with a closed gap of the methods in turn, or the one with the least gap."""
     best: Optimum | None = None
-    for method in METHODS:
+    for method in MIXTURE_METHODS:
         optimum = method(problem, start)
         if optimum is not None and (best is None or optimum.gap < best.gap):
             best = optimum
@@ -631,7 +631,7 @@ def highs_model(
 
 
 #: Methods, fastest first. The next one is tried if a gap remains.
-METHODS: tuple[Callable[[TailGame, Floats | None], Optimum | None], ...] = (
+MIXTURE_METHODS: tuple[Callable[[TailGame, Floats | None], Optimum | None], ...] = (
     by_newton,
     _by_linear_program,
 )

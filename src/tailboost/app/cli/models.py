@@ -36,7 +36,7 @@ from tailboost.rows.schema import group_names
 from tailboost.storage import check_model_path, load_model, read_notes, save_model
 from tailboost.storage.models import model_digest, read_ledger, write_ledger
 
-MOST_GROUPS = 100  # values of a column of groups, as in `load_table`
+GROUPS_NAMED = 100  # values of a column of groups, as in `load_table`
 # Seconds to wait for another process that records an attempt in the same file.
 LOCK_SECONDS = 60.0
 
@@ -114,9 +114,9 @@ class NewRows:
             if name not in self.table:
                 raise BadInput(f"--group: the data have no column {name!r}")
             column = self.table[name]
-            if column.nunique() > MOST_GROUPS:
+            if column.nunique() > GROUPS_NAMED:
                 raise BadInput(
-                    f"--group: column {name!r} has more than {MOST_GROUPS} different values"
+                    f"--group: column {name!r} has more than {GROUPS_NAMED} different values"
                 )
             groups[name] = group_names(column, "missing")
         if not names:
