@@ -95,7 +95,10 @@ class MonitorDisplay(Display):
     ) -> None:
         self.batches = list(batches)
         if not self.batches:
-            raise ValueError("batches: there is none to draw; add rows to the monitor first")
+            raise ValueError(
+                "batches: there is none to draw; add rows first: monitor = monitor.add(X, y) "
+                "returns the monitor with them"
+            )
         self.names = list(names)
         n_bounds = len(self.names)
         self.rates = shaped("rates", rates, (len(self.batches), n_bounds))
