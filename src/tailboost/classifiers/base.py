@@ -6,7 +6,6 @@ import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
-from numbers import Real
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -41,7 +40,7 @@ from tailboost.classifiers.reported import (
     rates_with_verdicts,
 )
 from tailboost.classifiers.reselection import drawn_members, fractions_of
-from tailboost.core.array_types import Column, Floats, Groups, Model, Seed, Stated, Table
+from tailboost.core.array_types import Column, Floats, Groups, Ints, Model, Seed, Stated, Table
 from tailboost.core.checks import check_number, n_rows_of, take, unpack
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.foreign import is_constant
@@ -268,12 +267,7 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         check_is_fitted(self)
         X, y = unpack(X, y)
         arguments = Given(X, y, groups, sample_weight, costs)
-        facts = ["reweight"]
-        if isinstance(X, Real):
-            facts.append("X is a number")
-        if isinstance(X, str):
-            facts.append("X is a text")
-        arguments.refuse(*facts, details={"X": X})
+        arguments.refuse_in_reweight()
         refuse("boosting", confidence=confidence)
         reweighted = copy.copy(self)
         rows_given = X is not None
@@ -527,7 +521,10 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         refuse("blind rule", groups=groups)
         ensemble, X = rule_and_table(self, X)
         candidates = drawn_members(ensemble, members, n_rows_of(X))
-        answer_rows = lambda m, rows: ensemble.answer(m, take(X, rows))  # noqa: E731
+
+        def answer_rows(member: int, rows: Ints) -> Any:
+            return ensemble.answer(member, take(X, rows))
+
         return self.classes_[answers_by(candidates, answer_rows)]
 
     def predict_proba(self, X: Table) -> Floats:

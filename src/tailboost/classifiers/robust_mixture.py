@@ -584,12 +584,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
             check_is_fitted(self)
         X, y = unpack(X, y)
         arguments = Given(X, y, groups, sample_weight, costs)
-        facts = ["reweight"]
-        if isinstance(X, Real):
-            facts.append("X is a number")
-        if isinstance(X, str):
-            facts.append("X is a text")
-        arguments.refuse(*facts, details={"X": X})
+        arguments.refuse_in_reweight()
         reweighted = copy.copy(self)
         other_parameters = {
             "limits": limits,

@@ -707,7 +707,7 @@ def naming_columns(model: Model, X: Table) -> Iterator[None]:
     """Name the columns of a data frame that a model was fitted on, if its prediction fails without them."""
     try:
         yield
-    except Exception as failure:
+    except Exception as failure:  # models of other libraries raise exceptions of any type
         words = _other_columns(model, X)
         if words is None:
             raise
@@ -938,9 +938,9 @@ def category_orders(groups: Groups) -> dict[Any, list[Any]]:
         table = groups
     orders = {}
     for name in table:
-        dtype = getattr(table[name], "dtype", None)
+        dtype: Any = getattr(table[name], "dtype", None)
         if getattr(dtype, "ordered", False):
-            orders[name] = dtype.categories.tolist()  # type: ignore[union-attr]
+            orders[name] = dtype.categories.tolist()
     return orders
 
 

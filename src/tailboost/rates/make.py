@@ -775,10 +775,8 @@ def checked_label(label: Label) -> str | float:
 def _checked_by(by: By) -> str | int | tuple[str | int, ...] | None:
     """Return ``by`` with Python's own numbers, and a tuple for a list; raise an error if it is invalid."""
     crosses_columns = isinstance(by, (tuple, list))
-    names: Any = (by,)
-    if crosses_columns:
-        names = tuple(by)  # type: ignore[arg-type]
-    names = plain(names)
+    columns: Any = by if crosses_columns else (by,)
+    names: Any = plain(tuple(columns))
     if not names or not all(name is None or isinstance(name, (str, int)) for name in names):
         raise TypeError(
             "by must be None, 'class', 'group', 'cell', a column of groups or a tuple, got "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 from tailboost.core.array_types import Column, Groups, Labels, Table
@@ -65,9 +66,18 @@ class Given:
         check_indexes(**self.arguments(suffix))
 
     def refuse(self, *facts: str, details: Mapping[str, Any] = NO_DETAILS) -> None:
-        """Raise ValueError if arguments exclude each other, or facts of the call; see `RULES`."""
+        """Raise ValueError if arguments exclude each other, or facts of the call; see `ARGUMENT_RULES`."""
         arguments = {field.name: getattr(self, field.name) for field in fields(self)}
         refuse(*facts, details=details, **arguments)
+
+    def refuse_in_reweight(self) -> None:
+        """Raise ValueError if arguments of ``reweight`` exclude each other, or X is no table of rows."""
+        facts = ["reweight"]
+        if isinstance(self.X, Real):
+            facts.append("X is a number")
+        if isinstance(self.X, str):
+            facts.append("X is a text")
+        self.refuse(*facts, details={"X": self.X})
 
     @property
     def any_given(self) -> bool:

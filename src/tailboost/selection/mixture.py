@@ -470,6 +470,7 @@ class Mixture:
         """Gain in the CVaR per unit of the error budget; None without a budget, and for rates."""
         if not self.problem.over_rows or self.problem.error_budget is None:
             return None
+        # With an error budget `least_tail` returns a `WithinSolution`, which has a price.
         return least_tail(self.problem, self.pool).price  # type: ignore[union-attr]
 
     def _max_mean_loss(self) -> float | None:

@@ -12,7 +12,7 @@ import importlib
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -137,10 +137,10 @@ class Writer:
 
     def array(self, array: NDArray[Any]) -> list[Any]:
         """Return dtype, shape, memory order and place of an array; the order affects rounding of sums."""
-        order = "C"
+        order: Literal["C", "F"] = "C"
         if array.flags.f_contiguous and not array.flags.c_contiguous:
             order = "F"
-        place = self.place(array.tobytes(order))  # type: ignore[arg-type]
+        place = self.place(array.tobytes(order))
         return [_dtype_text(array.dtype), list(array.shape), order, place]
 
     def place(self, content: bytes) -> int:

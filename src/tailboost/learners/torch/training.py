@@ -205,6 +205,7 @@ class Training:
         # This releases the step's autograd graph, whose nodes belong to one stream.
         self.layer_inputs = {}
         self.optimizer.zero_grad()
+        # PyTorch's own types lack this method's in some versions.
         loss.mean().backward()  # type: ignore[no-untyped-call,unused-ignore]
         self.optimizer.step()
         return loss.detach()
