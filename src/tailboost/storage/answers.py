@@ -11,7 +11,7 @@ from tailboost.core.checks import n_rows_of
 from tailboost.rows.judged import judged, label_shares, last_step
 from tailboost.rows.probes import ProbeFrame, ProbeMatrix
 
-SAME_PROBABILITY = 1e-6  # of probabilities
+SAME_PROBABILITY = 1e-6  # largest difference of equal probabilities
 
 
 @dataclass
@@ -23,7 +23,10 @@ class Answers:
     probabilities: list[list[float]] | None
 
     def same_as(self, other: Answers) -> bool:
-        """Return whether all labels are equal, and all probabilities agree to 1e-6."""
+        """Return whether all labels are equal, and all probabilities agree to 1e-6.
+
+        Answers without probabilities agree only with answers without probabilities.
+        """
         if self.labels != other.labels:
             return False
         if self.probabilities is None or other.probabilities is None:
@@ -47,7 +50,7 @@ def answers(model: Model, rows: Table) -> Answers:
     number = {label: k for k, label in enumerate(classifier.classes_.tolist())}
     arguments = {}
     view = judged(classifier)
-    if view.by_group:  # the rows take the groups in turn
+    if view.by_group:  # probe rows have no groups of their training rows
         arguments = {"groups": view.example_groups(n_rows_of(rows))}
     labels = [number[label] for label in classifier.predict(rows, **arguments).tolist()]
     probabilities = None

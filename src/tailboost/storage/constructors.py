@@ -20,15 +20,15 @@ from tailboost.solvers import BitLosses
 
 
 class Refused(Exception):
-    """Raised if a model contains a value outside of the list; the message names the value."""
+    """Raised if a model contains a class, function or value that is not allowed; the message names it."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """Conversion of objects of a class to plain values, and back."""
+    """Conversion of objects of a class to plain values and arrays, and back."""
 
     taken_apart: Callable[[Any], Any]
-    made: Callable[[Any], Any]
+    made: Callable[[Any], Any]  # checks its argument, which may come from a forged file
 
 
 def _is_plain(value: object) -> bool:
@@ -37,7 +37,7 @@ def _is_plain(value: object) -> bool:
         return all(map(_is_plain, value))
     if isinstance(value, dict):
         return all(map(_is_plain, value)) and all(map(_is_plain, value.values()))
-    if isinstance(value, str):
+    if isinstance(value, str):  # without a slash or backslash
         return re.fullmatch(r"[\w.:;,=+()\[\]\-]*", value) is not None
     return value is None or isinstance(value, (bool, int, float, np.generic))
 
@@ -51,11 +51,12 @@ def _checked(params: Mapping[str, Any], class_name: str) -> dict[str, Any]:
 
 
 def _fields(model: Model, names: Iterable[str]) -> dict[str, Any]:
-    """Return those of the named attributes that a model has."""
+    """Return the attributes of a model with these names; a name without an attribute is left out."""
     return {name: vars(model)[name] for name in names if name in vars(model)}
 
 
 def _content(value: object, beginning: bytes) -> bytes:
+    """Return a stored booster; raise Refused if it does not begin as its format requires."""
     if not (isinstance(value, bytes) and value.startswith(beginning)):
         raise Refused("a booster in an unknown format")
     return value
@@ -64,14 +65,7 @@ def _content(value: object, beginning: bytes) -> bytes:
 # -- XGBoost -----------------------------------------------------------------------------------------------
 
 
-def _booster(content: object) -> Any:
-    xgboost = importlib.import_module("xgboost")
-    booster = xgboost.Booster()
-    booster.load_model(bytearray(_content(content, b"{")))
-    return booster
-
-
-# Attributes of the fit. Predictions do not need them.
+# Attributes of the fit, and the booster, which is stored by its content. Predictions do not need the others.
 _NOT_KEPT = frozenset({"_Booster", "callbacks", "evals_result_"})
 
 
@@ -86,13 +80,16 @@ def _xgb_state(model: Model) -> dict[str, Any]:
         "labels": labels,  # of any type if the learner is PlainXGBoost
         "booster": None,
     }
-    if "_Booster" in vars(model):  # XGBoost reads the parameters, which are checked now
+    if "_Booster" in vars(model):  # get_booster reads the parameters, which are checked now
         parts["booster"] = bytes(model.get_booster().save_raw("ubj"))
     return parts
 
 
 def _xgb(module: str, constructor: str, parts: Any) -> Any:
-    """Return a model of XGBoost from its `_xgb_state`, made by a constructor without arguments."""
+    """Return a model of XGBoost from its `_xgb_state`, checked.
+
+    The constructor is a class or function of the module and is called without arguments.
+    """
     model = getattr(importlib.import_module(module), constructor)()
     state = _checked(parts["state"], "XGBClassifier")
     unknown = set(state) - set(vars(model)) - {"n_classes_"}
@@ -105,7 +102,8 @@ def _xgb(module: str, constructor: str, parts: Any) -> Any:
     if parts["labels"] is not None:
         model.labels_ = np.asarray(parts["labels"])
     if parts["booster"] is not None:
-        model._Booster = _booster(parts["booster"])
+        model._Booster = importlib.import_module("xgboost").Booster()
+        model._Booster.load_model(bytearray(_content(parts["booster"], b"{")))
     return model
 
 
@@ -131,7 +129,10 @@ _LGBM_WORDS = frozenset(
 
 
 def _lgbm_params(params: Any) -> dict[str, Any]:
-    """Return the parameters of a model of LightGBM, of which only those in `_LGBM_WORDS` may be text."""
+    """Return the parameters of a model of LightGBM, after a check.
+
+    Only the parameters in `_LGBM_WORDS` may be text: others may name a file.
+    """
     for name, value in params.items():
         if isinstance(value, str) and not (name in _LGBM_WORDS and re.fullmatch(r"\w*", value)):
             raise Refused(f"LGBMClassifier with {str(name)[:30]}={value[:50]!r}")
@@ -162,8 +163,8 @@ def _lgbm(parts: Any) -> Any:
         return model
     if not set(learned) <= set(_LGBM_LEARNED) or set(labels) != set(_LGBM_LABELS):
         raise Refused("LGBMClassifier with unknown fields")
-    classes = labels["_classes"]
-    if not isinstance(classes, np.ndarray) or not isinstance(labels["_class_map"], dict):
+    has_classes = isinstance(labels["_classes"], np.ndarray)
+    if not has_classes or not isinstance(labels["_class_map"], dict):
         raise Refused("LGBMClassifier without classes")
     vars(model).update(_checked(learned, "LGBMClassifier") | labels)
     if not (isinstance(booster, str) and booster.startswith("tree\n")):
@@ -226,7 +227,7 @@ def _predictor(parts: Any) -> Any:
     from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
     from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 
-    columns, *tables = parts
+    columns, *bitset_tables = parts
     dtype = np.dtype(PREDICTOR_RECORD_DTYPE)
     if set(columns) != set(dtype.names or ()):
         raise Refused("a tree of scikit-learn's boosting of another version")
@@ -235,19 +236,19 @@ def _predictor(parts: Any) -> Any:
         if column.shape != nodes.shape:
             raise ValueError("a tree with missing nodes")
         nodes[name] = column
-    place = np.flatnonzero(nodes["is_leaf"] == 0)
-    inner = nodes[place]
-    for side in ("left", "right"):
-        if not ((inner[side] > place) & (inner[side] < len(nodes))).all():
-            raise ValueError("a tree with a child before its parent")
-    bitset = inner[inner["is_categorical"] != 0]["bitset_idx"]
-    bitsets = [np.asarray(table, dtype=np.uint32) for table in tables]
-    for table in bitsets:
-        if table.ndim != 2 or table.shape[1] != 8 or (bitset >= len(table)).any():
-            raise ValueError("a tree without the categories of its splits")
     if not len(nodes) or (nodes["feature_idx"] < 0).any():
         raise ValueError("a tree without nodes, or with unknown columns")
-    return TreePredictor(nodes, *bitsets)
+    place = np.flatnonzero(nodes["is_leaf"] == 0)
+    inner = nodes[place]
+    for side in ("left", "right"):  # a child after its parent: no path is endless
+        if not ((inner[side] > place) & (inner[side] < len(nodes))).all():
+            raise ValueError("a tree with a child before its parent")
+    used_bitsets = inner[inner["is_categorical"] != 0]["bitset_idx"]
+    tables = [np.asarray(table, dtype=np.uint32) for table in bitset_tables]
+    for table in tables:  # each row is one bitset: 256 categories in 8 numbers
+        if table.ndim != 2 or table.shape[1] != 8 or (used_bitsets >= len(table)).any():
+            raise ValueError("a tree without the categories of its splits")
+    return TreePredictor(nodes, *tables)
 
 
 def _loss(name: str, n_classes: object) -> Any:
@@ -261,17 +262,21 @@ def _loss(name: str, n_classes: object) -> Any:
 
 
 def _random_state(state: Any) -> Any:
+    """Return a generator of random numbers with the state of `get_state`, which NumPy checks."""
     random = np.random.RandomState()
     random.set_state(tuple(state))
     return random
 
 
 def _bit_losses(parts: Any) -> BitLosses:
-    """Return the losses of candidates on n rows; each plane has eight candidates in the bits of a byte."""
+    """Return the losses of candidates on n rows, after a check.
+
+    Each plane is an array of n bytes, whose bits are the losses of eight candidates.
+    """
     n, n_candidates, planes = parts
     for plane in planes:
-        is_array = isinstance(plane, np.ndarray) and plane.dtype == np.uint8
-        if not is_array or plane.shape != (n,):
+        has_bytes = isinstance(plane, np.ndarray) and plane.dtype == np.uint8
+        if not has_bytes or plane.shape != (n,):
             raise ValueError("losses that are not bits of n rows")
     if type(n_candidates) is not int or not 0 <= n_candidates <= 8 * len(planes):
         raise ValueError("losses of more candidates than bits")

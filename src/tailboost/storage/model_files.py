@@ -21,7 +21,8 @@ MODEL_FORMAT = 24
 # Largest size of everything but the arrays: max_bytes / 32. Its text becomes many small objects, with about
 # twenty times the memory of the text.
 _TEXT_SHARE = 32
-# Each member of a zip file has an entry with this beginning; also an entry takes memory.
+# Each member of a zip file has an entry with this beginning. Entries are counted before zipfile reads them,
+# because each takes memory.
 _ENTRY = b"PK\x01\x02"
 _MOST_ENTRIES = 100
 _PIECE = 2**20  # bytes decompressed at a time
@@ -36,7 +37,7 @@ class Unreadable(Exception):
 def packed(members: dict[str, bytes], record: dict[str, Any]) -> bytes:
     """Return the content of a file; equal members and records give equal files."""
     record = record | {"format": MODEL_FORMAT}
-    record["seal"] = _seal(members, record)
+    record["seal"] = digest_of_members(members, record)
     sealed = members | {RECORD: json.dumps(record).encode()}
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
@@ -46,8 +47,11 @@ def packed(members: dict[str, bytes], record: dict[str, Any]) -> bytes:
     return out.getvalue()
 
 
-def _seal(members: dict[str, bytes], record: dict[str, Any]) -> str:
-    """Return a digest for the detection of damage. It has no key, so an attacker can forge a digest."""
+def digest_of_members(members: dict[str, bytes], record: dict[str, Any]) -> str:
+    """Return a digest of members and record of a file, without the seal in the record.
+
+    The seal is this digest of all members, and detects damage. It has no key, so an attacker can forge it.
+    """
     digests = {name: digest(content) for name, content in members.items()}
     unsealed = {name: value for name, value in record.items() if name != "seal"}
     return digest(json.dumps([digests, unsealed], sort_keys=True).encode())
@@ -91,7 +95,7 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
                 f"has format {str(record['format'])[:20]}; this tailboost reads {MODEL_FORMAT}: fit "
                 "and save again"
             )
-        if record["seal"] != _seal(members, record):
+        if record["seal"] != digest_of_members(members, record):
             raise Unreadable("is damaged: its parts have changed")
         mappings = (record["versions"], record.get("notes", {}))
         if not all(isinstance(mapping, dict) for mapping in mappings):
@@ -103,18 +107,18 @@ def _check_entries(archive: zipfile.ZipFile, max_bytes: int) -> None:
     """Raise Unreadable if members are missing, repeated, or too large when decompressed."""
     entries = archive.infolist()
     names = [entry.filename for entry in entries]
-    n_bytes = sum(entry.file_size for entry in entries)
+    n_bytes = sum(entry.file_size for entry in entries)  # stated sizes; `_member` checks them
     if n_bytes > max_bytes:
         raise _too_large(n_bytes, max_bytes)
     if len(set(names)) < len(names):
         raise Unreadable("is damaged: a name occurs twice")
     if not {RECORD, STRUCTURE, ARRAYS, LEDGERS} <= set(names):
         raise Unreadable("is not a model file, or is damaged")
-    text = n_bytes - archive.getinfo(ARRAYS).file_size
-    most = max_bytes // _TEXT_SHARE
-    if text > most:
+    n_text = n_bytes - archive.getinfo(ARRAYS).file_size
+    max_text = max_bytes // _TEXT_SHARE
+    if n_text > max_text:
         raise Unreadable(
-            f"has {text:,} bytes of text, more than {most:,} (max_bytes={max_bytes:,} "
+            f"has {n_text:,} bytes of text, more than {max_text:,} (max_bytes={max_bytes:,} "
             f"/ {_TEXT_SHARE}); load_model can set it"
         )
 
@@ -131,17 +135,18 @@ def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
 
 
 def _too_large(size: int, max_bytes: int) -> Unreadable:
+    """Return the error for a file, or its unpacked members, of more bytes than allowed."""
     return Unreadable(
         f"contains {size:,} bytes, more than max_bytes={max_bytes:,}; load_model can set it"
     )
 
 
 @contextmanager
-def reading(words: str = "is not a model file, or is damaged") -> Iterator[None]:
+def reading(message: str = "is not a model file, or is damaged") -> Iterator[None]:
     """Replace errors in the block by this message: forged files raise exceptions of any type."""
     try:
         yield
-    except Unreadable:
+    except Unreadable:  # has a more exact message
         raise
     except Exception as error:
-        raise Unreadable(words) from error
+        raise Unreadable(message) from error

@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.core.array_types import Model
 from tailboost.core.exceptions import ModelVersionWarning as ModelVersionWarning
 from tailboost.core.files import write
-from tailboost.rows.fingerprints import digest
 from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Ledger
 from tailboost.storage.answers import Answers, answers
@@ -28,6 +27,7 @@ from tailboost.storage.model_files import (
     LEDGERS,
     STRUCTURE,
     Unreadable,
+    digest_of_members,
     packed,
     reading,
     unpacked,
@@ -139,7 +139,7 @@ def save_model(
     writer = Writer(_checked_names(trusted))
     view = judged(model)
     if view.has_records:
-        writer.ledger_number(view.records.ledger)  # the first one
+        writer.ledger_number(view.records.ledger)  # the first one, which read_ledger returns
     try:
         structure = writer.finished(writer.value(model))
     except Refused as refusal:
@@ -168,7 +168,7 @@ def save_model(
 
 
 def _versions_of_use(class_names: Iterable[str]) -> dict[str, str]:
-    """Return the versions of the installed libraries that classes of a model belong to, or that all use."""
+    """Return the versions of the libraries that a model with these classes needs."""
     libraries = list(_ALWAYS)
     for library, beginnings in _WHERE_USED.items():
         if any(name.startswith(beginnings) for name in class_names):
@@ -194,7 +194,10 @@ def _shortened(text: str) -> str:
 
 
 def _versions(libraries: Iterable[str]) -> dict[str, str]:
-    """Return installed versions of these libraries; empty text if a library is missing."""
+    """Return the installed versions of libraries in `_ALWAYS` and `_WHERE_USED`; no others are imported.
+
+    The version is empty if the library is missing.
+    """
     return {name: _version(name) for name in libraries if name in (*_ALWAYS, *_WHERE_USED)}
 
 
@@ -210,13 +213,13 @@ def _version(library: str) -> str:
 
 
 def _answers_to_probes(model: Model) -> dict[str, Any] | None:
-    """Return the predictions for the probe rows; None if there are none, or the model rejects them."""
+    """Return `Answers` for the probe rows as a dict; None without such rows, or if the model rejects them."""
     rows = judged(model).probe_rows
     if rows is None:
         return None
     try:
         return asdict(answers(model, rows))
-    except Exception:  # other libraries may reject probe rows with exceptions of any type
+    except Exception:  # base models of other libraries raise exceptions of any type
         return None
 
 
@@ -280,9 +283,9 @@ def model_digest(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) ->
     """
     with _naming(path):
         members, record = unpacked(Path(path), max_bytes)
-    digests = {name: digest(content) for name, content in members.items() if name != LEDGERS}
-    unsealed = {name: value for name, value in record.items() if name != "seal"}
-    return digest(json.dumps([digests, unsealed], sort_keys=True).encode())
+    return digest_of_members(
+        {name: content for name, content in members.items() if name != LEDGERS}, record
+    )
 
 
 # -- reading -----------------------------------------------------------------------------------------------
@@ -380,26 +383,15 @@ def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
 def _load(path: Path, check: bool, max_bytes: int, trusted: Collection[str]) -> Any:
     """Return the model of a file, see `load_model`; errors do not name the file."""
     members, record = unpacked(path, max_bytes)
-    differences = []
-    for name, installed in _versions(record["versions"]).items():
-        saved = record["versions"][name]
-        if not installed:
-            raise ImportError(
-                f"{os.fspath(path)!r} contains a model that needs {name}, which cannot be imported"
-            )
-        if saved != installed:
-            differences.append(f"{name} {saved} (here {installed})")
-    changed = ", ".join(differences)
+    changed = _changed_versions(path, record["versions"])
     fault = "cannot be built"
     if changed:
         fault += f"; it was saved with {changed}"
     with reading(fault):
         try:
+            structure = json.loads(members[STRUCTURE])
             ledgers = _ledgers(members)
-            reader = Reader(
-                json.loads(members[STRUCTURE]), members[ARRAYS], max_bytes, trusted, ledgers
-            )
-            model = reader.model()
+            model = Reader(structure, members[ARRAYS], max_bytes, trusted, ledgers).model()
         except Refused as refusal:
             reason = f"it contains {_shortened(str(refusal))}, which is not on the list of allowed classes"
             if changed:  # a renamed class is on no list
@@ -414,10 +406,28 @@ def _load(path: Path, check: bool, max_bytes: int, trusted: Collection[str]) -> 
     return model
 
 
+def _changed_versions(path: Path, saved_versions: Mapping[str, str]) -> str:
+    """Return the libraries with another version than at saving, in words; empty if there are none.
+
+    Raise ImportError if a library of the model is missing.
+    """
+    differences = []
+    for name, installed in _versions(saved_versions).items():
+        saved = saved_versions[name]
+        if not installed:
+            raise ImportError(
+                f"{os.fspath(path)!r} contains a model that needs {name}, which cannot be imported"
+            )
+        if saved != installed:
+            differences.append(f"{name} {saved} (here {installed})")
+    return ", ".join(differences)
+
+
 def _compare(model: Model, saved: dict[str, Any] | None, changed: str) -> None:
     """Compare the predictions for the probe rows with the predictions at saving.
 
-    ``saved`` has the fields of `Answers`, ``changed`` the libraries with other versions in words.
+    ``saved`` has the fields of `Answers`. ``changed`` names libraries with other versions, see
+    `_changed_versions`.
     """
     with reading("is damaged: its model is invalid"):
         rows = judged(model).probe_rows
@@ -427,7 +437,7 @@ def _compare(model: Model, saved: dict[str, Any] | None, changed: str) -> None:
                 f"this model was saved with {changed}; without probe rows, so predictions were "
                 "not compared",
                 ModelVersionWarning,
-                stacklevel=4,
+                stacklevel=4,  # the line that calls load_model
             )
         return
     with reading("is damaged: its record of predictions is invalid"):
@@ -445,6 +455,7 @@ def _compare(model: Model, saved: dict[str, Any] | None, changed: str) -> None:
 
 
 def _saved_with(changed: str) -> str:
+    """Return the versions at saving as a clause, from the text of `_changed_versions`."""
     if changed:
         return f"it was saved with {changed}"
     return "it was saved with the installed versions"

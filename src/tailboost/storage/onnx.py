@@ -44,7 +44,9 @@ __all__ = ["export_onnx"]
 OPSET = 17
 TREES_OPSET = 3
 INPUT = "X"
-TREES = "ai.onnx.ml"
+TREES = "ai.onnx.ml"  # the domain of operators for trees
+# Objectives of boosters of XGBoost with probabilities by a softmax of the margins.
+XGBOOST_OBJECTIVES = ("binary:logistic", "multi:softprob", "multi:softmax")
 
 
 def export_onnx(clf: Any, path: str | os.PathLike[str]) -> None:
@@ -72,7 +74,7 @@ def export_onnx(clf: Any, path: str | os.PathLike[str]) -> None:
     """
     if not isinstance(clf, RobustMixtureClassifier):
         raise TypeError(f"clf must be a RobustMixtureClassifier, got {type(clf).__name__}")
-    rule: Any = clf.rule_
+    rule: Any = clf.rule_  # thresholds on one probability, or a mixture
     if judged(clf).reads_scores:
         raise ValueError(
             "clf has thresholds on a score, which is no model to convert: see rule_.to_python()"
@@ -85,37 +87,29 @@ def export_onnx(clf: Any, path: str | os.PathLike[str]) -> None:
         raise ValueError("clf has no columns")
     graph = _Graph(len(rule.classes))
     graph.node("Cast", [INPUT], "X64", to=TensorProto.DOUBLE)
-    score_model = clf.ensemble_.base_models[0]
-    if rule is score_model.rule:
+    candidate = clf.ensemble_.base_models[0]
+    if rule is candidate.rule:
         (name,) = clf.named_estimators_
         P = graph.probabilities(clf.named_estimators_[name], "model_0", name)
-        distribution = graph.by_thresholds(score_model.answered, P)
-        deferral = graph.by_thresholds(rule, P, HUMAN_REVIEW)
+        distribution = graph.distribution_by_thresholds(candidate.answered, P)
+        deferral = graph.deferral_by_thresholds(rule, P)
     else:
         distribution, deferral = graph.mixture(rule, clf.named_estimators_)
-    number = graph.op("ArgMax", distribution, axis=1, keepdims=0)
-    labels = np.asarray(rule.classes)
-    if labels.dtype.kind in "iub":
-        kind = TensorProto.INT64
-        values: Any = labels.astype(np.int64)
-    else:
-        kind = TensorProto.STRING
-        values = [str(label).encode() for label in rule.classes]
-    graph.inits.append(helper.make_tensor("classes", kind, [len(labels)], values))
-    graph.node("Gather", ["classes", number], "label", axis=0)
+    label_type = graph.add_labels(rule.classes, distribution)
     graph.node("Cast", [distribution], "distribution", to=TensorProto.FLOAT)
     if rule.defers:
         graph.node("GreaterOrEqual", [deferral, graph.constant(0.5)], "deferred")
-    model = graph.model(clf.n_features_in_, kind, defers=rule.defers)
-    onnx.checker.check_model(model)
-    write_output(Path(path), model.SerializeToString())
+    onnx_model = graph.finished(clf.n_features_in_, label_type, defers=rule.defers)
+    onnx.checker.check_model(onnx_model)
+    write_output(Path(path), onnx_model.SerializeToString())
 
 
 class _Graph:
     """Nodes of a graph; each has one output.
 
-    Methods add nodes and return the name of the output of the last one. Parameters and results of type str
-    are such names.
+    Methods add nodes and return the name of the output of the last one. A parameter or result of type str is
+    the name of an output or a constant, unless its description says otherwise. The shapes of docstrings are
+    the shapes of these outputs, for n rows and K classes.
     """
 
     def __init__(self, n_classes: int) -> None:
@@ -124,21 +118,26 @@ class _Graph:
         self.inits: list[Any] = []  # constants
 
     def node(
-        self, kind: str, inputs: Sequence[str], output: str, domain: str = "", **attributes: Any
+        self,
+        operator: str,
+        inputs: Sequence[str],
+        output: str,
+        domain: str = "",
+        **attributes: Any,
     ) -> str:
-        """Add a node; return its output."""
-        node = helper.make_node(kind, list(inputs), [output], domain=domain, **attributes)
+        """Add a node for an operator of ONNX; return its output."""
+        node = helper.make_node(operator, list(inputs), [output], domain=domain, **attributes)
         self.nodes.append(node)
         return output
 
-    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
+    def op(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """Add a node with a new name for its output; return the name."""
-        return self.node(kind, inputs, f"v{len(self.nodes)}", **attributes)
+        return self.node(operator, inputs, f"v{len(self.nodes)}", **attributes)
 
-    def constant(self, value: Any, kind: Any = np.float64) -> str:
+    def constant(self, value: Any, dtype: Any = np.float64) -> str:
         """Add a constant; return its name."""
         name = f"c{len(self.inits)}"
-        self.inits.append(numpy_helper.from_array(np.asarray(value, dtype=kind), name))
+        self.inits.append(numpy_helper.from_array(np.asarray(value, dtype=dtype), name))
         return name
 
     def times(self, factor: str, number: Any) -> str:
@@ -149,11 +148,28 @@ class _Graph:
         """Return a value as float64."""
         return self.op("Cast", value, to=TensorProto.DOUBLE)
 
-    def model(self, n_columns: int, kind: int, *, defers: bool) -> Any:
-        """Return the ONNX model."""
+    def add_labels(self, classes: Sequence[Any], distribution: str) -> int:
+        """Add the output "label": the label with the largest probability of each row, shape (n,).
+
+        Return the ONNX type of the labels: whole numbers, and otherwise text.
+        """
+        labels = np.asarray(classes)
+        if labels.dtype.kind in "iub":
+            label_type = TensorProto.INT64
+            values: Any = labels.astype(np.int64)
+        else:
+            label_type = TensorProto.STRING
+            values = [str(label).encode() for label in classes]
+        class_number = self.op("ArgMax", distribution, axis=1, keepdims=0)
+        self.inits.append(helper.make_tensor("classes", label_type, [len(labels)], values))
+        self.node("Gather", ["classes", class_number], "label", axis=0)
+        return int(label_type)
+
+    def finished(self, n_columns: int, label_type: int, *, defers: bool) -> Any:
+        """Return the ONNX model of all nodes, for any number of rows."""
         X = helper.make_tensor_value_info(INPUT, TensorProto.FLOAT, [None, n_columns])
         outputs = [
-            helper.make_tensor_value_info("label", kind, [None]),
+            helper.make_tensor_value_info("label", label_type, [None]),
             helper.make_tensor_value_info("distribution", TensorProto.FLOAT, [None, self.K]),
         ]
         if defers:
@@ -168,10 +184,10 @@ class _Graph:
 
     def mixture(self, rule: Any, models: Mapping[str, Any]) -> tuple[str, str]:
         """Return the label distribution of a mixture, (n, K), and the weight with which it defers, (n,)."""
-        logs: dict[str, str] = {}
+        logs: dict[str, str] = {}  # log-probabilities by the name of the model
         for name in rule.models:
             logs[name] = self._log(self.probabilities(models[name], f"model_{len(logs)}", name))
-        distribution = self.constant(np.zeros((1, len(rule.classes))))
+        distribution = self.constant(np.zeros((1, self.K)))
         deferral = self.constant([0.0])
         for j, part in enumerate(rule.parts):
             z = self.scores(part, logs)
@@ -186,27 +202,32 @@ class _Graph:
         return self.op("Log", self.op("Max", P, self.constant(LEAST_PROBABILITY)))
 
     def _column(self, table: str, j: int) -> str:
-        """Return a column of a table, shape (n, 1)."""
-        start, stop, axis = (self.constant([v], np.int64) for v in (j, j + 1, 1))
-        return self.op("Slice", table, start, stop, axis)
+        """Return column j of a table, shape (n, 1)."""
+        start = self.constant([j], np.int64)
+        stop = self.constant([j + 1], np.int64)
+        columns = self.constant([1], np.int64)  # the axis of the slice
+        return self.op("Slice", table, start, stop, columns)
 
-    def by_thresholds(self, rule: ThresholdRule, P: str, action: str | None = None) -> str:
-        """Return what thresholds on the probability of the second label answer.
+    def distribution_by_thresholds(self, rule: ThresholdRule, P: str) -> str:
+        """Return the label distribution of a threshold rule: 1 for its answer, shape (n, K)."""
+        labels = np.array(rule.classes, dtype=object)
+        by_band = [labels == answer for _, answer in rule.bands[0]]
+        return self._of_bands(rule, P, by_band)
 
-        This is the label distribution, shape (n, K); with an action 1 for the rows that get it, shape (n,).
-        """
+    def deferral_by_thresholds(self, rule: ThresholdRule, P: str) -> str:
+        """Return 1 for the rows that a threshold rule defers, and 0 for others, shape (n,)."""
+        by_band = [answer == HUMAN_REVIEW for _, answer in rule.bands[0]]
+        return self._of_bands(rule, P, by_band)
+
+    def _of_bands(self, rule: ThresholdRule, P: str, by_band: Sequence[Any]) -> str:
+        """Return for each row the value of its band of the probability of the second label."""
         (bands,) = rule.bands
         thresholds = self.constant([[lower for lower, _ in bands[1:]]])
         reached = self.double(self.op("GreaterOrEqual", self._column(P, 1), thresholds))
-        axis = self.constant([1], np.int64)
-        number = self.op("ReduceSum", reached, axis, keepdims=0)
-        number = self.op("Cast", number, to=TensorProto.INT64)
-        answers = np.array([answer for _, answer in bands], dtype=object)
-        if action is None:
-            of_bands = answers[:, None] == np.array(rule.classes, dtype=object)
-        else:
-            of_bands = answers == action
-        return self.op("Gather", self.constant(of_bands), number, axis=0)
+        bands_axis = self.constant([1], np.int64)
+        n_reached = self.op("ReduceSum", reached, bands_axis, keepdims=0)
+        band = self.op("Cast", n_reached, to=TensorProto.INT64)
+        return self.op("Gather", self.constant(by_band), band, axis=0)
 
     def scores(self, part: RulePart, logs: Mapping[str, str]) -> str:
         """Return the weighted log-probabilities of one candidate, shape (n, K)."""
@@ -226,7 +247,8 @@ class _Graph:
         if part.action_costs is None:
             P = self.op("Softmax", self.times(z, part.power), axis=1)
         else:
-            P = self.cheapest(np.asarray(part.action_costs[0])[:, : self.K], z)
+            costs_of_labels = np.asarray(part.action_costs[0])[:, : self.K]  # no deferral
+            P = self.cheapest(costs_of_labels, z)
         return self.times(P, part.weight + extra_weight)
 
     def deferral(self, part: RulePart, z: str) -> str:
@@ -236,10 +258,14 @@ class _Graph:
         return self.times(deferral, part.weight)
 
     def cheapest(self, action_costs: Floats, z: str) -> str:
-        """Return 1 for the cheapest action and 0 for others, shape (n, actions)."""
+        """Return 1 for the cheapest action and 0 for others, shape (n, actions).
+
+        ``action_costs`` has the shape (K, actions).
+        """
         expected_costs = self.op("MatMul", self.op("Exp", z), self.constant(action_costs))
         cheapest = self.op("ArgMin", expected_costs, axis=1, keepdims=1)
-        actions = self.constant(np.arange(action_costs.shape[1])[None], np.int64)
+        n_actions = action_costs.shape[1]
+        actions = self.constant([np.arange(n_actions)], np.int64)
         return self.double(self.op("Equal", cheapest, actions))
 
     # -- the models ----------------------------------------------------------------------------------
@@ -247,7 +273,8 @@ class _Graph:
     def probabilities(self, model: Any, prefix: str, name: str) -> str:
         """Return the class probabilities of one model, float64 of shape (n, K).
 
-        Messages call the model ``name``. Names of the nodes of a converted model begin with ``prefix``.
+        Messages call the model ``name``. Names of nodes by ``skl2onnx`` begin with ``prefix``, which differs
+        between models.
         """
         if isinstance(model, ClassProbabilities):
             return self._averaged(model, prefix, name)
@@ -262,8 +289,8 @@ class _Graph:
             P = self._forest(model.batches_)
             if not model.prior:
                 return P
-            prior = model.prior * np.asarray(model.shares_)[None]
-            return self.op("Add", self.times(P, 1.0 - model.prior), self.constant(prior))
+            prior = self.constant([model.prior * np.asarray(model.shares_)])
+            return self.op("Add", self.times(P, 1.0 - model.prior), prior)
         if isinstance(model, TableLinear) and len(model.classes_) == self.K:
             _refuse_categories(model.table_, name)
             return self._linear(model)
@@ -274,28 +301,28 @@ class _Graph:
             )
         if isinstance(model, (RandomForestClassifier, ExtraTreesClassifier)):
             return self._forest([model])
-        inner = getattr(model, "estimator", model)  # of a frozen one
-        project = type(inner).__module__.partition(".")[0]
+        thawed = getattr(model, "estimator", model)  # the model in a FrozenEstimator
+        project = type(thawed).__module__.partition(".")[0]
         if project == "xgboost":
-            booster = inner.get_booster()
+            booster = thawed.get_booster()
             last = booster.attr("best_iteration")
             if last is not None:  # after early stopping later trees do not predict
                 booster = booster[: int(last) + 1]
-            return self._boosted(booster, np.arange(inner.n_features_in_), name)
+            return self._boosted(booster, np.arange(thawed.n_features_in_), name)
         if project == "lightgbm":
-            return self._leaf_wise(inner.booster_.dump_model(), name)
-        return self._converted(inner, prefix, name)
+            return self._lightgbm(thawed.booster_.dump_model(), name)
+        return self._converted(thawed, prefix, name)
 
     def _averaged(self, average: ClassProbabilities, prefix: str, name: str) -> str:
         """Return the probabilities of an average of models, by their weighted logarithms for each class."""
-        logs = self.constant(0.0)
-        share = np.asarray(average.share)
-        for model, weight in zip(average.models, share / share.sum(axis=0), strict=True):
+        mean = self.constant(0.0)  # of log-probabilities
+        share = np.asarray(average.share)  # shape (models, K)
+        for model, weights in zip(average.models, share / share.sum(axis=0), strict=True):
             log = self._log(self.probabilities(model, prefix, name))
-            logs = self.op("Add", logs, self.times(log, weight[None]))
-        return self.op("Softmax", logs, axis=1)
+            mean = self.op("Add", mean, self.times(log, [weights]))
+        return self.op("Softmax", mean, axis=1)
 
-    def _trees(self, trees: Any, n_targets: int) -> str:
+    def _trees(self, trees: Sequence[_Tree], n_targets: int) -> str:
         """Add an ensemble of trees; return sums of leaf values, float64 of shape (n, n_targets)."""
         attributes = _attributes(trees, n_targets)
         output = f"v{len(self.nodes)}"
@@ -303,56 +330,41 @@ class _Graph:
         return self.double(output)
 
     def _boosted(self, booster: Any, columns: Ints, name: str) -> str:
-        """Return the probabilities of a booster of XGBoost, fitted on these columns."""
+        """Return the probabilities of a booster of XGBoost, fitted on these columns of X."""
         learner = json.loads(bytes(booster.save_raw("json")))["learner"]
         kind = learner["gradient_booster"]["name"]
         objective = learner["objective"]["name"]
-        if kind != "gbtree" or objective not in (
-            "binary:logistic",
-            "multi:softprob",
-            "multi:softmax",
-        ):
+        if kind != "gbtree" or objective not in XGBOOST_OBJECTIVES:
             raise ValueError(
                 f"{name!r} is a booster {kind!r} with objective {objective!r}, which cannot be "
                 "converted"
             )
         model = learner["gradient_booster"]["model"]
-        n_targets = max(model["tree_info"]) + 1
-        trees = []
-        for tree, target in zip(model["trees"], model["tree_info"], strict=True):
-            if int(tree["tree_param"]["size_leaf_vector"]) > 1:
-                raise ValueError(
-                    f"{name!r} has trees with a leaf for all classes: set vector_leaves=False"
-                )
-            if any(tree.get("split_type", ())):
-                raise ValueError(
-                    f"{name!r} splits by categories, which ONNX trees do not support"
-                )
-            value = np.array(tree["split_conditions"], np.float32).astype(np.float64)
-            trees.append(_Tree(
-                "BRANCH_LT", tree["left_children"], tree["right_children"],
-                columns[tree["split_indices"]], value, tree["default_left"], [target],
-                value[:, None],
-            ))  # fmt: skip
-        # The initial score is the margin of a row minus the leaves of its trees.
+        target_of_trees = model["tree_info"]
+        trees = [
+            _xgboost_tree(tree, target, columns, name)
+            for tree, target in zip(model["trees"], target_of_trees, strict=True)
+        ]
+        # The initial score is the margin of any row minus the leaves of its trees, here of an empty row.
         row = np.full((1, len(columns)), np.nan, dtype=np.float32)
-        margins = booster.inplace_predict(
+        margin_of_row = booster.inplace_predict(
             row, predict_type="margin", missing=np.nan, validate_features=False
         )
-        initial = np.ravel(margins).astype(np.float64)
+        initial = np.ravel(margin_of_row).astype(np.float64)
         for tree in trees:
             initial[tree.targets] -= tree.values[tree.missing_leaf()]
-        margin = self.op("Add", self._trees(trees, n_targets), self.constant(initial[None]))
-        return self._softmax(margin, n_targets)
+        n_targets = max(target_of_trees) + 1
+        margins = self.op("Add", self._trees(trees, n_targets), self.constant([initial]))
+        return self._softmax(margins, n_targets)
 
-    def _softmax(self, margin: str, n_targets: int) -> str:
+    def _softmax(self, margins: str, n_targets: int) -> str:
         """Return class probabilities from margins, shape (n, n_targets); one margin is for two classes."""
         if n_targets == 1:
-            half = self.times(margin, 0.5)
-            margin = self.op("Concat", self.op("Neg", half), half, axis=1)
-        return self.op("Softmax", margin, axis=1)
+            half = self.times(margins, 0.5)
+            margins = self.op("Concat", self.op("Neg", half), half, axis=1)
+        return self.op("Softmax", margins, axis=1)
 
-    def _leaf_wise(self, dump: Mapping[str, Any], name: str) -> str:
+    def _lightgbm(self, dump: Mapping[str, Any], name: str) -> str:
         """Return the probabilities of a LightGBM booster, given by ``dump_model``."""
         objective = dump["objective"]
         n_targets = dump["num_tree_per_iteration"]
@@ -362,61 +374,70 @@ class _Graph:
                 f"{name!r} is a LightGBM with objective {objective!r}, which cannot be "
                 "converted"
             )
-        slope = 1.0
+        slope = (
+            1.0  # of the logistic function: the objective "binary sigmoid:2" has the slope 2
+        )
         if n_targets == 1:
             _, _, sigmoid = objective.partition("sigmoid:")
             slope = float(sigmoid or 1.0)
         trees = []
         for number, tree in enumerate(dump["tree_info"]):
-            target = number % n_targets
-            trees.append(_leaf_wise_tree(tree["tree_structure"], target, slope, name))
+            target = number % n_targets  # each iteration fits one tree for each class in turn
+            trees.append(_lightgbm_tree(tree["tree_structure"], target, slope, name))
         return self._softmax(self._trees(trees, n_targets), n_targets)
 
     def _forest(self, batches: Sequence[Any]) -> str:
-        """Return the mean of the leaves of forests, for each class over the trees with the class."""
+        """Return the class probabilities of scikit-learn's forests together.
+
+        The probability of a class is its mean over the leaves of trees that were fitted with the class.
+        """
         trees = []
-        n_trees = np.zeros(self.K)  # with each class
+        n_trees = np.zeros(self.K)  # that were fitted with each class
         for batch in batches:
-            # Class numbers; a frozen forest has all labels in their order.
+            # A forest without some class has class numbers as labels. With all classes the order is theirs.
             labels = np.asarray(batch.classes_)
-            if len(labels) == self.K:
-                classes = list(range(self.K))
-            else:
-                classes = labels.astype(int).tolist()
-            n_trees[classes] += len(batch.estimators_)
+            class_numbers = list(range(self.K))
+            if len(labels) < self.K:
+                class_numbers = labels.astype(int).tolist()
+            n_trees[class_numbers] += len(batch.estimators_)
             for estimator in batch.estimators_:
                 tree = estimator.tree_
                 trees.append(_Tree(
                     "BRANCH_LEQ", tree.children_left, tree.children_right, tree.feature,
-                    tree.threshold, tree.missing_go_to_left, classes, tree.value[:, 0, :],
+                    tree.threshold, tree.missing_go_to_left, class_numbers, tree.value[:, 0, :],
                 ))  # fmt: skip
         sums = self._trees(trees, self.K)
-        means = self.times(sums, 1.0 / np.maximum(n_trees, 1.0)[None])
+        means = self.times(sums, [1.0 / np.maximum(n_trees, 1.0)])  # no tree: the sum is 0
         if n_trees.min() == n_trees.max():
             return means
-        axis = self.constant([1], np.int64)
-        return self.op("Div", means, self.op("ReduceSum", means, axis, keepdims=1))
+        classes_axis = self.constant(
+            [1], np.int64
+        )  # means over different trees need not sum to 1
+        return self.op("Div", means, self.op("ReduceSum", means, classes_axis, keepdims=1))
 
     def _linear(self, model: TableLinear) -> str:
-        """Return the probabilities of a linear or kernel model; a missing value counts as the mean."""
+        """Return the probabilities of a linear or kernel model."""
         centred = self.op("Sub", "X64", self.constant(model.mean_))
         rows = self.op("Div", centred, self.constant(model.scale_))
+        # A missing value counts as the mean, which is 0 now.
         rows = self.op("Where", self.op("IsNaN", rows), self.constant(0.0), rows)
         rows = self.op("Clip", rows, self.constant(-CLIPPED_AT), self.constant(CLIPPED_AT))
         if model.landmarks:
             rows = self._kernels(rows, model)
         z = self.op("MatMul", rows, self.constant(model.coef_.T))
-        z = self.op("Add", z, self.constant(model.intercept_[None]))
+        z = self.op("Add", z, self.constant([model.intercept_]))
         return self.op("Softmax", z, axis=1)
 
     def _kernels(self, rows: str, model: TableLinear) -> str:
-        """Return the Gaussian kernels of the landmarks, shape (n, landmarks)."""
+        """Return the Gaussian kernels of rows and landmarks, shape (n, landmarks)."""
         landmarks = np.asarray(model.landmarks_, dtype=np.float64)
+        # The squared distance |r − l|² is |r|² + |l|² − 2 r·l.
         squares = self.op("ReduceSumSquare", rows, axes=[1], keepdims=1)
-        squares = self.op("Add", squares, self.constant((landmarks**2).sum(axis=1)[None]))
+        squares = self.op("Add", squares, self.constant([(landmarks**2).sum(axis=1)]))
         products = self.op("MatMul", rows, self.constant(2.0 * landmarks.T))
-        distance = self.op("Sub", squares, products)
-        return self.op("Exp", self.times(distance, -KERNEL_WIDTH / landmarks.shape[1]))
+        squared_distance = self.op("Sub", squares, products)
+        n_columns = landmarks.shape[1]
+        return self.op("Exp", self.times(squared_distance, -KERNEL_WIDTH / n_columns))
 
     def _converted(self, model: Model, prefix: str, name: str) -> str:
         """Return the probabilities of a model that ``skl2onnx`` converts."""
@@ -441,28 +462,29 @@ class _Graph:
         graph = onnx.compose.add_prefix_graph(converted.graph, f"{prefix}_")
         for node in graph.node:
             for place, tensor in enumerate(node.input):
-                if tensor == f"{prefix}_{INPUT}":
+                if tensor == f"{prefix}_{INPUT}":  # all models read the same X
                     node.input[place] = INPUT
         self.nodes += list(graph.node)
         self.inits += list(graph.initializer)
-        return self.double(graph.output[1].name)
+        _, probabilities = graph.output  # the labels come first
+        return self.double(probabilities.name)
 
 
 @dataclass(frozen=True)
 class _Tree:
-    """One tree by node: its splits, where leaves have negative children, and values by target."""
+    """One tree: the split of each node, and the values of each leaf. Node 0 is the root."""
 
-    mode: str  # the comparison
-    left: Any
+    mode: str  # the comparison of a value with the threshold that leads to the left
+    left: Any  # number of the left child by node; negative for a leaf
     right: Any
     column: Any
     threshold: Any
-    missing_left: Any
-    targets: list[int]
-    values: Floats
+    missing_left: Any  # whether a row with a missing value goes to the left
+    targets: list[int]  # columns of the result to which the values are added
+    values: Floats  # shape (nodes, targets)
 
     def missing_leaf(self) -> int:
-        """Return the leaf of a row without any value."""
+        """Return the number of the leaf that a row without any value reaches."""
         node = 0
         while self.left[node] >= 0:
             children = self.left if self.missing_left[node] else self.right
@@ -470,18 +492,37 @@ class _Tree:
         return node
 
 
-def _leaf_wise_tree(root: dict[str, Any], target: int, slope: float, name: str) -> _Tree:
+def _xgboost_tree(tree: dict[str, Any], target: int, columns: Ints, name: str) -> _Tree:
+    """Return a tree from the JSON of a booster of XGBoost, which was fitted on these columns of X.
+
+    Raise ValueError, with the name of the model, for a tree that ONNX cannot represent.
+    """
+    if int(tree["tree_param"]["size_leaf_vector"]) > 1:
+        raise ValueError(
+            f"{name!r} has trees with a leaf for all classes: set vector_leaves=False"
+        )
+    if any(tree.get("split_type", ())):
+        raise ValueError(f"{name!r} splits by categories, which ONNX trees do not support")
+    # "split_conditions" has the thresholds of inner nodes and the values of leaves, both float32.
+    numbers = np.array(tree["split_conditions"], np.float32).astype(np.float64)
+    return _Tree(
+        "BRANCH_LT", tree["left_children"], tree["right_children"], columns[tree["split_indices"]],
+        numbers, tree["default_left"], [target], numbers.reshape(-1, 1),
+    )  # fmt: skip
+
+
+def _lightgbm_tree(root: dict[str, Any], target: int, slope: float, name: str) -> _Tree:
     """Return a tree of LightGBM, whose nodes are dicts; leaf values are multiplied by ``slope``.
 
-    Raise ValueError, with the name of the model, for a split that ONNX trees do not have.
+    Raise ValueError, with the name of the model, for a split that ONNX cannot represent.
     """
     nodes = [root]
     for node in nodes:  # grows: children come after their parents
         nodes += [node[side] for side in ("left_child", "right_child") if side in node]
     number = {id(node): i for i, node in enumerate(nodes)}
-    splits: list[tuple[Any, ...]] = []
+    splits: list[tuple[Any, ...]] = []  # left, right, column, threshold, missing_left
     for node in nodes:
-        if "split_feature" not in node:
+        if "split_feature" not in node:  # a leaf
             splits.append((-1, -1, -1, 0.0, False))
             continue
         if node["decision_type"] != "<=" or node["missing_type"] == "Zero":
@@ -489,19 +530,23 @@ def _leaf_wise_tree(root: dict[str, Any], target: int, slope: float, name: str) 
                 f"{name!r} splits by categories, or treats 0 as missing, which cannot "
                 "be converted"
             )
-        children = [number[id(node[side])] for side in ("left_child", "right_child")]
         # In columns without missing values in fit, a missing value counts as 0.
-        goes_left = node["threshold"] >= 0
+        missing_left = node["threshold"] >= 0
         if node["missing_type"] == "NaN":
-            goes_left = node["default_left"]
-        splits.append((*children, node["split_feature"], node["threshold"], goes_left))
-    left, right, column, threshold, missing_left = zip(*splits, strict=True)
+            missing_left = node["default_left"]
+        children = [number[id(node[side])] for side in ("left_child", "right_child")]
+        splits.append((*children, node["split_feature"], node["threshold"], missing_left))
+    left, right, column, threshold, missing_lefts = zip(*splits, strict=True)
     values = np.array([[slope * node.get("leaf_value", 0.0)] for node in nodes])
-    return _Tree("BRANCH_LEQ", left, right, column, threshold, missing_left, [target], values)
+    return _Tree("BRANCH_LEQ", left, right, column, threshold, missing_lefts, [target], values)
 
 
 def _attributes(trees: Sequence[_Tree], n_targets: int) -> dict[str, Any]:
-    """Return the attributes of an ONNX node of trees: columns over the nodes and leaves of all trees."""
+    """Return the attributes of a TreeEnsembleRegressor of ONNX, one long list each over all trees.
+
+    Those that begin with "nodes" have an entry for each node. Those that begin with "target" have an entry
+    for each leaf and each target of its tree.
+    """
     attributes: dict[str, Any] = {}
     for t, tree in enumerate(trees):
         is_leaf = np.asarray(tree.left) < 0
@@ -524,8 +569,8 @@ def _attributes(trees: Sequence[_Tree], n_targets: int) -> dict[str, Any]:
             attributes.setdefault(name, []).extend(values.tolist())
     for name in ("nodes_values_as_tensor", "target_weights_as_tensor"):
         attributes[name] = numpy_helper.from_array(np.array(attributes[name]), name)
-    targets = {"n_targets": n_targets, "aggregate_function": "SUM", "post_transform": "NONE"}
-    return attributes | targets
+    sums = {"n_targets": n_targets, "aggregate_function": "SUM", "post_transform": "NONE"}
+    return attributes | sums
 
 
 def _refuse_categories(reader: Any, name: str) -> None:

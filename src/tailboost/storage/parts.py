@@ -35,9 +35,10 @@ SPARSE_FORMS = {
     for kind in ("csr", "csc")
     for form in ("matrix", "array")
 }
-# Maximum number of paths to parts. Shared parts form graphs: a few kilobytes of nested pairs have 2⁴⁰ paths.
+# Maximum number of paths to parts. Shared parts form graphs: a few kilobytes of nested pairs have 2⁴⁰ paths,
+# and code that walks through a model would not end.
 MOST_VISITS = 5_000_000
-ALIGNED = 8
+ALIGNED = 8  # bytes: each array begins at a multiple of the largest item size of numbers
 
 
 class Damaged(Exception):
@@ -72,13 +73,15 @@ class Writer:
         self.classes: list[str] = []
         self.parts: list[list[Any]] = []
         self.trees: list[Any] = []  # of scikit-learn, packed together at the end
-        # A member of the file of their own, which changes without the model.
+        # The file stores ledgers in another member, because they change after the fit.
         self.ledgers: list[Ledger] = []
-        self.arrays = bytearray()
+        self.arrays = bytearray()  # the block of arrays
         self._places: dict[str, int] = {}  # by digest: place of a content in the block
-        # By id: the object, which the reference keeps alive, and the number of its part.
+        # By id: the object, and the number of its part. The reference keeps the object, and so its id, alive.
         self._numbers: dict[int, tuple[Any, int]] = {}
-        self._begun: set[int] = set()
+        self._begun: set[int] = (
+            set()
+        )  # ids of all objects so far, also of those without a number yet
 
     def value(self, thing: object) -> Any:
         """Return a plain value unchanged, or a reference [number of its part] to other values."""
@@ -104,7 +107,7 @@ class Writer:
         cls = type(thing)
         if cls in (list, tuple):
             return [cls.__name__, self.values(thing)]
-        if cls in (set, frozenset):
+        if cls in (set, frozenset):  # sorted: the same model gives the same file
             return [cls.__name__, self.values(sorted(thing, key=repr))]
         if cls in (dict, Bunch):
             return [cls.__name__, [self.values(pair) for pair in thing.items()]]
@@ -147,7 +150,8 @@ class Writer:
         """Return the place of a content in the block of arrays; equal contents share a place."""
         key = digest(content)
         if key not in self._places:
-            self.arrays += bytes(-len(self.arrays) % ALIGNED)
+            padding = bytes(-len(self.arrays) % ALIGNED)
+            self.arrays += padding
             self._places[key] = len(self.arrays)
             self.arrays += content
         return self._places[key]
@@ -155,39 +159,41 @@ class Writer:
     # -- objects ---------------------------------------------------------------------------------------
 
     def object_part(self, thing: object, cls: type) -> list[Any]:
-        """Return the part of an object of a listed or trusted class."""
+        """Return the part of an object of a listed or trusted class; raise Refused for other classes."""
         name = name_of(cls)
         if name == TREE:
             self.trees.append(thing)
             return ["tree", len(self.trees) - 1]
         if name in MADE:
             return ["made", self.class_number(name), self.value(MADE[name].taken_apart(thing))]
-        spec = reviewed().get(name, Reviewed())
         if name not in reviewed() and name not in self.trusted:
             if "__reduce__" in vars(cls):
                 thing.__reduce__()  # raises the reason if the class must not be stored
-            if hasattr(thing, "__qualname__"):
+            if hasattr(thing, "__qualname__"):  # a function or class: its name says more
                 name = name_of(thing)
             raise Refused(name)
+        restrictions = reviewed().get(name, Reviewed())
         state = thing.__getstate__() or {}
         if not isinstance(state, dict) or not all(isinstance(field, str) for field in state):
             raise Refused(f"{name} with a state without names")
         fields = []
         for field, value in state.items():
-            if field in spec.left_out or field == "_sklearn_version":
+            # Loading does not compare the version of scikit-learn: the probe rows show its effects.
+            if field in restrictions.left_out or field == "_sklearn_version":
                 continue
-            if field in spec.held_at and not _is_exactly(value, spec.held_at[field]):
-                if spec.held_at[field] is not None:
+            if field in restrictions.held_at:
+                required = restrictions.held_at[field]
+                if required is not None and not _is_exactly(value, required):
                     raise Refused(f"{name} with {field}={str(value)[:50]!r}")
-                value = None  # a folder of the machine that fitted the model
-            fields.append([field, self.field_value(field, value, spec)])
+                value = required  # None replaces a value for the fit, such as a folder
+            fields.append([field, self.field_value(field, value, restrictions)])
         return ["object", self.class_number(name), fields]
 
-    def field_value(self, field: str, value: object, spec: Reviewed) -> Any:
-        """Return the value of a field, or the name of its type or function."""
+    def field_value(self, field: str, value: object, restrictions: Reviewed) -> Any:
+        """Return the `value` of a field, or {kind: name} of its type or function."""
         if field in DTYPE_FIELDS and isinstance(value, type) and value in TYPES.values():
             return {"type": value.__name__}
-        allowed = spec.functions.get(field, ())
+        allowed = restrictions.functions.get(field, ())
         if isinstance(value, partial):
             for name in allowed:
                 if name in PARTIALS and _are_equal(value, PARTIALS[name]):
@@ -195,7 +201,7 @@ class Writer:
         name = _function_name(value)
         if callable(value) and name in (*allowed, *self.trusted):
             return {"function": name}
-        if _is_function(value, field, spec, self.trusted):
+        if _is_function(value, field, restrictions, self.trusted):
             advice = ""
             if allowed:
                 advice = f"; {field} may be one of {', '.join(allowed)}"
@@ -215,18 +221,21 @@ class Writer:
 
 
 def _is_exactly(value: object, required: str | None) -> bool:
+    """Return whether a value equals a text or None; objects of other types have their own comparison."""
     return type(value) is type(required) and bool(value == required)
 
 
-def _is_function(value: object, field: str, spec: Reviewed, trusted: Collection[str]) -> bool:
+def _is_function(
+    value: object, field: str, restrictions: Reviewed, trusted: Collection[str]
+) -> bool:
     """Return whether the value of a field is a function, or another object that can be called.
 
-    Losses of scikit-learn can be called. They are allowed except in fields for functions.
+    Losses of scikit-learn can be called. They are in `MADE`, and only fields for functions refuse them.
     """
     if not callable(value) or isinstance(value, type):
         return False
     name = name_of(type(value))
-    return name not in trusted and (name not in MADE or field in spec.functions)
+    return name not in trusted and (name not in MADE or field in restrictions.functions)
 
 
 def _function_name(function: object) -> str:
@@ -239,6 +248,7 @@ def _function_name(function: object) -> str:
 
 
 def _are_equal(function: partial[Any], other: partial[Any]) -> bool:
+    """Return whether two functions with fixed arguments agree; partial compares only identities."""
     same_arguments = function.args == other.args and function.keywords == other.keywords
     return function.func == other.func and same_arguments
 
@@ -274,7 +284,8 @@ class Reader:
         self.trusted = frozenset(trusted)
         self.ledgers = ledgers
         self.built: list[Any] = []  # the value of each part so far
-        self.visits: list[int] = []  # number of paths that lead from each part to others
+        # For each part the number of paths from it to any part; during a call of `_kinds` one entry more.
+        self.visits: list[int] = []
         names = structure["classes"]
         allowed = {*reviewed(), *MADE, *self.trusted}
         refused = [name for name in names if not (isinstance(name, str) and name in allowed)]
@@ -298,7 +309,8 @@ class Reader:
         (number,) = written
         if type(number) is not int or not 0 <= number < len(self.built):
             raise Damaged("a reference to a later part")
-        if len(self.visits) > len(self.built):  # a part is being built
+        part_is_being_built = len(self.visits) > len(self.built)
+        if part_is_being_built:
             self.visits[-1] += self.visits[number]
             if self.visits[-1] > MOST_VISITS:
                 raise Damaged(f"refers to its parts more than {MOST_VISITS:,} times")
@@ -313,7 +325,7 @@ class Reader:
             raise Damaged("an array without a place")
         n_entries = math.prod(shape)
         n_bytes = n_entries * dtype.itemsize
-        self.bytes_left -= max(n_bytes, n_entries)
+        self.bytes_left -= max(n_bytes, n_entries)  # an entry of the type "<U0" has no bytes
         if self.bytes_left < 0:
             raise Damaged("its arrays exceed max_bytes")
         if place + n_bytes > len(self.block):
@@ -359,33 +371,43 @@ class Reader:
         name, cls = self.classes[number]
         if not isinstance(cls, type) or name in MADE:
             raise Damaged(f"{name} is not a class of objects with fields")
-        spec = reviewed().get(name, Reviewed())
-        state = {field: self._field(name, cls, field, value, spec) for field, value in written}
-        for field, required in spec.held_at.items():
+        restrictions = reviewed().get(name, Reviewed())
+        state = {}
+        for field, value in written:
+            state[field] = self._field(name, cls, field, value, restrictions)
+        for field, required in restrictions.held_at.items():
             if field in state and not _is_exactly(state[field], required):
                 raise Refused(f"{name} with {field}={str(state[field])[:50]!r}")
         thing: Any = object.__new__(cls)
         if getattr(cls, "__setstate__", None) in (None, BaseEstimator.__setstate__):
-            vars(thing).update(state)  # no property is set: that would run its code
+            vars(thing).update(state)  # setattr would run the code of properties
         else:
-            if issubclass(cls, BaseEstimator):  # probe rows show effects of another version
+            if issubclass(cls, BaseEstimator):
+                # Prevents a warning: the probe rows show effects of another version.
                 state["_sklearn_version"] = sklearn.__version__
             thing.__setstate__(state)
-        if spec.finish is not None:
-            spec.finish(thing)
+        if restrictions.finish is not None:
+            restrictions.finish(thing)
         return thing
 
     def _field(
-        self, name: str, cls: type, field: object, written: object, spec: Reviewed
+        self, name: str, cls: type, field: object, written: object, restrictions: Reviewed
     ) -> Any:
-        """Return the value of a field of the class ``cls``; a type or function only if allowed there."""
-        if not isinstance(field, str) or field.startswith("__") or field in spec.left_out:
+        """Return the value of a field of the class ``cls``, see `Writer.field_value`.
+
+        A type or function is allowed only in fields for them.
+        """
+        if (
+            not isinstance(field, str)
+            or field.startswith("__")
+            or field in restrictions.left_out
+        ):
             raise Damaged(f"{name} has no field {str(field)[:50]!r}")
         if not isinstance(written, dict):
-            if callable(getattr(cls, field, None)):
+            if callable(getattr(cls, field, None)):  # the field would replace the method
                 raise Damaged(f"{name} has a method {field!r}, which is no field")
             value = self.value(written)
-            if _is_function(value, field, spec, self.trusted):
+            if _is_function(value, field, restrictions, self.trusted):
                 raise Refused(
                     f"{name} with {field}={name_of(type(value))}, which can be called"
                 )
@@ -393,7 +415,7 @@ class Reader:
         ((kind, full_name),) = written.items()
         if kind == "type" and field in DTYPE_FIELDS and full_name in TYPES:
             return TYPES[full_name]
-        allowed = (*spec.functions.get(field, ()), *self.trusted)
+        allowed = (*restrictions.functions.get(field, ()), *self.trusted)
         if kind == "function" and full_name in allowed:
             if full_name in PARTIALS:
                 return PARTIALS[full_name]

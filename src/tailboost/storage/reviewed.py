@@ -68,36 +68,37 @@ TYPES: dict[str, type] = {
 }  # fmt: skip
 
 
-def _with_neighbours(model: Model) -> None:
-    """Build the index of a nearest-neighbours model from its rows."""
+def _build_neighbour_index(model: Model) -> None:
+    """Build the index of a nearest-neighbours model from its rows, as files do not contain it."""
     from sklearn.neighbors import BallTree, KDTree
 
-    model._tree = None
-    kinds = {"kd_tree": KDTree, "ball_tree": BallTree}
-    if model._fit_method in kinds:
-        params = dict(model.effective_metric_params_)
-        if not isinstance(model.effective_metric_, str) or "func" in params:
-            raise ValueError("nearest neighbours with a metric that is not a name")
-        model._tree = kinds[model._fit_method](
-            model._fit_X, model.leaf_size, metric=model.effective_metric_, **params
-        )
+    index_classes = {"kd_tree": KDTree, "ball_tree": BallTree}
+    if model._fit_method not in index_classes:  # compares all rows
+        model._tree = None
+        return
+    metric_params = dict(model.effective_metric_params_)
+    if not isinstance(model.effective_metric_, str) or "func" in metric_params:
+        raise ValueError("nearest neighbours with a metric that is not a name")
+    model._tree = index_classes[model._fit_method](
+        model._fit_X, model.leaf_size, metric=model.effective_metric_, **metric_params
+    )
 
 
-def _asked_for_answers(model: Model) -> None:
-    """Refuse a stack with calls of model methods other than predictions."""
+def _has_prediction_methods(model: Model) -> None:
+    """Refuse a stack that calls other methods of its models than predictions."""
     if not set(model.stack_method_) <= {"predict_proba", "decision_function", "predict"}:
         raise ValueError(f"a stack that calls {str(model.stack_method_)[:50]}")
 
 
-def _boosted_bytes(model: Model) -> None:
-    """Refuse a booster in a format other than XGBoost's."""
+def _has_booster_of_xgboost(model: Model) -> None:
+    """Refuse a model with the XGBoost backend unless its booster is JSON."""
     if vars(model).get("backend_") != "xgboost":
         return
     if not isinstance(model.model_, bytes) or not model.model_.startswith(b"{"):
         raise ValueError("a booster in an unknown format")
 
 
-def _with_weights(net: Any) -> None:
+def _has_weights(net: Any) -> None:
     """Refuse a net unless its weights are bytes."""
     if not isinstance(net.weights, bytes):
         raise ValueError("a net without weights")
@@ -218,7 +219,7 @@ RESTRICTED: dict[str, Reviewed] = {
         left_out=frozenset({"_loss_function_"})
     ),
     "sklearn.neighbors._classification.KNeighborsClassifier": Reviewed(
-        left_out=frozenset({"_tree"}), finish=_with_neighbours
+        left_out=frozenset({"_tree"}), finish=_build_neighbour_index
     ),
     "sklearn.neural_network._multilayer_perceptron.MLPClassifier": Reviewed(
         held_at={"_optimizer": None}, left_out=frozenset({"_random_state"})
@@ -227,10 +228,10 @@ RESTRICTED: dict[str, Reviewed] = {
     "sklearn.ensemble._hist_gradient_boosting.gradient_boosting.HistGradientBoostingClassifier": Reviewed(
         held_at={"_scorer": None}, left_out=frozenset({"_feature_subsample_rng"})
     ),
-    "sklearn.ensemble._stacking.StackingClassifier": Reviewed(finish=_asked_for_answers),
+    "sklearn.ensemble._stacking.StackingClassifier": Reviewed(finish=_has_prediction_methods),
     **{
         f"tailboost.learners.hist.{name}": Reviewed(
-            left_out=frozenset({"_booster"}), finish=_boosted_bytes
+            left_out=frozenset({"_booster"}), finish=_has_booster_of_xgboost
         )
         for name in ("HistBoostClassifier", "HistTreeClassifier")
     },
@@ -238,7 +239,7 @@ RESTRICTED: dict[str, Reviewed] = {
     "tailboost.learners.torch.fitted_net.Architecture": Reviewed(
         left_out=frozenset({"_pattern"}), functions=_NETS
     ),
-    "tailboost.learners.torch.fitted_net.FittedNet": Reviewed(finish=_with_weights),
+    "tailboost.learners.torch.fitted_net.FittedNet": Reviewed(finish=_has_weights),
 }
 
 
@@ -269,9 +270,8 @@ def reviewed() -> dict[str, Reviewed]:
     for info in iter_modules(players.__path__):
         module = import_module(f"{players.__name__}.{info.name}")
         for value in vars(module).values():
-            is_player = (
-                isinstance(value, type) and is_dataclass(value) and not isabstract(value)
-            )
-            if is_player and value.__module__ == module.__name__:
+            if not isinstance(value, type) or value.__module__ != module.__name__:
+                continue  # imported from another module
+            if is_dataclass(value) and not isabstract(value):
                 classes[f"{module.__name__}.{value.__name__}"] = Reviewed()
     return classes

@@ -109,15 +109,16 @@ class RuleClassifier(ReportedClassifier):
 
     def actions(self, X: Table, groups: Groups = None) -> NDArray[Any]:
         """Return the label of each row, or "human review"."""
-        arguments = self._group_argument(groups)
+        group_argument = self._group_argument(groups)
         if isinstance(self.rule, ThresholdRule):
-            return self.rule.predict(self._column(X, self.rule.column), **arguments)
+            return self.rule.predict(self._column(X, self.rule.column), **group_argument)
         model = copy.copy(self.scores)
         model.classes_ = np.asarray(model.label)
+        # The scores have the order of their columns, and a rule the order of its labels.
         order = [model.label.index(label) for label in self.rule.classes]
         P = model.predict_proba(X)[:, order]
         probabilities = dict.fromkeys(self.rule.models or ["Scores"], P)
-        return self.rule.predict(probabilities, **arguments, deferred=HUMAN_REVIEW)
+        return self.rule.predict(probabilities, **group_argument, deferred=HUMAN_REVIEW)
 
     def predict(self, X: Table, *, groups: Groups = None) -> NDArray[Any]:
         """Return the label of each row; deferred rows get the first label."""
@@ -141,23 +142,29 @@ class RuleClassifier(ReportedClassifier):
         return score_columns(X, [name], repr(self.scores))[:, 0]
 
     def _group_argument(self, groups: Groups) -> dict[str, Any]:
-        """Return the argument of the rule: the groups that it reads, of one or several columns."""
+        """Return the argument ``groups`` of the rule's methods; none for a rule that reads no groups.
+
+        Of several columns the argument is the one that the rule reads.
+        """
         if groups is None or not self.by_group:
             return {}
         columns = columns_by_name(groups, "groups")
-        if list(columns) == [None] and column_name(groups) is not None:
-            columns = {column_name(groups): columns[None]}
-        if self.by_group not in columns and list(columns) != [None]:
+        if list(columns) == [None]:  # one column, perhaps a Series with a name
+            name = column_name(groups)
+            if name is None:
+                return {"groups": groups}
+            columns = {name: columns[None]}
+        if self.by_group not in columns:
             raise ValueError(
                 f"groups has the columns {list(columns)}, but the rule reads the column {self.by_group!r}"
             )
-        return {"groups": columns.get(self.by_group, groups)}
+        return {"groups": columns[self.by_group]}
 
 
 def rule_alone(document: Mapping[str, Any]) -> ThresholdRule | Rule:
-    """Return the rule that its ``to_dict`` or ``to_json`` described."""
-    form = ThresholdRule if "bands" in document else Rule
-    return form.from_dict(document)
+    """Return a rule from its ``to_dict`` or ``to_json``; only threshold rules have bands."""
+    rule_class = ThresholdRule if "bands" in document else Rule
+    return rule_class.from_dict(document)
 
 
 def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
@@ -168,10 +175,10 @@ def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
     KeyError, TypeError, ValueError
         If the content is of another version, or damaged.
     """
-    number = content.get("format", 1)
-    if number != RULE_FILE_FORMAT:
+    file_format = content.get("format", 1)
+    if file_format != RULE_FILE_FORMAT:
         raise ValueError(
-            f"it has format {str(number)[:20]}, not {RULE_FILE_FORMAT}; run tune again"
+            f"it has format {str(file_format)[:20]}, not {RULE_FILE_FORMAT}; run tune again"
         )
     selection = content["selection"]
     limits = tuple(checked_limits(selection["limits"]))
@@ -179,30 +186,38 @@ def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
     scores = scores_of(selection)
     by_group = selection["by_group"]
     if isinstance(rule, ThresholdRule):
+        if rule.column not in scores.column_list:
+            raise ValueError(f"its column {rule.column!r} is none of its scores")
         rule = replace(rule, group_column=by_group)
-    if isinstance(rule, ThresholdRule) and rule.column not in scores.column_list:
-        raise ValueError(f"its column {rule.column!r} is none of its scores")
     if (rule.groups is not None) != (by_group is not None):
         raise ValueError("its rule and its selection differ in whether groups are read")
     classifier = RuleClassifier(rule, scores, limits, by_group)
     if content["groups"]:
         classifier.groups_ = [tuple(name) for name in content["groups"]]
-    ledger = Ledger.from_dict(content["ledger"])
-    attempts = ledger.attempts[: int(content["used"]["attempts"])]
-    tables = [UsedRows.from_dict(rows) for rows in content["used"]["selection"]]
-    tables += [attempt.rows for attempt in attempts]
-    classifier.records_ = Records(tables=tuple(tables), ledger=ledger)
+    classifier.records_ = _records(content)
     certificate = None
     if content["certificate"] is not None:
         certificate = replace(Certificate.from_dict(content["certificate"]), model=classifier)
-        if not is_about(certificate, classifier):
+        if not is_about(certificate, classifier):  # load_rule warns
             certificate = None
         classifier.certificate_ = certificate
     return replace(rule, certificate=certificate, classifier=classifier)
 
 
+def _records(content: Mapping[str, Any]) -> Records:
+    """Return the ledger of a rule file, with all rows that the rule has used.
+
+    These are the rows of the selection and of the attempts to calibrate up to the stored certificate.
+    """
+    ledger = Ledger.from_dict(content["ledger"])
+    attempts = ledger.attempts[: int(content["used"]["attempts"])]
+    tables = [UsedRows.from_dict(rows) for rows in content["used"]["selection"]]
+    tables += [attempt.rows for attempt in attempts]
+    return Records(tables=tuple(tables), ledger=ledger)
+
+
 def scores_of(selection: Mapping[str, Any]) -> Scores:
-    """Return the columns of scores that a rule was selected on, from the selection of a rule file."""
+    """Return the scores of a rule from the part "selection" of its file."""
     columns = selection["scores"]
     labels = selection["labels"]
     if not all(isinstance(name, str) for name in columns):

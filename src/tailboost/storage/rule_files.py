@@ -57,11 +57,11 @@ def load_rule(path: str | os.PathLike[str]) -> ThresholdRule | Rule:
         ) from None
     try:
         with reading(KIND_OF_RULE_FILE):
-            if "labels" in content:
+            if "labels" in content:  # a file of LabelRules
                 raise ValueError(
                     "the rule has several labels per row: read it by LabelRules.from_dict"
                 )
-            if "bands" in content or "parts" in content:
+            if "bands" in content or "parts" in content:  # by to_json
                 return rule_alone(content)
             rule = rule_of(content)
     except ValueError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,11 +18,14 @@ FIELDS = (
     "left_child", "right_child", "feature", "threshold", "impurity", "n_node_samples",
     "weighted_n_node_samples", "missing_go_to_left",
 )  # fmt: skip
-CHILDREN = ("left_child", "right_child")
-NODE_SUMS = ("n_node_samples", "weighted_n_node_samples")
+CHILDREN = ("left_child", "right_child")  # relative to the first node of the tree
+NODE_SUMS = (
+    "n_node_samples",
+    "weighted_n_node_samples",
+)  # of an inner node: sums over its children
 SPLITS = ("feature", "missing_go_to_left")
-MOST_DEPTH = 100_000
-# Impurities are computed from the leaves if they agree to this tolerance.
+MOST_DEPTH = 100_000  # a forged file could contain one path of all nodes
+# Impurities of the leaves' distributions replace the stored ones if they agree to this tolerance.
 SAME = 1e-12
 
 Pack = Callable[[NDArray[Any]], list[Any]]
@@ -31,9 +35,10 @@ Unpack = Callable[..., NDArray[Any]]
 def packed_trees(trees: list[Any], pack: Pack) -> list[dict[str, Any]]:
     """Return trees as arrays of all their nodes, one group for each shape of values.
 
-    Trees read rows as float32, so ``x <= t`` is the same for t rounded down to float32. Such thresholds are
-    stored, column by column of the table: thresholds of a column are alike. Rows, weights and values of inner
-    nodes follow from the leaves. Predictions do not need them.
+    ``pack`` stores an array and returns its JSON. Trees read rows as float32, so ``x <= t`` is the same for t
+    rounded down to float32. Such thresholds are stored, sorted by column of the table because similar numbers
+    compress well. Rows, weights and values of inner nodes follow from the leaves. Predictions do not need
+    them.
     """
     if trees and set(NODE.names or ()) != set(FIELDS):
         raise TypeError(
@@ -63,27 +68,21 @@ def _packed(trees: list[Any], pack: Pack) -> dict[str, Any]:
     values = np.concatenate([state["values"][: state["node_count"]] for state in states])
     leaf = nodes["left_child"] == _tree.TREE_LEAF
     inner = ~leaf
-    impurity = nodes["impurity"].copy()
-    thresholds = _rounded_down(nodes["threshold"][inner])
-    by_feature = np.argsort(nodes["feature"][inner], kind="stable")
     columns = {name: nodes[name][leaf] for name in NODE_SUMS}
     columns |= {name: nodes[name][inner] for name in SPLITS}
-    # Trees that grow in depth first number their nodes in preorder. Other children are stored as distances.
-    place = _place(counts)[inner]
-    distances = {name: nodes[name][inner] - place for name in CHILDREN}
-    in_preorder = (_right_children(leaf) - np.arange(len(leaf)))[inner]
-    if (distances["left_child"] != 1).any() or (distances["right_child"] != in_preorder).any():
-        columns |= distances
-    of_leaves = values[leaf].reshape(leaf.sum(), -1)
-    table, number = np.unique(of_leaves, axis=0, return_inverse=True)
+    columns |= _unusual_children(nodes, leaf, counts)
+    thresholds = _rounded_down(nodes["threshold"][inner])
+    by_feature = np.argsort(nodes["feature"][inner], kind="stable")
+    of_leaves = values[leaf].reshape(leaf.sum(), -1)  # shape (leaves, outputs × classes)
+    distinct_values, number = np.unique(of_leaves, axis=0, return_inverse=True)
     _fill(nodes, values, counts)
     columns["missing_go_to_left"] ^= _more_left(nodes, counts)[inner]
-    if not np.allclose(impurity, gini(values), rtol=SAME, atol=SAME):
-        columns["impurity"] = impurity
+    if not np.allclose(nodes["impurity"], gini(values), rtol=SAME, atol=SAME):
+        columns["impurity"] = nodes["impurity"]
     return {
         "counts": counts,
         "depths": [int(state["max_depth"]) for state in states],
-        "values": pack(table),
+        "values": pack(distinct_values),
         "value": pack(_small(number.ravel())),
         "threshold": pack(thresholds[by_feature]),
         "leaf": pack(np.packbits(leaf)),
@@ -91,33 +90,51 @@ def _packed(trees: list[Any], pack: Pack) -> dict[str, Any]:
     }
 
 
-def _right_children(leaf: Mask) -> Ints:
-    """Return the right child of each inner node, shape (n,), if children follow their parents in preorder.
+def _unusual_children(
+    nodes: NDArray[Any], leaf: Mask, counts: list[int]
+) -> dict[str, NDArray[Any]]:
+    """Return the distances from each inner node to its children; empty if the nodes are in preorder.
 
-    In preorder the left child is the next node, and its subtree has one leaf more than inner nodes. The right
-    child follows the first node up to which the number of leaves beyond the left child's is one larger.
+    Trees that grow depth first number their nodes in preorder, and then the leaves determine the children.
+    """
+    n = len(leaf)
+    place = np.arange(n) - _first_nodes(counts)
+    left, right = ((nodes[name] - place)[~leaf] for name in CHILDREN)
+    right_in_preorder = (_right_children(leaf) - np.arange(n))[~leaf]
+    if (left == 1).all() and (right == right_in_preorder).all():
+        return {}
+    return {"left_child": left, "right_child": right}
+
+
+def _right_children(leaf: Mask) -> Ints:
+    """Return the right child of each inner node, shape (n,), for nodes in preorder.
+
+    In preorder the left child is the next node, and the right child follows the left subtree. The height of a
+    node is the number of inner nodes minus the number of leaves up to the node, which is included. A subtree
+    has one leaf more than inner nodes. So the left subtree ends at the next node with a height one lower.
     """
     n = len(leaf)
     height = np.cumsum(np.where(leaf, -1, 1))
     key = (height - height.min(initial=0)) * (n + 1) + np.arange(n)  # by height, then by place
     order = np.argsort(key)
     next_below = np.searchsorted(key[order], key - (n + 1))
+    # Leaves, and inner nodes of forged files, may have no such node: they get any number.
     last_of_left: Ints = order[np.minimum(next_below, n - 1)]
     return last_of_left + 1
 
 
-def _place(counts: list[int]) -> NDArray[np.intp]:
-    """Return the place of each node in its tree."""
-    return np.arange(sum(counts)) - np.repeat(np.cumsum(counts) - counts, counts)
+def _first_nodes(counts: list[int]) -> NDArray[np.intp]:
+    """Return for each node of all trees the number of the first node of its tree."""
+    return np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def _fill(nodes: NDArray[Any], values: Floats, counts: list[int]) -> None:
-    """Set rows, weights and values of inner nodes by those of the leaves."""
-    start = np.arange(sum(counts)) - _place(counts)
-    left = nodes["left_child"] + start
-    right = nodes["right_child"] + start
+    """Compute rows, weights and values of inner nodes in place, from the leaves upwards."""
+    first = _first_nodes(counts)
+    left = nodes["left_child"] + first
+    right = nodes["right_child"] + first
     inner = nodes["left_child"] != _tree.TREE_LEAF
-    roots = np.unique(start)
+    roots = np.unique(first)
     levels = []  # inner nodes of all trees at the same depth
     level = roots[inner[roots]]
     while len(level):
@@ -125,27 +142,27 @@ def _fill(nodes: NDArray[Any], values: Floats, counts: list[int]) -> None:
         _check(len(levels) <= MOST_DEPTH)
         children = np.concatenate([left[level], right[level]])
         level = children[inner[children]]
-    rows = nodes["n_node_samples"]
+    n_rows = nodes["n_node_samples"]
     weight = nodes["weighted_n_node_samples"]
     for level in reversed(levels):
         a = left[level]
         b = right[level]
-        rows[level] = rows[a] + rows[b]
+        n_rows[level] = n_rows[a] + n_rows[b]
         weight[level] = weight[a] + weight[b]
-        share = np.full(len(level), 0.5)
+        share = np.full(len(level), 0.5)  # of the left child; half of no weight
         np.divide(weight[a], weight[level], out=share, where=weight[level] != 0)
-        share = share[:, None, None]
-        values[level] = share * values[a] + (1.0 - share) * values[b]
+        of_left = share.reshape(-1, 1, 1)  # values: (nodes, outputs, classes)
+        values[level] = of_left * values[a] + (1.0 - of_left) * values[b]
 
 
 def _more_left(nodes: NDArray[Any], counts: list[int]) -> NDArray[np.uint8]:
     """Return whether the left child of each inner node has more rows than the right one.
 
-    scikit-learn sends missing values to the larger child if it fitted none. Files contain the exceptions.
+    scikit-learn sends missing values to the larger child if fit had none. Files contain the exceptions.
     """
-    start = np.arange(sum(counts)) - _place(counts)
-    rows = nodes["n_node_samples"]
-    more_left = rows[nodes["left_child"] + start] > rows[nodes["right_child"] + start]
+    first = _first_nodes(counts)
+    n_rows = nodes["n_node_samples"]
+    more_left = n_rows[nodes["left_child"] + first] > n_rows[nodes["right_child"] + first]
     return more_left.astype(np.uint8)
 
 
@@ -157,8 +174,8 @@ def gini(values: Floats) -> Floats:
 
 def _small(numbers: NDArray[Any]) -> NDArray[Any]:
     """Return whole numbers in the smallest dtype of integers; other numbers unchanged."""
-    is_small = np.isfinite(numbers).all() and (abs(numbers) < 2**31).all()
-    if not is_small or (numbers % 1 != 0).any():
+    fit_into_int32 = np.isfinite(numbers).all() and (abs(numbers) < 2**31).all()
+    if not fit_into_int32 or (numbers % 1 != 0).any():
         return np.ascontiguousarray(numbers)
     ends = [0]
     if numbers.size:  # trees without splits have no numbers
@@ -167,8 +184,8 @@ def _small(numbers: NDArray[Any]) -> NDArray[Any]:
 
 
 def _rounded_down(thresholds: Floats) -> NDArray[np.float32]:
-    """Return the largest float32 numbers up to these."""
-    with np.errstate(over="ignore"):
+    """Return for each threshold the largest float32 number up to it."""
+    with np.errstate(over="ignore"):  # too large for float32: infinite, then rounded down
         nearest = thresholds.astype(np.float32)
     below = np.nextafter(nearest, np.float32(-np.inf))
     return np.where(nearest > thresholds, below, nearest)
@@ -200,17 +217,12 @@ def _built(group: dict[str, Any], unpack: Unpack) -> list[Any]:
     _check(all(type(n) is int and n > 0 for n in sizes))
     _check(len(n_classes) == n_outputs and len(counts) == len(depths))
     nodes, leaf = _built_nodes(group, unpack)
-    _check(((nodes["feature"] >= 0) & (nodes["feature"] < n_features))[~leaf].all())
-    table = unpack(*group["values"])
-    number = unpack(*group["value"]).astype(np.intp)
-    shape = (n_outputs, max(n_classes))
-    _check(table.ndim == 2 and table.shape[1] == shape[0] * shape[1])
-    _check(number.shape == (leaf.sum(),))
-    _check(((number >= 0) & (number < len(table))).all())
-    values = np.zeros((len(nodes), *shape))
-    values[leaf] = table[number].reshape(-1, *shape)
+    inner = ~leaf
+    feature = nodes["feature"][inner]
+    _check(((feature >= 0) & (feature < n_features)).all())
+    values = _leaf_values(group, leaf, unpack)
     _fill(nodes, values, counts)
-    nodes["missing_go_to_left"][~leaf] ^= _more_left(nodes, counts)[~leaf]
+    nodes["missing_go_to_left"][inner] ^= _more_left(nodes, counts)[inner]
     if "impurity" not in group:
         nodes["impurity"] = gini(values)
     built = []
@@ -229,6 +241,19 @@ def _built(group: dict[str, Any], unpack: Unpack) -> list[Any]:
     return built
 
 
+def _leaf_values(group: dict[str, Any], leaf: Mask, unpack: Unpack) -> Floats:
+    """Return the values of the nodes, shape (n, outputs, classes), after a check; 0 for inner nodes."""
+    shape = (group["outputs"], max(group["classes"]))
+    distinct_values = unpack(*group["values"])
+    number = unpack(*group["value"]).astype(np.intp)
+    _check(distinct_values.ndim == 2 and distinct_values.shape[1] == math.prod(shape))
+    _check(number.shape == (leaf.sum(),))
+    _check(((number >= 0) & (number < len(distinct_values))).all())
+    values = np.zeros((len(leaf), *shape))
+    values[leaf] = distinct_values[number].reshape(-1, *shape)
+    return values
+
+
 def _built_nodes(group: dict[str, Any], unpack: Unpack) -> tuple[NDArray[Any], Mask]:
     """Return the nodes of all trees of a group, and which are leaves.
 
@@ -237,38 +262,43 @@ def _built_nodes(group: dict[str, Any], unpack: Unpack) -> tuple[NDArray[Any], M
     counts = group["counts"]
     n = sum(counts)
     columns = {name: unpack(*group[name]) for name in FIELDS if name in group}
-    # The arrays of the file, which are there, limit the number of nodes.
+    # A forged count has no array of this length, so the memory for the nodes is limited.
     bits = unpack(*group["leaf"])
-    _check(bits.dtype == np.uint8 and bits.shape == (-(-n // 8),))
+    _check(bits.dtype == np.uint8 and bits.shape == (math.ceil(n / 8),))
     leaf = np.unpackbits(bits, count=n).astype(np.bool_)
-    inner = ~leaf
     by_feature = np.argsort(columns["feature"], kind="stable")
-    columns["threshold"] = columns["threshold"][np.argsort(by_feature)]
+    columns["threshold"] = columns["threshold"][np.argsort(by_feature)]  # the inverse order
     nodes = np.zeros(n, dtype=NODE)
     for name in ("feature", "threshold"):
         nodes[name] = _tree.TREE_UNDEFINED
     for name, column in columns.items():
-        rows = inner
+        described = ~leaf  # the nodes that have an entry in this column
         if name in NODE_SUMS:
-            rows = leaf
+            described = leaf
         elif name == "impurity":
-            rows = np.ones(n, dtype=np.bool_)
-        _check(column.shape == (rows.sum(),))
-        nodes[name][rows] = column
+            described = np.ones(n, dtype=np.bool_)
+        _check(column.shape == (described.sum(),))
+        nodes[name][described] = column
     if not set(CHILDREN) <= columns.keys():
         nodes["left_child"] = 1
         nodes["right_child"] = _right_children(leaf) - np.arange(n)
-    place = _place(counts)
-    end = np.repeat(counts, counts)
-    start = np.arange(n) - place
-    children = []
-    for name in CHILDREN:
-        nodes[name] = np.where(inner, nodes[name] + place, _tree.TREE_LEAF)
-        child = nodes[name]
-        _check(((child > place) & (child < end))[inner].all())
-        children.append((child + start)[inner])
-    _check(np.bincount(np.concatenate(children), minlength=1).max() < 2)
+    _place_children(nodes, leaf, counts)
     return nodes, leaf
+
+
+def _place_children(nodes: NDArray[Any], leaf: Mask, counts: list[int]) -> None:
+    """Replace distances to children by their numbers in the tree, after a check that these are trees."""
+    first = _first_nodes(counts)
+    place = np.arange(len(nodes)) - first
+    n_in_tree = np.repeat(counts, counts)
+    all_children = []
+    for name in CHILDREN:
+        child = nodes[name] + place
+        _check(((child > place) & (child < n_in_tree))[~leaf].all())
+        all_children.append((child + first)[~leaf])
+        nodes[name] = np.where(leaf, _tree.TREE_LEAF, child)
+    # No node has two parents.
+    _check(np.bincount(np.concatenate(all_children), minlength=1).max() < 2)
 
 
 def _check(holds: object) -> None:
