@@ -1,5 +1,7 @@
 """A sequence of thresholds for each group: counts, validity, and groups that have one answer."""
 
+import copy
+import re
 import warnings
 from types import SimpleNamespace
 
@@ -180,3 +182,23 @@ def test_sequences_start_where_a_certificate_is_likely_with_few_selection_rows()
                 continue
         certified += sum(bound.n > 0 for bound in rule.certificate_.bounds)
     assert certified >= 20
+
+
+def test_a_refused_precision_names_the_level_that_such_rows_could_certify():
+    """With two declared attempts the level is the same, so the same rows tell whether the sentence is true."""
+    s, _, y = draw(1200, np.random.default_rng(0))
+    score = tb.Scores(0, label=1, kind="logit")
+    tuned = tb.tune(score, s[:400, None], y[:400], limits=["precision(1) >= 70%"])
+
+    def calibrated(bound):
+        new = copy.deepcopy(tuned)
+        limits = [f"precision(1) >= {bound}%"]
+        return tb.calibrate(new, s[400:, None], y[400:], limits=limits, attempts=2)
+
+    with pytest.raises(tb.NotCertifiedError) as caught:
+        calibrated(99)
+    (named,) = re.findall(r"could certify about precision\(1\) >= ([\d.]+)%: an estimate", str(caught.value))
+    assert 60 < float(named) < 99
+    assert calibrated(named).certificate_.certified
+    with pytest.raises(tb.NotCertifiedError):
+        calibrated(float(named) + 1)

@@ -9,6 +9,7 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ import numpy as np
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_number
 from tailboost.core.exceptions import NotCertifiedError, UselessRuleWarning
-from tailboost.core.rate_words import estimate_words
+from tailboost.core.rate_words import bound_words, estimate_words
 from tailboost.core.spelling import as_typed, did_you_mean
 from tailboost.core.warn import warn_user
+from tailboost.guarantees.certifiable import MOST_ROWS_TRIED, certifiable_limit
 from tailboost.guarantees.certificates import (
     OVERALL_PRICE,
     PAIRED,
@@ -171,8 +173,7 @@ def calibrate_selected(
         attempts=attempts,
     )
     level = all_attempts[-1].spent * (1.0 - confidence)
-    kinds = selection.of_each_kind()
-    procedures = [first_that_applies(kind, fresh, level / len(kinds)) for kind in kinds]
+    procedures = procedures_for(selection, fresh, level)
     too_few_rows = [rates_with_too_few_rows(procedure) for procedure, _ in procedures]
     if all(too_few_rows):
         model.records_.ledger.withdraw(all_attempts[-1])
@@ -190,6 +191,15 @@ def calibrate_selected(
     if not outcome.tested and not any(needs_labels):
         model.records_.ledger.withdraw(all_attempts[-1])
         raise NotCertifiedError(f"{outcome.why}. {AT_EQUAL_SCORES}", (), earlier)
+
+    def would_be_certified(limits: list[Limit], level_of_next: float) -> bool:
+        if len(fresh) > MOST_ROWS_TRIED:
+            return False
+        procedures_within = procedures_for(selection.within(limits), fresh, level_of_next)
+        if any(procedure.takes_long for procedure, _ in procedures_within):
+            return False
+        return isinstance(best_certified(procedures_within, fresh)[0], Certified)
+
     raise refusal(
         outcome,
         lacking,
@@ -198,7 +208,8 @@ def calibrate_selected(
         confidence,
         all_attempts,
         attempts,
-        len(kinds),
+        len(procedures),
+        would_be_certified,
     )
 
 
@@ -332,6 +343,14 @@ def losses_on(fresh: FreshRows, result: Any) -> Floats:
     return sample.values
 
 
+def procedures_for(
+    selection: Any, fresh: FreshRows, level: float
+) -> list[tuple[Procedure, list[str]]]:
+    """Return the first procedure that applies to each kind of rules, as `first_that_applies` does."""
+    kinds = selection.of_each_kind()
+    return [first_that_applies(kind, fresh, level / len(kinds)) for kind in kinds]
+
+
 def first_that_applies(
     selection: Any, fresh: FreshRows, level: float
 ) -> tuple[Procedure, list[str]]:
@@ -398,7 +417,17 @@ def rates_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
                 counted = limit.rate.counted_rows
                 if procedure.fresh.clusters is not None:
                     counted = f"clusters of {counted}"
-                without_rows = f"has {n:,} {counted}; at least {needed:,} are needed"
+                least_room = -math.expm1(math.log(procedure.level_of_test) / n) * width
+                possible = sample.low + least_room
+                if not limit.from_above:
+                    possible = sample.high - least_room
+                words = bound_words(
+                    possible, n, above=limit.from_above, in_percent=limit.in_percent
+                )
+                without_rows = (
+                    f"has {n:,} {counted}; at least {needed:,} are needed, "
+                    f"or a limit of {words} or {'more' if limit.from_above else 'less'}"
+                )
                 title = str(limit.rate)
                 if sample.name is not None:
                     title = f"{limit.rate}: {unit_name(sample.name)}"
@@ -677,6 +706,7 @@ def refusal(
     attempts: tuple[Attempt, ...],
     declared: int | None,
     n_kinds: int = 1,
+    would_be_certified: Callable[[list[Limit], float], bool] = lambda limits, level: False,
 ) -> NotCertifiedError:
     """Return the error with the limits that the tested rule misses, and why simpler procedures do not apply.
 
@@ -695,6 +725,8 @@ def refusal(
         The largest number of attempts.
     n_kinds : int
         Number of kinds of rules that divide the level.
+    would_be_certified : callable
+        Tells whether these rows certify other limits at a level; False if that takes long.
     """
     level = attempts[-1].spent * (1.0 - confidence)
     another_may_follow = may_follow(attempts, declared)
@@ -704,14 +736,23 @@ def refusal(
     shortfalls = []
     if result.tested:
         families = [RateFamily.from_expression(limit, result.answered) for limit in limits]
-        bounds = limit_bounds(families, level / n_kinds)
+        bounds_by_limit = [limit_bounds([family], level / n_kinds) for family in families]
         selected = {
             (line.rate, line.subgroup): line.value for line in result.answered.model.rates_
         }
         shortfalls = shortfalls_of(families, level / n_kinds, next_level / n_kinds, selected)
     reason = f" The reason: {result.why}."
     if shortfalls:
+        bounds = list(chain.from_iterable(bounds_by_limit))
         reason = _shortfall_words(shortfalls, bounds, result, limits, reference, confidence)
+        certifiable = certifiable_limit(
+            limits, bounds_by_limit, lambda looser: would_be_certified(looser, next_level)
+        )
+        if certifiable is not None:
+            reason += (
+                f"\nAs many new rows could certify about {certifiable.text}: an estimate on these "
+                "rows, at the error probability of the next attempt."
+            )
     reason += "".join(f"\nDoes not apply: {procedure}." for procedure in lacking)
     advice = "No attempt may follow."
     if another_may_follow:

@@ -1,0 +1,75 @@
+"""The tightest level of a refused limit that as many new rows could certify: an estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from tailboost.guarantees.rate_bounds import CertifiedBound
+from tailboost.rates import Limit
+from tailboost.rates.power import last_true
+
+# The tried levels have two digits and at most so many places; with six the search takes nine calibrations.
+MOST_PLACES = 6
+TINY = 1e-9
+# With more fresh rows nothing is tried: nine calibrations of 20,000 rows take about four seconds.
+MOST_ROWS_TRIED = 20_000
+
+
+def certifiable_limit(
+    limits: Sequence[Limit],
+    bounds: Sequence[Sequence[CertifiedBound]],
+    is_certified: Callable[[list[Limit]], bool],
+) -> Limit | None:
+    """Return the only refused limit at the tightest level that is certified; None if there is none.
+
+    A limit with a bound for each subgroup has no single level.
+
+    Parameters
+    ----------
+    limits : sequence of Limit
+        All limits.
+    bounds : sequence of sequence of CertifiedBound
+        The bounds of the tested rule, by limit.
+    is_certified : callable
+        Tells whether the same procedure certifies other limits on the same rows.
+    """
+    refused = [
+        number
+        for number, of_limit in enumerate(bounds)
+        if any(bound.certified is False for bound in of_limit)
+    ]
+    if len(refused) != 1:
+        return None
+    (number,) = refused
+    limit = limits[number]
+    levels = looser_levels(limit)
+
+    def holds(index: int) -> bool:
+        loosened = replace(limit, bound=levels[index])
+        return is_certified([*limits[:number], loosened, *limits[number + 1 :]])
+
+    index = last_true(holds, len(levels) - 1)
+    if index < 0:
+        return None
+    return replace(limit, bound=levels[index])
+
+
+def looser_levels(limit: Limit) -> list[float]:
+    """Return levels looser than a limit, the loosest first; none of a limit with several bounds.
+
+    The allowed share, which is the rest to 1 for a limit from below, has two digits.
+    """
+    stated = limit.bound
+    if isinstance(stated, tuple) or not 0.0 < stated < 1.0:
+        return []
+    allowed = stated if limit.from_above else 1.0 - stated
+    shares = {
+        round(tenths * 0.1**places, places)
+        for places in range(2, MOST_PLACES + 1)
+        for tenths in range(10, 100)
+    }
+    looser = sorted((share for share in shares if share > allowed + TINY), reverse=True)
+    if limit.from_above:
+        return looser
+    return [round(1.0 - share, MOST_PLACES) for share in looser]
