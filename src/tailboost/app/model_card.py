@@ -294,6 +294,7 @@ def _stated_limits(certificate: Certificate | None, rows_are: str) -> tuple[str,
         f"{start} stated limits are certified with {percent(certificate.confidence)} confidence, {from_rows}"
         f"{SEEN if certificate.certified is None else ''}."
     )
+    headline = " ".join([headline, *certificate.one_answer])
     rows = [[line.verdict, line.name, line.limit, line.numbers] for line in lines]
     notes = [f"Estimates are {from_rows}."]
     if certificate.forced_by is not None:

@@ -71,9 +71,13 @@ def rule_screen(rule: Any) -> str:
     check_is_fitted(rule)
     models, *texts = rule.rule_.short
     source = f"measured on {rule.summary_.measured_on.partition(' (')[0]}"
+    groups: list[tuple[str, str]] = []
     if rule.certificate_ is not None:
         source = f"certified from {rule.certificate_.n_rows:,} fresh rows"
+        if rule.certificate_.one_answer:
+            groups.append(("group", " ".join(rule.certificate_.one_answer)))
     lines = [
+        *groups,
         *stated_lines(rule),
         *_first_lines([("rule", text) for text in texts], MOST_RULE_LINES, "rule.rule_"),
         ("more", "rule.certificate_, rule.summary_, rule.rates_, rule.rule_, rule.tradeoff()"),

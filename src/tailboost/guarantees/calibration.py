@@ -64,7 +64,7 @@ from tailboost.guarantees.rate_bounds import (
     rule_remarks,
     with_deferral,
 )
-from tailboost.guarantees.recheck import percent
+from tailboost.guarantees.recheck import joined, percent
 from tailboost.guarantees.score_path import ScorePath
 from tailboost.guarantees.stated import stated_by
 from tailboost.guarantees.tested import what_is_tested
@@ -90,6 +90,8 @@ OF_SEVERAL_KINDS = (
 ReferenceAnswers = tuple[str, FreshRows | None]
 # The most limited rates of the reference in a refusal.
 MOST_RATES = 6
+# The most groups of one answer that a sentence names.
+MOST_GROUPS = 8
 # The most shortfalls that a refusal explains, beside those without rows.
 MOST_EXPLAINED = 3
 CONSTANT = "one answer"  # method of a limit without a test
@@ -529,10 +531,10 @@ def certified_classifier(
         used=attempts[-1].rows,
         as_stated=fresh.as_stated,
         remarks=(
-            *notes_on_constant_groups(bounds, answered, limits),
             *notes_on_draws(result, fresh, run_for),
             *rule_remarks(bounds, answered),
         ),
+        one_answer=tuple(groups_with_one_answer(bounds, answered, limits)),
         forced_by=what_forces(
             [family.bounds(level) for family in families],
             limits,
@@ -597,26 +599,36 @@ def price_of(
             yield Price(title, before, float(sample.mean), len(sample.rows), reference_name)
 
 
-def notes_on_constant_groups(
+def groups_with_one_answer(
     bounds: Sequence[Any], fresh: FreshRows, limits: Sequence[Limit]
 ) -> list[str]:
-    """Return notes on limited groups whose rows have one answer, and warn of them and of useless rules."""
-    notes = [
-        f"{bound.title} {bound.without_rows}, so the limit is kept by construction."
-        for bound in bounds
-        if not bound.n
-    ]
-    _warn_of_useless_rule(fresh, limits)
-    labels = [repr(label) for label in fresh.answered.strata.classes]
+    """Return a sentence on the limited groups with each single answer, and warn of them and of useless rules.
+
+    A limit without a row that counts is kept by construction.
+    """
+    groups_by_answer: dict[str, list[str]] = {}
     for name, answer in _constant_groups(fresh, limits).items():
-        note = f"{name}: every row there has the answer {answer}"
+        groups_by_answer.setdefault(answer, []).append(name)
+    labels = [repr(label) for label in fresh.answered.strata.classes]
+    without_rows = [bound for bound in bounds if not bound.n]
+    sentences = []
+    for answer, names in groups_by_answer.items():
+        sentence = f"{joined(names, MOST_GROUPS)}: every row there has the answer {answer}"
         if answer != HUMAN_REVIEW:
             other_labels = " or ".join(label for label in labels if label != answer)
-            note += f", so no {other_labels} row is found there"
-        notes.append(f"{note}.")
-    if notes:
-        warn_user(" ".join(notes), UselessRuleWarning)
-    return notes
+            sentence += f", so no row of label {other_labels} is found there"
+        if any(bound.name in names for bound in without_rows):
+            sentence += ", and limits without a row that counts are kept by construction"
+        sentences.append(f"{sentence}.")
+        without_rows = [bound for bound in without_rows if bound.name not in names]
+    sentences += [
+        f"{bound.title} {bound.without_rows}, so the limit is kept by construction."
+        for bound in without_rows
+    ]
+    _warn_of_useless_rule(fresh, limits)
+    if sentences:
+        warn_user(" ".join(sentences), UselessRuleWarning)
+    return sentences
 
 
 def notes_on_draws(

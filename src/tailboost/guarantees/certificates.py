@@ -163,10 +163,11 @@ class Certificate:
         Digest of the decision function that the bounds are about; None for answers alone, and for models of
         other libraries. A classifier with another rule has no ``certificate_``.
     remarks : tuple of str
-        What a reader of the limits should know of the rule, such as groups whose rows have one answer, and
-        the error of the answered rows.
+        What a reader of the limits should know of the rule, such as the error of the answered rows.
     forced_by : Forced or None
         The limit that costs the most or has the least room, if it is known; its text is one line.
+    one_answer : tuple of str
+        The limited groups whose rows all have one answer, in a sentence for each answer.
     as_stated : bool
         Whether the caller alone knows that no model was trained on the rows: its training rows are not known.
     """
@@ -182,6 +183,7 @@ class Certificate:
     rule: str | None = field(default=None, repr=False, compare=False)
     remarks: tuple[str, ...] = ()
     forced_by: Forced | None = field(default=None, compare=False)
+    one_answer: tuple[str, ...] = ()
     as_stated: bool = False
     # The rows, to compare them where equal rows are different rows.
     used: UsedRows | None = field(default=None, repr=False, compare=False)
@@ -363,6 +365,7 @@ class Certificate:
             "notes": list(self.notes),
             "price": [asdict(price) for price in self.price],
             "remarks": list(self.remarks),
+            "one_answer": list(self.one_answer),
             "rule": self.rule,
             "as_stated": self.as_stated,
             "forced_by": None if self.forced_by is None else self.forced_by.to_dict(),
@@ -390,6 +393,7 @@ class Certificate:
             price=prices,
             rule=document.get("rule"),
             remarks=tuple(document.get("remarks", ())),
+            one_answer=tuple(document.get("one_answer", ())),
             forced_by=forced and Forced.from_dict(forced),
             as_stated=bool(document.get("as_stated", False)),
         )
@@ -477,7 +481,7 @@ class Certificate:
         -------
         str
         """
-        return "\n".join([self.title, "", self.table(), "", *self.lines(rest)])
+        return "\n".join([self.title, *self.one_answer, "", self.table(), "", *self.lines(rest)])
 
     def table(self) -> str:
         """Return the table of bounds as text."""
@@ -491,7 +495,8 @@ class Certificate:
     def _repr_html_(self) -> str:
         lines = "".join(f"<p>{escape(line)}</p>" for line in self.lines("below"))
         more = html_details("Assumptions, attempts and prices", self.assumptions)
-        return f"<div>{html_table(*self.cells(), self.title)}{lines}{more}</div>"
+        title = " ".join([self.title, *self.one_answer])
+        return f"<div>{html_table(*self.cells(), title)}{lines}{more}</div>"
 
     def stated_limits(self) -> list[tuple[str, str]]:
         """Return each stated limit with its verdict, in one line each."""

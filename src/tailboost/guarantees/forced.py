@@ -110,8 +110,6 @@ class Forced:
 
     def __str__(self) -> str:
         about_rows = f", with {self.n:,} rows"
-        if self.answer is not None:
-            about_rows = f": all its {self.n:,} rows have the answer {self.answer}"
         words = f"{self.name} has the least room{about_rows}"
         if self.error is not None and self.without is not None:
             would_be = "without its limit the error on these rows would be"
