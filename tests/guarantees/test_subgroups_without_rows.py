@@ -213,7 +213,8 @@ def test_a_limit_with_too_few_rows_for_any_test_is_refused_before_an_attempt():
     with pytest.raises(tb.NotCertifiedError) as caught:
         tb.calibrate(rule, *fresh, groups=g, limits=limits)
     words = str(caught.value)
-    assert "other (target 40 %) has 5 rows with label 1; at least 7 are needed, or a limit of 47 % or more" in words
+    other = "other (target 40 %) has 5 rows with label 1; at least 7 are needed, or a limit of 47 % or more"
+    assert other in words
     assert "let the rule read the group (by_group=True)" in words
     assert not rule.records_.ledger.attempts
     (short,) = caught.value.shortfalls

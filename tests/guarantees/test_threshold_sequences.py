@@ -125,8 +125,8 @@ def test_a_group_with_few_rows_has_one_answer_and_its_certificate_says_so():
     few = next(bound for bound in rule.certificate_.bounds if bound.subgroup == "few")
     assert (few.method, few.n, few.certified) == ("one answer", 0, True)
     sentence = (
-        "few: every row there has the answer 0, so no row of label 1 is found there, and limits without a row that "
-        "counts are kept by construction."
+        "few: every row there has the answer 0, so no row of label 1 is found there, and limits without a "
+        "row that counts are kept by construction."
     )
     certificate = rule.certificate_
     assert str(certificate).splitlines()[1] == sentence
@@ -196,7 +196,7 @@ def test_sequences_start_where_a_certificate_is_likely_with_few_selection_rows()
 
 
 def test_a_refused_precision_names_the_level_that_such_rows_could_certify():
-    """With two declared attempts the level is the same, so the same rows tell whether the sentence is true."""
+    """Two declared attempts have the same level, so the same rows tell whether the sentence is true."""
     s, _, y = draw(1200, np.random.default_rng(0))
     score = tb.Scores(0, label=1, kind="logit")
     tuned = tb.tune(score, s[:400, None], y[:400], limits=["precision(1) >= 70%"])

@@ -103,6 +103,19 @@ def test_a_frame_of_costs_is_read_by_its_labels():
     assert rates.measure(rates.cost(swapped, by="class"), y, a) == pytest.approx(found)
 
 
+def test_a_wrong_answer_that_earns_more_than_the_right_one_is_refused():
+    """Gains of right answers are negative costs; a matrix of gains has the other sign."""
+    assert rates.cost([[-1, 2], [5, -3]]).matrix == ((-1.0, 2.0), (5.0, -3.0))
+    assert rates.cost([[0, 1], [0, 1]]).matrix  # a price of each positive answer
+    with pytest.raises(ValueError, match="label number 0 is right, the answer label number 1 costs -1, less"):
+        rates.cost([[1, -1], [-5, 1]])
+    with pytest.raises(ValueError, match=r"the answer human review costs -0.1, less than the right answer"):
+        rates.cost([[0, 1, -0.1], [5, 0, 0.1]])
+    frame = pytest.importorskip("pandas").DataFrame([[0, -1], [5, 0]], index=["a", "b"], columns=["a", "b"])
+    with pytest.raises(ValueError, match=r"where 'a' is right, the answer 'b' costs -1.*change their sign"):
+        rates.cost(frame)
+
+
 def test_a_rate_is_the_mean_of_its_samples():
     rng = np.random.default_rng(0)
     y, a, g, w = (
@@ -112,7 +125,7 @@ def test_a_rate_is_the_mean_of_its_samples():
         rng.random(50),
     )
     strata, stratum = rates.Strata.of(y, g, w, NAMES, ("sex",), (("f", "m"),), defers=True)
-    matrix = rng.normal(size=(3, 4))
+    matrix = rng.random((3, 4))
     for rate in (
         rates.precision("yes", by="sex"),
         rates.answered_error(by="class"),

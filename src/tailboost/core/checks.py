@@ -1184,6 +1184,23 @@ def _as_number(name: Any) -> Any:
         return name
 
 
+def refuse_paid_errors(costs: Floats, names: Sequence[str], name: str) -> None:
+    """Raise ValueError if a wrong answer earns something, and more than the right one.
+
+    ``costs`` has the mean cost of each answer (column) by true label, shape (K, K) or (K, K + 1); ``names``
+    are those of the answers, and ``name`` is that of the costs.
+    """
+    for number, of_label in enumerate(costs.tolist()):
+        right = of_label[number]
+        for answer, cost in enumerate(of_label):
+            if answer != number and cost < min(right, 0.0):
+                raise ValueError(
+                    f"{name}: where {names[number]} is right, the answer {names[answer]} costs {cost:.4g}, "
+                    f"less than the right answer ({right:.4g}), so the rule would seek it. If the numbers "
+                    "are gains, change their sign; in a matrix the rows are true labels, the columns answers"
+                )
+
+
 def check_costs(
     costs: Table, n: int, classes: Labels, used: Ints | None = None, name: str = "costs"
 ) -> Floats | None:

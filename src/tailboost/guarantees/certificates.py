@@ -481,7 +481,9 @@ class Certificate:
         -------
         str
         """
-        return "\n".join([self.title, *self.one_answer, "", self.table(), "", *self.lines(rest)])
+        return "\n".join(
+            [self.title, *self.one_answer, "", self.table(), "", *self.lines(rest)]
+        )
 
     def table(self) -> str:
         """Return the table of bounds as text."""

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tailboost.core.array_types import By, Floats, Label, Stated
+from tailboost.core.checks import refuse_paid_errors
 from tailboost.core.spelling import as_typed, cut_to, did_you_mean
 from tailboost.rates.rate import (
     ABOVE,
@@ -436,6 +437,7 @@ def cost(matrix: Any = None, by: By = None) -> Rate:
     ------
     ValueError
         If the matrix is no table of finite numbers, or rows and columns of a frame have different labels.
+        Also if a wrong answer earns more than the right one: a negative cost below that of the right answer.
 
     Examples
     --------
@@ -489,6 +491,10 @@ def cost(matrix: Any = None, by: By = None) -> Rate:
             "cost: the matrix must be K × K, or K × (K + 1), of finite numbers, got shape "
             f"{values.shape}"
         )
+    names = [f"label number {number}" for number in range(n_classes)]
+    if labels is not None:
+        names = list(map(repr, labels))
+    refuse_paid_errors(values, [*names, HUMAN_REVIEW], "cost")
     rows = tuple(map(tuple, values.tolist()))
     return Rate("cost", None, _checked_by(by), rows, labels)
 

@@ -154,6 +154,14 @@ class Strata:
         return strata, stratum
 
     @property
+    def mean_costs_by_class(self) -> Floats:
+        """The mean cost of each answer (column) in each class with rows, shape (K, A); 0 without rows."""
+        assert self.mean_costs is not None
+        of_class = np.arange(self.n_classes)[:, None] == self.y
+        sums: Floats = of_class @ (self.mass[:, None] * self.mean_costs)
+        return sums / np.maximum(of_class @ self.mass, 1e-300)[:, None]
+
+    @property
     def n_classes(self) -> int:
         """K."""
         return len(self.classes)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from tailboost.core.array_types import Column, Floats, Ints, Stated
+from tailboost.core.checks import refuse_paid_errors
 from tailboost.rates import (
     AT_LEAST,
     AT_MOST,
@@ -26,6 +27,7 @@ from tailboost.rates import (
 from tailboost.rates import wrong as wrong_answers
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rows import Rows
+from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.solvers import MixtureSolution, cvar, least_worst_within, minimize_cvar_mixture
 
 # The objectives that have a name, as rates.
@@ -419,7 +421,8 @@ def strata_of(
     Raises
     ------
     ValueError
-        If groups or costs are missing, or a rate names an unknown label, group or column.
+        If groups or costs are missing, or a rate names an unknown label, group or column. Also if the wrong
+        answers to a class earn more in the mean than the right ones.
     """
     codes: Ints | None = None
     columns: tuple[Any, ...] = ()
@@ -445,6 +448,9 @@ def strata_of(
         defers=problem.defers,
         costs=costs if problem.needs_costs else None,
     )
+    if strata.mean_costs is not None:
+        answers = [*map(repr, strata.classes), HUMAN_REVIEW]
+        refuse_paid_errors(strata.mean_costs_by_class, answers, "costs")
     return strata, stratum, codes
 
 
