@@ -50,9 +50,10 @@ LOOK_OF_METHOD = {
 }  # fmt: skip
 MOST_SHOWN = len(HUES)  # methods drawn in colour with a name; the others are grey numbers
 CLASSES_OF_CHART = 10  # classes in the chart of class errors
-# Tried distances of a name from its point, in pixels above or below.
-LABEL_HEIGHTS = (8, -15, 24, -30, 40, -46, 56)
-INCH = 90.0  # height in pixels of an inch of a display, whose text is larger on a page
+# Tried places of a name beside its point, in pixels above or below and to the right or left.
+LABEL_PLACES = tuple(itertools.product((8, -15, 24, -30, 40, -46, 56), (9, -9)))
+LETTER_WIDTH = 0.69 * 12  # mean width in pixels of a bold letter of 12 pixels
+INCH = 90.0  # height in pixels of an inch of a display; on a page its text is larger
 
 Style = Mapping[str, Any]
 Figure = Mapping[str, Any]
@@ -61,14 +62,15 @@ Figure = Mapping[str, Any]
 def method_styles(table: ComparisonTable) -> list[dict[str, Any]]:
     """Return method, title, figures, colours and symbol of each finished method, the shown ones first.
 
-    ``kind`` is a class of the style sheet: "m0", "m1", ….
+    A shown method has a hue and a symbol: its usual ones of `LOOK_OF_METHOD`, or free ones. Other methods are
+    grey numbers. ``kind`` has the classes of the style sheet: "m m0", "m m1", ….
     """
     shown = [method["name"] for method in table.shown_first(MOST_SHOWN)]
     looks = {name: LOOK_OF_METHOD[name] for name in shown if name in LOOK_OF_METHOD}
     free_looks = ((hue, symbol) for symbol in "✖★✚⬢" for hue in range(len(HUES)))
     for name in shown:
         looks.setdefault(name, next(look for look in free_looks if look not in looks.values()))
-    shown_first = sorted(table.finished, key=lambda method: method["name"] not in shown)
+    shown_first = sorted(table.finished, key=lambda method: method["name"] not in looks)
     styles = []
     for k, method in enumerate(shown_first):
         light, dark = OTHER_COLOURS
@@ -80,7 +82,7 @@ def method_styles(table: ComparisonTable) -> list[dict[str, Any]]:
             {
                 "method": method, "title": method["title"], "figures": method["figures"], "light": light,
                 "dark": dark, "symbol": symbol, "dash": not method["ours"],
-                "shown": method["name"] in shown, "kind": f"m m{k}", "index": k,
+                "shown": method["name"] in looks, "kind": f"m m{k}", "index": k,
             }
         )  # fmt: skip
     return styles
@@ -146,21 +148,25 @@ def tradeoff_chart(
 
 
 def _draw_method(ax: Axes, style: Style, worst: str, curve: Sequence[Any]) -> None:
-    """Draw the point of a method with its intervals, and its trade-off if it has several points."""
-    overall_error = style["figures"]["error"]
-    worst_error = style["figures"][worst]
-    tip = f"{style['title']}: overall {_text(overall_error)}, worst {_text(worst_error)}"
+    """Draw the point of a method with its intervals, and its trade-off if it has several points.
+
+    The overall error is horizontal. ``worst`` is the key of the vertical error among the figures.
+    """
     if len(curve) > 1:
         points = [(point["error"]["mean"], point[worst]["mean"]) for point in curve]
-        x, y = np.array([*dict.fromkeys(points)]).T
-        name = tagged(f"{style['kind']} curve", style["title"])
-        ax.plot(x, y, color=CURRENT, linewidth=1.5, marker=".", gid=name)
-    x, y = overall_error["mean"], worst_error["mean"]
+        x, y = np.array([*dict.fromkeys(points)]).T  # several budgets may give one point
+        gid = tagged(f"{style['kind']} curve", style["title"])
+        ax.plot(x, y, color=CURRENT, linewidth=1.5, marker=".", gid=gid)
+    overall_error = style["figures"]["error"]
+    worst_error = style["figures"][worst]
+    x = overall_error["mean"]
+    y = worst_error["mean"]
     if style["shown"] and overall_error["high"] is not None:
         gid = tagged(style["kind"])
         whisker = {"color": CURRENT, "linewidth": 1.2, "alpha": 0.55, "gid": gid}
         ax.plot([overall_error["low"], overall_error["high"]], [y, y], **whisker)
         ax.plot([x, x], [worst_error["low"], worst_error["high"]], **whisker)
+    tip = f"{style['title']}: overall {_text(overall_error)}, worst {_text(worst_error)}"
     looks = {"linestyle": "none", "color": CURRENT, "clip_on": False, **_marker(style)}
     ax.plot(x, y, gid=tagged(style["kind"], tip), **looks)
 
@@ -178,27 +184,29 @@ def _write_names(
 ) -> None:
     """Write the name of each shown method near its point, over as few other elements as possible.
 
-    ``points`` are of all methods, those of the shown ones first.
+    ``points`` are of all methods, the shown ones first.
     """
     from matplotlib.transforms import Bbox
 
-    ax.figure.draw_without_rendering()
+    ax.figure.draw_without_rendering()  # a layout determines the pixels
     pixels = ax.transData.transform(points)
     occupied = [Bbox.from_bounds(x - 6, y - 6, 12, 12) for x, y in pixels]
     frame = ax.get_window_extent()
     for style, (x, y), point in zip(shown, pixels, points, strict=False):
-        width = 0.69 * 12 * len(style["title"])
+        width = LETTER_WIDTH * len(style["title"])
         places = []
-        for dy, dx in itertools.product(LABEL_HEIGHTS, (9, -9)):
-            left = x + dx if dx > 0 else x + dx - width
+        for dy, dx in LABEL_PLACES:
+            left = x + dx
+            if dx < 0:  # the name ends there
+                left -= width
             box = Bbox.from_bounds(left, y + dy - 4, width, 16)
-            faults = box.count_overlaps(occupied)
+            penalty = box.count_overlaps(occupied)
             if not (frame.contains(*box.min) and frame.contains(*box.max)):
-                faults += 100
-            places.append((faults, dx, dy, box))
-        _, dx, dy, box = min(places, key=lambda place: place[0])
+                penalty += 100
+            places.append((penalty, dx, dy, box))
+        _, dx, dy, box = min(places, key=lambda place: place[0])  # the first of equal ones
         occupied.append(box)
-        leader: dict[str, Any] = {}
+        leader: dict[str, Any] = {}  # a line from a distant name to its point
         if abs(dy) > 20:
             leader["arrowprops"] = {"arrowstyle": "-", "color": CURRENT, "linewidth": 0.8}
         ax.annotate(
@@ -214,36 +222,21 @@ def cvar_chart(table: ComparisonTable, styles: Sequence[Style]) -> str:
     n_classes = len(table.data["classes"])
 
     def draw(ax: Axes) -> None:
-        for style in reversed(styles):
-            curve = style["figures"]["cvar_curve"]
-            figures = [(figure["low"], figure["mean"], figure["high"]) for figure in curve]
-            low, mean, high = np.array(figures, dtype=np.float64).T
-            band: dict[str, Any] = {}
-            if style["shown"] and not np.isnan(low).any():
-                band = {"lower": low.clip(0, 1), "upper": high.clip(0, 1)}
-            looks: dict[str, Any] = _marker(style) if style["shown"] else {"marker": "None"}
-            looks["linestyle"] = "--" if style["dash"] else "-"
-            looks["markevery"] = (style["index"] % 3, 3)
-            display = CVaRCurveDisplay(
-                alphas, mean, n_classes=n_classes, name=style["title"], **band
-            )
-            display.plot(ax, color=CURRENT, gid=tagged(style["kind"], style["title"]), **looks)
-            if display.band_ is not None:
-                display.band_.set_gid(tagged(style["kind"]))
-                display.band_.set_alpha(0.13)
+        for style in reversed(styles):  # the shown ones above the others
+            _draw_cvar(ax, style, alphas, n_classes)
         for alpha in table.settings["alphas"]:
             ax.axvline(alpha, color=SOFT, linewidth=0.8, linestyle=":")
-        ax.set_xlim(alphas[0], max(1.0, alphas[0] * 1.01))
+        ax.set_xlim(alphas[0], max(1.0, alphas[0] * 1.01))  # also if 1 is the only tail mass
         legend = ax.get_legend()
         if legend is not None:
             legend.remove()  # the page has one
         ax.set(ylabel="", xlabel="tail mass α (logarithmic)")
         ax.set_title("CVaR of the zero-one loss", loc="left", color=SOFT)
         _tidy(ax, "both")
-        ax.figure.draw_without_rendering()
-        places = ax.transData.transform([(alpha, 0.0) for alpha in alphas])[:, 0]
-        # The script moves this line to the place of the slider.
-        moves = " ".join(f"{x - places[0]:.1f}" for x in places)
+        ax.figure.draw_without_rendering()  # a layout determines the pixels
+        pixels = ax.transData.transform([(alpha, 0.0) for alpha in alphas])[:, 0]
+        # The script of the page moves this line to the place of the slider.
+        moves = " ".join(f"{x - pixels[0]:.1f}" for x in pixels)
         ax.axvline(alphas[0], color=CURRENT, linewidth=1.5, gid=tagged("cursor", moves))
 
     return both(
@@ -252,6 +245,26 @@ def cvar_chart(table: ComparisonTable, styles: Sequence[Style]) -> str:
         "band. The file results.json has the numbers.",
         (430, 340),
     )
+
+
+def _draw_cvar(ax: Axes, style: Style, alphas: Sequence[float], n_classes: int) -> None:
+    """Draw the CVaR of one method at these tail masses, with a band of intervals if it is shown."""
+    curve = style["figures"]["cvar_curve"]
+    ends_and_mean = [(figure["low"], figure["mean"], figure["high"]) for figure in curve]
+    low, mean, high = np.array(ends_and_mean, dtype=np.float64).T  # None becomes NaN
+    band: dict[str, Any] = {}
+    if style["shown"] and not np.isnan(low).any():
+        band = {"lower": low.clip(0, 1), "upper": high.clip(0, 1)}
+    looks: dict[str, Any] = {"marker": "None"}
+    if style["shown"]:
+        looks = _marker(style)
+    looks["linestyle"] = "--" if style["dash"] else "-"
+    looks["markevery"] = (style["index"] % 3, 3)  # markers of close curves at different places
+    display = CVaRCurveDisplay(alphas, mean, n_classes=n_classes, name=style["title"], **band)
+    display.plot(ax, color=CURRENT, gid=tagged(style["kind"], style["title"]), **looks)
+    if display.band_ is not None:
+        display.band_.set_gid(tagged(style["kind"]))
+        display.band_.set_alpha(0.13)
 
 
 def error_chart(
@@ -263,57 +276,60 @@ def error_chart(
 ) -> str:
     """Draw the errors by class or group: a block per class or group, a dot with interval per shown method.
 
-    ``path`` leads to the errors among the figures of a method, ``counts`` are the rows of each class or group
-    in the chart, and ``by`` ends its description.
+    ``path`` leads to the errors among the figures of a method. ``counts`` are the rows of each class or group
+    in the chart. ``by`` ends the description for screen readers.
     """
     shown = [style for style in styles if style["shown"]]
-    errors = [(style, figure_of(style["method"], *path)) for style in shown]
+    figures_of_shown = [figure_of(style["method"], *path) for style in shown]
     values: list[float] = []
-    for _, by_name in errors:
+    for figures in figures_of_shown:
         for name in counts:
-            if by_name.get(name):
-                values += _numbers(by_name[name])
+            if figures.get(name):
+                values += _numbers(figures[name])
     if not values:
         return ""
-    block = len(shown) + 2  # a line of text, and one for each method
+    lines_of_block = len(shown) + 2  # the name, a line for each method, and an empty line
 
     def draw(ax: Axes) -> None:
         low, high = _span(values)
         ax.set_xlim(low, high)
-        ax.set_ylim(block * len(counts), 0)
+        ax.set_ylim(lines_of_block * len(counts), 0)
         if low < table.random_error < high:
             ax.axvline(table.random_error, color=SOFT, linestyle=":")
         most_letters = round(ax.figure.get_figwidth() * 7)
         for i, (name, n_rows) in enumerate(counts.items()):
+            top = lines_of_block * i
             words = f"{cut_to(name, most_letters)} (n = {n_rows:,})"
             place = {"va": "center", "transform": ax.get_yaxis_transform()}
-            ax.text(0.0, block * i + 0.8, words, weight="bold", parse_math=False, **place)
-            for k, (style, by_name) in enumerate(errors):
-                figure = by_name.get(name)
-                if not figure:
-                    continue
-                at = block * i + 1.9 + k
-                tip = f"{style['title']}, {name}: {_text(figure)}"
-                if figure["high"] is not None:
-                    whisker = {"alpha": 0.55, "gid": tagged(style["kind"])}
-                    ax.plot([figure["low"], figure["high"]], [at] * 2, color=CURRENT, **whisker)
-                looks = {"gid": tagged(style["kind"], tip), **_marker(style)}
-                ax.plot(figure["mean"], at, color=CURRENT, **looks)
+            ax.text(0.0, top + 0.8, words, weight="bold", parse_math=False, **place)
+            for k, (style, figures) in enumerate(zip(shown, figures_of_shown, strict=True)):
+                if figures.get(name):
+                    _draw_error(ax, top + 1.9 + k, name, figures[name], style)
         ax.set_xlabel("error")
         ax.set_yticks([])
         _tidy(ax, "x")
 
     label = f"Dot chart: error of predict {by}, one dot per method with its 95 % interval."
-    return both(draw, label, 13 * block * len(counts) + 60)
+    return both(draw, label, 13 * lines_of_block * len(counts) + 60)
+
+
+def _draw_error(ax: Axes, height: float, name: str, figure: Figure, style: Style) -> None:
+    """Draw the error of one method in a class or group of this name, with its interval."""
+    if figure["high"] is not None:
+        whisker = {"alpha": 0.55, "gid": tagged(style["kind"])}
+        ax.plot([figure["low"], figure["high"]], [height, height], color=CURRENT, **whisker)
+    tip = f"{style['title']}, {name}: {_text(figure)}"
+    looks = {"gid": tagged(style["kind"], tip), **_marker(style)}
+    ax.plot(figure["mean"], height, color=CURRENT, **looks)
 
 
 def limits_chart(lines: Sequence[LimitLine], words: str = "rate; thick line: limit") -> str:
-    """Draw limits, or differences, each with its verdict first."""
+    """Draw limits, or differences, each with its verdict first; ``words`` describe the axis."""
     display = LimitsDisplay(lines)
 
     def draw(ax: Axes) -> None:
         display.plot(ax)
-        if not ax.get_xlabel().endswith("drawn"):
+        if not ax.get_xlabel().endswith("drawn"):  # "…; 12 more limits are not drawn" stays
             ax.set_xlabel(words)
 
     label = "Bar chart: each limit with its verdict, the rate and its interval. The table has the numbers."
@@ -321,7 +337,7 @@ def limits_chart(lines: Sequence[LimitLine], words: str = "rate; thick line: lim
 
 
 def groups_chart(display: GroupsDisplay) -> str:
-    """Draw rates before and after."""
+    """Draw the rates of a display by subgroup, before and after the change of the model."""
     label = f"Bar chart: {display.rate}, {display.labels[0]} and {display.labels[1]}, with 95 % intervals."
     return both(display.plot, label, INCH * display._size()[1])
 
@@ -338,7 +354,10 @@ def monitor_chart(monitor: Monitor) -> str:
 
 
 def classes_drawn(table: ComparisonTable) -> dict[str, int]:
-    """Return the rows of each class; of many classes, those with the largest errors of the best method."""
+    """Return the numbers of rows of the classes in charts, by label.
+
+    Of many classes only some are drawn: the hardest ones, by the error of the best method there.
+    """
     counts = dict(zip(table.data["classes"], table.data["class_counts"], strict=True))
     errors_by_method = [method["figures"]["class_errors"] for method in table.finished]
 
@@ -360,6 +379,7 @@ def _tidy(ax: Axes, axis: Any) -> None:
 
 
 def _text(figure: Figure) -> str:
+    """Return a mean with its interval for a tooltip."""
     value = f"{figure['mean']:.3f}"
     if figure["high"] is None:
         return value
@@ -367,6 +387,7 @@ def _text(figure: Figure) -> str:
 
 
 def _numbers(figure: Figure) -> list[float]:
+    """Return the mean and the ends of the interval, if there is one."""
     numbers = (figure["mean"], figure["low"], figure["high"])
     return [number for number in numbers if number is not None]
 
@@ -387,15 +408,17 @@ def _shown_values(styles: Iterable[Style], key: str) -> list[float]:
 def _span(values: Sequence[float], reference: float | None = None) -> tuple[float, float]:
     """Return the limits of an axis within [0, 1], with room around the values.
 
-    A reference is included if it is near the values, and so is 0.
+    A reference is included if it is at most 15 % of the axis above the values. So is 0, at most 25 % below.
     """
     low = max(0.0, min(values))
     high = min(1.0, max(values))
-    room = 0.07 * (high - low) + 0.008
+    room = 0.07 * (high - low) + 0.008  # also around a single value
     low = max(0.0, low - room)
     high = min(1.0, high + room)
-    if reference is not None and reference < high + 0.15 * (high - low):
+    length = high - low
+    if reference is not None and reference < high + 0.15 * length:
         high = max(high, reference + 0.01)
-    if low < 0.25 * (high - low):
+        length = high - low
+    if low < 0.25 * length:
         low = 0.0
     return low, high

@@ -113,16 +113,29 @@ def compare(
         raise ValueError(f"alphas must be numbers in (0, 1], got {list(alphas)}")
     if not isinstance(repeats, int) or repeats < 1:
         raise ValueError(f"repeats must be an integer of at least 1, got {repeats!r}")
-    table, labels, columns = _checked(X, y, groups)
-    cluster = np.arange(len(labels))
+    table, labels, group_columns = _checked(X, y, groups)
+    cluster = np.arange(len(labels))  # number of the cluster by row: each row alone
     if clusters is not None:
         cluster = np.unique(np.asarray(clusters), return_inverse=True)[1]
         if cluster.shape != labels.shape:
             raise ValueError(f"clusters must have shape {labels.shape}, got {cluster.shape}")
-    data = {"name": data_name} | _described(table, labels, columns)
-    selected, left_out = _selected(methods, len(data["classes"]), with_groups=bool(columns))
+    data = {"name": data_name} | _described(table, labels, group_columns)
+    selected, left_out = _selected(
+        methods, len(data["classes"]), with_groups=bool(group_columns)
+    )
     if random_state is None:
         random_state = int(np.random.SeedSequence().generate_state(1)[0])
+    settings = {
+        "alphas": levels,
+        "main_alpha": levels[len(levels) // 2],
+        "curve_alphas": sorted({*CURVE_ALPHAS, *levels}),
+        "repeats": repeats,
+        "test_size": test_size,
+        "clusters": clusters is not None,
+        "random_state": random_state,
+        "n_jobs": n_jobs,
+        "interval": {"level": LEVEL, "kind": "Student t over repeats", "note": INTERVAL_NOTE},
+    }
     document: dict[str, Any] = {
         "schema": "tailboost.results",
         "schema_version": SCHEMA_VERSION,
@@ -131,21 +144,7 @@ def compare(
         "command": command,
         "versions": versions(),
         "data": data,
-        "settings": {
-            "alphas": levels,
-            "main_alpha": levels[len(levels) // 2],
-            "curve_alphas": sorted({*CURVE_ALPHAS, *levels}),
-            "repeats": repeats,
-            "test_size": test_size,
-            "clusters": clusters is not None,
-            "random_state": random_state,
-            "n_jobs": n_jobs,
-            "interval": {
-                "level": LEVEL,
-                "kind": "Student t over repeats",
-                "note": INTERVAL_NOTE,
-            },
-        },
+        "settings": settings,
         "left_out": left_out,
         "splits": [],
         "methods": [
@@ -154,24 +153,22 @@ def compare(
             for method in selected
         ],
     }
-    splits = _splits(table, labels, columns, cluster, document["settings"])
+    splits = _splits(table, labels, group_columns, cluster, settings)
     return _measured_on(document, selected, splits, on_progress)
 
 
 def _described(
-    table: Table, labels: NDArray[Any], columns: dict[str, NDArray[Any]]
+    table: Table, labels: NDArray[Any], group_columns: dict[str, NDArray[Any]]
 ) -> dict[str, Any]:
-    """Return the description of the data for the results."""
+    """Return the description of the data for the results; raise ValueError for a single class."""
     classes, counts = np.unique(labels, return_counts=True)
     if len(classes) < 2:
         raise ValueError(f"y must have at least two classes, got {len(classes)}")
     group_counts = {}
     group_features = {}
-    for name, groups in columns.items():
-        values, numbers, rows_of_value = np.unique(
-            groups, return_inverse=True, return_counts=True
-        )
-        group_counts[name] = dict(zip(values.tolist(), rows_of_value.tolist(), strict=True))
+    for name, groups in group_columns.items():
+        values, numbers, n_rows = np.unique(groups, return_inverse=True, return_counts=True)
+        group_counts[name] = dict(zip(values.tolist(), n_rows.tolist(), strict=True))
         (features,) = revealing_features(table, numbers)
         group_features[name] = None if features is None else [*map(str, features)]
     return {
@@ -187,7 +184,7 @@ def _described(
 def _measured_on(
     document: dict[str, Any],
     methods: Sequence[Method],
-    splits: Iterator[tuple[DataSplit, dict[str, Any]]],
+    splits: Iterator[DataSplit],
     report: Callable[[Results], None],
 ) -> Results:
     """Fit and measure each method on each split; add the records to the document, and return it as results.
@@ -200,33 +197,45 @@ def _measured_on(
     n_fits = settings["repeats"] * len(methods)
     try:
         with noticing_interrupts() as interrupted, steps(f"fits on {name}", n_fits) as fitted:
-            for split, description in splits:
-                document["splits"].append(description)
+            for split in splits:
+                document["splits"].append(split.description)
                 for method, entry in zip(methods, document["methods"], strict=True):
                     report(results)
-                    with warnings.catch_warnings(record=True) as caught:
-                        warnings.simplefilter("always")
-                        record: dict[str, Any] = {"repeat": description["repeat"]}
-                        records = entry["repeats"]
-                        try:
-                            record |= _record(method, split, settings, description["fit_seed"])
-                        except Exception as error:  # the other methods go on
-                            record["error"] = f"{type(error).__name__}: {error}"
-                            records = entry["failures"]
-                    if interrupted():  # a learner may have caught KeyboardInterrupt
-                        raise KeyboardInterrupt
-                    records.append(record)
-                    messages = [
-                        str(w.message) for w in caught if issubclass(w.category, UserWarning)
-                    ]
-                    entry["warnings"] = list(dict.fromkeys([*entry["warnings"], *messages]))
-                    entry["figures"] = summarise(entry["repeats"], UNSUMMARISED)
+                    _add_record(entry, method, split, settings, interrupted)
                     fitted(detail=method.title)
         document["status"] = "complete"
     except KeyboardInterrupt:
         document["status"] = "interrupted"
     report(results)
     return results
+
+
+def _add_record(
+    entry: dict[str, Any],
+    method: Method,
+    split: DataSplit,
+    settings: dict[str, Any],
+    interrupted: Callable[[], bool],
+) -> None:
+    """Fit and measure a method on a split, and add the record to its entry in the document.
+
+    An exception of the method becomes a record of ``failures``, and the comparison goes on.
+    """
+    record: dict[str, Any] = {"repeat": split.description["repeat"]}
+    records = entry["repeats"]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            record |= _record(method, split, settings)
+        except Exception as error:
+            record["error"] = f"{type(error).__name__}: {error}"
+            records = entry["failures"]
+    if interrupted():  # the method may have caught KeyboardInterrupt
+        raise KeyboardInterrupt
+    records.append(record)
+    messages = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+    entry["warnings"] = list(dict.fromkeys([*entry["warnings"], *messages]))
+    entry["figures"] = summarise(entry["repeats"], UNSUMMARISED)
 
 
 def joint_groups(groups: Groups, min_share: float = 0.01) -> NDArray[np.str_]:
@@ -250,9 +259,12 @@ class DataSplit:
     X_test: Table
     y_train: NDArray[Any]
     y_test: NDArray[Any]
-    joint_train: dict[str, Any]  # keyword arguments: joint groups, if there are groups
-    groups_test: dict[str, NDArray[Any]]
-    classes: NDArray[Any]
+    groups_train: dict[
+        str, Any
+    ]  # the argument ``groups`` of a fit: joint groups; empty without groups
+    groups_test: dict[str, NDArray[Any]]  # by column of groups
+    classes: NDArray[Any]  # labels of all rows
+    description: dict[str, int]  # the entry of "splits" in the results
 
 
 def _splits(
@@ -261,20 +273,26 @@ def _splits(
     groups: dict[str, NDArray[Any]],
     cluster: NDArray[Any],
     settings: dict[str, Any],
-) -> Iterator[tuple[DataSplit, dict[str, Any]]]:
-    """Yield each split with its description for the results."""
+) -> Iterator[DataSplit]:
+    """Yield the splits of the rows; the rows of a cluster stay on one side."""
     seed = settings["random_state"]
     joint = joint_groups(groups)
     splitter = StratifiedShuffleSplit(
         settings["repeats"], test_size=settings["test_size"], random_state=seed
     )
-    strata = _rarest_label(labels, cluster)
+    strata = _rarest_label(labels, cluster)  # the splitter divides clusters, not rows
     for repeat, sides in enumerate(splitter.split(np.zeros(len(strata)), strata)):
         # Without clusters the order of the splitter stays: some learners depend on the order of rows.
         if settings["clusters"]:
             sides = [np.flatnonzero(np.isin(cluster, side)) for side in sides]
         train, test = sides
-        split = DataSplit(
+        description = {
+            "repeat": repeat,
+            "fit_seed": int(np.random.SeedSequence([seed, repeat]).generate_state(1)[0]),
+            "n_train": len(train),
+            "n_test": len(test),
+        }
+        yield DataSplit(
             take(table, train),
             take(table, test),
             labels[train],
@@ -282,35 +300,35 @@ def _splits(
             {"groups": joint[train]} if groups else {},
             {name: values[test] for name, values in groups.items()},
             np.unique(labels),
+            description,
         )
-        fit_seed = int(np.random.SeedSequence([seed, repeat]).generate_state(1)[0])
-        about = {"repeat": repeat, "fit_seed": fit_seed, "n_train": len(train)}
-        yield split, about | {"n_test": len(test)}
 
 
 def _rarest_label(labels: NDArray[Any], cluster: NDArray[Any]) -> NDArray[Any]:
-    """Return the rarest label of each cluster, by which splits are stratified; clusters are numbers."""
+    """Return the rarest label in each cluster, shape (clusters,); splits are stratified by these labels.
+
+    ``cluster`` has the number of the cluster of each row.
+    """
     values, number_of_row, counts = np.unique(labels, return_inverse=True, return_counts=True)
     rarest_first = np.argsort(counts, kind="stable")
-    rank_of_row = np.argsort(rarest_first)[number_of_row]
+    rank_of_row = np.argsort(rarest_first)[number_of_row]  # 0: the rarest label of all
     least_rank = np.full(int(cluster.max()) + 1, len(values))
     np.minimum.at(least_rank, cluster, rank_of_row)
     return np.asarray(values[rarest_first][least_rank])
 
 
-def _record(
-    method: Method, split: DataSplit, settings: dict[str, Any], seed: int
-) -> dict[str, Any]:
+def _record(method: Method, split: DataSplit, settings: dict[str, Any]) -> dict[str, Any]:
     """Fit a method on the training rows of a split; return its errors, CVaR and times on the test rows.
 
     The keys are those of a record of `tailboost.app.report.results`.
     """
     main_alpha = settings["main_alpha"]
     curve_alphas = settings["curve_alphas"]
+    seed = split.description["fit_seed"]
     classifier = method.make(alpha=main_alpha, random_state=seed, n_jobs=settings["n_jobs"])
     split = _prepared(split, classifier)
+    groups = split.groups_train if method.uses_groups else {}
     start = time.perf_counter()
-    groups = split.joint_train if method.uses_groups else {}
     classifier.fit(split.X_train, split.y_train, **groups)
     fitted = time.perf_counter()
     models = dict.fromkeys(curve_alphas, classifier)
@@ -319,16 +337,7 @@ def _record(
     reweighted = time.perf_counter()
     answers = np.asarray(models[main_alpha].predict(split.X_test))
     predicted = time.perf_counter()
-
-    cvar: dict[float, float] = {}
-    for alpha, model in models.items():
-        if method.uses_alpha or not cvar:  # without α one model has all of them
-            distribution = method.distribution(model, split.X_test, split.classes)
-        loss = metrics.cvar_zero_one_loss(
-            split.y_test, distribution, alpha, labels=split.classes
-        )
-        cvar[alpha] = float(loss)
-
+    cvar = _cvar_by_alpha(method, models, split)
     record: dict[str, Any] = {
         **_errors(answers, split),
         "cvar": {f"{alpha:g}": cvar[alpha] for alpha in settings["alphas"]},
@@ -338,9 +347,8 @@ def _record(
         "predict_seconds": predicted - reweighted,
     }
     if len(split.classes) <= MOST_CONFUSED:
-        record["confusion"] = confusion_matrix(
-            split.y_test, answers, labels=split.classes
-        ).tolist()
+        confusion = confusion_matrix(split.y_test, answers, labels=split.classes)
+        record["confusion"] = confusion.tolist()
     takes_budgets = hasattr(classifier, "tradeoff") and hasattr(classifier, "reweight")
     if takes_budgets and not method.uses_alpha:
         record["tradeoff"] = []
@@ -353,12 +361,27 @@ def _record(
     return record
 
 
+def _cvar_by_alpha(
+    method: Method, models: dict[float, Model], split: DataSplit
+) -> dict[float, float]:
+    """Return the CVaR on the test rows at each α, with the model for this α."""
+    cvar: dict[float, float] = {}
+    for alpha, model in models.items():
+        if method.uses_alpha or not cvar:  # otherwise the model is the same for each α
+            distribution = method.distribution(model, split.X_test, split.classes)
+        loss = metrics.cvar_zero_one_loss(
+            split.y_test, distribution, alpha, labels=split.classes
+        )
+        cvar[alpha] = float(loss)
+    return cvar
+
+
 def _prepared(split: DataSplit, classifier: Model) -> DataSplit:
-    """Return a split with the tables as numbers, which the classifier takes."""
+    """Return a split with its tables in the form that the classifier takes, fitted on the training rows."""
     preparation_steps = preparation(classifier)
     if isinstance(split.X_train, np.ndarray) and split.X_train.dtype.kind == "f":
         preparation_steps = preparation_steps[1:]  # an array needs no encoder
-    elif not hasattr(split.X_train, "iloc"):
+    elif not hasattr(split.X_train, "iloc"):  # a sparse matrix, or an array of another type
         preparation_steps = []
     if not preparation_steps:
         return split
@@ -370,12 +393,12 @@ def _prepared(split: DataSplit, classifier: Model) -> DataSplit:
 
 
 def _errors(answers: Column, split: DataSplit) -> dict[str, Any]:
-    """Return the errors of answers to the test rows; a class without test rows is left out."""
+    """Return the errors of answers to the test rows, with the keys of a record."""
     y = split.y_test
     answers = np.asarray(answers)
     class_errors = {}
     for label, error in metrics.class_errors(y, answers, labels=split.classes).items():
-        if not np.isnan(error):
+        if not np.isnan(error):  # NaN: no test row of the class
             class_errors[str(label)] = float(error)
     group_errors = {}
     for name, groups in split.groups_test.items():
@@ -395,7 +418,10 @@ def _errors(answers: Column, split: DataSplit) -> dict[str, Any]:
 def _selected(
     methods: Sequence[str | Method] | None, n_classes: int, with_groups: bool
 ) -> tuple[list[Method], list[dict[str, str]]]:
-    """Return the methods to compare, and title and reason of those that are left out; None takes all."""
+    """Return the methods to compare, and title and reason of each method that is left out.
+
+    ``methods`` are names or methods; None takes all methods of the registry.
+    """
     for method in methods or ():
         if not (isinstance(method, str) or hasattr(method, "make")):
             raise TypeError(
@@ -405,10 +431,9 @@ def _selected(
             )
     selected: dict[str, Method] = {}
     left_out = []
-    for name_or_method in METHODS if methods is None else methods:
-        method = (
-            get_method(name_or_method) if isinstance(name_or_method, str) else name_or_method
-        )
+    for method in METHODS if methods is None else methods:
+        if isinstance(method, str):
+            method = get_method(method)
         try:
             multi_class = get_tags(method.make()).classifier_tags.multi_class
         except ImportError as error:
@@ -420,15 +445,13 @@ def _selected(
         else:
             selected[method.name] = method
     if not with_groups:
-        # In reverse: the first method of a factory has the last word.
-        without_use = {
-            method.factory: method.name
-            for method in reversed(selected.values())
-            if not method.uses_groups
-        }
+        group_blind: dict[Any, str] = {}  # name of the first such method by its factory
+        for method in selected.values():
+            if not method.uses_groups:
+                group_blind.setdefault(method.factory, method.name)
         for method in list(selected.values()):
-            if method.uses_groups and method.factory in without_use:
-                reason = f"without groups it equals {without_use[method.factory]}"
+            if method.uses_groups and method.factory in group_blind:
+                reason = f"without groups it equals {group_blind[method.factory]}"
                 left_out.append({"title": method.title, "reason": reason})
                 del selected[method.name]
     if not selected:
@@ -440,7 +463,7 @@ def _selected(
 def _checked(
     X: Table, y: ArrayLike, groups: Groups
 ) -> tuple[Any, NDArray[Any], dict[str, NDArray[Any]]]:
-    """Return rows, labels and columns of groups of equal length; groups are text by the column's name."""
+    """Return the table, the labels, and the groups of each column as text, after a check of their lengths."""
     table = X
     if hasattr(X, "tocsr"):
         table = X.tocsr()
@@ -455,12 +478,14 @@ def _checked(
             f"{table.shape[0]} rows"
         )
     refuse_missing(labels, "y")
-    columns = {}
-    for name in () if groups is None else groups:
+    group_columns: dict[str, NDArray[Any]] = {}
+    if groups is None:
+        return table, labels, group_columns
+    for name in groups:
         values = np.array([*map(group_name, np.asarray(groups[name]).tolist())], dtype=str)
-        columns[str(name)] = values
         if len(values) != len(labels):
             raise ValueError(
                 f"group column {name!r} has {len(values)} rows, X has {len(labels)}"
             )
-    return table, labels, columns
+        group_columns[str(name)] = values
+    return table, labels, group_columns

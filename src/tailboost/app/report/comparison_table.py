@@ -22,7 +22,7 @@ WORDS = {WORST_CLASS_COLUMN: "worst class", WORST_GROUP: "worst group"}
 
 @dataclass(frozen=True)
 class Cell:
-    """Mean of a measure over the splits, and half its 95 % interval (None for a single split).
+    """Mean of a measure over the splits, and half its 95 % interval (None for few splits).
 
     ``mark`` is "best" for the lowest number of a column, "lower" or "higher" for a significant difference.
     """
@@ -55,15 +55,27 @@ class Difference:
 
     @property
     def cell(self) -> Cell:
-        """The difference for the table."""
+        """The difference for the table, marked if its interval excludes 0."""
         mean = self.interval["mean"]
         half = _half(self.interval)
-        if abs(mean) < NO_DIFFERENCE:
+        if abs(mean) < NO_DIFFERENCE:  # not "−0.000"
             return Cell("0.000", half)
         mark = ""
         if half is not None and abs(mean) > half:
             mark = "lower" if mean < 0 else "higher"
         return Cell(f"{mean:+.3f}".replace("-", "−"), half, mark)
+
+
+class PlaceOnCurve(NamedTuple):
+    """A place between two points of a trade-off, by their numbers."""
+
+    left: int
+    right: int
+    weight: float  # of the right point
+
+    def between(self, values: Sequence[float]) -> float:
+        """Return the value at this place, from the values at all points."""
+        return (1 - self.weight) * values[self.left] + self.weight * values[self.right]
 
 
 class ComparisonTable:
@@ -129,6 +141,7 @@ class ComparisonTable:
         return measures
 
     def _lowest(self, path: tuple[str, ...]) -> float:
+        """Return the lowest printed mean of a measure; 1 without finished methods."""
         return min((round(figure_of(m, *path)["mean"], 3) for m in self.finished), default=1.0)
 
     @cached_property
@@ -145,8 +158,9 @@ class ComparisonTable:
             for path in self.measures.values():
                 figure = figure_of(method, *path)
                 lowest = self._lowest(path)
+                beats_guess = lowest < self.random_error - NO_DIFFERENCE
                 mark = ""
-                if round(figure["mean"], 3) == lowest < self.random_error - NO_DIFFERENCE:
+                if beats_guess and round(figure["mean"], 3) == lowest:
                     mark = "best"
                 cells.append(Cell(f"{figure['mean']:.3f}", _half(figure), mark))
             for worst in self.references:
@@ -170,18 +184,20 @@ class ComparisonTable:
 
     @cached_property
     def references(self) -> dict[str, ComparedMethod]:
-        """Our method, compared with the baselines, by kind of worst error.
+        """The one of our methods that is compared with the baselines, by kind of worst error.
 
-        Among our methods with a trade-off, the one with the lowest worst error.
+        Among our methods with a trade-off, this is the one with the lowest worst error. Without a trade-off
+        methods are compared by the worst class only. There is none without a baseline.
         """
-        references = {}
+        references: dict[str, ComparedMethod] = {}
+        ours = self.finished_methods(ours=True)
+        if not self.finished_methods(ours=False):
+            return references
         for worst in WORDS:
-            eligible = [
-                m for m in self.finished_methods(ours=True) if len(self.curve(m, worst)) > 1
-            ]
-            if worst == WORST_CLASS_COLUMN:
-                eligible = eligible or self.finished_methods(ours=True)
-            if eligible and self.finished_methods(ours=False):
+            eligible = [method for method in ours if len(self.curve(method, worst)) > 1]
+            if worst == WORST_CLASS_COLUMN and not eligible:
+                eligible = ours
+            if eligible:
                 references[worst] = min(eligible, key=lambda m: figure_of(m, worst)["mean"])
         return references
 
@@ -199,35 +215,37 @@ class ComparisonTable:
                 if place is not None and _shared_records(ours, baseline):
                     compared.append((worst, ours, baseline, place))
         differences = {}
-        for worst, ours, baseline, (j, k, t) in compared:
+        for worst, ours, baseline, place in compared:
             points = self.curve(ours, worst)
-            values = []
+            on_splits = []
             for our_record, baseline_record in _shared_records(ours, baseline):
                 our_points = [our_record] if len(points) == 1 else our_record["tradeoff"]
-                our_worst = (1 - t) * our_points[j][worst] + t * our_points[k][worst]
-                values.append(our_worst - baseline_record[worst])
-            test_size = self.settings["test_size"]
-            interval = resampled_interval(
-                values,
-                test_size / (1 - test_size),
-                step=1 / max(1.0, test_size * self._fewest_rows(worst)),
-                tests=len(compared),
-            )
-            if (_half(interval) or 0.0) >= 1.0:
-                # It would hold every possible difference.
-                interval |= {"low": None, "high": None}
-            keys = ("error", worst)
+                our_worst = place.between([point[worst] for point in our_points])
+                on_splits.append(our_worst - baseline_record[worst])
+            our_error = place.between([point["error"]["mean"] for point in points])
+            our_worst = place.between([point[worst]["mean"] for point in points])
             differences[worst, baseline["name"]] = Difference(
                 ours,
                 baseline,
-                tuple(
-                    (1 - t) * points[j][key]["mean"] + t * points[k][key]["mean"]
-                    for key in keys
-                ),
-                tuple(figure_of(baseline, key)["mean"] for key in keys),
-                interval,
+                (our_error, our_worst),
+                (figure_of(baseline, "error")["mean"], figure_of(baseline, worst)["mean"]),
+                self._interval_of(on_splits, worst, len(compared)),
             )
         return differences
+
+    def _interval_of(
+        self, on_splits: Sequence[float], worst: str, n_compared: int
+    ) -> Mapping[str, Any]:
+        """Return mean and interval of a difference of worst errors, one of ``n_compared`` differences."""
+        test_size = self.settings["test_size"]
+        n_test = max(1.0, test_size * self._fewest_rows(worst))  # rows of the error, about
+        interval = resampled_interval(
+            on_splits, test_size / (1 - test_size), step=1 / n_test, tests=n_compared
+        )
+        half = _half(interval)
+        if half is not None and half >= 1.0:  # it would contain every possible difference
+            interval |= {"low": None, "high": None}
+        return interval
 
     def _fewest_rows(self, worst: str) -> int:
         """Return the rows of the smallest class; of the smallest group for the worst-group error."""
@@ -237,10 +255,10 @@ class ComparisonTable:
 
     def _place_on_curve(
         self, ours: ComparedMethod, baseline: ComparedMethod, worst: str
-    ) -> tuple[int, int, float] | None:
-        """Return where our trade-off has the overall error of a baseline: points j and k, and a weight t.
+    ) -> PlaceOnCurve | None:
+        """Return the place of our trade-off with the overall error of a baseline.
 
-        The place is ``(1 - t) * point j + t * point k``. It is None if all our points have larger errors.
+        If the trade-off ends at lower errors, the place is its end. It is None if all our errors are larger.
         """
         errors = [point["error"]["mean"] for point in self.curve(ours, worst)]
         target = baseline["figures"]["error"]["mean"]
@@ -248,9 +266,9 @@ class ComparisonTable:
             return None
         for j, (left, right) in enumerate(itertools.pairwise(errors)):
             if min(left, right) <= target <= max(left, right) and left != right:
-                return j, j + 1, (target - left) / (right - left)
+                return PlaceOnCurve(j, j + 1, (target - left) / (right - left))
         nearest = min(range(len(errors)), key=lambda j: abs(errors[j] - target))
-        return nearest, nearest, 0.0
+        return PlaceOnCurve(nearest, nearest, 0.0)
 
     @cached_property
     def headline(self) -> Difference | None:
@@ -276,14 +294,14 @@ class ComparisonTable:
         ours = compared.ours["title"]
         baseline = compared.baseline["title"]
         half = compared.cell.half
-        words = f"no interval from {splits_words(compared.interval['n'])}"
+        interval = f"no interval from {splits_words(compared.interval['n'])}"
         if half is not None:
-            low = max(mean - 100 * half, -100.0)
+            low = max(mean - 100 * half, -100.0)  # errors differ by at most 100 points
             high = min(mean + 100 * half, 100.0)
-            words = f"95 % interval {low:.1f} to {high:.1f}"
+            interval = f"95 % interval {low:.1f} to {high:.1f}"
             if not compared.cell.mark:
-                words += ", not significant"
-        difference = f"difference {mean:+.1f} percentage points, {words}".replace(" -", " −")
+                interval += ", not significant"
+        difference = f"difference {mean:+.1f} percentage points, {interval}".replace(" -", " −")
         if abs(error - baseline_error) < NO_DIFFERENCE:
             return (
                 f"At an overall error of {100 * baseline_error:.1f} %, {ours} has a "
@@ -330,7 +348,9 @@ class ComparisonTable:
 
     def shown_first(self, most: int) -> list[ComparedMethod]:
         """Return at most ``most`` methods for the charts: compared ones first, then by worst-class error."""
-        compared = [*self.references.values(), *(d.baseline for d in [self.headline] if d)]
+        compared = list(self.references.values())
+        if self.headline is not None:
+            compared.append(self.headline.baseline)
         order = sorted(
             self.finished,
             key=lambda m: (m not in compared, figure_of(m, WORST_CLASS_COLUMN)["mean"]),
@@ -371,6 +391,7 @@ def splits_words(n: int) -> str:
 
 
 def _half(figure: Mapping[str, Any]) -> float | None:
+    """Return half the width of an interval; None without one."""
     if figure["high"] is None:
         return None
     return float(figure["high"] - figure["mean"])
@@ -380,9 +401,9 @@ def _shared_records(
     ours: ComparedMethod, baseline: ComparedMethod
 ) -> Sequence[tuple[Any, Any]]:
     """Return pairs of records of the splits on which both methods finished."""
-    records = {record["repeat"]: record for record in baseline["repeats"]}
+    of_baseline = {record["repeat"]: record for record in baseline["repeats"]}
     return [
-        (record, records[record["repeat"]])
+        (record, of_baseline[record["repeat"]])
         for record in ours["repeats"]
-        if record["repeat"] in records
+        if record["repeat"] in of_baseline
     ]

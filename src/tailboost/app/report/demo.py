@@ -26,11 +26,8 @@ from tailboost.rates import Limit
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rows.judged import judged
 
-ENDS_OF_PARTS = (
-    0.4,
-    0.6,
-    0.8,
-)  # ends of the fractions of rows for training, selection and certificate
+# Fractions of the rows at which the rows for training, selection and the certificate end; then test rows.
+ENDS_OF_PARTS = (0.4, 0.6, 0.8)
 TAILS = ("adalpboost", "today")  # methods of the curve of the CVaR
 TODAY = "today"  # name of the plain model among the methods
 NORMAL = 1.96  # two-sided 95 % quantile of the normal distribution
@@ -78,16 +75,19 @@ class UseCase:
         self.label = label
         self.cases = cases
         order = np.random.default_rng(seed).permutation(len(y))
-        parts = np.split(order, [int(part * len(y)) for part in ENDS_OF_PARTS])
-        train, select, fresh, self.test = (
+        parts = np.split(order, [int(end * len(y)) for end in ENDS_OF_PARTS])
+        train, selection, fresh, test = (
             {"X": X.iloc[part], "y": y[part], "groups": groups.iloc[part]} for part in parts
         )
+        uses = ("training", "selection", "certificate", "test")
+        self.rows = dict(zip(uses, map(len, parts), strict=True))
+        self.test = test
         model.fit(train["X"], train["y"])
         self.rule = tune(
             [("boosted trees", model)],
-            select["X"],
-            select["y"],
-            groups=select["groups"],
+            selection["X"],
+            selection["y"],
+            groups=selection["groups"],
             limits=limits,
         )
         self.not_certified = ""
@@ -95,19 +95,16 @@ class UseCase:
             self.rule = calibrate(self.rule, fresh["X"], fresh["y"], groups=fresh["groups"])
         except NotCertifiedError as failure:
             self.not_certified = str(failure)
-        truths = self.test["y"]
-        wrong_before = model.predict(self.test["X"]) != truths
-        wrong_after = self.rule.predict(self.test["X"]) != truths
-        has_label = truths == label
-        rows_of_rate = {"missed": has_label, "error": np.ones(len(truths), dtype=bool)}
+        wrong_before = model.predict(test["X"]) != test["y"]
+        wrong_after = self.rule.predict(test["X"]) != test["y"]
+        has_label = test["y"] == label
+        self.rows[label] = int(has_label.sum())
+        rows_of_rate = {"missed": has_label, "error": np.ones(len(has_label), dtype=bool)}
         rows_of_group = {}
         for name in judged(self.rule).groups:
-            missable = has_label & (self.test["groups"] == name).to_numpy()
-            if missable.any():
+            missable = has_label & (test["groups"] == name).to_numpy()
+            if missable.any():  # otherwise there is no rate
                 rows_of_group[str(name)] = missable
-        uses = ("training", "selection", "certificate", "test")
-        self.rows = dict(zip(uses, map(len, parts), strict=True))
-        self.rows[label] = int(has_label.sum())
         self.before = _rates(wrong_before, rows_of_rate)
         self.after = _rates(wrong_after, rows_of_rate)
         self.missed_before = _rates(wrong_before, rows_of_group)
@@ -139,17 +136,17 @@ class UseCase:
 
 
 def _rates(wrong: Any, counted: Mapping[str, Any]) -> dict[str, Figure]:
-    """Return the share of wrong answers among rows of each kind, with its 95 % interval."""
+    """Return the share of wrong answers among the rows of each mask, with its 95 % interval."""
     figures: dict[str, Figure] = {}
-    for name, rows in counted.items():
-        mean = float(wrong[rows].mean())
-        low, high = clopper_pearson_interval(mean, int(rows.sum()))
+    for name, mask in counted.items():
+        mean = float(wrong[mask].mean())
+        low, high = clopper_pearson_interval(mean, int(mask.sum()))
         figures[name] = {"mean": mean, "low": float(low), "high": float(high)}
     return figures
 
 
 def _paired(before: Any, after: Any) -> Figure:
-    """Return the mean difference on the same rows, with its normal 95 % interval."""
+    """Return the mean of after minus before on the same rows, with its normal 95 % interval."""
     changes = after.astype(float) - before
     mean = float(changes.mean())
     half = NORMAL * float(changes.std(ddof=1)) / math.sqrt(len(changes))
@@ -179,10 +176,10 @@ class Demo:
     def headline(self) -> str:
         """The strongest significant reduction of an error, in one sentence of at most 20 words.
 
-        Strongest is the difference farthest from 0, in half-widths of its interval.
+        The strength of a difference is its distance from 0 in half-widths of its interval.
         """
         use = self.use
-        sentences = {}
+        sentences = {}  # by strength, which is negative for a reduction
         change = use.differences["missed"]
         if change["high"] < 0:
             strength = change["mean"] / (change["high"] - change["mean"])
@@ -203,10 +200,11 @@ class Demo:
                     f"{difference.baseline['title']} {100 * difference.baseline_at[1]:.0f} %."
                 )
         if sentences:
-            return sentences[min(sentences)]  # improvements are negative
+            return sentences[min(sentences)]
         return "No difference of this run is significant."
 
     def _measure(self, name: str) -> str:
+        """Return the compared error on data of this name, in words."""
         if name == self.credit.data["name"]:
             return f"missed {self.use.cases}"
         return "worst-class error"
@@ -217,7 +215,7 @@ class Demo:
 
         The keys name our method, the error and the data; significant differences come first.
         """
-        verdicts = {
+        verdict_of_mark = {
             "lower": ("better", True),
             "higher": ("worse", False),
             "": ("not significant", None),
@@ -226,15 +224,15 @@ class Demo:
         for name, difference in self._differences():
             mean = difference.interval["mean"]
             half = difference.cell.half
-            if half is None:
-                low = high = None
-                interval = f"no interval from {splits_words(difference.interval['n'])}"
-                verdict, good = "difference", None
-            else:
-                low = max(-1.0, mean - half)
+            low = None
+            high = None
+            verdict, good = ("difference", None)
+            interval = f"no interval from {splits_words(difference.interval['n'])}"
+            if half is not None:
+                low = max(-1.0, mean - half)  # errors differ by at most 1
                 high = min(mean + half, 1.0)
                 interval = f"95 % interval {100 * low:+.1f} to {100 * high:+.1f}"
-                verdict, good = verdicts[difference.cell.mark]
+                verdict, good = verdict_of_mark[difference.cell.mark]
             numbers = f"{100 * mean:+.1f} points, {interval}".replace("-", "−")
             baseline = f"instead of {difference.baseline['title']}"
             line = LimitLine(verdict, good, baseline, "", numbers, mean, low, high, 0.0)

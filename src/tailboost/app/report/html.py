@@ -65,17 +65,21 @@ def render_demo(demo: Demo) -> str:
     wine = demo.wine
     credit_styles = charts.method_styles(credit)
     wine_styles = charts.method_styles(wine)
-    curves = [
-        style | {"title": "what you use today"} if style["method"]["name"] == TODAY else style
-        for style in credit_styles
-    ]
+    curves = []
+    for style in credit_styles:
+        if style["method"]["name"] == TODAY:
+            style = style | {"title": "what you use today"}
+        curves.append(style)
     tails = [style for style in credit_styles if style["method"]["name"] in TAILS]
     certificate = judged(use.rule).certificate
+    certified_chart = ""
+    if certificate is not None:
+        certified_chart = charts.limits_chart(certificate.limit_lines())
     return page(
         "demo.html.j2",
         demo=demo,
         certificate=certificate,
-        certified="" if certificate is None else charts.limits_chart(certificate.limit_lines()),
+        certified=certified_chart,
         groups=charts.groups_chart(use.display),
         differences={
             name: charts.limits_chart(lines, DIFFERENCES)
@@ -144,19 +148,21 @@ def json_block(document: Any) -> str:
 
 
 def _asset(name: str) -> str:
+    """Return the text of a template, style sheet or script of the package."""
     return (files(__package__) / "templates" / name).read_text(encoding="utf-8")
 
 
 def _confusions(table: ComparisonTable) -> list[dict[str, Any]]:
-    """Return, per method, the fraction of each class that gets each answer, over all splits.
+    """Return the fraction of each class that gets each answer, by method, over the test rows of all splits.
 
-    The rows of ``rates`` are true classes. There are none of many classes.
+    ``rates`` has a row for each true class. With more than `MOST_CLASSES` classes there are no fractions.
     """
     if len(table.data["classes"]) > MOST_CLASSES:
         return []
     confusions = []
     for method in table.finished:
         counts = np.sum([record["confusion"] for record in method["repeats"]], axis=0)
-        rates = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+        n_of_class = counts.sum(axis=1, keepdims=True)
+        rates = counts / np.maximum(n_of_class, 1)  # 0 for a class without test rows
         confusions.append({"method": method, "rates": rates.tolist()})
     return confusions

@@ -11,7 +11,7 @@ from typing import Any
 from tailboost.app.plotting.style import BLUE, GREY, VERMILLION
 from tailboost.rows.fingerprints import digest
 
-# Colours of artists, and what the page has instead. CURRENT is the colour of the element's class.
+# Colours of artists, which the page replaces by variables. CURRENT is the colour of the element's class.
 CURRENT, TEXT, SOFT, GRID = "#010203", "#010204", "#010205", "#010206"
 COLOURS = {
     CURRENT: "currentColor", TEXT: "var(--text)", SOFT: "var(--soft)", GRID: "var(--grid)",
@@ -27,7 +27,7 @@ SETTINGS = {
     "legend.frameon": False,
 }  # fmt: skip
 WIDE, NARROW = 560, 360  # widths in pixels: of a page, and of a phone
-# What an embedded chart does without or has in another form, as patterns with their replacement.
+# Patterns in matplotlib's SVG with their replacement on a page.
 EMBEDDED: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"<metadata>.*?</metadata>|<!--.*?-->", ""),
     (r"<defs>\s*<style[^>]*>.*?</style>\s*</defs>", ""),
@@ -66,7 +66,9 @@ def both(draw: Callable[[Any], Any], label: str, height: float | tuple[float, fl
     height : float or pair of float
         Height in pixels, or the heights of both.
     """
-    wide_height, narrow_height = height if isinstance(height, tuple) else (height, height)
+    if not isinstance(height, tuple):
+        height = (height, height)
+    wide_height, narrow_height = height
     wide = svg(draw, label, WIDE, wide_height, "wide")
     return wide + svg(draw, label, NARROW, narrow_height, "narrow")
 
@@ -110,8 +112,14 @@ def svg(
 
 
 def _group(kind: str, tip: str) -> str:
-    return f'<g class="{kind}">' + (f"<title>{tip}</title>" if tip else "")
+    """Return the begin of an element with a class, and a title that browsers show as its tooltip."""
+    if not tip:
+        return f'<g class="{kind}">'
+    return f'<g class="{kind}"><title>{tip}</title>'
 
 
 def _font(weight: str | None, size: str) -> str:
-    return f"font-size: {size}px" + "; font-weight: bold" * (weight in ("bold", "700"))
+    """Return the size and weight of a font; the page has the family."""
+    if weight in ("bold", "700"):
+        return f"font-size: {size}px; font-weight: bold"
+    return f"font-size: {size}px"
