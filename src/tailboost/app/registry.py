@@ -75,6 +75,7 @@ class Method:
 
     @property
     def _fit_takes_groups(self) -> bool:
+        """Whether the factory is a class with the parameter ``groups`` of ``fit``."""
         fit = getattr(self.factory, "fit", None)
         return fit is not None and "groups" in inspect.signature(fit).parameters
 
@@ -94,7 +95,7 @@ class Method:
         """Return an unfitted estimator; arguments without a use are left out."""
         if self.uses_alpha and alpha is not None:
             params["alpha"] = alpha
-        if {"random_state", "n_jobs"} <= self.parameters:
+        if {"random_state", "n_jobs"} <= self.parameters:  # a function may have neither
             params |= {"random_state": random_state, "n_jobs": n_jobs}
         return self.factory(**params)
 

@@ -99,22 +99,24 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         table = self.schema_.read(X)
-        columns = [(table[self.numeric_] if self.text_ else table).to_numpy(dtype=np.float64)]
-        if self.text_:
-            columns.append(self.one_hot_.transform(_categories(table[self.text_])))
-        return np.column_stack(columns)
+        if not self.text_:  # no copy of a table of numbers alone
+            return np.column_stack([table.to_numpy(dtype=np.float64)])
+        numbers = table[self.numeric_].to_numpy(dtype=np.float64)
+        return np.column_stack(
+            [numbers, self.one_hot_.transform(_categories(table[self.text_]))]
+        )
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:
         """Return the names of the encoded columns."""
         check_is_fitted(self)
+        categories = []
         if self.text_:
             categories = self.one_hot_.get_feature_names_out(self.text_)
-        else:
-            categories = []
         return np.array([*self.numeric_, *categories], dtype=object)
 
 
 def _categories(table: Table) -> NDArray[Any]:
+    """Return text columns as an array of objects, with None for missing values."""
     texts = table.astype(object).to_numpy(copy=True)
     texts[table.isna().to_numpy()] = None
     return texts

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Significant digits of rates on the page.
 DIGITS = 6
-# To copy of a point: the rule itself, or its limits for another fit.
+# Names of the texts that a reader of the page can copy for a point: the rule, or its limits for another fit.
 COPIED = (
     "this rule in Python",
     "this rule in the shell",
@@ -61,7 +61,9 @@ def curve_page(curve: Curve, measured: Points | None = None, *, model: str = "MO
 
     tables = [curve.rates(place) for place in range(len(curve))]
     least_error = min(map(_overall_error, tables))
-    points = [_point(curve, i, table, least_error, model) for i, table in enumerate(tables)]
+    points = [
+        _point(curve, place, table, least_error, model) for place, table in enumerate(tables)
+    ]
     start = _start(curve)
     measured_pairs = None
     if measured is not None:
@@ -110,24 +112,11 @@ def _overall_error(table: RateTable) -> float:
 def _point(
     curve: Curve, place: int, table: RateTable, least_error: float, model: str
 ) -> dict[str, Any]:
-    """Return the numbers of the point at a place of the curve, and the `COPIED` texts, for the page.
+    """Return the numbers of the point at a place of the curve, for the page.
 
-    Its price is its error above ``least_error``, the least of all points. ``model`` names the model file.
+    ``table`` has its rates. The price is its error above ``least_error``, the least of all points. ``model``
+    names the model file.
     """
-    level = curve.level(place)
-    limits = [curve.limited.within(level), *curve.limits]
-    limits_in_python = ", ".join(f"tb.rates.{limit!r}" for limit in limits)
-    parameters = [f"limits=[{limits_in_python}]"]
-    flags = []
-    for limit in limits:
-        flags += ["--limit", limit.text]
-    command = ["tailboost", "tradeoff", model]
-    if not curve.objective.over_rows:  # a CVaR has no other curve
-        minimised = _written(curve.objective)
-        command += ["--limited", _written(curve.limited), "--objective", minimised]
-        parameters.append(f"objective=tb.rates.{minimised}")
-        flags += ["--objective", minimised]
-    command += ["--pick", repr(level), "--model", "point.model"]
     overall_error = _overall_error(table)
     rates = []
     for line in table:
@@ -138,22 +127,43 @@ def _point(
         "value": curve[place].value,
         "error": overall_error,
         "price": overall_error - least_error,
-        "texts": [
-            f"curve.at({level!r})",
-            _command(command),
-            ", ".join(parameters),
-            _command(flags),
-        ],
+        "texts": _copied_texts(curve, curve.level(place), model),
         "rates": rates,
     }
 
 
+def _copied_texts(curve: Curve, level: float, model: str) -> list[str]:
+    """Return the `COPIED` texts of the point within a level of the limited rate."""
+    limits = [curve.limited.within(level), *curve.limits]
+    limits_in_python = ", ".join(f"tb.rates.{limit!r}" for limit in limits)
+    parameters = [f"limits=[{limits_in_python}]"]
+    options = []
+    for limit in limits:
+        options += ["--limit", limit.text]
+    command = ["tailboost", "tradeoff", model]
+    if not curve.objective.over_rows:  # a CVaR has only one curve, without these options
+        minimised = _written(curve.objective)
+        command += ["--limited", _written(curve.limited), "--objective", minimised]
+        parameters.append(f"objective=tb.rates.{minimised}")
+        options += ["--objective", minimised]
+    command += ["--pick", repr(level), "--model", "point.model"]
+    return [
+        f"curve.at({level!r})",
+        _in_shell(command),
+        ", ".join(parameters),
+        _in_shell(options),
+    ]
+
+
 def _start(curve: Curve) -> int:
-    """Return the place of the point nearest to the classifier itself."""
-    own = curve.of_source()
-    spans = [np.ptp(rate) or 1.0 for rate in curve.values]
-    distances = ((np.column_stack(curve.values) - own) / spans) ** 2
-    return int(np.nansum(distances, axis=1).argmin())
+    """Return the place of the point nearest to the classifier itself, where the slider starts.
+
+    Distances are in units of the range of each rate. A rate without a value of the classifier is ignored.
+    """
+    of_classifier = curve.of_source()
+    ranges = [np.ptp(rate) or 1.0 for rate in curve.values]  # 1: all points have one value
+    distances = (np.column_stack(curve.values) - of_classifier) / ranges  # shape (points, 2)
+    return int(np.nansum(distances**2, axis=1).argmin())
 
 
 def _written(rate: Any) -> str:
@@ -163,15 +173,24 @@ def _written(rate: Any) -> str:
     return repr(Largest(rate.rate) if rate.worst else rate.rate)
 
 
-def _command(words: Sequence[str]) -> str:
-    """Return words of a shell; in double quotes where shlex would break up each single quote of a rate."""
-    return " ".join(
-        f'"{word}"' if "'" in word and not {*word} & {*'"$`!\\'} else shlex.quote(word)
-        for word in words
-    )
+def _in_shell(words: Sequence[str]) -> str:
+    """Return words of a command, quoted for a shell.
+
+    A word with single quotes, such as a rate, is in double quotes: shlex would make it hard to read. Double
+    quotes do not protect some characters.
+    """
+    quoted = []
+    for word in words:
+        is_safe_in_double_quotes = not set(word) & set('"$`!\\')
+        if "'" in word and is_safe_in_double_quotes:
+            quoted.append(f'"{word}"')
+        else:
+            quoted.append(shlex.quote(word))
+    return " ".join(quoted)
 
 
 def _rounded(value: float) -> float | None:
+    """Return a number with `DIGITS` digits; None for NaN, which JSON does not have."""
     if np.isnan(value):
         return None
     return float(f"{value:.{DIGITS}g}")

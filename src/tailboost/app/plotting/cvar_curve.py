@@ -141,13 +141,16 @@ class CVaRCurveDisplay(Display):
             )
         grid = np.asarray(ALPHAS if alphas is None else alphas, dtype=np.float64)
         labels = np.asarray(y)
-        mixture_weights = final.alpha_path(grid)  # a row for each α
+        mixture_weights = final.alpha_path(grid)  # shape (m, candidates)
         losses = np.zeros((mixture_weights.shape[1], len(labels)))
-        for j in np.flatnonzero(mixture_weights.any(axis=0)):
+        for j in np.flatnonzero(
+            mixture_weights.any(axis=0)
+        ):  # the others have no weight at any α
             losses[j] = final.predict_with(features, np.full(len(labels), j)) != labels
+        expected_losses = mixture_weights @ losses  # shape (m, n)
         values = [
-            metrics.cvar(expected_losses, alpha, sample_weight)
-            for expected_losses, alpha in zip(mixture_weights @ losses, grid, strict=True)
+            metrics.cvar(losses_at_alpha, alpha, sample_weight)
+            for losses_at_alpha, alpha in zip(expected_losses, grid, strict=True)
         ]
         name = _name_with_rule(name, mixture_weights)
         return cls(grid, values, n_classes=len(final.classes_), name=name).plot(ax, **kwargs)
@@ -186,7 +189,9 @@ class CVaRCurveDisplay(Display):
         curve = metrics.cvar_curve(
             y_true, y_proba, grid, sample_weight=sample_weight, labels=labels
         )
-        n_classes = np.shape(y_proba)[1] if np.ndim(y_proba) == 2 else 2
+        n_classes = 2
+        if np.ndim(y_proba) == 2:
+            n_classes = np.shape(y_proba)[1]
         return cls(grid, curve, n_classes=n_classes, name=name).plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
@@ -209,7 +214,8 @@ class CVaRCurveDisplay(Display):
         )
         low, high = ax.get_xlim()
         ticks = TICKS[(low <= TICKS) & (high >= TICKS)]
-        if low > TICKS[0] / 3 and len(ticks) > 1:  # otherwise matplotlib's ticks are better
+        # Matplotlib's ticks are better for an axis far below TICKS, or with only one of them.
+        if low > TICKS[0] / 3 and len(ticks) > 1:
             ax.set_xticks(ticks)
             ax.xaxis.set_major_formatter("{x:g}")
             ax.minorticks_off()
@@ -217,9 +223,10 @@ class CVaRCurveDisplay(Display):
 
 
 def _name_with_rule(name: str, probabilities: Floats) -> str:
-    """Return the name of a curve with the rule that it shows, by the probabilities of its answers.
+    """Return the name of a curve with "randomised rule" or "predict".
 
-    With probabilities between 0 and 1 the answers are drawn.
+    A rule is randomised if an answer or a candidate has a probability between 0 and 1.
     """
-    draws = ((probabilities > 0) & (probabilities < 1)).any()
-    return f"{name}, {'randomised rule' if draws else 'predict'}"
+    if ((probabilities > 0) & (probabilities < 1)).any():
+        return f"{name}, randomised rule"
+    return f"{name}, predict"

@@ -128,20 +128,25 @@ class GroupsDisplay(Display):
         stated = as_expression(parse(rate) if isinstance(rate, str) else rate)
         if stated is None:
             raise TypeError(f"rate must be a rate or a limit of tailboost.rates, got {rate!r}")
-        intervals = []  # before and after
-        for estimator in (before, after):
-            answered = answers_to(estimator, X, y, groups)
-            lines = RateTable.measured([stated.rate], answered, "these rows").lines
-            intervals.append([(line.value, line.low, line.high) for line in lines])
-        subgroups = [line.subgroup for line in lines]
-        names = [
-            "all rows" if subgroup is None else unit_name(subgroup) for subgroup in subgroups
-        ]
+        lines_before, lines_after = (
+            RateTable.measured(
+                [stated.rate], answers_to(estimator, X, y, groups), "these rows"
+            ).lines
+            for estimator in (before, after)
+        )
+        subgroups = [line.subgroup for line in lines_after]
         bound = None
+        # A gap or ratio bounds differences, which the bars do not show.
         if stated.limit is not None and not stated.limit.compares:
             bound = stated.limit.bounds(subgroups)
         display = cls(
-            names, *intervals, bound=bound, rate=str(stated.rate), labels=labels, name=name
+            ["all rows" if subgroup is None else unit_name(subgroup) for subgroup in subgroups],
+            [(line.value, line.low, line.high) for line in lines_before],
+            [(line.value, line.low, line.high) for line in lines_after],
+            bound=bound,
+            rate=str(stated.rate),
+            labels=labels,
+            name=name,
         )
         return display.plot(ax, **kwargs)
 
@@ -157,19 +162,22 @@ class GroupsDisplay(Display):
             change = f"{_number(self.before[k, 0])} → {_number(self.after[k, 0])}"
             fitted_text(ax, 0.0, k + 0.22, f"{group}: {change}", weight="bold")
             if not np.isnan(self.bound[k]):
-                label = "_" if self.limits_ else "limit"
+                label = "_" if self.limits_ else "limit"  # one entry of the legend for all
                 line = {"color": text_colour(), "linewidth": 3.5, "label": label}
                 self.limits_ += ax.plot([self.bound[k]] * 2, [k + 0.36, k + 0.91], **line)
         ax.set_ylim(len(self.groups) + 0.05, 0)
         numbers = np.concatenate([self.before.ravel(), self.after.ravel(), self.bound])
-        high = 1.04 * np.nanmax(numbers) or 1.0
+        high = 1.04 * np.nanmax(numbers) or 1.0  # 1: all rates are 0
         finish_bars(ax, min(0.0, np.nanmin(numbers)), high, self.rate, name)
-        legend_place = {
-            "loc": "lower left",
-            "bbox_to_anchor": (0, 1.1 if name else 1.0),
-            "borderaxespad": 0.3,
-        }
-        keyed(ax, **legend_place, ncols=3, frameon=False)
+        above_axes = (0, 1.1 if name else 1.0)  # and above the title
+        keyed(
+            ax,
+            loc="lower left",
+            bbox_to_anchor=above_axes,
+            borderaxespad=0.3,
+            ncols=3,
+            frameon=False,
+        )
 
     def _draw_bars(
         self,
@@ -180,15 +188,19 @@ class GroupsDisplay(Display):
         label: str,
         kwargs: dict[str, Any],
     ) -> Any:
-        """Draw the bars of one rule with their intervals, at this height of the band of each group."""
-        at = np.arange(len(self.groups)) + height
+        """Draw the bars of one rule with their intervals, at this height of the band of each group.
+
+        ``rates`` has the columns rate, lower end and upper end.
+        """
+        heights = np.arange(len(self.groups)) + height
         style = {"height": 0.24, "color": colour, "linewidth": 0, "label": label}
-        bars = ax.barh(at, np.nan_to_num(rates[:, 0]), **styled(style, kwargs, bars=True))
-        measured = ~np.isnan(rates).any(axis=1)
+        bars = ax.barh(heights, np.nan_to_num(rates[:, 0]), **styled(style, kwargs, bars=True))
+        has_interval = ~np.isnan(rates).any(axis=1)
+        rate, low, high = rates[has_interval].T
         ax.errorbar(
-            rates[measured, 0],
-            at[measured],
-            xerr=np.abs(rates[measured, 1:] - rates[measured, :1]).T,
+            rate,
+            heights[has_interval],
+            xerr=np.abs([low - rate, high - rate]),
             fmt="none",
             ecolor=text_colour(),
             elinewidth=1.2,
@@ -210,6 +222,7 @@ def answers_to(estimator: Any, X: Table, y: ArrayLike, groups: Groups) -> Answer
 
 
 def _number(value: float) -> str:
+    """Return a rate with three decimals; a dash for NaN."""
     if np.isnan(value):
         return "–"
     return f"{value:.3f}"

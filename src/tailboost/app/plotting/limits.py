@@ -150,9 +150,9 @@ class LimitsDisplay(Display):
 
     @classmethod
     def _measured(cls, answered: Answered, limits: Stated, name: str) -> Self:
-        return cls(
-            RateTable.measured(checked_limits(limits), answered, name).limit_lines(), name=name
-        )
+        """Return the display of limits on answers; ``name`` describes their rows."""
+        table = RateTable.measured(checked_limits(limits), answered, name)
+        return cls(table.limit_lines(), name=name)
 
     def _size(self) -> tuple[float, float]:
         return 6.4, LIMIT_HEIGHT * min(len(self.lines), LIMITS_DRAWN) + 0.9
@@ -161,18 +161,20 @@ class LimitsDisplay(Display):
         """Draw the limits from the top, and the axis with room for all of their numbers."""
         self.shown_ = self.lines
         if len(self.lines) > LIMITS_DRAWN:
-            self.shown_ = sorted(self.lines, key=lambda line: line.good is not False)[
-                :LIMITS_DRAWN
-            ]
+            broken_first = sorted(self.lines, key=lambda line: line.good is not False)
+            self.shown_ = broken_first[:LIMITS_DRAWN]
         self.bars_: list[Any] = []
         ax.set_ylim(len(self.shown_) - 0.05, -0.1)
         for k, line in enumerate(self.shown_):
             self._draw_limit(ax, k, line, kwargs)
+        # One scale for all limits, also those not drawn.
         numbers = [(line.value, line.low, line.high, line.bound) for line in self.lines]
-        drawn_numbers = np.nan_to_num(np.array(numbers, dtype=np.float64))  # None becomes 0
-        low = min(0.0, drawn_numbers.min())
-        high = max(0.0, drawn_numbers.max())
-        end = high + 0.04 * (high - low) if high > low else 1.0
+        finite_numbers = np.nan_to_num(np.array(numbers, dtype=np.float64))  # None becomes 0
+        low = min(0.0, finite_numbers.min())
+        high = max(0.0, finite_numbers.max())
+        end = high + 0.04 * (high - low)
+        if high == low:  # all numbers are 0
+            end = 1.0
         axis_name = "rate; thick line: limit"
         n_left_out = len(self.lines) - len(self.shown_)
         if n_left_out:
@@ -182,14 +184,15 @@ class LimitsDisplay(Display):
     def _draw_limit(self, ax: Axes, k: int, line: LimitLine, kwargs: dict[str, Any]) -> None:
         """Draw the limit number k from the top, in a band of height 1: two lines of text, then the bar."""
         colour, mark = verdict_style(line.good)
-        at = k + 0.745
+        height = k + 0.745  # of the middle of the bar
         if line.value is not None:
             style = {"height": 0.26, "color": colour, "linewidth": 0}
-            self.bars_.append(ax.barh(at, line.value, **styled(style, kwargs, bars=True)))
-        numbers = [end for end in (line.low, line.value, line.high) if end is not None]
-        if len(numbers) > 1:
+            self.bars_.append(ax.barh(height, line.value, **styled(style, kwargs, bars=True)))
+        # An interval with one end, as of a certificate, begins at the rate.
+        ends = [end for end in (line.low, line.value, line.high) if end is not None]
+        if len(ends) > 1:
             whisker = {"linewidth": 1.5, "marker": "|", "markersize": 7}
-            ax.plot([min(numbers), max(numbers)], [at, at], color=text_colour(), **whisker)
+            ax.plot([min(ends), max(ends)], [height, height], color=text_colour(), **whisker)
         if line.bound is not None:
             ax.plot([line.bound] * 2, [k + 0.57, k + 0.92], color=text_colour(), linewidth=3.5)
         verdict = f"{mark} {line.verdict}: " if line.verdict else ""

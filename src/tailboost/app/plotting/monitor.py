@@ -23,8 +23,7 @@ from tailboost.core.array_types import Axes
 from tailboost.core.spelling import cut_to
 from tailboost.guarantees.recheck import down, up
 
-# More panels stand in two columns.
-ONE_COLUMN = 3
+ONE_COLUMN = 3  # largest number of panels in one column; more panels have two
 PANEL = 1.7  # height of a panel in inches
 LINE = 14.0  # height of a line of text in points
 WIDTH_OF_NUMBERS = 48.0  # width in points of the numbers left of a panel, and of the margins
@@ -134,19 +133,21 @@ class MonitorDisplay(Display):
     @classmethod
     def of(cls, monitor: Any, name: str | None = None) -> Self:
         """Return the display of a monitor, not yet drawn."""
-        tested = monitor.certificate.tested
+        bounds = monitor.certificate.tested
         batches = [batch for batch in monitor.batches if batch.labelled]
-        alarms: list[int | None] = [None] * len(tested)
+        alarms: list[int | None] = [None] * len(bounds)
         for k, batch in enumerate(batches):
             for j, evidence in enumerate(batch.evidence):
-                if alarms[j] is None and evidence >= monitor.threshold:
+                if (
+                    alarms[j] is None and evidence >= monitor.threshold
+                ):  # the first batch counts
                     alarms[j] = k
         return cls(
             [batch.name for batch in batches],
-            [bound.title for bound in tested],
+            [bound.title for bound in bounds],
             [[error for _, error in batch.errors] for batch in batches],
-            [bound.claim.lower for bound in tested],
-            [bound.claim.upper for bound in tested],
+            [bound.claim.lower for bound in bounds],
+            [bound.claim.upper for bound in bounds],
             alarms,
             evidence=monitor.largest_evidence,
             name=monitor.verdict if name is None else name,
@@ -154,49 +155,58 @@ class MonitorDisplay(Display):
 
     @property
     def _drawn_bounds(self) -> list[int]:
+        """Numbers of the bounds with a panel: all in their order, or the most contradicted ones first."""
         if len(self.names) <= MOST_PANELS:
             return list(range(len(self.names)))
         return list(np.argsort(-self.evidence, kind="stable")[:MOST_PANELS].tolist())
 
     @property
-    def _n_columns(self) -> int:
-        return 2 if len(self._drawn_bounds) > ONE_COLUMN else 1
+    def _grid(self) -> tuple[int, int]:
+        """Numbers of rows and columns of panels."""
+        n_panels = len(self._drawn_bounds)
+        n_columns = 2 if n_panels > ONE_COLUMN else 1
+        return math.ceil(n_panels / n_columns), n_columns
 
     def _size(self) -> tuple[float, float]:
-        n_rows = math.ceil(len(self._drawn_bounds) / self._n_columns)
-        return 6.4 + 3.2 * (self._n_columns - 1), PANEL * n_rows + 0.8
+        n_rows, n_columns = self._grid
+        return 6.4 + 3.2 * (n_columns - 1), PANEL * n_rows + 0.8
 
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
-        """Draw the panels, with one scale of rates and the names of as many batches as there is room for."""
+        """Draw the panels in the place of the axes, with one scale of rates and one of batches."""
         self.shown_ = self._drawn_bounds
         ax.set_axis_off()
-        n_columns = self._n_columns
-        n_rows = math.ceil(len(self.shown_) / n_columns)
+        n_rows, n_columns = self._grid
         grid = ax.get_subplotspec().subgridspec(n_rows, n_columns, hspace=0.1, wspace=0.05)
         self.axes_: list[Any] = []
         self.lines_: list[Any] = []
-        for k, j in enumerate(self.shown_):
-            first_panel = self.axes_[0] if self.axes_ else None
+        for k, bound in enumerate(self.shown_):
+            first_panel = self.axes_[0] if self.axes_ else None  # has the scales of all panels
             place = grid[k // n_columns, k % n_columns]
             panel = ax.figure.add_subplot(place, sharex=first_panel, sharey=first_panel)
             self.axes_.append(panel)
-            self.lines_.append(self._draw_bound(panel, j, kwargs))
+            self.lines_.append(self._draw_bound(panel, bound, kwargs))
             is_in_last_row = k >= len(self.shown_) - n_columns
             panel.tick_params(labelbottom=is_in_last_row, labelleft=k % n_columns == 0)
         self._write_title(name or "")
         numbers = np.vstack([self.rates, self.lower, self.upper])[:, self.shown_]
         low = float(np.nanmin(numbers, initial=np.inf))
         high = float(np.nanmax(numbers, initial=-np.inf))
+        # Never 0: all numbers may be equal, and all may be 0.
         room = max(0.15 * (high - low), 0.02 * max(abs(high), abs(low)), 1e-3)
         self.axes_[0].set_ylim(low - room, high + 2 * room)
+        self._name_batches(self.axes_[-n_columns:])
+
+    def _name_batches(self, last_panels: Sequence[Axes]) -> None:
+        """Write the names of as many batches as there is room for, below the last row of panels."""
         n_batches = len(self.batches)
-        most_ticks = max(2, round(ax.figure.get_figwidth() * 1.2 / n_columns))
-        # From the last batch backwards.
-        ticks = list(range(n_batches - 1, -1, -math.ceil(n_batches / most_ticks)))
+        width = last_panels[0].figure.get_figwidth() / len(last_panels)
+        most_ticks = max(2, round(1.2 * width))
+        step = math.ceil(n_batches / most_ticks)
+        ticks = list(range(n_batches - 1, -1, -step))  # the last batch has a name in any case
         names = [cut_to(self.batches[k], 12) for k in ticks]
-        for panel in self.axes_[-n_columns:]:
+        for panel in last_panels:
             panel.set_xticks(ticks, names, parse_math=False)
-        self.axes_[-1].set_xlim(-0.5, n_batches - 0.5)
+        last_panels[-1].set_xlim(-0.5, n_batches - 0.5)
 
     def _write_title(self, name: str) -> None:
         """Write the name of the drawing, and the number of bounds left out, above the first panel."""
@@ -221,26 +231,27 @@ class MonitorDisplay(Display):
 
     def _draw_bound(self, ax: Axes, j: int, kwargs: dict[str, Any]) -> Any:
         """Draw the rates of bound number j, the bound, its alarm and its texts; return the line of rates."""
-        from matplotlib.transforms import offset_copy
-
-        values = self.rates[:, j]
+        rates = self.rates[:, j]
         alarm = self.alarms[j]
         defaults = {"color": BLUE, "marker": "o", "linewidth": 1.5}
-        (line,) = ax.plot(values, **styled(defaults, kwargs))
+        (line,) = ax.plot(rates, **styled(defaults, kwargs))
         ends = [end for end in (self.lower[j], self.upper[j]) if not np.isnan(end)]
         for end in ends:
             ax.axhline(end, color=text_colour(), linewidth=2)
         if alarm is not None:
-            ax.axvline(alarm, color=VERMILLION, linewidth=2)
-            height = ends[0] if np.isnan(values[alarm]) else values[alarm]
-            ax.plot(alarm, height, marker="X", markersize=10, color=VERMILLION)
-            shift, side = (5, "left") if alarm < len(values) / 2 else (-5, "right")
-            ax.annotate(
-                "alarm", (alarm, 1), (shift, -3), xycoords=("data", "axes fraction"), ha=side, va="top",
-                textcoords="offset points", color=VERMILLION, weight="bold",
-            )  # fmt: skip
-        mark = "✓ no alarm" if alarm is None else "✗ alarm"
-        # The bound has a line of its own: a long name is cut, a bound never.
+            height = rates[alarm]
+            if np.isnan(height):  # the batch has no row of this rate
+                height = ends[0]
+            _draw_alarm(ax, alarm, height, is_early=alarm < len(rates) / 2)
+        self._write_bound(ax, j)
+        ax.spines[["top", "right"]].set_visible(False)
+        return line
+
+    def _write_bound(self, ax: Axes, j: int) -> None:
+        """Write name and bound number j above its panel, on two lines: a long name is cut, a bound never."""
+        from matplotlib.transforms import offset_copy
+
+        mark = "✓ no alarm" if self.alarms[j] is None else "✗ alarm"
         bounds = []
         if not np.isnan(self.lower[j]):
             bounds.append(f"≥ {down(self.lower[j])}")
@@ -250,10 +261,20 @@ class MonitorDisplay(Display):
             (1.6, "bold", f"{mark}: {self.names[j]}"),
             (0.6, "normal", f"bound {' and '.join(bounds)}"),
         ]
-        other_columns = 72.0 * ax.figure.get_figwidth() * (1.0 - 1.0 / self._n_columns)
+        _, n_columns = self._grid
+        other_columns = 72.0 * ax.figure.get_figwidth() * (1.0 - 1.0 / n_columns)
         margin = WIDTH_OF_NUMBERS + other_columns
         for lines_above, weight, words in lines:
             place = offset_copy(ax.transAxes, ax.figure, y=LINE * lines_above, units="points")
             fitted_text(ax, 0.0, 1.0, words, margin=margin, weight=weight, transform=place)
-        ax.spines[["top", "right"]].set_visible(False)
-        return line
+
+
+def _draw_alarm(ax: Axes, batch: int, height: float, *, is_early: bool) -> None:
+    """Mark the batch of an alarm, with the word on the side of the longer part of the axis."""
+    ax.axvline(batch, color=VERMILLION, linewidth=2)
+    ax.plot(batch, height, marker="X", markersize=10, color=VERMILLION)
+    shift, side = (5, "left") if is_early else (-5, "right")
+    ax.annotate(
+        "alarm", (batch, 1), (shift, -3), xycoords=("data", "axes fraction"), ha=side, va="top",
+        textcoords="offset points", color=VERMILLION, weight="bold",
+    )  # fmt: skip

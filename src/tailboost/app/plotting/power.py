@@ -103,7 +103,7 @@ class PowerDisplay(Display):
         totals = [limit_rows.total for limit_rows in needed.limits]
         for k, total in enumerate(totals):
             at_hand = have or total
-            fewest = max(1.0, min(total, at_hand) / SPAN)
+            fewest = max(1.0, min(total, at_hand) / SPAN)  # no curve begins at 0 rows
             most = 2.0 * max(total, at_hand)
             spaced = np.geomspace(fewest, most, POINTS).round().astype(np.intp)
             grid = np.union1d(spaced, [total])  # sorted, and each number once
@@ -147,13 +147,8 @@ class PowerDisplay(Display):
                 label += f", {missing:,} more"
             style = next_style(ax, "power") | {"linewidth": 2, "label": label}
             (line,) = ax.plot(rows, power, **styled(style, kwargs))
-            ax.plot(
-                needed,
-                np.interp(needed, rows, power),
-                marker="o",
-                markersize=8,
-                color=line.get_color(),
-            )
+            power_at_needed = np.interp(needed, rows, power)
+            ax.plot(needed, power_at_needed, marker="o", markersize=8, color=line.get_color())
             self.lines_.append(line)
         reference_line(ax, self.target, f"probability {self.target:g}")
         if self.have is not None:

@@ -20,11 +20,11 @@ STYLES = [
 ]
 
 
-def shaped(what: str, values: Any, shape: tuple[int, ...]) -> Floats:
-    """Return the numbers of a display; None becomes NaN. Raise ValueError for another shape."""
+def shaped(parameter: str, values: Any, shape: tuple[int, ...]) -> Floats:
+    """Return the numbers of a parameter; None becomes NaN. Raise ValueError for another shape."""
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.shape != shape:
-        raise ValueError(f"{what} must have shape {shape}, got {numbers.shape}")
+        raise ValueError(f"{parameter} must have shape {shape}, got {numbers.shape}")
     return numbers
 
 
@@ -40,7 +40,8 @@ class Display(ABC):
         return None
 
     @abstractmethod
-    def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None: ...
+    def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
+        """Draw on these axes, with the title or label ``name``, and options for matplotlib."""
 
     def plot(self, ax: Axes = None, *, name: str | None = None, **kwargs: Any) -> Self:
         """Draw the display, and return it.
@@ -73,23 +74,24 @@ class Display(ABC):
 
 
 def verdict_style(good: bool | None) -> tuple[str, str]:
-    """Return the colour and the mark of a verdict."""
+    """Return the colour and the mark of a verdict: kept, broken, or open (None)."""
     return {True: (BLUE, "✓"), False: (VERMILLION, "✗"), None: (GREY, "–")}[good]
 
 
 def fitted_text(
     ax: Axes, x: float, y: float, words: str, *, margin: float = 24.0, **options: Any
 ) -> Any:
-    """Write words from the left edge of the axes at y, within the figure's width less a margin in points.
+    """Write words at (x, y), within the width of the figure less a margin in points.
 
-    Longer words lose their middle: lines of one figure often begin alike, and end with the subgroup.
+    x is a fraction of the axes' width, y a coordinate of the data. Longer words lose their middle: the lines
+    of a figure often have the same beginning, and end with the subgroup.
     """
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
     place = options.pop("transform", None) or ax.get_yaxis_transform()
     font = FontProperties(weight=options.get("weight", "normal"))
-    # Whole pixels of letters widen text by up to .043 at 60 to 300 dots per inch.
+    # In points. Letters of whole pixels widen text by up to .043 at 60 to 300 dots per inch.
     room = (72 * ax.figure.get_figwidth() - margin) / 1.045
 
     def width(text: str) -> float:
@@ -121,14 +123,14 @@ def text_colour() -> str:
 
 
 def next_style(ax: Axes, kind: str) -> dict[str, Any]:
-    """Return colour and line style for another line of this kind on the axes."""
-    drawn = sum(line.get_gid() == kind for line in ax.lines)
-    colour, line = STYLES[drawn % len(STYLES)]
-    return {"color": colour, "linestyle": line, "gid": kind}
+    """Return colour and line style for another line of this kind, which differ from those on the axes."""
+    n_drawn = sum(line.get_gid() == kind for line in ax.lines)
+    colour, line_style = STYLES[n_drawn % len(STYLES)]
+    return {"color": colour, "linestyle": line_style, "gid": kind}
 
 
 def reference_line(ax: Axes, y: float, label: str) -> Any:
-    """Return a dashed horizontal line; it is drawn once per label and axes."""
+    """Return a dashed horizontal line with a label, drawn if the axes have none with this label."""
     for line in ax.lines:
         if line.get_gid() == label:
             return line
@@ -146,13 +148,12 @@ def reference_line(ax: Axes, y: float, label: str) -> Any:
 def styled(
     defaults: dict[str, Any], options: dict[str, Any], *, bars: bool = False
 ) -> dict[str, Any]:
-    """Merge options of lines or bars; the caller's override defaults, also under an alias such as ``lw``."""
-    from matplotlib import lines, patches
+    """Return defaults for lines or bars, replaced by options, also under an alias such as ``lw``."""
     from matplotlib.cbook import normalize_kwargs
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Rectangle
 
-    return defaults | dict(
-        normalize_kwargs(options, patches.Rectangle if bars else lines.Line2D)
-    )
+    return defaults | dict(normalize_kwargs(options, Rectangle if bars else Line2D))
 
 
 def finish_bars(ax: Axes, low: float, high: float, words: str, name: str | None) -> None:

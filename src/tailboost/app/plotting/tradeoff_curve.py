@@ -169,7 +169,7 @@ class TradeOffDisplay(Display):
         }
         if measured is None:
             point = curve.of_source()
-            if np.isnan(point).any():
+            if np.isnan(point).any():  # the rates of the classifier are not known
                 point = None
             return cls(*curve.values, point=point, name=name or "on the selection data", **axes)
         others = dict(points or {})
@@ -198,26 +198,18 @@ class TradeOffDisplay(Display):
         return cls.of(curve, name=name).plot(ax, **kwargs)
 
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
-        style = next_style(ax, "trade-off") | {
-            "linestyle": "-",
-            "linewidth": 2,
-            "marker": ".",
-            "label": name,
-        }
-        (self.line_,) = ax.plot(
-            *without_jumps(self.limited, self.value), **styled(style, kwargs)
-        )
+        """Draw the curve, its limit, the curve on the selection data, and the points of classifiers."""
+        style = next_style(ax, "trade-off")
+        style |= {"linestyle": "-", "linewidth": 2, "marker": ".", "label": name}
+        curve = without_jumps(self.limited, self.value)
+        (self.line_,) = ax.plot(*curve, **styled(style, kwargs))
         colour = self.line_.get_color()
         self.limit_line_ = None
+        self.selection_line_ = None
+        self.point_ = None
         if self.limit is not None:
-            self.limit_line_ = ax.axvline(
-                self.limit,
-                color=text_colour(),
-                linewidth=1.5,
-                linestyle=":",
-                label=f"limit {self.limit:g}",
-            )
-        self.selection_line_ = self.point_ = None
+            line = {"color": text_colour(), "linewidth": 1.5, "linestyle": ":"}
+            self.limit_line_ = ax.axvline(self.limit, **line, label=f"limit {self.limit:g}")
         if self.selection is not None:
             (self.selection_line_,) = ax.plot(
                 *without_jumps(*self.selection),
@@ -262,20 +254,20 @@ class PlainModel:
 
 
 def without_jumps(limited: Floats, value: Floats) -> tuple[Floats, Floats]:
-    """Return both rates with NaN between neighbours that are more than `LONG_STEP` of the curve's span apart.
+    """Return both rates of a curve with NaN inside of each jump, where a drawn line has a gap.
 
-    A line through the result has a gap there.
+    A jump is between neighbours that are more than `LONG_STEP` of the range of a rate apart.
     """
-    points = np.column_stack([limited, value])
-    spans = np.ptp(points, axis=0)
-    spans[spans == 0] = 1.0
-    is_jump = (np.abs(np.diff(points, axis=0)) > LONG_STEP * spans).any(axis=1)
+    points = np.column_stack([limited, value])  # shape (m, 2)
+    ranges = np.ptp(points, axis=0)
+    ranges[ranges == 0] = 1.0
+    is_jump = (np.abs(np.diff(points, axis=0)) > LONG_STEP * ranges).any(axis=1)
     x, y = np.insert(points, np.flatnonzero(is_jump) + 1, np.nan, axis=0).T
     return x, y
 
 
 def _arrays(limited: ArrayLike, value: ArrayLike) -> tuple[Floats, Floats]:
-    """Return both rates of a curve as arrays."""
+    """Return both rates of a curve as arrays; raise ValueError unless they are of one length m ≥ 1."""
     x = np.asarray(limited, dtype=np.float64)
     y = np.asarray(value, dtype=np.float64)
     if x.ndim != 1 or x.shape != y.shape or not x.size:
