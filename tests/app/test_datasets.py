@@ -395,3 +395,28 @@ def test_words_among_few_numbers_or_codes_or_labels_stay_text(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         datasets.load_table(path, "y", drop="id")  # no warning about a dropped column
+
+
+def test_columns_of_numbers_are_read_as_such_and_as_text_with_another_value(tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text("s,t,u\n0.1,0.1,1\n?,0.50,2\n1e-3,x,3\n")
+    raw = datasets.read_raw(path, numbers={"s", "absent"})
+    np.testing.assert_array_equal(raw["s"].to_numpy(), [0.1, np.nan, 0.001])
+    assert raw["t"].tolist() == ["0.1", "0.50", "x"]
+    assert raw["u"].tolist() == ["1", "2", "3"]
+    texts = datasets.read_raw(path, numbers={"s", "t"})
+    assert texts["t"].tolist() == ["0.1", "0.50", "x"]
+    assert texts["s"].tolist()[::2] == ["0.1", "1e-3"]
+    assert datasets.read_raw(path, decimal=".", numbers={"s"})["s"].tolist()[0] == "0.1"
+
+
+def test_numbers_of_a_file_are_those_of_its_text(tmp_path):
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=2000) * 10.0 ** rng.integers(-12, 12, 2000)
+    texts = [f"{number:.{digits}g}" for digits in (6, 12, 17, 20) for number in numbers]
+    path = tmp_path / "scores.csv"
+    path.write_text("\n".join(["s", *texts]))
+    read = datasets.read_raw(path, numbers={"s"})["s"]
+    assert read.dtype == np.float64
+    of_text = pd.to_numeric(datasets.read_raw(path)["s"])
+    np.testing.assert_array_equal(read.to_numpy(), of_text.to_numpy())

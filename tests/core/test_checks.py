@@ -106,3 +106,33 @@ def test_values_of_another_kind_are_not_known():
     for values, known in [(["0", 1], [0, 1, 2]), ([0, 1], ["0", "1"]), ([0, "b"], ["a", "b"])]:
         with pytest.raises(ValueError, match=r"^groups holds labels not seen in fit: \['?0'?"):
             _checks.positions(np.array(values, dtype=object), np.array(known, dtype=object), "groups")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [3, -1, 3, 7],
+        np.array([-100, 100, 100, -128], dtype=np.int8).repeat(99),
+        np.array([2**64 - 1, 2**64 - 3, 2**64 - 1], dtype=np.uint64),
+        np.array([0, 2**63], dtype=np.uint64),
+        ["b", "a", "b"],
+        [0.5, -0.5, 0.5],
+        [True, False],
+        np.array([], dtype=np.intp),
+    ],
+)
+def test_distinct_values_and_places_are_those_of_numpy(values):
+    values = np.asarray(values)
+    names, places = _checks.distinct_and_places(values)
+    expected_names, expected_places = np.unique(values, return_inverse=True)
+    assert names.dtype == values.dtype
+    assert places.dtype == np.intp
+    np.testing.assert_array_equal(names, expected_names)
+    np.testing.assert_array_equal(places, expected_places)
+
+
+def test_numbers_of_a_short_range_are_counted_and_not_sorted(monkeypatch):
+    monkeypatch.setattr(np, "unique", None)
+    names, places = _checks.distinct_and_places(np.array([7, 5, 7, 5]))
+    assert names.tolist() == [5, 7]
+    assert places.tolist() == [1, 0, 1, 0]

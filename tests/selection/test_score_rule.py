@@ -13,6 +13,7 @@ pd = pytest.importorskip("pandas")
 import tailboost as tb
 from tailboost import rates
 from tailboost.rows.judged import judged
+from tailboost.selection.score_rule import KnownScores
 
 REVIEW = "human review"
 PROBLEMS = {
@@ -191,3 +192,12 @@ def test_a_changed_by_group_is_refused_by_name(by_group):
         tb.calibrate(changed, fresh, labels, groups=named)
     with pytest.raises(ValueError, match=f"by_group={not by_group} was set after the selection"):
         changed.predict(fresh)
+
+
+def test_the_first_row_of_each_score_in_each_group_decides_about_thresholds():
+    values = np.array([0.7, 0.2, 0.7, 0.2, 0.2, 0.9])
+    place = np.array([1, 0, 1, 0, 1, 0])
+    distinct = KnownScores(values, place, np.arange(12, dtype=np.float32).reshape(2, 6)).distinct
+    assert distinct.place.tolist() == [0, 0, 1, 1]
+    assert distinct.values.tolist() == [0.2, 0.9, 0.2, 0.7]
+    assert distinct.probabilities.tolist() == [[1, 5, 4, 0], [7, 11, 10, 6]]

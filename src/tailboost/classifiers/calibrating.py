@@ -32,7 +32,7 @@ from tailboost.core.checks import (
     check_labels,
     check_length,
     check_number,
-    distinct,
+    distinct_and_places,
     group_columns,
     label_column,
     n_rows_of,
@@ -523,13 +523,13 @@ def _refuse_one_sided(name: str, column: Labels, selects: Mask) -> None:
 
     ``column`` has the labels or groups of all rows, and ``selects`` marks the part that selects.
     """
+    names, place = distinct_and_places(column)
     for rows, purpose, size in (
         (selects, "select", "larger"),
         (~selects, "certify", "smaller"),
     ):
-        absent = sorted(
-            {*distinct(column).tolist()} - {*distinct(column[rows]).tolist()}, key=repr
-        )
+        is_absent = np.bincount(place[rows], minlength=len(names)) == 0
+        absent = sorted(names[is_absent].tolist(), key=repr)
         if absent:
             n = int((column == absent[0]).sum())
             raise ValueError(
@@ -617,5 +617,5 @@ def drawn_part(contents: Hashes, share: float, seed: int, clusters: Ints | None 
     np.add.at(sums, units, contents.astype(np.uint64))
     numbers = random_numbers(sums, np.full(n_units, seed))
     drawn = np.zeros(n_units, dtype=bool)
-    drawn[np.argsort(numbers)[:n_drawn]] = True
+    drawn[np.argpartition(numbers, n_drawn)[:n_drawn]] = True
     return drawn[units]

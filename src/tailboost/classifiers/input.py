@@ -25,6 +25,7 @@ from tailboost.core.checks import (
     as_pandas,
     check_labels,
     check_row_shape,
+    distinct_and_places,
     label_vector,
     n_rows_of,
     positions,
@@ -343,7 +344,7 @@ def read_training_set(
         raise ValueError(f"y has {len(y)} labels, X has {n_rows_of(X)} rows")
     weight = row_weights(rows.sample_weight, len(y))
     used = weight > 0
-    classes, index = np.unique(y[used], return_inverse=True)
+    classes, index = distinct_and_places(y[used])
     if len(classes) < 2:
         raise ValueError(
             f"y holds one class only ({classes.tolist()[0]!r}) among the rows of positive "

@@ -263,8 +263,9 @@ class FreshRows:
 
     def are_apart(self, samples: Sequence[Sample]) -> bool:
         """Whether no row, and no cluster, is in two samples."""
-        cases = np.arange(len(self)) if self.clusters is None else self.clusters
-        cases_by_sample = [np.unique(cases[sample.rows]) for sample in samples]
+        cases_by_sample = [sample.rows for sample in samples]
+        if self.clusters is not None:
+            cases_by_sample = [np.unique(self.clusters[rows]) for rows in cases_by_sample]
         return not cases_by_sample or bool(
             np.bincount(np.concatenate(cases_by_sample), minlength=1).max() <= 1
         )

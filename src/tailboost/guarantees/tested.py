@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Hashes, Ints, Model
+from tailboost.core.array_types import Floats, Hashes, Ints, Model
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.judged import judged
@@ -60,7 +60,10 @@ def what_is_tested(model: Model, fresh: FreshRows, arguments: str) -> Iterator[b
     classifier = judged(model)
     values_by_part = [classifier.tested_values(part) for part in fresh.opened]
     values = [np.concatenate(parts) for parts in zip(*values_by_part, strict=True)]
-    sums = [_weighted_sums(column, rows) for column in (fresh.answered.actions, *values)]
+    weights = np.stack(
+        [0.5 + hash_rows(rows[:, None], seed) * 2.0**-64 for seed in range(1, SUMS + 1)]
+    )
+    sums = [_weighted_sums(column, weights) for column in (fresh.answered.actions, *values)]
     counts = np.round(classifier.counts_on_selection, COUNT_DECIMALS) + 0.0  # −0 becomes 0
     parameters = model.get_params(deep=False)
     rule = repr([(name, parameters[name]) for name in RULE_PARAMETERS if name in parameters])
@@ -88,15 +91,12 @@ def _hashes_with_labels(fresh: FreshRows) -> Hashes:
     return hash_rows(np.column_stack([hashes, hashes_of_clusters[fresh.clusters]]))
 
 
-def _weighted_sums(values: NDArray[Any], rows: Hashes) -> Ints:
+def _weighted_sums(values: NDArray[Any], weights: Floats) -> Ints:
     """Return sums of the values of rows with random weights, as multiples of a step, shape (`SUMS` · m,).
 
-    The hashes of the rows give the weights, so the order of rows has no effect.
+    The weights, shape (`SUMS`, n), come from the hashes of the rows, so the order of rows has no effect.
     """
-    columns = np.nan_to_num(np.reshape(values, (len(rows), -1)).astype(np.float64))
+    columns = np.nan_to_num(np.reshape(values, (len(values), -1)).astype(np.float64))
     columns /= np.maximum(np.abs(columns).max(axis=0, initial=0.0), np.finfo(np.float64).tiny)
     steps = SUM_STEP * np.maximum(np.sqrt((columns**2).sum(axis=0)), 1.0)
-    weights = np.stack(
-        [0.5 + hash_rows(rows[:, None], seed) * 2.0**-64 for seed in range(1, SUMS + 1)]
-    )
     return np.rint(weights @ columns / steps).astype(np.int64).ravel()

@@ -676,14 +676,14 @@ class Rate(Expression):
         for name, top, bottom in zip(*self.by_subgroup(strata), strict=True):
             stratum_may_count = (bottom > 0).any(axis=1)
             rows = np.flatnonzero(stratum_may_count[stratum])
-            inclusion = _at_actions(bottom[stratum[rows]], actions[rows])
-            rows = rows[inclusion > 0]
-            inclusion = inclusion[inclusion > 0]
+            inclusion = _at_actions(bottom, stratum[rows], actions[rows])
+            is_counted = inclusion > 0
+            rows = rows[is_counted]
+            inclusion = inclusion[is_counted]
             if self.needs_costs and costs is not None:
-                value_of_action = costs[rows]
+                values = _at_actions(costs, rows, actions[rows])
             else:
-                value_of_action = top[stratum[rows]]
-            values = _at_actions(value_of_action, actions[rows])
+                values = _at_actions(top, stratum[rows], actions[rows])
             sample = Sample(name, rows, values, low, high)
             if rows_count_in_part:
                 sample = replace(sample, among=inclusion)
@@ -731,14 +731,14 @@ class Rate(Expression):
         return call
 
 
-def _at_actions(table: Floats, actions: Any) -> Floats:
-    """Return the entry of a table (n, A) at each row's action, shape (n,).
+def _at_actions(table: Floats, line: Ints, actions: Any) -> Floats:
+    """Return the entry of a table at the ``line`` and the action of each row, shape (n,).
 
-    With probabilities of the actions, shape (n, A), it is the mean entry of the row.
+    With probabilities of the actions, shape (n, A), it is the mean entry of the line.
     """
     if actions.ndim == 1:
-        return table[np.arange(len(actions)), actions]
-    means: Floats = (table * actions).sum(axis=1)
+        return table[line, actions]
+    means: Floats = (table[line] * actions).sum(axis=1)
     return means
 
 

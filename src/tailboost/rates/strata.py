@@ -19,6 +19,7 @@ from tailboost.core.checks import (
     check_mask,
     check_same_kind,
     column_name,
+    distinct_and_places,
     in_category_order,
     in_class_order,
     label_column,
@@ -352,7 +353,7 @@ def _distinct(rows: Ints) -> tuple[Ints, Ints]:
     if np.prod(sizes.astype(np.float64)) > 2.0**62:
         return np.unique(rows, axis=0, return_inverse=True)
     codes = np.ravel_multi_index(tuple((rows - low).T), tuple(sizes))
-    distinct_codes, index = np.unique(codes, return_inverse=True)
+    distinct_codes, index = distinct_and_places(codes)
     distinct = np.column_stack(np.unravel_index(distinct_codes, tuple(sizes))) + low
     return distinct, index
 

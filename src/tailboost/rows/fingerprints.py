@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 from scipy.special import gammaln, xlogy
 
 from tailboost.core.array_types import Column, Floats, Hashes, Ints, Mask, Table
-from tailboost.core.checks import is_missing, summed
+from tailboost.core.checks import distinct_and_places, is_missing, summed
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.spelling import as_typed
 from tailboost.rows.schema import distinct
@@ -724,7 +724,7 @@ def stratified_places(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
     contents, content_of_row = np.unique(hashes, return_inverse=True)
     n_strata = int(strata.max()) + 1
     # Only pairs with rows: a table of all pairs would be large for crossed groups.
-    pairs, pair_of_row = np.unique(content_of_row * n_strata + strata, return_inverse=True)
+    pairs, pair_of_row = distinct_and_places(content_of_row * n_strata + strata)
     mass = np.bincount(pair_of_row, weights=weight)
     content, stratum = np.divmod(pairs, n_strata)
     heaviest_first = np.lexsort((stratum, -mass, content))
@@ -778,7 +778,7 @@ class UsedRows:
 
         The first rows have the labels. Further rows have none, and are compared by content alone.
         """
-        classes, y = np.unique(np.asarray(labels), return_inverse=True)
+        classes, y = distinct_and_places(np.asarray(labels))
         labelled = hashes[: len(y)]
         if len(y):
             names = np.array([str(label) for label in classes.tolist()], dtype=object)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Column, Ints, Mask, Table
-from tailboost.core.checks import is_missing
+from tailboost.core.checks import distinct_and_places, is_missing
 from tailboost.core.spelling import as_typed
 from tailboost.rows.schema import text
 
@@ -147,7 +147,7 @@ def revealing_features(X: Table, groups: Ints) -> list[tuple[Any, ...] | None]:
         first_rows = first_rows.toarray()
     features: list[tuple[Any, ...] | None] = []
     for numbers in columns.T:
-        _, group = np.unique(numbers, return_inverse=True)
+        _, group = distinct_and_places(numbers)
         first_groups = group[:FIRST_LOOK]
         revealing = []
         for j, name in enumerate(names):

@@ -50,12 +50,14 @@ class OpenedRows:
         )
 
     def known_scores(self, models: Models, probabilities: StratumProbabilities) -> KnownScores:
-        """Return the rows with the values of a single column of scores."""
-        return KnownScores(
-            self.scores(models),
-            self.places(by_group=probabilities.group_aware),
-            self.strata(probabilities),
-        )
+        """Return the different values of the rows in a single column of scores, sorted once."""
+
+        def make() -> KnownScores:
+            places = self.places(by_group=probabilities.group_aware)
+            return KnownScores(self.scores(models), places, self.strata(probabilities)).distinct
+
+        known: KnownScores = self.tables[0].derived(("known scores", id(probabilities)), make)
+        return known
 
     def scores(self, models: Models) -> Floats:
         """Return the values of the rows in the only column of scores, shape (n,)."""

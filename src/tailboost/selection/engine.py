@@ -493,7 +493,7 @@ class ProbabilityEngine:
         if models.score is None or len(members) > 1 or members[0].weighs_groups:
             return rule
         fresh_scores = [rows.known_scores(models, self.probabilities) for rows in fresh]
-        known_scores = KnownScores.joined([self.known_scores, *fresh_scores])
+        known_scores = KnownScores.joined([self.known_scores.distinct, *fresh_scores])
         member = members[0]
         decided = ScoreRule.from_candidate(
             member, models.score, *self.answer_names, known_scores

@@ -64,7 +64,9 @@ class _LogLoss:
     `PSEUDO_ROWS` pull t towards equal weights without offsets.
     """
 
-    logs: Sequence[Floats]  # of each model, shape (n, K), with mean 0 in each row
+    # Of each model, shape (n, K), with mean 0 in each row. They lie by column: sums over the classes of a row
+    # are then ten times as fast.
+    logs: Sequence[Floats]
     rows: Rows
 
     @property
@@ -87,7 +89,7 @@ class _LogLoss:
         value = PSEUDO_ROWS / 2 * (pull**2).sum() - rows.weight @ (z[truth] - np.log(total))
         residual[truth] -= 1.0
         residual *= rows.weight[:, None]
-        gradient = np.r_[[np.vdot(log, residual) for log in logs], residual.sum(axis=0)]
+        gradient = np.r_[[np.vdot(log.T, residual.T) for log in logs], residual.sum(axis=0)]
         return float(value), gradient + PSEUDO_ROWS * pull
 
     def minimised(self, used: Ints) -> tuple[Floats, float]:
@@ -125,12 +127,12 @@ class Average:
         scores is tried first.
         """
         # Offsets of a row have no effect; centring keeps rounding errors small.
-        centred = [log - log.mean(axis=1, keepdims=True) for log in logs]
+        centred = [np.asfortranarray(log - log.mean(axis=1, keepdims=True)) for log in logs]
         loss = _LogLoss(centred, rows)
         M = len(logs)
         t, least_loss = loss.minimised(np.arange(M))
         weight = rows.weight[:, None]
-        spread = np.sqrt([np.vdot(log, weight * log) for log in centred])
+        spread = np.sqrt([np.vdot(log.T, (weight * log).T) for log in centred])
         used = np.flatnonzero(t[:M] > 0.0)
         while len(used) > 1:
             smallest_effect = (t[used] * spread[used]).argmin()

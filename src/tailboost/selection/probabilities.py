@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from tailboost.core.array_types import Floats, Ints, Mask, Model, Table
 from tailboost.core.checks import (
     as_pandas,
+    distinct_and_places,
     n_rows_of,
     take,
 )
@@ -71,7 +72,7 @@ class GroupModel:
         cls, X: Table, y: Ints, group: Ints, weight: Floats, n_classes: int, n_values: int
     ) -> GroupModel:
         """Return the model fitted on rows of classes ``y`` and groups ``group``, with positive weights."""
-        present, index = np.unique(group, return_inverse=True)
+        present, index = distinct_and_places(group)
         model = None
         numeric = isinstance(X, np.ndarray) and X.dtype.kind in "fiub"
         constant = numeric and not np.ptp(X, axis=0).any()
@@ -256,8 +257,12 @@ class StratumProbabilities:
         self.group_models = []
         for column, values in zip(groups.T, strata.values, strict=True):
             sizes = self.n_classes, len(values)
-            out_of_fold = np.empty((*sizes, n))
             on_all_rows = GroupModel.fit(X, y, column, weight, *sizes)
+            self.group_models.append(on_all_rows)
+            if on_all_rows.model is None:
+                by_column.append(on_all_rows.predict(X))
+                continue
+            out_of_fold = np.empty((*sizes, n))
             for j in np.unique(fold):
                 other_rows = np.flatnonzero(fold != j)
                 fold_rows = np.flatnonzero(fold == j)
@@ -273,21 +278,19 @@ class StratumProbabilities:
                 out_of_fold[:, :, fold_rows] = on_other_rows.predict(take(X, fold_rows))
             of_true_group = np.maximum(out_of_fold[y, column, np.arange(n)], LEAST_CALIBRATED)
             if weight @ np.log(of_true_group / on_all_rows.prior[y, column]) <= 0.0:
-                on_all_rows = replace(on_all_rows, model=None)
-                out_of_fold = np.repeat(on_all_rows.prior[:, :, None], n, axis=2)
+                self.group_models[-1] = replace(on_all_rows, model=None)
+                out_of_fold = self.group_models[-1].predict(X)
             by_column.append(out_of_fold)
-            self.group_models.append(on_all_rows)
         return self._joined(by_column)
 
     def _joined(self, by_column: Sequence[Floats]) -> Singles:
         """Return p(combination | x, y), shape (K, G, n), as if columns were independent given x and y."""
-        K, _, n = by_column[0].shape
-        joined = np.ones((K, len(self.combinations), n))
-        for column, probabilities in enumerate(by_column):
+        joined = by_column[0][:, self.combinations[:, 0]]
+        for column, probabilities in enumerate(by_column[1:], 1):
             joined *= probabilities[:, self.combinations[:, column]]
         if len(by_column) > 1:
-            for k in range(K):
-                joined[k] /= np.maximum(_summed(joined[k]), 1e-300)
+            for of_class in joined:
+                of_class /= np.maximum(_summed(of_class), 1e-300)
         return joined.astype(np.float32)
 
     def groups_of(self, X: Table) -> Singles:

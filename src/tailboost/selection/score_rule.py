@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,16 @@ class KnownScores:
         if len(costs) > 1:  # otherwise the difference of two actions
             costs = costs[:n_actions]
         return ranges_between(values, decide(costs))
+
+    @cached_property
+    def distinct(self) -> KnownScores:
+        """The first row of each score in each group, ascending: these rows alone decide about thresholds."""
+        order = np.lexsort((self.values, self.place))
+        values = self.values[order]
+        place = self.place[order]
+        is_new = (values[1:] != values[:-1]) | (place[1:] != place[:-1])
+        rows = order[np.r_[True, is_new]]
+        return KnownScores(self.values[rows], self.place[rows], self.probabilities[:, rows])
 
     @classmethod
     def joined(cls, parts: Sequence[KnownScores]) -> KnownScores:

@@ -91,7 +91,8 @@ def score_rows(
     Rows without a score are refused unless ``missing`` is a number.
     """
     with bad_input(), doing(f"Reading {data.name}"):
-        table = datasets.read_raw(data, *csv)
+        numbers = {*score} - {target, *columns}
+        table = datasets.read_raw(data, *csv, numbers)
     if not len(table):
         raise BadInput(f"{str(data)!r} has no rows")
     needed = {"--score": score, "--group": columns, "--target": [target]}
