@@ -37,9 +37,9 @@ def adjusted_answers(probabilities: ArrayLike, log_weights: ArrayLike) -> Ints:
 
 
 def _logarithms(probabilities: ArrayLike) -> Floats:
-    logarithms: Floats = np.log(
-        np.maximum(np.asarray(probabilities, dtype=np.float64), LEAST_PROBABILITY)
-    )
+    """Return the logarithms of probabilities that are at least `LEAST_PROBABILITY`."""
+    P = np.asarray(probabilities, dtype=np.float64)
+    logarithms: Floats = np.log(np.maximum(P, LEAST_PROBABILITY))
     return logarithms
 
 
@@ -67,7 +67,7 @@ def tune_class_weights(
         starts = np.vstack([starts, random_starts])
     best = min(map(search.descend, starts), key=search.score)
     _, worst, overall = search.score(best)
-    return best - best.mean(), worst, overall
+    return best - best.mean(), worst, overall  # a constant changes no answer
 
 
 class _Search:
@@ -78,17 +78,17 @@ class _Search:
         self.y = y
         self.n, self.K = logarithms.shape
         self.counts = np.bincount(y, minlength=self.K)
-        self.present = np.flatnonzero(self.counts).tolist()
-        self.limit = np.inf
+        self.present = np.flatnonzero(self.counts).tolist()  # classes with rows
+        self.limit = np.inf  # of the overall error
         if error_budget is not None:
-            self.limit = (
-                float(np.mean(rates.wrong(logarithms.argmax(axis=1), y))) + error_budget
-            )
+            equal_weights = rates.wrong(logarithms.argmax(axis=1), y)
+            self.limit = float(np.mean(equal_weights)) + error_budget
 
     def errors(self, log_weights: Floats) -> Floats:
         """Return the error of each class, 0 for a class without rows."""
         wrong = rates.wrong((self.logarithms + log_weights).argmax(axis=1), self.y)
-        return np.bincount(self.y[wrong], minlength=self.K) / np.maximum(self.counts, 1)
+        n_wrong = np.bincount(self.y[wrong], minlength=self.K)
+        return n_wrong / np.maximum(self.counts, 1)  # 1: no division by 0 rows
 
     def score(self, log_weights: Floats) -> tuple[float, float, float]:
         """Return (overall error above the limit, worst class, overall error); lower is better."""
@@ -119,21 +119,22 @@ class _Search:
         order = np.argsort(thresholds, kind="stable")
         thresholds = thresholds[order]
         y = self.y[order]
-        # Row i: how the wrong rows of each class change if the i-th row of this order is answered k, too.
+        # Row i ≥ 1: change of the wrong rows of each class if the i-th row of this order is answered k, too.
         changes = np.zeros((self.n + 1, self.K), dtype=np.int64)
         changes[0] = np.bincount(self.y[~right_without_k], minlength=self.K)
         changes[np.arange(1, self.n + 1), y] = np.where(y == k, -1, right_without_k[order])
-        errors = changes.cumsum(axis=0) / np.maximum(self.counts, 1)
+        errors = changes.cumsum(axis=0) / np.maximum(self.counts, 1)  # shape (n + 1, K)
         overall = errors @ self.counts / self.n
         excess = np.maximum(overall - self.limit, 0.0)
+        # The weights with row i of the errors are between edges i and i + 1.
         edges = np.concatenate([[thresholds[0] - 2.0], thresholds, [thresholds[-1] + 2.0]])
-        # No weight lies between rows with equal thresholds.
-        possible = np.flatnonzero(np.diff(edges) > 0)
+        possible = np.flatnonzero(np.diff(edges) > 0)  # no weight is between equal thresholds
+        # The first key is the excess, then the worst class, then the overall error, as in `score`.
         ranks = np.lexsort((overall[possible], errors.max(axis=1)[possible], excess[possible]))
         best = possible[ranks[0]]
         moved = log_weights.copy()
         moved[k] = (edges[best] + edges[best + 1]) / 2
-        return min(log_weights, moved, key=self.score)
+        return min(log_weights, moved, key=self.score)  # the old weight may be as good
 
 
 def checked_labels(X: Table, y: ArrayLike) -> Labels:
@@ -150,11 +151,14 @@ def checked_labels(X: Table, y: ArrayLike) -> Labels:
 
 def cell_weights(y: ArrayLike, groups: ArrayLike | None = None) -> Floats:
     """Return sample weights with mean 1 and the same sum in each class, or class × group cell, shape (n,)."""
-    cell = np.unique(np.asarray(y), return_inverse=True)[1]
+    cell = np.unique(np.asarray(y), return_inverse=True)[
+        1
+    ]  # number of the class, then of the cell
     if groups is not None:
-        column = np.unique(label_column(groups, "groups"), return_inverse=True)[1]
-        check_length(column, "groups", len(cell), of="y")
-        cell = cell * (column.max() + 1) + column
+        group = np.unique(label_column(groups, "groups"), return_inverse=True)[1]
+        check_length(group, "groups", len(cell), of="y")
+        n_groups = group.max() + 1
+        cell = cell * n_groups + group
     weights: Floats = compute_sample_weight("balanced", cell)
     return weights
 
@@ -268,14 +272,18 @@ class TunedThresholdClassifier(MetaClassifier):
         if self.error_budget is not None:
             check_number(self.error_budget, "error_budget", 0.0, closed=True)
         labels = checked_labels(X, y)
-        classes, index = np.unique(labels, return_inverse=True)
+        classes, class_numbers = np.unique(labels, return_inverse=True)
         folds = StratifiedKFold(self.cv, shuffle=True, random_state=self.random_state)
         P = cross_val_predict(
             self.estimator, X, labels, cv=folds, method="predict_proba", n_jobs=self.n_jobs
         )
-        weights = tune_class_weights(P, index, error_budget=self.error_budget)
+        log_weights, worst_class_error, mean_error = tune_class_weights(
+            P, class_numbers, error_budget=self.error_budget
+        )
         with fitting_apart(self) as fitted:
-            fitted.log_weights_, fitted.worst_class_error_, fitted.mean_error_ = weights
+            fitted.log_weights_ = log_weights
+            fitted.worst_class_error_ = worst_class_error
+            fitted.mean_error_ = mean_error
             fitted.estimator_ = clone(self.estimator).fit(X, labels)
             fitted.classes_ = classes
         return self

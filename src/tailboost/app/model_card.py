@@ -50,7 +50,11 @@ REGULATION: dict[str, dict[str, tuple[str, ...]]] = {
             *MEASURED,
         ),
         "3. Monitoring, functioning and control of the AI system": (
-            *(LIMITS, *MEASURED, MONITOR, "Limitations", "Not tested"),
+            LIMITS,
+            *MEASURED,
+            MONITOR,
+            "Limitations",
+            "Not tested",
         ),
         "4. Appropriateness of the performance metrics": (),
         "5. Risk management system in accordance with Article 9": (),
@@ -174,62 +178,44 @@ class ModelCard:
         final = last_step(model)
         if monitor is not None:
             refuse_other_rule(monitor.certificate, model, "the certificate of the monitor")
-        error_certificate = rates_certificate = recheck = None
-        leakage = rates_failure = ""
-        calibrated = judged(final).certificate  # of a calibrated rule
         row_arguments = {"groups": groups, "clusters": clusters, "equal_rows": equal_rows}
-        bounds: dict[str, Any] = {"confidence": confidence, **row_arguments}
-        try:
-            error_certificate = certify(model, X, y, max_error=max_error, rates=(), **bounds)
-        except LeakageError as failure:
-            leakage = str(failure)
-            lacks = "certifies nothing"
-            if calibrated is not None:
-                lacks = "has its certificate, and no errors on these rows"
-            warn_user(f"the card {lacks}: {failure}")
-        if error_certificate is not None:
-            try:
-                if calibrated is not None:
-                    recheck = calibrated.recheck(X, y, model=model, **row_arguments)
-                elif getattr(final, "limits", None):
-                    rates_certificate = certify(model, X, y, **bounds)
-            except ValueError as failure:
-                rates_failure = _without_groups(final, groups) or str(failure)
-        certificates = [calibrated, rates_certificate, error_certificate]
-        limits_certificate = next(filter(_limits_of, certificates), None)
+        measured = _Measured.on(model, X, y, max_error, confidence, row_arguments)
+        calibrated = measured.calibrated
+        limits_certificate = measured.of_limits
         limits_rows = "the calibration rows" if limits_certificate is calibrated else rows_are
         headline, limits_section = _stated_limits(limits_certificate, limits_rows)
-        agreement, recheck_section = _agreement(recheck, rows_are)
-        sections = [
+        agreement, recheck_section = _agreement(measured.recheck, rows_are)
+        all_sections = [
             limits_section,
             _price(calibrated),
             recheck_section,
-            _errors(error_certificate, leakage, rows_are, clusters, alone=calibrated is None),
+            _errors(measured, rows_are, clusters),
             Section("Purpose", [purpose or NOT_STATED]),
             _rule(final, notes),
             _training(final, notes),
             _attempts(judged(final)),
             _evidence(monitor),
-            _rates(rates_certificate),
+            _rates(measured.of_rates),
             _tradeoff(final) if calibrated is None else Section("Trade-off"),
-            _limitations(error_certificate, final),
-            _not_tested(error_certificate, purpose, groups, rates_failure, monitor),
+            _limitations(measured.of_errors, final),
+            _not_tested(measured, purpose, groups, monitor),
         ]
-        filled = [
-            section for section in sections if section.lines or section.rows or section.code
+        sections = [
+            section for section in all_sections if section.lines or section.rows or section.code
         ]
-        summary = headline or _worst_class(error_certificate, rows_are)
-        if limits_certificate is None and rates_failure:
-            summary = f"The stated limits are not certified: {rates_failure}."
-        if recheck is not None:
+        sections.append(_regulation(sections))
+        summary = headline or _worst_class(measured.of_errors, rows_are)
+        if limits_certificate is None and measured.rates_failure:
+            summary = f"The stated limits are not certified: {measured.rates_failure}."
+        if measured.recheck is not None:
             summary = f"{summary} {agreement}"
         if monitor is not None and monitor.alarms:
             summary = f"{summary} {monitor.verdict}"
+        if versions is None:
+            versions = installed_versions()
+        origin = _origin(judged(final), versions, digests or {})
         limits = tuple(_limits_of(limits_certificate))
-        origin = _origin(
-            judged(final), installed_versions() if versions is None else versions, digests or {}
-        )
-        return cls(title, summary, origin, [*filled, _regulation(filled)], limits, monitor)
+        return cls(title, summary, origin, sections, limits, monitor)
 
     def to_markdown(self) -> str:
         """Return the card as Markdown."""
@@ -237,11 +223,9 @@ class ModelCard:
         for section in self.sections:
             blocks.append(f"## {section.title}")
             if section.heads:
-                alignment = ["---"] + ["---:"] * (len(section.heads) - 1)
-                heads, *rows = [
-                    " | ".join(map(_cell, row)) for row in (section.heads, *section.rows)
-                ]
-                lines = [heads, " | ".join(alignment), *rows]
+                heads, *rows = [[*map(_cell, row)] for row in (section.heads, *section.rows)]
+                alignment = ["---"] + ["---:"] * (len(heads) - 1)
+                lines = [" | ".join(cells) for cells in (heads, alignment, *rows)]
                 blocks.append("\n".join(f"| {line} |" for line in lines))
             if section.code:
                 blocks.append(f"```text\n{section.code.replace('```', '` ` `')}\n```")
@@ -250,11 +234,71 @@ class ModelCard:
 
     def to_html(self) -> str:
         """Return the card as an HTML page without requests and scripts; limits and monitor are drawn."""
-        drawings = {
-            LIMITS: limits_chart(self.limits) if self.limits else "",
-            MONITOR: "" if self.monitor is None else monitor_chart(self.monitor),
-        }
+        drawings = {LIMITS: "", MONITOR: ""}  # by the title of the section
+        if self.limits:
+            drawings[LIMITS] = limits_chart(self.limits)
+        if self.monitor is not None:
+            drawings[MONITOR] = monitor_chart(self.monitor)
         return page("card.html.j2", card=self, drawings=drawings)
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """The certificates of a card, and the reasons why some are absent."""
+
+    calibrated: Certificate | None  # that a calibrated rule has
+    of_errors: Certificate | None  # from the rows of the card, also without limits
+    leakage: str  # message: why the rows certify nothing
+    of_rates: Certificate | None  # of the limits of the fit, from the rows of the card
+    recheck: Recheck | None  # of the calibrated certificate on the rows of the card
+    rates_failure: str  # message: why the rows certify no limits
+
+    @classmethod
+    def on(
+        cls,
+        model: Model,
+        X: Table,
+        y: Column,
+        max_error: Stated,
+        confidence: float,
+        row_arguments: dict[str, Any],
+    ) -> Self:
+        """Certify a model on fresh rows; a calibrated rule keeps its certificate, which is tested."""
+        final = last_step(model)
+        calibrated = judged(final).certificate
+        of_rates = None
+        recheck = None
+        rates_failure = ""
+        try:
+            of_errors = certify(
+                model,
+                X,
+                y,
+                max_error=max_error,
+                rates=(),
+                confidence=confidence,
+                **row_arguments,
+            )
+        except LeakageError as failure:
+            lacks = "certifies nothing"
+            if calibrated is not None:
+                lacks = "has its certificate, and no errors on these rows"
+            warn_user(f"the card {lacks}: {failure}")
+            return cls(calibrated, None, str(failure), of_rates, recheck, rates_failure)
+        try:
+            if calibrated is not None:
+                recheck = calibrated.recheck(X, y, model=model, **row_arguments)
+            elif getattr(final, "limits", None):
+                of_rates = certify(model, X, y, confidence=confidence, **row_arguments)
+        except ValueError as failure:
+            rates_failure = _without_groups(final, row_arguments["groups"]) or str(failure)
+        return cls(calibrated, of_errors, "", of_rates, recheck, rates_failure)
+
+    @property
+    def of_limits(self) -> Certificate | None:
+        """The first certificate with limits or targets; None without any."""
+        certificates = [self.calibrated, self.of_rates, self.of_errors]
+        return next(filter(_limits_of, certificates), None)
 
 
 def _escaped(text: str) -> str:
@@ -266,6 +310,7 @@ def _escaped(text: str) -> str:
 
 
 def _cell(text: str) -> str:
+    """Return a text for a cell of a table in Markdown."""
     return _escaped(text).replace("|", "\\|")
 
 
@@ -305,25 +350,25 @@ def _stated_limits(certificate: Certificate | None, rows_are: str) -> tuple[str,
     return headline, Section(LIMITS, notes, heads, rows)
 
 
-def _origin(classifier: Any, versions: Mapping[str, str], digests: Mapping[str, str]) -> str:
+def _origin(view: Any, versions: Mapping[str, str], digests: Mapping[str, str]) -> str:
     """Return the date of the card, the attempt, the versions, and the digests of model, rule and rows."""
     parts = [f"{datetime.now(UTC):%Y-%m-%d}"]
-    if classifier.certificate is not None and classifier.has_records:
-        attempts = len(classifier.records.ledger.attempts)
-        if attempts:
-            parts.append(f"certified at attempt {attempts}")
+    if view.certificate is not None and view.has_records:
+        n_attempts = len(view.records.ledger.attempts)
+        if n_attempts:
+            parts.append(f"certified at attempt {n_attempts}")
     if versions:
         parts.append(", ".join(f"{name} {version}" for name, version in versions.items()))
     parts += [f"{name} {digest[:16]}" for name, digest in digests.items()]
-    if classifier.rule_digest is not None:
-        parts.append(f"rule {classifier.rule_digest[:16]}")
+    if view.rule_digest is not None:
+        parts.append(f"rule {view.rule_digest[:16]}")
     return " · ".join(parts)
 
 
 def _agreement(recheck: Recheck | None, rows_are: str) -> tuple[str, Section]:
     """Return whether further rows agree with the certificate of a calibrated rule, and the section on it.
 
-    Both are empty without a `recheck`, for a model that has no certificate of its own.
+    Both are empty without a ``recheck``: the rule is not calibrated.
     """
     if recheck is None:
         return "", Section(FURTHER)
@@ -345,15 +390,14 @@ def _agreement(recheck: Recheck | None, rows_are: str) -> tuple[str, Section]:
     return agreement, Section(FURTHER, lines, heads, rows)
 
 
-def _attempts(classifier: Any) -> Section:
+def _attempts(view: Any) -> Section:
     """Return the attempts to calibrate the fit, also the failed ones."""
-    attempts = classifier.records.ledger.attempts if classifier.has_records else ()
+    if not view.has_records or not view.records.ledger.attempts:
+        return Section("Attempts")
     rows = [
         [str(k), f"{attempt.rows.contents.n_rows:,}", f"{attempt.spent:.3g}"]
-        for k, attempt in enumerate(attempts, start=1)
+        for k, attempt in enumerate(view.records.ledger.attempts, start=1)
     ]
-    if not rows:
-        return Section("Attempts")
     lines = [
         "All attempts to calibrate this fit, certified or not. Their shares of the error probability sum to "
         "at most 1, so all certificates hold together."
@@ -393,29 +437,31 @@ def _worst_class(certificate: Certificate | None, rows_are: str) -> str:
             return (
                 f"No row of {bound.name} is among the {certificate.n_rows:,} rows ({rows_are})."
             )
-    # A rare class may have the largest bound without the largest error.
     error, worst = max((bound.estimate or 0.0, bound.subgroup) for bound in bounds)
-    widest = max(bounds, key=attrgetter("upper"))
+    # A rare class may have the largest bound without the largest error.
+    largest = max(bounds, key=attrgetter("upper"))
+    # Rounded up, since a bound must not shrink; 1e-9 absorbs the rounding of the product.
+    upper_percent = np.ceil(1000 * largest.upper - 1e-9) / 10
     return (
         f"On {certificate.n_rows:,} new rows ({rows_are}) the worst class, {worst}, has an error of "
         f"{100 * error:.1f} %. With {percent(certificate.confidence)} confidence no class has an "
-        f"error above {np.ceil(1000 * widest.upper - 1e-9) / 10:.1f} % on rows of the same distribution; the "
-        f"largest bound is that of class {widest.subgroup}."
+        f"error above {upper_percent:.1f} % on rows of the same distribution; the "
+        f"largest bound is that of class {largest.subgroup}."
     )
 
 
 def _kind(final: Model) -> str:
-    """Return the class of a classifier, or the given models that its decision rule is on."""
+    """Return the class of a classifier, or the classes of fitted models for which it only selected a rule."""
     models = getattr(final, "estimators_", None) or []
-    are_given = all(isinstance(model, FrozenEstimator) for model in models)
-    if not models or not are_given or not hasattr(final, "rule_"):
-        return type(final).__name__
-    names = [type(last_step(model.estimator)).__name__ for model in models]
-    return f"decision rule on {' and '.join(dict.fromkeys(names))}"
+    are_frozen = all(isinstance(model, FrozenEstimator) for model in models)
+    if models and are_frozen and hasattr(final, "rule_"):
+        names = [type(last_step(model.estimator)).__name__ for model in models]
+        return f"decision rule on {' and '.join(dict.fromkeys(names))}"
+    return type(final).__name__
 
 
 def _training(final: Model, notes: Mapping[str, Any]) -> Section:
-    """Return the classifier, its training data by the notes of a model file, and its features."""
+    """Return the classifier, its training data according to the notes of a model file, and its features."""
     lines = [f"Classifier: {notes.get('classifier', _kind(final))}."]
     if "rows" in notes:
         counts = [f"{n:,} of class {label}" for label, n in notes.get("classes", {}).items()]
@@ -426,8 +472,10 @@ def _training(final: Model, notes: Mapping[str, Any]) -> Section:
     recorded = {"created": "Date", "target": "Target", "group": "Groups", "weight": "Weights"}
     for key, name in recorded.items():
         value = notes.get(key)
+        if isinstance(value, list):
+            value = ", ".join(value)
         if value:
-            lines.append(f"{name}: {', '.join(value) if isinstance(value, list) else value}.")
+            lines.append(f"{name}: {value}.")
     excluded = notes.get("not_features")
     if excluded:
         lines.append(f"Columns that are no features: {', '.join(excluded)}.")
@@ -440,20 +488,15 @@ def _training(final: Model, notes: Mapping[str, Any]) -> Section:
     return Section("Training", lines)
 
 
-def _errors(
-    certificate: Certificate | None,
-    leakage: str,
-    rows_are: str,
-    clusters: Column,
-    *,
-    alone: bool,
-) -> Section:
-    """Return the errors on new rows; with their own bounds if the card has no other certificate (``alone``).
+def _errors(measured: _Measured, rows_are: str, clusters: Column) -> Section:
+    """Return the errors on new rows, with bounds unless the card has the certificate of a calibrated rule.
 
-    Without a certificate the section says that ``leakage``, a message, prevents it.
+    Bounds of two certificates on other rows would not hold together.
     """
+    certificate = measured.of_errors
     if certificate is None:
-        return Section("Errors on new rows", [f"Not measured: {leakage}."])
+        return Section("Errors on new rows", [f"Not measured: {measured.leakage}."])
+    with_bounds = measured.calibrated is None
     counted = "rows" if clusters is None else "clusters"
     heads = ["result", "error of", "rule", "target", counted]
     heads += ["error", "95 % interval", "bound", "reason"]
@@ -466,16 +509,15 @@ def _errors(
             low, high = map(float, clopper_pearson_interval(bound.estimate, bound.n, 0.95))
             low_text = bound_words(low, bound.n, above=False)
             interval = f"{low_text} – {bound_words(high, bound.n, above=True)}"
-        size = f"{bound.n:,}"
-        error = bound.estimate_text
-        if alone:
+        numbers = [f"{bound.n:,}", bound.estimate_text, interval]
+        if with_bounds:
             verdict = CERTIFIED_WORDS[bound.certified]
-            named = [verdict, bound.name, bound.rule, bound.limit]
-            rows.append([*named, size, error, interval, bound.bound_text, bound.reason])
+            subject = [verdict, bound.name, bound.rule, bound.limit]
+            rows.append([*subject, *numbers, bound.bound_text, bound.reason])
         elif bound.rule == "predict":
-            rows.append(["", bound.name, "", "", size, error, interval, "", ""])
+            rows.append(["", bound.name, "", "", *numbers, "", ""])
     lines = [f"Measured on {rows_are}. The 95 % intervals are pointwise."]
-    if alone:
+    if with_bounds:
         lines += [
             f"The certified bounds hold simultaneously with {percent(certificate.confidence)} confidence.",
             *certificate.notes,
@@ -495,7 +537,7 @@ def _price(certificate: Certificate | None) -> Section:
 
 
 def _tradeoff(final: Model) -> Section:
-    """Return some points of the trade-off curve; an empty section for a classifier without a curve."""
+    """Return points of the trade-off curve, evenly spread; an empty section for a classifier without one."""
     if not hasattr(final, "tradeoff"):
         return Section("Trade-off")
     try:
@@ -503,24 +545,29 @@ def _tradeoff(final: Model) -> Section:
     except (AttributeError, ValueError) as failure:
         return Section("Trade-off", [f"Not available: {failure}."])
     lines = [f"Measured on {curve.measured_on}; fresh rows may give other values."]
-    spread = np.linspace(0, len(curve) - 1, min(len(curve), TRADEOFF_POINTS))
-    points = [curve[i] for i in np.unique(spread.round().astype(int)).tolist()]
+    places = np.linspace(0, len(curve) - 1, min(len(curve), TRADEOFF_POINTS))
+    points = [curve[i] for i in np.unique(places.round().astype(int)).tolist()]
     rows = [[f"{point.limited:.4f}", f"{point.value:.4f}"] for point in points]
     return Section("Trade-off", lines, [str(curve.limited), str(curve.objective)], rows)
 
 
 def _rule(final: Model, notes: Mapping[str, Any]) -> Section:
-    """Return the decision rule as text, and whether it depends on groups; else the summary of the fit."""
-    excluded = notes.get("not_features", [])
-    by_group = judged(final).by_group
+    """Return the decision rule as text, and whether it depends on groups.
+
+    A classifier without a rule has the summary of its fit.
+    """
     lines = []
-    if by_group:
+    if judged(final).by_group:
         lines.append("The rule is group-aware: `predict` needs the group of each row.")
-    for name in () if by_group else notes.get("group", []):
-        sentence = f"{name} is a feature: answers may depend on it."
-        if name in excluded:
-            sentence = f"{name} is no feature: the rule does not read it, though other columns may reveal it."
-        lines.append(sentence)
+    else:
+        for name in notes.get("group", []):
+            sentence = f"{name} is a feature: answers may depend on it."
+            if name in notes.get("not_features", []):
+                sentence = (
+                    f"{name} is no feature: the rule does not read it, though other columns may "
+                    "reveal it."
+                )
+            lines.append(sentence)
     if hasattr(final, "rule_"):
         return Section("Decision rule", lines, code=str(final.rule_))
     summary = getattr(final, "summary_", None)
@@ -530,29 +577,24 @@ def _rule(final: Model, notes: Mapping[str, Any]) -> Section:
 
 
 def _limitations(certificate: Certificate | None, final: Model) -> Section:
-    """Return the subgroups with few rows or missed targets, and what no measurement can show."""
+    """Return the subgroups with few rows or without a certified target, and the limits of any measurement."""
     lines = []
-    if certificate is not None:
-        rows = {
-            bound.name: bound.n
-            for bound in certificate.bounds
-            if bound.kind in ("class", "group", "cell")
-        }
-        uncertified = [
-            bound.name
-            for bound in certificate.bounds
-            if bound.target is not None and not bound.certified
-        ]
-        lists = {
-            f"Fewer than {ROWS_OF_LIMITATION} rows": [
-                name for name, n in rows.items() if 0 < n < ROWS_OF_LIMITATION
-            ],
-            "No rows, and therefore no estimate": [name for name, n in rows.items() if n == 0],
-            "Targets that are not certified": uncertified,
-        }
-        for words, names in lists.items():
-            if names:
-                lines.append(f"{words}: {', '.join(names[:NAMES_OF_SENTENCE])}.")
+    bounds = () if certificate is None else certificate.bounds
+    by_subgroup = [bound for bound in bounds if bound.kind in ("class", "group", "cell")]
+    n_rows = {
+        bound.name: bound.n for bound in by_subgroup
+    }  # a subgroup may have several bounds
+    few = [name for name, n in n_rows.items() if 0 < n < ROWS_OF_LIMITATION]
+    none = [name for name, n in n_rows.items() if n == 0]
+    missed = [b.name for b in bounds if b.target is not None and not b.certified]
+    limitations = {
+        f"Fewer than {ROWS_OF_LIMITATION} rows": few,
+        "No rows, and therefore no estimate": none,
+        "Targets that are not certified": missed,
+    }
+    for limitation, names in limitations.items():
+        if names:
+            lines.append(f"{limitation}: {', '.join(names[:NAMES_OF_SENTENCE])}.")
     answers = [str(label) for label in final.classes_]
     if judged(final).can_defer:
         answers.append(HUMAN_REVIEW)
@@ -564,9 +606,9 @@ def _limitations(certificate: Certificate | None, final: Model) -> Section:
 
 
 def _without_groups(final: Model, groups: Groups) -> str:
-    """Return that the limits of a classifier need groups, with their columns, if no groups are given.
+    """Return a reason for a failure: the limits need groups, which are not given; empty if this is not so.
 
-    Otherwise the text is empty.
+    The text names the columns of groups in the limits.
     """
     rates = [limit.rate for limit in judged(final).stated_limits if limit.rate.needs_groups]
     if groups is not None or not rates:
@@ -578,18 +620,15 @@ def _without_groups(final: Model, groups: Groups) -> str:
 
 
 def _not_tested(
-    certificate: Certificate | None,
-    purpose: str,
-    groups: Groups,
-    rates_failure: str,
-    monitor: Monitor | None,
+    measured: _Measured, purpose: str, groups: Groups, monitor: Monitor | None
 ) -> Section:
-    """Return what the card does not test; ``rates_failure`` says why the limits are not certified."""
+    """Return the questions that the card leaves open."""
+    certificate = measured.of_errors
     lines = []
     if certificate is None:
         lines.append("Errors on new rows.")
-    if rates_failure:
-        lines.append(f"The stated limits on these rows: {rates_failure}.")
+    if measured.rates_failure:
+        lines.append(f"The stated limits on these rows: {measured.rates_failure}.")
     if groups is None:
         lines.append("Errors by group: no column of groups was given.")
     if certificate is not None and not any(b.kind == "shift" for b in certificate.bounds):

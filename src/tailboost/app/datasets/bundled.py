@@ -28,10 +28,13 @@ def _bundled(name: str, dtype: type) -> tuple[list[str], NDArray[Any], str]:
     return header.split(","), cells, (folder / "README.md").read_text(encoding="utf-8")
 
 
-def _as_asked(
+def _in_form(
     bunch: Any, loader: str, target_name: str, return_X_y: bool, as_frame: bool
 ) -> Any:
-    """Return a bunch of arrays or frames, or its data and target."""
+    """Return the bunch of a loader in the form of its arguments ``return_X_y`` and ``as_frame``.
+
+    ``target_name`` is the name of the Series of labels. An error about pandas names the ``loader``.
+    """
     if as_frame:
         pandas = import_pandas(f"{loader}(as_frame=True), unlike as_frame=False,")
         bunch.data = pandas.DataFrame(bunch.data, columns=bunch.feature_names)
@@ -122,7 +125,7 @@ def load_credit_default(*, return_X_y: bool = False, as_frame: bool = True) -> A
         target_names=np.array(["paid", "defaulted"]),
         DESCR=descr,
     )
-    return _as_asked(bunch, "load_credit_default", names[-1], return_X_y, as_frame)
+    return _in_form(bunch, "load_credit_default", names[-1], return_X_y, as_frame)
 
 
 def load_wine_quality(*, return_X_y: bool = False, as_frame: bool = True) -> Any:
@@ -181,10 +184,10 @@ def load_wine_quality(*, return_X_y: bool = False, as_frame: bool = True) -> Any
     measurements = np.array([*columns.values()], dtype=np.float64).T
     bunch = Bunch(
         data=np.column_stack([measurements, colour == "red"]),
-        target=quality.clip(4, 8) - 4,
+        target=quality.clip(4, 8) - 4,  # rare grades join their neighbours, as in _GRADES
         groups={"colour": colour},
         feature_names=[*columns, "red"],
         target_names=np.array(_GRADES),
         DESCR=descr,
     )
-    return _as_asked(bunch, "load_wine_quality", "quality", return_X_y, as_frame)
+    return _in_form(bunch, "load_wine_quality", "quality", return_X_y, as_frame)

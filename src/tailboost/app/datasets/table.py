@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -127,28 +127,21 @@ def load_table(
         [names] if isinstance(names, str) else list(names) for names in (group, drop, text)
     )
     names = checked_names(raw.columns, source)
+    typed = raw
     if is_text:
         cure = as_typed(
             "; text=[{0!r}] keeps the column text", "; --text {1} keeps the column text"
         )
         typed = _typed(raw, source, {target, weight}, [*dropped, *texts], cure)
-    else:
-        typed = raw
     typed = typed.assign(**{name: _text(raw[name]) for name in texts if name in raw})
+    # The values by their kind, and as the file has them.
     frame = typed.set_axis(names, axis=1).reset_index(drop=True)
     written = raw.set_axis(names, axis=1).reset_index(drop=True)
     weights = [] if weight is None else [weight]
     roles = {
         "target": [target], "group": groups, "drop": dropped, "text": texts, "weight": weights
     }  # fmt: skip
-    for role, role_names in roles.items():
-        for name in role_names:
-            if name not in names:
-                raise ValueError(_no_column(role, name, names, source))
-            if role != "target" and name == target:
-                raise ValueError(
-                    f"{source}: column {name!r} is the target; it cannot be the {role} column too"
-                )
+    _check_roles(roles, names, source)
     feature_names = [name for name in names if name not in {target, weight, *dropped}]
     if not feature_names:
         raise ValueError(f"{source} has no feature columns besides the target {target!r}")
@@ -169,6 +162,19 @@ def load_table(
         target_name=target,
         target_names=np.unique(y),
     )
+
+
+def _check_roles(roles: Mapping[str, Sequence[str]], names: list[str], source: str) -> None:
+    """Raise ValueError if a column with a role is absent, or is the target and something else."""
+    (target,) = roles["target"]
+    for role, role_names in roles.items():
+        for name in role_names:
+            if name not in names:
+                raise ValueError(_no_column(role, name, names, source))
+            if role != "target" and name == target:
+                raise ValueError(
+                    f"{source}: column {name!r} is the target; it cannot be the {role} column too"
+                )
 
 
 def read_frame(
@@ -198,22 +204,26 @@ def _typed(
     unused: Collection[str] = (),
     cure: str = "",
 ) -> Any:
-    """Convert CSV columns of numbers from text; warn of other values, except in ``unused`` columns.
+    """Return the table of a CSV file with numbers and truth values in place of their texts.
 
-    Columns with ``other_roles``, target and weights, are no features. ``cure`` ends the warning: how to keep
-    the column {0} text, which a shell writes as {1}.
+    A warning names each column of numbers with other values. ``other_roles`` are columns that are no features
+    but read: target and weights. ``unused`` columns cause neither warning nor error. ``cure`` ends the
+    warning: how to keep the column {0} text, which a shell writes as {1}.
     """
     pandas = import_pandas("load_table")
     columns = {}
     for name, column in raw.items():
         values = column.to_numpy(dtype=object).tolist()
         numbers, n_no_numbers = as_written(values, feature=name not in other_roles)
-        is_text = numbers is None
-        columns[name] = column if is_text else numbers
-        if (is_text or n_no_numbers) and name not in {*other_roles, *unused}:
+        has_texts = numbers is None or n_no_numbers > 0
+        if has_texts and name not in {*other_roles, *unused}:
             texts = [value for value in values if isinstance(value, str)]
             refuse_commas(texts, f"column {name!r} of {source}")
-        if n_no_numbers and not is_text and name not in unused:
+        if numbers is None:
+            columns[name] = column
+            continue
+        columns[name] = numbers
+        if n_no_numbers and name not in unused:
             missing = np.flatnonzero(pandas.isna(numbers))
             example = next(values[i] for i in missing if isinstance(values[i], str))
             warnings.warn(
@@ -221,7 +231,7 @@ def _typed(
                 f"no numbers and count as missing (such as {example[:40]!r})"
                 + cure.format(name, shell_word(name)),
                 UserWarning,
-                stacklevel=3,
+                stacklevel=3,  # the line that calls load_table
             )
     return pandas.DataFrame(columns, index=raw.index)
 
@@ -248,29 +258,30 @@ def _no_column(role: str, name: str, names: list[str], source: str) -> str:
 def _labels(column: Column, source: str, written: object) -> Any:
     """Return the labels as an array, after a check that they are classes.
 
-    ``written`` are the labels as text, which take their place; None keeps their type.
+    ``written`` are the labels as in the file, for labels that stay text; None gives labels by their kind.
     """
-    what = f"target column {column.name!r} of {source}"
-    missing = int(column.isna().sum())
-    if missing:
-        raise ValueError(f"{what} has {missing} missing values; drop those rows first")
+    subject = f"target column {column.name!r} of {source}"
+    n_missing = int(column.isna().sum())
+    if n_missing:
+        raise ValueError(f"{subject} has {n_missing} missing values; drop those rows first")
     column = _feature(column, source)
+    y = np.asarray(column)
     if dtype_kind(column.dtype) == "categories":
         y = np.asarray(column.astype(str), dtype=str)
-    else:
-        y = np.asarray(column)
     if y.dtype.kind == "f" and (y % 1 != 0).any():
         raise ValueError(
-            f"{what} holds continuous numbers, e.g. {y[0].item()!r}; classes are needed"
+            f"{subject} holds continuous numbers, e.g. {y[0].item()!r}; classes are needed"
         )
     if written is not None:
         y = np.asarray(written, dtype=str)
     n_classes = len(np.unique(y))
     if n_classes < 2:
-        raise ValueError(f"{what} has a single class, {y[0].item()!r}; at least two are needed")
-    if n_classes > max(_MAX_GROUPS, len(y) // 2):
         raise ValueError(
-            f"{what} has {n_classes} different values in {len(y)} rows; classes are needed"
+            f"{subject} has a single class, {y[0].item()!r}; at least two are needed"
+        )
+    if n_classes > max(_MAX_GROUPS, len(y) // 2):  # a few rows may have a class each
+        raise ValueError(
+            f"{subject} has {n_classes} different values in {len(y)} rows; classes are needed"
         )
     return y
 
@@ -284,51 +295,49 @@ def _groups(column: Column, source: str) -> Any:
             f"group column {column.name!r} of {source} has {count} different values, more than "
             f"{_MAX_GROUPS}; put them into bands first"
         )
-    names = import_pandas("load_table").Series(
-        group_names(column, "missing"), column.index, name=column.name
-    )
+    pandas = import_pandas("load_table")
+    names = pandas.Series(group_names(column, "missing"), column.index, name=column.name)
     return names.astype(str).astype("category")
 
 
 def _weights(column: Column, source: str) -> Any:
     """Return a column of sample weights as float64; raise ValueError if one cannot be a weight."""
-    what = f"weight column {column.name!r} of {source}"
+    subject = f"weight column {column.name!r} of {source}"
     if dtype_kind(column.dtype) != "number":
-        refuse_commas_among_numbers([str(value) for value in column.dropna()], what)
-        raise ValueError(f"{what} must hold numbers")
+        refuse_commas_among_numbers([str(value) for value in column.dropna()], subject)
+        raise ValueError(f"{subject} must hold numbers")
     weight = column.to_numpy(dtype=np.float64)
     if not (np.isfinite(weight) & (weight >= 0)).all():
-        raise ValueError(f"{what} has missing, infinite or negative values")
+        raise ValueError(f"{subject} has missing, infinite or negative values")
     return weight
 
 
 def _feature(column: Column, source: str) -> Any:
-    """Convert a column to int, float, bool or category, or raise an error with its name."""
-    what = f"column {column.name!r} of {source}"
+    """Return a column as int, float, bool or category; raise ValueError with its name for another kind."""
+    subject = f"column {column.name!r} of {source}"
     declared = dtype_kind(column.dtype) == "categories"
-    kind = refuse_kinds(column, what)
+    kind = refuse_kinds(column, subject)
     if kind == "string" and column.notna().any() and _all_dates(column):
         raise ValueError(
-            f"{what} holds dates or times (such as {str(column.dropna().iloc[0])!r}); drop the "
+            f"{subject} holds dates or times (such as {str(column.dropna().iloc[0])!r}); drop the "
             "column or turn it into numbers, for instance days before a fixed day"
         )
     if kind == "empty":  # nothing but missing values
         return column.astype("float64")
-    if kind == "boolean" and not declared:
-        if column.notna().all():
-            return column.astype(bool)
-        return _text(column)
-    if declared or kind not in NUMBERS:
+    if kind == "boolean" and not declared and column.notna().all():
+        return column.astype(bool)
+    if declared or kind not in NUMBERS:  # also truth values with missing ones
         return _text(column)
     if not isinstance(column.dtype, np.dtype) or column.dtype == object:
-        whole = kind == "integer" and column.notna().all() and abs(column).max() < 2**63
-        column = column.astype("int64" if whole else "float64")
+        fits_int64 = kind == "integer" and column.notna().all() and abs(column).max() < 2**63
+        column = column.astype("int64" if fits_int64 else "float64")
     if np.isinf(column.to_numpy()).any():
-        raise ValueError(f"{what} has infinite values")
+        raise ValueError(f"{subject} has infinite values")
     return column
 
 
 def _text(column: Column) -> Any:
+    """Return a column as categories of text; missing values stay missing."""
     return column.astype(object).map(text, na_action="ignore").astype("category")
 
 
@@ -336,6 +345,7 @@ def _all_dates(column: Column) -> bool:
     """Return whether all texts of a column are dates, all with the month or all with the day first."""
     pandas = import_pandas("load_table")
     texts = pandas.Series(column.dropna().unique(), dtype=object)
+    # pandas also reads single numbers and words as dates.
     if not all(len(text) <= DATE_LENGTH and DATE.fullmatch(text) for text in texts):
         return False
     for day_first in (False, True):
