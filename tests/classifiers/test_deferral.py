@@ -215,9 +215,41 @@ def test_one_fit_gives_the_curves_of_all_shares_passed_on():
     least = [min(point.value for point in curve) for curve in curves.values()]
     assert least[1] < least[0]
     for shares in ((), (0.1, 0.1), (1.0,), (-0.1,)):
-        with pytest.raises(ValueError, match="deferred must be"):
+        with pytest.raises(ValueError, match=r"deferred must be|deferred\(\): a rate lies"):
             mix.tradeoff(GOAL, rates.answered_error(), deferred=shares)
     assert list(mix.tradeoff(deferred=(0, 0.1), n_points=2)) == [0.0, 0.1]  # of the limit and the objective
+
+
+def test_a_curve_prints_the_share_deferred_at_each_point():
+    rng = np.random.default_rng(0)
+    p = rng.random(1_000)
+    y = (rng.random(1_000) < p).astype(int)
+    limits = ["miss(1) <= 30%", "deferred <= 20%"]
+    rule = tb.tune(tb.Scores(0, label=1), p[:, None], y, limits=limits)
+    curve = rule.tradeoff()
+    expected = [point.classifier.defers(p[:, None]).mean() for point in curve]
+    assert curve.deferred.tolist() == pytest.approx(expected)
+    head, *lines, _ = str(curve).splitlines()
+    assert head.split("  ")[-1] == "share deferred"
+    assert lines[0].split()[-1] == f"{expected[0]:.4f}"
+    assert curve.to_dict()["curve"]["share_deferred"] == curve.deferred.tolist()
+    assert rule.tradeoff(rates.deferred(), rates.miss(1)).deferred is None
+    assert rule.reweight(limits=["miss(1) <= 30%"]).tradeoff().deferred is None
+
+
+def test_a_point_of_a_curve_is_taken_by_a_limit_in_percent():
+    rng = np.random.default_rng(0)
+    p = rng.random(1_000)
+    y = (rng.random(1_000) < p).astype(int)
+    curve = tb.tune(tb.Scores(0, label=1), p[:, None], y, limits=["miss(1) <= 30%"]).tradeoff()
+    as_text, as_number = curve.at("40%"), curve.at(0.4)
+    assert as_text.rule_.to_sql("p") == as_number.rule_.to_sql("p")
+    assert "miss rate of 1 ≤ 40 %" in str(as_text)
+    assert (rates.miss(1) <= "40%").text == "miss(1) <= 40%"
+    assert (rates.miss(1, by="sex") <= {"f": "40%", "m": 0.3}).bound == (("f", 0.4), ("m", 0.3))
+    for wrong in ("forty", "0.4", True):
+        with pytest.raises(TypeError, match="a text such as '30%'"):
+            curve.at(wrong)
 
 
 def best_constants(y, labels, deferral, miss=1.0):

@@ -35,7 +35,7 @@ from tailboost.guarantees.additive_summary import (
     additive_summary,
 )
 from tailboost.learners import HistTreeClassifier
-from tailboost.rates import InfeasibleLimitsError, error
+from tailboost.rates import InfeasibleLimitsError, Limit, error
 from tailboost.rows.judged import answered, judged
 from tailboost.rows.training_set import HELD_OUT, TrainingSet
 from tailboost.selection.curve import Curve, CurvePoint
@@ -113,11 +113,11 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
             lines = judged(self).measured(objective.rate)
             values.append(objective.value(np.array([line.value for line in lines])))
 
-        def at(level: float, point: Any) -> Any:
+        def at(limit: Limit, point: Any) -> Any:
             if point is not None:
                 return point
             raise InfeasibleLimitsError(
-                f"{limited} at most {level:g}: an additive classifier has one rule, with {values[0]:.4g}"
+                f"{limit}: an additive classifier has one rule, with {values[0]:.4g}"
             )
 
         point = CurvePoint(values[0], values[1], copy.copy(self))

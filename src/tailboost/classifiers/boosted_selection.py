@@ -262,9 +262,9 @@ def rate_curve(
         answer_by(answering_clf, loosest.selection_.aiming_at(problem), ensemble)
         return answering_clf
 
-    def at(level: float, point: Any) -> Any:
+    def at(level_limit: Limit, point: Any) -> Any:
         if point is None:
-            return classifier_within(clf, minimised, (*other_limits, limited.within(level)))
+            return classifier_within(clf, minimised, (*other_limits, level_limit))
         return answering(point.ensemble_)
 
     ensembles, reached_rates = along(loosest.selection_, problem, limited, n_points)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.array_types import Ints
-from tailboost.rates import AT_LEAST, Objective, error
+from tailboost.rates import AT_LEAST, Limit, Objective, error
+from tailboost.rates import deferred as deferred_rate
 from tailboost.selection.curve import Curve, CurvePoint
 from tailboost.selection.problem import Problem
 
@@ -61,8 +62,11 @@ def bound_of(problem: Problem, limited: Any) -> float | None:
 
 def fractions_of(deferred: Any) -> list[float]:
     """Return the checked fractions of rows that may be deferred, from 0 to below 1: one for each curve."""
-    fractions = [float(fraction) for fraction in np.ravel(deferred)]
-    inside = all(0.0 <= fraction < 1.0 for fraction in fractions)
+    fractions = [
+        float((deferred_rate() <= fraction).bound)
+        for fraction in np.ravel(np.asarray(deferred, dtype=object)).tolist()
+    ]
+    inside = all(fraction < 1.0 for fraction in fractions)
     repeated = len(set(fractions)) < len(fractions)
     if not fractions or not inside or repeated:
         raise ValueError(
@@ -85,8 +89,8 @@ def cvar_curve(clf: Any, rule: Any, answering: Callable[[Any], Any]) -> Curve:
     """
     corners, gap = rule.curve()
 
-    def at(level: float, point: Any) -> Any:
-        return answering(rule.within(max(0.0, level - rule.least)))
+    def at(limit: Limit, point: Any) -> Any:
+        return answering(rule.within(max(0.0, limit.bound - rule.least)))
 
     points = tuple(CurvePoint(mean, tail, answering(corner)) for mean, tail, corner in corners)
     return Curve(

@@ -299,8 +299,7 @@ def rate_curve(
         answer_by(answering_mix, selection)
         return answering_mix
 
-    def at(level: float, point: Any) -> Any:
-        level_limit = limited.within(level)
+    def at(level_limit: Limit, point: Any) -> Any:
         if point is None:
             return classifier_within(mix, minimised, (*other_limits, level_limit))
         return answering(point.selection_.stated_within((*other_limits, level_limit)))

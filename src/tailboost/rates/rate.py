@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -29,6 +30,8 @@ RATIO = "ratio"
 ROUNDING = 1e-9
 # A rate that equals a strict bound violates it. It must be lower by more than half of the rounding error.
 STRICT_ROOM = 1.5 * ROUNDING
+# A bound as text.
+PERCENT = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*%\s*")
 # Sides on which a rate is bounded.
 ABOVE = "above"
 BELOW = "below"
@@ -843,13 +846,17 @@ class Limit(Expression):
         TypeError, ValueError
             If the bound is not a number, or is outside of the possible range.
         """
-        if isinstance(bound, Mapping) and form in (AT_MOST, AT_LEAST):
+        by_subgroup = isinstance(bound, Mapping) and form in (AT_MOST, AT_LEAST)
+        in_percent = any(
+            isinstance(value, str) for value in (bound.values() if by_subgroup else [bound])
+        )
+        if by_subgroup:
             if not bound:
                 raise ValueError(f"{rate!r}: a dict of bounds must name a subgroup, got {{}}")
             pairs = tuple(
                 (plain(name), _checked_bound(rate, value)) for name, value in bound.items()
             )
-            return cls(form, rate, pairs)
+            return cls(form, rate, pairs, in_percent=in_percent)
         value = _checked_bound(rate, bound)
         if form in (GAP, RATIO):
             if rate.is_ratio:
@@ -870,7 +877,7 @@ class Limit(Expression):
                     f"{form}({rate!r}): the bound must be from 0 to {largest_bound:g}, got "
                     f"{value:g}"
                 )
-        return cls(form, rate, value)
+        return cls(form, rate, value, in_percent=in_percent)
 
     def bounds(self, names: list[Any]) -> Floats:
         """Return the bound of each subgroup, NaN for a free one, shape (m,).
@@ -1205,12 +1212,16 @@ def _smallest_and_largest(values: Floats) -> tuple[Floats, Floats]:
 def _checked_bound(rate: Rate, bound: Stated) -> float:
     """Return the bound of a limit on a rate as a finite float; one on a share of rows is from 0 to 1.
 
-    Raise TypeError or ValueError if it is none.
+    Text is a number in percent. Raise TypeError or ValueError if it is none.
     """
+    if isinstance(bound, str):
+        percent = PERCENT.fullmatch(bound)
+        if percent is not None:
+            bound = float(percent[1]) / 100
     if isinstance(bound, bool) or not isinstance(bound, (Real, np.floating, np.integer)):
         raise TypeError(
-            f"{rate!r}: a bound must be a number or a dict of numbers by subgroup, got "
-            f"{bound!r}"
+            f"{rate!r}: a bound must be a number, a text such as '30%', or a dict of them by "
+            f"subgroup, got {bound!r}"
         )
     value = float(bound)
     if not np.isfinite(value):

@@ -124,9 +124,9 @@ class Curve:
     limited: Stated
     objective: Stated
     measured_on: str
-    # ``at(level, point)`` returns the classifier within a limit: that of a point, or a new one if no point is
+    # ``at(limit, point)`` returns the classifier within a limit: that of a point, or a new one if no point is
     # within the limit; or raises.
-    _at: Callable[[float, Any], Any] = field(repr=False)
+    _at: Callable[[Limit, Any], Any] = field(repr=False)
     _source: Model = field(repr=False)  # the classifier of which ``tradeoff`` was called
     gap: float = float("inf")
     limits: tuple[Limit, ...] = ()
@@ -153,13 +153,27 @@ class Curve:
         """Both rates of each point on the selection data, arrays of shape (B,)."""
         return Points(np.array([p.limited for p in self]), np.array([p.value for p in self]))
 
-    def at(self, level: float) -> Any:
+    @property
+    def deferred(self) -> Floats | None:
+        """Share of deferred rows of each point on the selection data, shape (B,).
+
+        None without deferral, and if it is one of the two rates.
+        """
+        share = deferred_rate()
+        is_traded = str(share) in (str(self.limited), str(self.objective))
+        if is_traded or not any(judged(point.classifier).can_defer for point in self):
+            return None
+        return np.array(
+            [judged(point.classifier).measured(share).lines[0].value for point in self]
+        )
+
+    def at(self, level: float | str) -> Any:
         """Return the classifier with the least objective if the other rate is limited to ``level``.
 
         Parameters
         ----------
-        level : float
-            Bound of the limited rate.
+        level : float or str
+            Bound of the limited rate, also in percent, such as "30%".
 
         Returns
         -------
@@ -177,12 +191,15 @@ class Curve:
         `tailboost.certify` refuses them. So they are if given in another form; a table of features and a dict
         of probabilities have no column in common by which rows could be recognised.
         """
+        limit = self.limited.within(level)
+        in_percent = limit.in_percent or any(other.in_percent for other in self.limits)
+        limit = replace(limit, in_percent=in_percent)
         classifier = None
-        point = self._within_level(level)
+        point = self._within_level(limit.bound)
         if point is not None:
             classifier = point.classifier
         # A copy: the classifier of a point records later rows, the returned one does not.
-        classifier = copy.copy(self._at(level, classifier))
+        classifier = copy.copy(self._at(limit, classifier))
         for record in self._measured_rows.records:
             classifier.records_ = classifier.records_.joined(record)
         return classifier
@@ -376,11 +393,15 @@ class Curve:
     def to_dict(self) -> dict[str, Any]:
         """Return the curve as plain types, for JSON."""
         limited, value = self.values
+        curve = {"limited": limited.tolist(), "objective": value.tolist()}
+        deferred = self.deferred
+        if deferred is not None:
+            curve["share_deferred"] = deferred.tolist()
         return {
             "limited": str(self.limited),
             "objective": str(self.objective),
             "measured_on": self.measured_on,
-            "curve": {"limited": limited.tolist(), "objective": value.tolist()},
+            "curve": curve,
         }
 
     def plot(self, ax: Axes = None, **kwargs: Any) -> Any:
@@ -402,8 +423,14 @@ class Curve:
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         n_shown = min(len(self), POINTS_SHOWN)
         shown = np.unique(np.linspace(0, len(self) - 1, n_shown).round().astype(int))
-        rows = [[f"{self[i].limited:.4f}", f"{self[i].value:.4f}"] for i in shown]
-        return [str(self.limited), str(self.objective)], rows
+        heads = [str(self.limited), str(self.objective)]
+        columns = [*self.values]
+        deferred = self.deferred
+        if deferred is not None:
+            heads.append(str(deferred_rate()))
+            columns.append(deferred)
+        table = np.column_stack(columns)[shown].tolist()
+        return heads, [[f"{value:.4f}" for value in row] for row in table]
 
     def _words(self) -> str:
         words = f"On {self.measured_on}; fresh rows differ, see predicted(X, y)."

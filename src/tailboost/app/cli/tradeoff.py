@@ -198,6 +198,8 @@ class _Curves:
         for deferred, curve in self.curves.items():
             limited, objective = curve.values
             table = pd.DataFrame({"limited": limited, "objective": objective})
+            if curve.deferred is not None:
+                table["share_deferred"] = curve.deferred
             if deferred is not None:
                 table.insert(0, "deferred", deferred)
             tables.append(table)
@@ -226,6 +228,7 @@ class _Curves:
             "deferred": "deferred at most",
             "limited": str(any_curve.limited),
             "objective": str(any_curve.objective),
+            "share_deferred": "share deferred",
             "predict_limited": "predict: first rate",
             "predict_objective": "predict: second rate",
         }
@@ -247,7 +250,7 @@ class _Curves:
             shared.tell(
                 f"{len(shown)} of {len(points)} points; --out FILE.csv and --json have all."
             )
-        note = "All columns are" if data is None else "The first two columns are"
+        note = "All columns are" if data is None else "The columns before predict are"
         note += " measured on the selection data; the rates on new rows differ."
         if None in self.curves:  # deferral is not limited
             note += " --pick X stores the model of a limit."
