@@ -245,6 +245,9 @@ def test_a_rate_with_a_limit_of_the_file_is_measured_against_it(files, rule):
     assert "≤ 0.2" in output
     output = done("evaluate", rule, files / "fresh.csv", "--rate", "recall(ok, by=lang)")
     assert "There is no limit among these rates" in output
+    output = done("evaluate", rule, files / "fresh.csv", "--rate", "recall(toxic, by=lang)")
+    assert "On these rows all limits are kept" in output
+    assert "≥ 0.8" in output
 
 
 def test_scores_as_text_in_a_parquet_file_are_refused(files, rule, tmp_path):

@@ -838,6 +838,13 @@ _REFUSED = {
     "accuracy": "limit the error: 'error <= 10%' is an accuracy of at least 90 %",
     "auc": "it is no rate of a rule; limit error, or miss and false_alarm of a label",
 }
+_REFUSED["coverage"] = _REFUSED["answered"] = (
+    "limit the deferred rows: 'deferred <= 20%' is a coverage of at least 80 %"
+)
+_NO_ARITHMETIC = (
+    "a rate has no arithmetic: 1 - miss(A) is recall(A), 1 - false_alarm(A) is specificity(A), and a "
+    "difference of groups is gap(miss(A, by=COLUMN))"
+)
 _LIMIT_SELECTION = "limit gap(selected(LABEL, by=COLUMN)), or ratio(selected(LABEL, by=COLUMN))"
 # How to state the rates of other libraries, by their names there.
 _OTHER_LIBRARIES = {
@@ -1094,6 +1101,8 @@ class _Parser:
             return self.error(f"quote a {quoted}", at)
         if sign in "<>":
             return self.error(f"a limit includes its bound; write {sign}=", at)
+        if sign in "+-−*/":
+            return self.error(_NO_ARITHMETIC, at)
         return self.error("is not understood", at)
 
     def error(self, message: str, at: int) -> ValueError:

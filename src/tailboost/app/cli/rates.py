@@ -237,16 +237,12 @@ def measured_rates(
 ) -> RateTable | None:
     """Return the rates and limits ``stated``, measured for `predict` on new rows; None if there are none.
 
-    A rate with a limit of the fit is measured against this limit. Rates that need the costs of each row are
-    left out if these are not given.
+    A rate with a limit of the fit is measured against this limit, also if the limit is on its complement.
+    Rates that need the costs of each row are left out if these are not given.
     """
     classifier = stored.classifier
     cost_table = CostTable.read(costs, classifier.classes_, rows.y, rows.path, csv)
-    limits_of_fit = stated_by(classifier).limits
-    goals = []
-    for goal in in_table_terms(stated, classifier.classes_, rows.group_columns, cost_table):
-        limits_on_goal = [limit for limit in limits_of_fit if limit.rate == goal]
-        goals += limits_on_goal or [goal]
+    goals = in_table_terms(stated, classifier.classes_, rows.group_columns, cost_table)
     if cost_table.by_row is None:
         goals = [goal for goal in goals if not rate_of(goal).needs_costs]
     if not goals:
@@ -260,7 +256,17 @@ def measured_rates(
         costs=cost_table.by_row,
         labels=classifier.classes_,
     )
-    return RateTable.measured(goals, answered, f"the {len(rows.y):,} rows of {rows.path.name}")
+    limits_of_fit = stated_by(classifier).limits
+    measured: list[Any] = []
+    for goal in goals:
+        limits_on_goal = []
+        if isinstance(goal, rates.Rate):
+            same_limits = [limit.stated_on(goal, answered.strata) for limit in limits_of_fit]
+            limits_on_goal = [limit for limit in same_limits if limit is not None]
+        measured += limits_on_goal or [goal]
+    return RateTable.measured(
+        measured, answered, f"the {len(rows.y):,} rows of {rows.path.name}"
+    )
 
 
 def summary_text(classifier: Any) -> str:
