@@ -250,6 +250,25 @@ def test_a_rate_with_a_limit_of_the_file_is_measured_against_it(files, rule):
     assert "≥ 0.8" in output
 
 
+def test_single_precision_gets_the_answers_of_its_decimals(files, rule, tmp_path):
+    pytest.importorskip("pyarrow")
+    content = json.loads(rule.read_text())["rule"]
+    ends = [(band[-1][0], name) for name, band in zip(content["groups"], content["bands"], strict=True)]
+    rows = pd.DataFrame(ends, columns=["p_toxic", "lang"]).astype({"p_toxic": np.float32})
+    answers = []
+    for name, write in (("single.parquet", rows.to_parquet), ("single.csv", rows.to_csv)):
+        write(tmp_path / name, index=False)
+        done("predict", rule, tmp_path / name, "--out", tmp_path / "out.csv")
+        answers.append(pd.read_csv(tmp_path / "out.csv")["prediction"].tolist())
+    assert answers[0] == answers[1] == ["toxic"] * len(rows)
+
+
+def test_a_rule_alone_is_no_file_of_the_shell(rule, tmp_path):
+    (tmp_path / "alone.json").write_text(tb.load_rule(rule).to_json())
+    message = refused("predict", tmp_path / "alone.json", tmp_path / "new.csv")
+    assert "it is a rule alone, by to_json, which tailboost.load_rule reads in Python" in message
+
+
 def test_scores_as_text_in_a_parquet_file_are_refused(files, rule, tmp_path):
     pytest.importorskip("pyarrow")
     rows = table(30, 5).astype({"p_toxic": str})

@@ -10,7 +10,7 @@ import pytest
 pd = pytest.importorskip("pandas")
 
 import tailboost as tb
-from tailboost.core.score_kinds import SCORE_KINDS, score_kind
+from tailboost.core.score_kinds import SCORE_KINDS, score_kind, shortest_decimals
 from tailboost.selection.threshold_rule import ThresholdRule, ranges_between
 
 INF, NAN = float("inf"), float("nan")
@@ -159,7 +159,7 @@ def test_neighbouring_scores_have_a_threshold_between_them():
     [
         (pd.Series([0.5, None], dtype="Float64"), [0.5, NAN]),
         ([Decimal("0.25"), None], [0.25, NAN]),
-        (pd.Series([0.1, 0.2], dtype="float32"), [np.float32(0.1), np.float32(0.2)]),
+        (pd.Series([0.1, 0.2], dtype="float32"), [0.1, 0.2]),
         (np.array([True, False]), [1.0, 0.0]),
         (pd.Series(["0.5"], dtype="string"), None),
         (pd.Series([0.5, "a"]), None),
@@ -304,3 +304,29 @@ def test_whole_numbers_are_no_probabilities_but_numbers():
         tb.tune(tb.Scores("s", 1), deciles, y)
     with pytest.raises(ValueError, match="divide percent by 100"):
         tb.tune(tb.Scores("s", 1), deciles + 0.5, y)
+
+
+def test_short_numbers_are_the_decimals_that_they_print():
+    rng = np.random.default_rng(0)
+    numbers = np.r_[
+        rng.random(2_000),
+        rng.random(500).round(3),
+        20.0 * rng.normal(size=500),
+        np.exp(8.0 * rng.normal(size=500)).clip(1e-20, 1e8),
+        [0.0, -0.0, 1.0, NAN, INF, -INF, 0.415],
+    ].astype(np.float32)
+    printed = numbers.astype(str).astype(np.float64)
+    assert np.array_equal(shortest_decimals(numbers), printed, equal_nan=True)
+
+
+def test_a_score_of_a_threshold_gets_one_answer_in_each_type():
+    """As float32 .415 is .41499999165534973."""
+    at_threshold = ThresholdRule("s", [0, 1], None, [[(None, 0), (0.415, 1)]], "probability")
+    single = np.array([0.414, 0.415, 0.416], dtype=np.float32)
+    for scores in (single, pd.Series(single), pd.Series(single, dtype="Float32")):
+        assert at_threshold.predict(scores).tolist() == [0, 1, 1]
+    space = {}
+    exec(at_threshold.to_python(), space)
+    assert [space["decide"](score) for score in single] == [0, 1, 1]
+    score = tb.Scores("s", label=1).fit(pd.DataFrame({"s": [0.1, 0.9]}), [0, 1])
+    assert score.values(pd.DataFrame({"s": single})).ravel().tolist() == [0.414, 0.415, 0.416]

@@ -169,6 +169,8 @@ def _as_numbers(scores: Column, owner: str) -> Floats:
     if array.dtype.kind == "O":
         missing = np.frompyfunc(is_missing, 1, 1)(array).astype(bool)
         array = np.where(missing, np.nan, array)
+    if array.dtype == np.float32:
+        return shortest_decimals(array)
     if array.dtype.kind in "biufO" and not texts:
         try:
             return array.astype(np.float64)
@@ -178,6 +180,23 @@ def _as_numbers(scores: Column, owner: str) -> Floats:
     if texts:
         fault = f", got the text {texts[0][:40]!r}"
     raise ValueError(f"{owner}: scores must be numbers{fault}")
+
+
+def shortest_decimals(numbers: NDArray[np.float32]) -> Floats:
+    """Return the shortest decimals that name float32 numbers, such as .415 and not .41499999165534973.
+
+    A text file and a database hold such a number as this decimal, so a threshold divides all of them alike.
+    """
+    exact: Floats = numbers.astype(np.float64)
+    decimals = exact.copy()
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        magnitude = np.floor(np.log10(np.abs(exact)))
+        for n_digits in (9, 8, 7, 6):  # fewer digits are six with zeros at the end
+            power = 10.0 ** (n_digits - 1 - magnitude)
+            rounded = np.rint(exact * power) / power
+            is_same = (rounded.astype(np.float32) == numbers) & (power >= 1.0)
+            decimals[is_same] = rounded[is_same]
+    return decimals
 
 
 def _rows(marked: NDArray[np.bool_]) -> list[int]:

@@ -104,10 +104,17 @@ def read_raw(
         if decimal is None:
             return _read_csv(path, _OPENERS[suffix], sep, encoding, numbers)
         return _with_points(_read_csv(path, _OPENERS[suffix], sep, encoding), decimal, path)
+    # It imports NumPy, which `tailboost -h` does not need.
+    from tailboost.core.score_kinds import shortest_decimals
+
     try:
         frame = pandas.read_parquet(path).reset_index(drop=True)
         for _, column in frame.select_dtypes("string").items():
             column.to_numpy(dtype=object)  # damaged text raises only when it is decoded
+        for number, dtype in enumerate(frame.dtypes):
+            if dtype == "float32":  # the same numbers as in a CSV file
+                single = frame.iloc[:, number].to_numpy()
+                frame.isetitem(number, shortest_decimals(single))
         return frame
     except (ImportError, MemoryError):
         raise

@@ -425,6 +425,8 @@ class ThresholdRule:
             f"    {words!r}",
             "    if isinstance(score, str):",
             "        raise TypeError(f'the score {score!r} is text: give a number')",
+            "    if type(score).__module__ == 'numpy':  # a float32 is the decimal that it prints",
+            "        score = float(str(score))",
             "    score = float('nan') if score is None else float(score + 0)",
             "    if score != score:",
             f"        {if_missing}",

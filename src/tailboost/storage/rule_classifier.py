@@ -175,6 +175,11 @@ def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
     KeyError, TypeError, ValueError
         If the content is of another version, or damaged.
     """
+    if "bands" in content or "parts" in content:
+        raise ValueError(
+            "it is a rule alone, by to_json, which tailboost.load_rule reads in Python; the command "
+            "line needs the file of `tailboost tune` or `tailboost calibrate`"
+        )
     file_format = content.get("format", 1)
     if file_format != RULE_FILE_FORMAT:
         raise ValueError(
