@@ -88,13 +88,23 @@ def test_a_rule_finds_the_column_of_groups_that_it_reads():
     call = r"rule.predict\(table\['p'\], groups=table\['lang'\]\)"
     with pytest.raises(ValueError, match=f"score is a table; give its columns: {call}"):
         rule.predict(rows)
-    with pytest.raises(
-        ValueError, match=r"has 'site'\. A column alone may have any name: groups=table\['site'\]"
-    ):
-        rule.predict(rows["p"], groups=rows[["site"]])
+    other_name = (
+        r"groups is the column 'site', and the rule reads 'lang'\. If they hold the same, give it without a "
+        r"name: groups=table\['site'\]\.to_numpy\(\)"
+    )
+    for sites in (rows["site"], rows[["site"]]):
+        with pytest.raises(ValueError, match=other_name):
+            rule.predict(rows["p"], groups=sites)
+    with pytest.raises(ValueError, match=r"groups has no column 'lang', which the rule reads; it has"):
+        rule.predict(rows["p"], groups=rows[["site", "p"]])
+    sites = rows["site"].to_numpy()
     with pytest.raises(ValueError, match="give default=, the answer to rows of other groups"):
-        rule.predict(rows["p"], groups=rows["site"])
-    assert {*rule.predict(rows["p"], groups=rows["site"], default="ok")} == {"ok"}
+        rule.predict(rows["p"], groups=sites)
+    assert {*rule.predict(rows["p"], groups=sites, default="ok")} == {"ok"}
+    for scores in (rows["p"].rename("q"), rows[["p"]].rename(columns={"p": "q"})):
+        with pytest.raises(ValueError, match="score is the column 'q', and the rule reads 'p'"):
+            rule.predict(scores, groups=rows["lang"])
+    assert (rule.predict(rows["p"].to_numpy(), groups=rows["lang"].to_numpy()) == answers).all()
     mixed = rows["lang"].where(np.arange(len(rows)) % 2 == 0, "fr")
     some = rule.predict(rows["p"], groups=mixed, default="human review")
     assert (some[::2] == answers[::2]).all()

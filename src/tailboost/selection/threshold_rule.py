@@ -133,6 +133,8 @@ class ThresholdRule:
         """Return the scores, checked, shape (n,)."""
         if len(getattr(score, "columns", ())) > 1:
             raise ValueError(f"score is a table; give its columns: {self._call}")
+        if self.model is None:
+            refuse_other_name(score, "score", self.column)
         remedy = f"the rule was selected on {self._kind.plural}"
         return self._kind.checked(np.ravel(score), str(self.column), self.missing, remedy)
 
@@ -152,12 +154,15 @@ class ThresholdRule:
         if groups is None or self.groups is None or self.group_column is None:
             return groups
         columns = columns_by_name(groups, "groups")
-        if None in columns or self.group_column in columns:
-            return columns.get(self.group_column, groups)
-        names = list(columns)
+        if self.group_column in columns:
+            return columns[self.group_column]
+        if len(columns) == 1:
+            refuse_other_name(groups, "groups", self.group_column)
+        if None in columns:
+            return groups
         raise ValueError(
             f"groups has no column {self.group_column!r}, which the rule reads; it has "
-            f"{listed(names)}. A column alone may have any name: groups=table[{names[0]!r}]"
+            f"{listed(list(columns))}"
         )
 
     def _scores_and_groups(self, score: Any, groups: Groups) -> tuple[Floats, Ints]:
@@ -513,6 +518,20 @@ class ThresholdRule:
             words.append(f"{lower!r} <= {self.column} < {upper!r}: {action}")
             upper = lower
         return "; ".join([*words, f"else {lowest_action}"])
+
+
+def refuse_other_name(column: Any, argument: str, own_name: Any) -> None:
+    """Raise ValueError if a column, or the only column of a table, has another name than the rule reads.
+
+    Arrays have no name, and a rule that was selected on arrays knows none.
+    """
+    (name,) = getattr(column, "columns", [getattr(column, "name", None)])
+    if not isinstance(name, str) or not isinstance(own_name, str) or name in ("", own_name):
+        return
+    raise ValueError(
+        f"{argument} is the column {name!r}, and the rule reads {own_name!r}. If they hold the same, "
+        f"give it without a name: {argument}=table[{name!r}].to_numpy()"
+    )
 
 
 def ranges_between(values: Floats, actions: Ints) -> list[tuple[float, int]]:
