@@ -38,11 +38,12 @@ def read_to_fit(
     csv: CsvFormat = CSV,
     weight: str | None = None,
     text: Sequence[str] | None = None,
-) -> tuple[Any, list[str], Any]:
-    """Read a training table and warn of suspicious columns.
+) -> Any:
+    """Read a training table as `load_table` does, and warn of suspicious columns.
 
-    Return the table, the names of columns that are no features (``drop``, ``cluster`` and ids), and the
-    cluster of each row. The latter is None if no two rows share a cluster, or a cluster is missing.
+    The table has two more fields. ``no_features`` are the names of columns that are no features: ``drop``,
+    ``cluster`` and ids. ``clusters`` is the cluster of each row; it is None if no two rows share a cluster,
+    or a cluster is missing.
     """
     no_features = list(drop or [])
     if cluster is not None:
@@ -66,13 +67,13 @@ def read_to_fit(
     )
     for alert in _alerts(table.data, table.target, table.groups):
         warn(alert)
-    no_features += ids
-    if cluster is None:
-        return table, no_features, None
-    clusters = datasets.read_raw(data, *csv)[cluster]
-    if clusters.is_unique or clusters.isna().any():
-        return table, no_features, None
-    return table, no_features, clusters.astype(str).to_numpy()
+    table.no_features = [*no_features, *ids]
+    table.clusters = None
+    if cluster is not None:
+        clusters = datasets.read_raw(data, *csv)[cluster]
+        if not (clusters.is_unique or clusters.isna().any()):
+            table.clusters = clusters.astype(str).to_numpy()
+    return table
 
 
 def _id_columns(features: Any, keep: Sequence[str]) -> list[str]:
@@ -101,7 +102,8 @@ def _alerts(data: Any, y: Column, groups: Groups) -> Iterator[str]:
     They are about groups that determine the class, many numeric classes, codes as text, and leaks.
     """
     for name in () if groups is None else groups:
-        if (pd.Series(y).groupby(groups[name].to_numpy()).nunique() == 1).all():
+        classes_of_group = pd.Series(y).groupby(groups[name].to_numpy()).nunique()
+        if (classes_of_group == 1).all():
             yield (
                 f"--group {shell_word(name)}: every group has one class only; the groups add nothing to the "
                 "classes"
@@ -121,7 +123,7 @@ def _alerts(data: Any, y: Column, groups: Groups) -> Iterator[str]:
         if has_leading_zero and _are_numbers(texts):
             yield f"column {name!r} has numbers with leading zeros: they are codes and are read as text"
     if len(y) < FEWEST_ROWS or len(classes) > CLASSES_TESTED:
-        return
+        return  # no test for leaks
     sampled_rows = np.random.default_rng(0).permutation(len(y))[:ROWS_TESTED]
     for name in data:
         accuracy = _accuracy_alone(data[name].iloc[sampled_rows], y[sampled_rows])
@@ -134,13 +136,14 @@ def _alerts(data: Any, y: Column, groups: Groups) -> Iterator[str]:
 
 
 def _are_numbers(values: Column) -> bool:
+    """Return whether all values are numbers, or texts of numbers."""
     return bool(pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").notna().all())
 
 
 def _looks_like_an_id(column: Column) -> bool:
     """Return whether a column has distinct whole numbers, or nearly distinct texts."""
     n_rows = len(column)
-    if n_rows < FEWEST_ROWS or column.isna().any():
+    if n_rows < FEWEST_ROWS or column.isna().any():  # an id is never missing
         return False
     if column.dtype.kind in "iu":
         return bool(column.is_unique)
@@ -164,7 +167,7 @@ def _accuracy_alone(column: Column, y: Column) -> float:
         answers = labels_by_value.transform(lambda labels: labels.mode()[0]).to_numpy()
     else:
         # A tree needs ranks only, and its values are limited to 32 bits.
-        ranks = column.rank().to_numpy(dtype=np.float64)[:, None]
+        ranks = column.rank().to_numpy(dtype=np.float64).reshape(-1, 1)  # one feature
         tree = DecisionTreeClassifier(
             max_leaf_nodes=2 * n_classes, min_samples_leaf=2, random_state=0
         )

@@ -20,8 +20,8 @@ from tailboost import __version__
 from tailboost.app.cli.options import OF_CSV, CsvFormat, csv_noted_in
 from tailboost.app.cli.shared import INTERRUPTED, exit_codes, fail, printable, starting_now
 
-# The function of each command, and its line in `tailboost -h`. The library is imported when a command runs.
-# Commands by their use: name, function, and the line of `tailboost -h`.
+# For each command its function and its line in `tailboost -h`. The module of the function is imported when
+# the command runs.
 COMMANDS = {
     "Make a rule": {
         "example": (
@@ -89,7 +89,11 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="Print the traceback of
 
 
 def ending_with_a_code(command: Callable[..., None]) -> Callable[..., None]:
-    """Add --quiet, --verbose and exit codes to a command, and the options of CSV files if it reads some."""
+    """Add --quiet, --verbose and exit codes to a command, and the options of CSV files if it reads some.
+
+    Such a command has a parameter of the type `CsvFormat`. It gets the value of the options that are given,
+    else that noted in its model or rule file.
+    """
     signature = inspect.signature(command, eval_str=True)
     parameters = [
         parameter
@@ -109,12 +113,12 @@ def ending_with_a_code(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def run(*, quiet: bool, verbose: bool, **arguments: Any) -> None:
         if reads_csv:
-            csv_format = csv_noted_in(arguments.get("model"))
+            fields = csv_noted_in(arguments.get("model"))
             for name in OF_CSV:
                 value = arguments.pop(name)
                 if value is not None:
-                    csv_format[name] = value
-            arguments["csv"] = CsvFormat(**csv_format)
+                    fields[name] = value
+            arguments["csv"] = CsvFormat(**fields)
         with exit_codes(verbose, quiet):
             command(**arguments)
 
@@ -126,7 +130,7 @@ class LazyGroup(TyperGroup):
     """Subcommands, imported when they run."""
 
     def __init__(self, **settings: Any) -> None:
-        # The names suffice for hints at mistyped ones.
+        # The base class suggests similar names for a mistyped one, and needs no commands for it.
         super().__init__(**{**settings, "commands": dict.fromkeys(BY_NAME)})
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -134,20 +138,22 @@ class LazyGroup(TyperGroup):
         if cmd_name not in BY_NAME:
             return None
         module_name, _, function_name = BY_NAME[cmd_name][0].rpartition(".")
-        single_command_app = typer.Typer(rich_markup_mode=None, add_completion=False)
         settings: dict[str, Any] = dict(HELP)
         if cmd_name != "reproduce":
             module_name = f"tailboost.app.cli.{module_name}"
         else:
             listing = import_module("tailboost.app.cli.listing")
-            if listing.experiments_of_checkout() is None:
-                module_name, function_name = listing.__name__, "reproduce_in_a_checkout"
+            if listing.experiments_of_checkout() is None:  # refuses, also with any options
+                module_name = listing.__name__
+                function_name = "reproduce_in_a_checkout"
                 settings["ignore_unknown_options"] = True
         command = getattr(import_module(module_name), function_name)
-        single_command_app.command(name=cmd_name, context_settings=settings)(
+        # typer makes commands only for an app, here with a single one.
+        command_app = typer.Typer(rich_markup_mode=None, add_completion=False)
+        command_app.command(name=cmd_name, context_settings=settings)(
             ending_with_a_code(command)
         )
-        return typer.main.get_command(single_command_app)
+        return typer.main.get_command(command_app)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list of `tailboost -h` without importing the subcommands."""
@@ -197,26 +203,32 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """
     # This is UsageError of click, which typer either vendors or imports.
     usage_error: type[Any] = typer.BadParameter.__bases__[0]
-    command_words = list(sys.argv[1:] if arguments is None else arguments)
-    names_command = bool(command_words) and command_words[0] in BY_NAME
-    wants_no_progress = not {"-q", "--quiet", "-h", "--help"}.isdisjoint(command_words)
-    if names_command and not wants_no_progress and sys.stderr.isatty():
-        # Somebody waits for the imports, which take seconds; a refusal in a log stays one line.
-        # A word after an option may be its value.
-        arguments_alone = [
-            word for previous, word in pairwise(command_words) if not previous.startswith("-")
-        ]
-        files = ", ".join(filter(os.path.isfile, arguments_alone))
-        if files:
-            print(f"Reading {printable(files)}.", file=sys.stderr, flush=True)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    _announce_files(words)
     try:
         with starting_now():
             code = app(args=arguments, prog_name="tailboost", standalone_mode=False)
     except usage_error as error:
         message = error.format_message()
-        if command_words[0] in BY_NAME:
-            message += f" (tailboost {command_words[0]} -h lists the options)"
+        if words[0] in BY_NAME:
+            message += f" (tailboost {words[0]} -h lists the options)"
         code = fail(message, 2)
     except (KeyboardInterrupt, typer.Abort):
         code = fail("stopped by Ctrl-C", INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _announce_files(words: Sequence[str]) -> None:
+    """Print the files among the words of a command line, for somebody who waits for the imports.
+
+    The imports take seconds. Nothing is printed to a log, where a refusal stays one line.
+    """
+    names_command = bool(words) and words[0] in BY_NAME
+    no_progress = not {"-q", "--quiet", "-h", "--help"}.isdisjoint(words)
+    if not names_command or no_progress or not sys.stderr.isatty():
+        return
+    # A word after an option may be its value.
+    arguments = [word for previous, word in pairwise(words) if not previous.startswith("-")]
+    files = ", ".join(filter(os.path.isfile, arguments))
+    if files:
+        print(f"Reading {printable(files)}.", file=sys.stderr, flush=True)

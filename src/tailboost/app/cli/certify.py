@@ -32,8 +32,7 @@ from tailboost.rows.fingerprints import EqualRows
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step
 
-CALIBRATING = "Selecting and certifying a rule"
-CALIBRATE = (
+CALIBRATE_ADVICE = (
     "Not certified. `tailboost calibrate` looks for a certified rule on other fresh rows."
 )
 EXIT_NOT_CERTIFIED = 4  # exit code of `certify --require`
@@ -134,9 +133,8 @@ def certify(
     stated_rates = [*stated.read_rates(rate), *stated.read_limits(limit)]
     label_file = LabelFile.read_if_several(model)
     if label_file is not None:
-        if group or not all(
-            value is None for value in (targets, costs, cost_range, target, training_rows)
-        ):
+        options_of_one_label = (targets, costs, cost_range, target, training_rows)
+        if group or any(value is not None for value in options_of_one_label):
             raise shared.BadInput(
                 "rules of several labels per row are certified by --limit alone"
             )
@@ -145,11 +143,12 @@ def certify(
             certificate = label_file.rules.certify(
                 **rows_and_labels, limits=stated_rates or None, confidence=confidence
             )
-        _print_certificate(certificate, as_json, require, details, CALIBRATE)
+        _print_certificate(certificate, as_json, require, details, CALIBRATE_ADVICE)
         return
     stored = score_rules.read_model(model)
     classifier = stored.classifier
     bounds_rates = stated_rates or (targets is None and stated_by(classifier).limits)
+    # Rates may be by group. Errors by class need only the groups that the rule reads.
     needed_columns = stored.group_columns if bounds_rates else stored.columns_read
     columns = list(dict.fromkeys([*needed_columns, *(group or [])]))
     labels = classifier.classes_
@@ -179,7 +178,7 @@ def certify(
             training_rows=stored.features_of(training_rows, csv),
             **row_arguments,
         )
-        advice = CALIBRATE
+        advice = CALIBRATE_ADVICE
         if not as_json and _stored_certificate_stands(classifier, rows, row_arguments, model):
             advice = ""
     _print_certificate(certificate, as_json, require, details, advice)
@@ -188,9 +187,9 @@ def certify(
 def _stored_certificate_stands(
     classifier: Model, rows: NewRows, row_arguments: dict[str, Any], model: Path
 ) -> bool:
-    """Print whether rows contradict the certificate in a model file; return whether they do not.
+    """Print whether rows contradict the certificate in a file ``model``; return whether it stands.
 
-    A file without a certificate prints nothing.
+    ``row_arguments`` are those of `certify` about the rows. A file without a certificate prints nothing.
     """
     stored_certificate = judged(last_step(classifier)).certificate
     if stored_certificate is None:
@@ -213,24 +212,17 @@ def _stored_certificate_stands(
     return not recheck.contradicted
 
 
-def tell_certificate(certificate: Any, details: bool) -> None:
-    """Print a certificate, and on request all that it assumes."""
-    shared.tell(certificate.text("--details"))
-    if details:
-        shared.tell(f"\n{certificate.assumptions}")
-
-
 def _print_certificate(
     certificate: Any, as_json: bool, require: bool, details: bool, advice: str
 ) -> None:
     """Print a certificate; end with an exit code if a required limit is not certified.
 
-    ``advice`` follows where a limit is not certified.
+    ``advice`` follows if a limit is not certified.
     """
     if as_json:
         shared.tell_json(certificate.to_dict())
     else:
-        tell_certificate(certificate, details)
+        stated.tell_certificate(certificate, details)
         if certificate.certified is False and advice:
             shared.say(advice)
     if not require:
@@ -299,7 +291,7 @@ def calibrate(
             "--cluster and --unlabeled: the clusters of rows without labels are not known"
         )
     fresh = _FreshFiles(data, unlabeled, training_rows, csv, target, cluster, equal_rows)
-    fresh.refuse_errors(targets)
+    fresh.refuse_targets_without_labels(targets)
     calibration_options: dict[str, Any] = {"confidence": confidence, "attempts": attempts}
     label_file = None if score else LabelFile.read_if_several(model)
     if label_file is not None:
@@ -364,8 +356,8 @@ class _FreshFiles:
         """The files, which an output must not replace."""
         return [self.data, self.unlabeled, self.training_rows]
 
-    def refuse_errors(self, targets: Stated) -> None:
-        """Raise if there are targets on errors, and rows without labels."""
+    def refuse_targets_without_labels(self, targets: Stated) -> None:
+        """Raise `BadInput` if there are targets, which are errors, and a file of rows without labels."""
         if targets is not None and self.unlabeled is not None:
             raise shared.BadInput(
                 "--unlabeled: bounds of errors, from --max-error or the fit, need labels. State limits on "
@@ -375,7 +367,8 @@ class _FreshFiles:
     def rows(self, stored: StoredModel, columns: Sequence[str], *, with_groups: bool) -> Given:
         """Read the rows with labels and those without; one of the two files may be absent.
 
-        ``columns`` are no features. They are the groups of the rows ``with_groups``.
+        ``columns`` are columns of groups, which are no features. ``with_groups`` tells whether the rows have
+        these groups.
         """
         reading = Reading("calibrate on", columns, self.cluster)
         group_columns = columns if with_groups else ()
@@ -428,17 +421,19 @@ def _calibrate_model(
     targets: Stated,
     limits: Sequence[Any],
     group: Sequence[str],
-    of_call: dict[str, Any],
+    calibration_options: dict[str, Any],
     details: bool,
 ) -> None:
     """Calibrate a stored model or rule, write the certified rule to ``out``, and print its certificate.
 
-    ``of_call`` has the confidence and the attempts. Without targets and limits those of the fit are tested.
+    Without targets and limits those of the fit are tested. ``calibration_options`` are the confidence and
+    attempts.
     """
     classifier = stored.classifier
     ledger = FileLedger(stored)
     columns = list(dict.fromkeys([*stored.group_columns, *group]))
     tested_limits = stated.in_table_terms(limits, classifier.classes_, columns)
+    targets = stated.targets_by_label(targets, classifier.classes_, columns)
     if targets is None and not tested_limits:
         stated_in_fit = stated_by(classifier)
         targets = stated_in_fit.max_error
@@ -447,17 +442,15 @@ def _calibrate_model(
             raise shared.BadInput(
                 "--max-error: the model was fitted without targets; give targets, or a --limit"
             )
-    else:
-        targets = stated.targets_by_label(targets, classifier.classes_, columns)
-    fresh.refuse_errors(targets)
+    fresh.refuse_targets_without_labels(targets)
     has_rule = judged(classifier).selects_rule
-    # Otherwise a part of the rows selects, with groups.
+    # A group-blind rule reads no groups. Limits, and the selection of a rule, may need them.
     with_groups = stored.by_group or bool(tested_limits or group) or not has_rule
     with (
         shared.warnings_as_lines(),
         shared.bad_input(f"{fresh.data or fresh.unlabeled}: "),
         _reporting_failure(stored.path, ledger),
-        doing(CALIBRATING),
+        doing("Selecting and certifying a rule"),
     ):
         given = fresh.rows(stored, columns, with_groups=with_groups)
         if has_rule:
@@ -468,7 +461,7 @@ def _calibrate_model(
                 targets,
                 limits=tested_limits or None,
                 reference=own_answers(classifier),
-                **of_call,
+                **calibration_options,
             )
         elif fresh.data is None:
             raise shared.BadInput(
@@ -479,11 +472,11 @@ def _calibrate_model(
             batch = stored.one_batch(given, targets, tested_limits or None)
             records = batch.classifier.records_
             batch.classifier.records_ = replace(records, ledger=ledger)
-            certified_rule = batch.certified(**of_call)
+            certified_rule = batch.certified(**calibration_options)
             stored = stored.selected_on(fresh.data)
     fresh_names = [path.name for path in (fresh.data, fresh.unlabeled) if path is not None]
     stored.save(certified_rule, out, calibrated=" and ".join(fresh_names))
-    tell_certificate(certified_rule.certificate_, details)
+    stated.tell_certificate(certified_rule.certificate_, details)
     shared.say(f"Attempts recorded in {stored.path} and {out}: {len(ledger.attempts)}.")
     certified_kind = "limits" if tested_limits else "targets"
     shared.say(f"Model: {out}, a rule with certified {certified_kind}.")
@@ -522,7 +515,7 @@ def _calibrate_scores(
     selection: score_rules.RuleSelection,
     positive: list[str] | None,
     targets: Stated,
-    of_call: dict[str, Any],
+    calibration_options: dict[str, Any],
     details: bool,
 ) -> None:
     """Calibrate a rule on the scores of one table, write its rule file, and print its certificate.
@@ -552,10 +545,10 @@ def _calibrate_scores(
                 _reporting_failure(None, batch.classifier.records_.ledger),
                 doing("Certifying it"),
             ):
-                certified_rule = batch.certified(**of_call)
+                certified_rule = batch.certified(**calibration_options)
     selection = replace(selection, limits=tuple(certified_rule.limits or ()))
     shared.write_out(out, selection.document(certified_rule, calibrated=data.name))
-    tell_certificate(certified_rule.certificate_, details)
+    stated.tell_certificate(certified_rule.certificate_, details)
     shared.say(f"Rule: {out}")
 
 
@@ -565,12 +558,12 @@ def _calibrate_labels(
     fresh: _FreshFiles,
     selection: Path | None,
     limits: Sequence[Any],
-    of_call: dict[str, Any],
+    calibration_options: dict[str, Any],
     details: bool,
 ) -> None:
     """Calibrate rules of several labels per row, write their file, and print their certificate.
 
-    They are selected again on the file ``selection``. Attempts are recorded in the label file.
+    The rules are selected again on the file ``selection``. Attempts are recorded in the label file.
     """
     fresh_file = fresh.data or fresh.unlabeled
     if selection is None or fresh_file is None:
@@ -591,10 +584,10 @@ def _calibrate_labels(
         if fresh.unlabeled is not None:
             rows["X_unlabeled"] = label_file.scores_of(fresh.unlabeled, fresh.csv).features
         rules = replace(rules, records_=replace(rules.records_, ledger=ledger)).calibrate(
-            **rows, limits=limits or None, **of_call
+            **rows, limits=limits or None, **calibration_options
         )
     shared.write_out(out, settings.document(rules), "--model")
-    tell_certificate(rules.certificate_, details)
+    stated.tell_certificate(rules.certificate_, details)
     shared.say(f"Attempts recorded in {label_file.path} and {out}: {len(ledger.attempts)}.")
     shared.say(f"Rules: {out}")
 
@@ -635,20 +628,19 @@ def card(
     if monitor is not None:
         if not monitor.exists():
             raise shared.BadInput(f"--monitor: there is no file {str(monitor)!r}")
-        model_monitor = read_state(monitor, stored_model, "--monitor")[1]
-    with stored_model.labelled_rows(
-        data, csv, target, Reading("measure", columns, cluster)
-    ) as rows:
+        _, model_monitor = read_state(monitor, stored_model, "--monitor")
+    classifier = stored_model.classifier
+    reading = Reading("measure", columns, cluster)
+    with stored_model.labelled_rows(data, csv, target, reading) as rows:
         stored_model.refuse_unknown_groups(rows)
+        digests = {"model": shared.digest_of(model), "further rows": shared.digest_of(data)}
         model_card = ModelCard.of(
-            stored_model.classifier,
+            classifier,
             rows.features,
             rows.y,
             groups=rows.groups,
             clusters=rows.clusters,
-            max_error=stated.targets_by_label(
-                targets, stored_model.classifier.classes_, columns
-            ),
+            max_error=stated.targets_by_label(targets, classifier.classes_, columns),
             confidence=confidence,
             equal_rows=equal_rows,
             title=title or f"Model card: {model.name}",
@@ -656,16 +648,12 @@ def card(
             rows_are=data.name,
             notes={"target": stored_model.target, **stored_model.notes},
             versions=stored_model.versions,
-            digests={
-                "model": shared.digest_of(model),
-                "further rows": shared.digest_of(data),
-            },
+            digests=digests,
             monitor=model_monitor,
         )
     for path in out or []:
-        shared.write_out(
-            path, model_card.to_html() if path.suffix == ".html" else model_card.to_markdown()
-        )
+        content = model_card.to_html if path.suffix == ".html" else model_card.to_markdown
+        shared.write_out(path, content())
         shared.say(f"Model card: {path}")
     if not out:
         shared.tell(model_card.to_markdown())

@@ -79,21 +79,23 @@ def demo(
     grades. index.html in the folder shows the use and the curves, and links to the reports.
     """
     command = shared.command_line("demo", out=out, rows=rows, repeats=repeats, seed=seed)
-    tables = {"credit": datasets.load_credit_default(), "wine": datasets.load_wine_quality()}
-    for folder in tables:
+    credit = datasets.load_credit_default()
+    wine = datasets.load_wine_quality()
+    for folder in ("credit", "wine"):
         shared.make_folder(out / folder)
-    compared: dict[str, Results] = {}
+    results: dict[str, Results] = {}  # by folder
     # One thread: threads of small fits cost more than they save.
     with threadpool_limits(1):
-        use = _credit_use(tables["credit"], out / "credit" / "card.html", seed)
-        for folder, name in (("credit", "credit default"), ("wine", "wine grades")):
-            table = tables[folder]
-            # A row listed twice must not be on both sides.
+        use = _credit_use(credit, out / "credit" / "card.html", seed)
+        for folder, name, table in (
+            ("credit", "credit default", credit),
+            ("wine", "wine grades", wine),
+        ):
+            # A row listed twice must not be on both sides of a split.
             distinct_rows = table.data.drop_duplicates().index
-            sample = _stratified_sample(
-                distinct_rows, table.target.loc[distinct_rows], rows, seed
-            )
-            compared[folder] = _compare(
+            labels = table.target.loc[distinct_rows]
+            sample = _stratified_sample(distinct_rows, labels, rows, seed)
+            results[folder] = _compare(
                 out / folder,
                 table.data.loc[sample],
                 table.target_names[table.target.loc[sample]],
@@ -104,11 +106,11 @@ def demo(
                 data_name=name,
                 command=command,
             )
-            _exit_if_incomplete(compared[folder])
+            _exit_if_incomplete(results[folder])
     page = Demo(
         use,
-        ComparisonTable(compared["credit"], use.label),
-        ComparisonTable(compared["wine"]),
+        ComparisonTable(results["credit"], use.label),
+        ComparisonTable(results["wine"]),
         command,
     )
     shared.write_out(out / "index.html", render_demo(page))
@@ -123,7 +125,7 @@ def demo(
 def _credit_use(credit: Any, card_path: Path, seed: int) -> UseCase:
     """Fit a plain model on the clients, and select and certify a rule within limits on misses.
 
-    ``credit`` is the loaded table. The model card of the rule is written to a file.
+    ``credit`` is the loaded table. The model card of the rule is written to ``card_path``.
     """
     data = credit.data.drop(columns="SEX").drop_duplicates()
     y = credit.target_names[credit.target.loc[data.index]]
@@ -182,12 +184,13 @@ def compare_methods(
         selected_methods = _named_or_default_methods(methods, with_groups=bool(group))
     alphas = _tail_masses(alpha)
     shared.refuse_overwriting("--out", [out / name for name in REPORT_FILES], data)
+    # Options that the command line in the results leaves out: they change no number.
     not_recorded = {"data", "jobs", "quiet", "verbose", "help"}
     if csv.sep == options.CSV.sep:
         not_recorded.add("sep")
     names = [str(parameter.name) for parameter in context.command.params]
     recorded = {name: context.params.get(name) for name in names if name not in not_recorded}
-    table, _, clusters = read_to_fit(data, target, group, drop, keep, cluster, csv, text=text)
+    table = read_to_fit(data, target, group, drop, keep, cluster, csv, text=text)
     shared.make_folder(out)
     with shared.bad_input("--rows: "):
         sample = _stratified_sample(table.data.index, table.target, rows, seed)
@@ -196,7 +199,7 @@ def compare_methods(
         table.data.loc[sample],
         table.target[sample],
         table.groups.loc[sample] if group else None,
-        clusters=None if clusters is None else clusters[sample],
+        clusters=None if table.clusters is None else table.clusters[sample],
         methods=selected_methods,
         alphas=alphas,
         repeats=repeats,
@@ -221,18 +224,20 @@ def _stratified_sample(index: Any, labels: Any, rows: int | None, seed: int) -> 
 def installed(name: str) -> Method:
     """Return a method by name; raise ImportError if a package is missing."""
     method = get_method(name)
-    method.make()
+    method.make()  # imports its package
     return method
 
 
 def _named_or_default_methods(text: str | None, *, with_groups: bool) -> list[Method] | None:
-    """Return the methods that --methods names; None for "all", as `compare` takes it.
+    """Return the methods that --methods names; None for "all", as in `compare`.
 
-    Without --methods these are the methods of the demo that are installed, with a warning for the others.
+    Without --methods these are the default methods that are installed, with a warning for the others.
     """
     if text is not None:
         names = _listed(text)
-        return None if names == ["all"] else [installed(name) for name in names]
+        if names == ["all"]:
+            return None
+        return [installed(name) for name in names]
     available = []
     for name in WITH_GROUPS if with_groups else WITHOUT_GROUPS:
         try:
@@ -255,6 +260,7 @@ def _tail_masses(text: str) -> list[float]:
 
 
 def _listed(text: str) -> list[str]:
+    """Return the items of a text that are separated by commas."""
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
@@ -304,10 +310,12 @@ def _print_results(results: Results) -> None:
 
 
 def _cell_text(cell: Cell | None) -> str:
-    """Return a cell of the printed table, the lowest of its column marked; None was not measured."""
+    """Return a cell of the printed table, with a mark for the lowest number; None was not measured."""
     if cell is None:
         return "–"
-    text = f"* {cell.text}" if cell.mark == "best" else cell.text
-    if cell.half is None:
-        return text
-    return f"{text}\n± {cell.half:.3f}"
+    text = cell.text
+    if cell.mark == "best":
+        text = f"* {text}"
+    if cell.half is not None:
+        text += f"\n± {cell.half:.3f}"
+    return text

@@ -131,9 +131,10 @@ def _refuse_missing_scores(features: Table, data: Path) -> None:
 def typed_labels(column: Any, *, is_text: bool) -> Any:
     """Return labels as booleans, integers or text.
 
-    A file of text says no types, so its words True and False are booleans, and whole numbers are integers.
+    A file of text (``is_text``) has no types, so its words True and False are booleans, and whole numbers are
+    integers.
     """
-    number_of_row, values = pd.factorize(column)
+    number_of_row, values = pd.factorize(column)  # few values decide for many rows
     words = pd.Series(values).astype(str).to_numpy(dtype=str)
     if is_bool_dtype(column.dtype) or (is_text and {*words} == {"False", "True"}):
         labels: Any = words == "True"
@@ -149,9 +150,10 @@ def typed_labels(column: Any, *, is_text: bool) -> Any:
 def numbers_of(table: Table, name: str, data: Path) -> Any:
     """Return a column of a file ``data`` as float64; missing values become NaN.
 
-    Any other value that is no number raises `BadInput` with its row, and so does text in a Parquet file.
+    Any other value that is no number raises `BadInput` with its row.
     """
     column = table[name]
+    # A Parquet file has types, so its texts are no scores although they may be numbers.
     if not is_csv(data) and not is_numeric_dtype(column.dtype):
         for row, value in enumerate(column):
             if isinstance(value, str):
@@ -162,10 +164,9 @@ def numbers_of(table: Table, name: str, data: Path) -> Any:
     numbers = pd.to_numeric(column, errors="coerce").astype(np.float64)
     rows_of_text = np.flatnonzero(numbers.isna() & column.notna())
     if len(rows_of_text):
-        with bad_input():
-            refuse_commas_among_numbers(
-                column.dropna().astype(str), f"column {name!r} of {str(data)!r}"
-            )
+        subject = f"column {name!r} of {str(data)!r}"
+        with bad_input():  # decimal commas have a cure of their own
+            refuse_commas_among_numbers(column.dropna().astype(str), subject)
         row = rows_of_text[0]
         text = str(column.iloc[row])[:40]
         raise BadInput(

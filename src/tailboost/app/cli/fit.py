@@ -95,9 +95,7 @@ def fit(
         if test is not None:
             datasets.read_raw(test, *csv)  # a faulty file must fail before the fit
 
-    table, no_features, clusters = read_to_fit(
-        data, target, group, drop, keep, cluster, csv, weight, text
-    )
+    table = read_to_fit(data, target, group, drop, keep, cluster, csv, weight, text)
     labels = table.target_names
     if parameters["max_error"] is not None:
         targets = stated.targets_by_label(parameters["max_error"], labels, columns)
@@ -107,23 +105,21 @@ def fit(
     if weight is not None:
         arguments["sample_weight"] = table.weight
     if has_fit_parameter(classifier, "clusters"):
-        arguments["clusters"] = clusters
-    if columns:  # methods of other libraries take one column of groups
-        arguments["groups"] = (
-            table.groups if registered_method.ours else joint_groups(table.groups)
-        )
+        arguments["clusters"] = table.clusters
+    if columns:
+        arguments["groups"] = table.groups
+        if not registered_method.ours:  # baselines take one column of groups
+            arguments["groups"] = joint_groups(table.groups)
     unlabeled_rows = None
     if unlabeled is not None:
         unlabeled_rows = _read_unlabeled(unlabeled, csv, list(table.data), columns)
     pipeline = _fitted(classifier, registered_method, table, arguments, unlabeled_rows)
 
-    notes = _notes(
-        registered_method, table, data, target, columns, weight, unlabeled, no_features
-    )
+    notes = _notes(registered_method, table, data, columns, weight, unlabeled)
     with shared.bad_input("--model: "):
         save_model(pipeline, out, notes=notes | {"csv": csv.noted})
     shared.say(f"Model: {out}")
-    for sentence in group_sentences(classifier, columns, no_features):
+    for sentence in group_sentences(classifier, columns, table.no_features):
         shared.say(f"G{sentence[1:]}.")
     _print_summary(classifier, out, test, csv)
 
@@ -146,26 +142,28 @@ def _notes(
     method: Method,
     table: Table,
     data: Path,
-    target: str,
     group: Sequence[str],
     weight: str | None,
     unlabeled: Path | None,
-    no_features: Sequence[str],
 ) -> dict[str, Any]:
-    """Return the notes of a model file: what `tailboost inspect` prints about the training data."""
+    """Return the notes of a model file on the training data, which `tailboost inspect` prints."""
     labels, counts = np.unique(table.target, return_counts=True)
-    return {
+    notes = {
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "method": method.name,
         "data": shared.printable(data.name),
         "rows": int(counts.sum()),
         "classes": {str(label): int(n) for label, n in zip(labels, counts, strict=True)},
-        "target": target,
+        "target": table.target_name,
         "group": group,
         "weight": weight,
-        **({} if unlabeled is None else {"unlabeled": shared.printable(unlabeled.name)}),
-        "not_features": [*no_features, *([] if weight is None else [weight])],
     }
+    if unlabeled is not None:
+        notes["unlabeled"] = shared.printable(unlabeled.name)
+    notes["not_features"] = list(table.no_features)
+    if weight is not None:
+        notes["not_features"].append(weight)
+    return notes
 
 
 def _check_options(
@@ -175,7 +173,7 @@ def _check_options(
     weight: str | None,
     unlabeled: Path | None,
 ) -> None:
-    """Raise `BadInput` if the method does not take groups, weights or rows without labels as given."""
+    """Raise `BadInput` if there are groups, weights or rows without labels that the method does not take."""
     group_methods = [m.name for m in METHODS.values() if m.may_use_groups or m.uses_groups]
     if group and method.name not in group_methods:
         raise shared.BadInput(
@@ -191,18 +189,21 @@ def _check_options(
 
 
 def name_labels(classifier: Model, labels: Sequence[Any]) -> None:
-    """Replace keys of dicts in parameters by labels of the table, which are text in a CSV file."""
+    """Replace keys of dicts in parameters by labels of the table, which are text in a CSV file.
+
+    With the label "1" the key 1 of ``class_weight={1: 5}`` becomes "1".
+    """
     by_text = {str(label): label for label in labels}
     labels_or_none = {*labels, None}
     for name, value in classifier.get_params(deep=False).items():
         if not isinstance(value, dict):
             continue
-        by_label = {
-            key if key in labels_or_none else by_text.get(str(key), key): number
-            for key, number in value.items()
-        }
+        by_label = {}
+        for key, number in value.items():
+            label = key if key in labels_or_none else by_text.get(str(key), key)
+            by_label[label] = number
         if name == "class_weight":
-            # Newer versions of scikit-learn read the text "1" as a number.
+            # Newer versions of scikit-learn read the text "1" as a number, and want the key 1.
             try:
                 compute_class_weight(by_label, classes=np.asarray(labels), y=np.asarray(labels))
             except ValueError:
@@ -244,7 +245,10 @@ def _fitted(
     arguments: dict[str, Any],
     unlabeled_rows: NewRows | None,
 ) -> Pipeline:
-    """Return the fitted pipeline of preparation and classifier, whose ``fit`` gets the arguments."""
+    """Return the fitted pipeline of preparation and classifier.
+
+    The ``fit`` of the classifier gets the arguments, and the rows without labels if there are any.
+    """
     steps = Pipeline(preparation(classifier, table.schema))
     shared.say(
         f"Fitting {method.title} on {len(table.data):,} rows, {len(table.target_names)} classes."
@@ -268,7 +272,7 @@ def _fitted(
 def _print_summary(
     classifier: Model, model: Path, test: Path | None, csv: options.CsvFormat
 ) -> None:
-    """Print rates and summary of a stored model; with a file ``test``, its errors on these rows.
+    """Print the errors of a stored model on the rows of ``test``; without a file its rates and summary.
 
     A fault of the summary is a warning.
     """
@@ -276,12 +280,13 @@ def _print_summary(
         evaluate(model, test, csv=csv)
     if shared.is_quiet():
         return
-    view = judged(classifier)
-    if test is None and view.takes_limits and view.stated_limits:
-        shared.say(stated.summary_text(classifier))
-        shared.say(f"The rest: {shared.command_line('inspect', model)} --details")
-        return
+    inspect_details = f"{shared.command_line('inspect', model)} --details"
     if test is None:
+        view = judged(classifier)
+        if view.takes_limits and view.stated_limits:
+            shared.say(stated.summary_text(classifier))
+            shared.say(f"The rest: {inspect_details}")
+            return
         rates_of_fit = getattr(classifier, "rates_", None)
         if rates_of_fit is None:
             shared.say("For errors on new rows, give --test FILE or use `tailboost evaluate`.")
@@ -290,9 +295,7 @@ def _print_summary(
             stated.print_rates(rates_of_fit)
     try:
         if hasattr(classifier, "summary_"):
-            shared.say(
-                f"Bounds, columns and versions: {shared.command_line('inspect', model)} --details"
-            )
+            shared.say(f"Bounds, columns and versions: {inspect_details}")
             if test is None:
                 shared.say(f"{classifier.summary_.comparison}\n{classifier.summary_.headline}")
     except Exception as error:  # the model is stored: no fault of its summary may lose it

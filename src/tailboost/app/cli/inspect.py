@@ -57,13 +57,10 @@ def evaluate(
         groups = {} if rows.groups is None else rows.groups
         predicted, deferred = stored.answers(rows)
         leakage = warn_of_leakage(classifier, rows.features)
-        rate_table = stated.measured_rates(
-            rates_of_options or stated.fitted_rates(classifier, columns),
-            stored,
-            rows,
-            costs,
-            csv,
-        )
+        measured = rates_of_options or stated.fitted_rates(classifier, columns)
+        rate_table = stated.measured_rates(measured, stored, rows, costs, csv)
+    n_rows = len(rows.y)
+    n_deferred = None if deferred is None else int(deferred.sum())
     targets = _targets_by_name(stated_by(classifier), classifier.classes_.tolist(), groups)
     errors = errors_by_subgroup(
         rows.y, predicted, classifier.classes_, groups, targets, cluster_numbers, deferred
@@ -73,9 +70,9 @@ def evaluate(
             {
                 "model": str(stored.path),
                 "data": str(data),
-                "rows": len(rows.y),
+                "rows": n_rows,
                 "rule": "predict",
-                "deferred": None if deferred is None else int(deferred.sum()),
+                "deferred": n_deferred,
                 "training_rows": None if np.isnan(leakage) else leakage,
                 "confidence": CONFIDENCE,
                 "errors": errors,
@@ -83,9 +80,17 @@ def evaluate(
             }
         )
         return
-    print_errors(errors, f"Errors of predict on the {len(rows.y):,} rows of {data.name}")
-    if deferred is not None:
-        shared.tell(deferral_words(int(deferred.sum()), len(rows.y)))
+    print_errors(errors, f"Errors of predict on the {n_rows:,} rows of {data.name}")
+    if n_deferred is not None:
+        shared.tell(deferral_words(n_deferred, n_rows))
+    _say_about_errors(errors, cluster)
+    if rate_table is not None:
+        shared.tell("")
+        stated.print_rates(rate_table)
+
+
+def _say_about_errors(errors: Sequence[Mapping[str, Any]], cluster: str | None) -> None:
+    """Print the worst class and the meaning of the intervals; ``cluster`` is the column of --cluster."""
     classes = [line for line in errors if line["kind"] == "class" and line["error"] is not None]
     worst = max(classes, key=lambda line: line["error"])
     shared.say(f"Worst class: {worst['name']}, {worst['error']:.3f}.")
@@ -99,13 +104,13 @@ def evaluate(
     shared.say(
         f"Each interval ({method}) holds alone with {confidence} confidence, for independent {independent}."
     )
-    if rate_table is not None:
-        shared.tell("")
-        stated.print_rates(rate_table)
 
 
 def warn_of_leakage(classifier: Model, features: Table) -> float:
-    """Return the fraction of training rows among new rows, with a warning if the fraction is large."""
+    """Return the fraction of training rows among new rows, with a warning if it is above `LEAKAGE`.
+
+    The fraction is NaN if the rows cannot be compared.
+    """
     fraction = 0.0
     if judged(classifier).knows_rows:
         fraction = float(classifier.seen_share(features))
@@ -135,7 +140,7 @@ def inspect_model(
 
 
 def _changed_parameters(classifier: Model) -> dict[str, str]:
-    """Return the parameters of a classifier that differ from their defaults, as Python writes them."""
+    """Return the parameters of a classifier that differ from their defaults, as Python code."""
     declared = signature(type(classifier)).parameters
     defaults = {name: repr(parameter.default) for name, parameter in declared.items()}
     changed = {}
@@ -151,8 +156,11 @@ def _description(stored: StoredModel) -> dict[str, Any]:
     encoder = stored.encoder
     columns = [] if encoder is None else encoder.schema_.columns
     summary = getattr(classifier, "summary_", None)
-    rates = getattr(classifier, "rates_", None)
     certificate = getattr(classifier, "certificate_", None)
+    table = getattr(classifier, "rates_", None)
+    rates_of_fit = None
+    if table is not None:
+        rates_of_fit = {"of": table.words, "lines": table.to_dict()["lines"]}
     return {
         "file": str(stored.path),
         "bytes": stored.path.stat().st_size,
@@ -168,58 +176,66 @@ def _description(stored: StoredModel) -> dict[str, Any]:
         ],
         "rule": stored.rule,
         "certificate": None if certificate is None else certificate.to_dict(),
-        "rates": None
-        if rates is None
-        else {"of": rates.words, "lines": rates.to_dict()["lines"]},
+        "rates": rates_of_fit,
         "summary": None if summary is None else summary.details,
         "versions": stored.versions,
     }
 
 
 def _print_description(about: dict[str, Any], stored: StoredModel, details: bool) -> None:
-    """Print a `_description`: a table, the certificate or else the rates, and the summary."""
-    notes = about["trained_on"]
+    """Print a `_description`: a table, the certificate or else the rates, and the summary.
+
+    ``details`` adds all columns and assumptions, and the rates also after a certificate.
+    """
     classifier = stored.classifier
-    counts = notes.get("classes", {})
-    no_features = notes.get("not_features", [])
-    lines = {
-        "file": f"{about['file']}, {about['bytes']:,} bytes",
-        "classifier": notes.get("classifier", about["classifier"]),
-        "parameters": ", ".join(map("=".join, about["parameters"].items())) or "the defaults",
-        "models": str(about["models"] or ""),
-        "created": notes.get("created", "not noted"),
-        "training data": f"{notes['rows']:,} rows of {notes['data']}"
-        if "rows" in notes
-        else "not noted",
-        "target": about["target"] or "not noted",
-        "classes": ", ".join(
-            f"{label} ({counts[label]:,} rows)" if label in counts else label
-            for label in about["classes"]
-        ),
-        "groups": ". ".join(group_sentences(classifier, stored.group_columns, no_features)),
-        "weights": notes.get("weight") or "",
-        "no features": ", ".join(no_features),
-        "rule": about["rule"] or "",
-        "versions": ", ".join(map(" ".join, about["versions"].items())),
-    }
-    shared.plain_table(("", ""), [(name, text) for name, text in lines.items() if text], left=2)
+    rows = [(name, text) for name, text in _description_lines(about, stored).items() if text]
+    shared.plain_table(("", ""), rows, left=2)
     if about["columns"] and details:
         columns = [(c["name"], c["kind"], str(c["categories"] or "")) for c in about["columns"]]
         shared.plain_table(("column", "kind", "categories"), columns, title="\nColumns", left=2)
     certificate = getattr(classifier, "certificate_", None)
     if certificate is not None:
-        shared.tell(f"\n{certificate.text('--details')}")
-        if details:
-            shared.tell(f"\n{certificate.assumptions}")
-    shows_fit = details or certificate is None
-    if about["rates"] is not None and shows_fit:
         shared.tell("")
-        stated.print_rates(classifier.rates_)
-    if about["summary"] is not None and shows_fit:
-        summary = classifier.summary_
-        shared.tell(f"\nSummary: {summary.details if details else summary.summary}")
+        stated.tell_certificate(certificate, details)
+    if details or certificate is None:
+        if about["rates"] is not None:
+            shared.tell("")
+            stated.print_rates(classifier.rates_)
+        if about["summary"] is not None:
+            summary = classifier.summary_
+            shared.tell(f"\nSummary: {summary.details if details else summary.summary}")
     if not details:
         shared.tell("All columns, and the bounds with their symbols: --details.")
+
+
+def _description_lines(about: dict[str, Any], stored: StoredModel) -> dict[str, str]:
+    """Return the texts of a `_description` by their headings; a text may be empty."""
+    notes = about["trained_on"]
+    training_data = "not noted"
+    if "rows" in notes:
+        training_data = f"{notes['rows']:,} rows of {notes['data']}"
+    counts = notes.get("classes", {})
+    classes = []
+    for label in about["classes"]:
+        n_rows = f" ({counts[label]:,} rows)" if label in counts else ""
+        classes.append(f"{label}{n_rows}")
+    no_features = notes.get("not_features", [])
+    sentences = group_sentences(stored.classifier, stored.group_columns, no_features)
+    return {
+        "file": f"{about['file']}, {about['bytes']:,} bytes",
+        "classifier": notes.get("classifier", about["classifier"]),
+        "parameters": ", ".join(map("=".join, about["parameters"].items())) or "the defaults",
+        "models": str(about["models"] or ""),
+        "created": notes.get("created", "not noted"),
+        "training data": training_data,
+        "target": about["target"] or "not noted",
+        "classes": ", ".join(classes),
+        "groups": ". ".join(sentences),
+        "weights": notes.get("weight") or "",
+        "no features": ", ".join(no_features),
+        "rule": about["rule"] or "",
+        "versions": ", ".join(map(" ".join, about["versions"].items())),
+    }
 
 
 def rule(
@@ -272,27 +288,29 @@ def rule(
     elif as_json:
         shared.tell_json(decision_rule.to_dict())
     elif sql:
-        with shared.bad_input("--columns: "):
-            try:
-                columns.format(model="m", label="l")
-            except (KeyError, IndexError):
-                raise ValueError(
-                    f"{columns!r} may contain {{model}} and {{label}} only"
-                ) from None
-        names: list[Any] = []
-        if not isinstance(decision_rule, ThresholdRule):
-            names = [lambda name, label: columns.format(model=name, label=label)]
-        elif decision_rule.model is not None:
-            label = decision_rule.classes[1]
-            names = [columns.format(model=decision_rule.model, label=label)]
+        names = _names_for_sql(decision_rule, columns)
+        result = "deferred" if deferred else "action"
         with shared.bad_input("--sql: "):
-            print(
-                decision_rule.to_sql(
-                    *names, group=group, what="deferred" if deferred else "action", table=table
-                )
-            )
+            print(decision_rule.to_sql(*names, group=group, what=result, table=table))
     else:
         shared.tell(str(decision_rule))
+
+
+def _names_for_sql(decision_rule: Any, pattern: str) -> list[Any]:
+    """Return the argument of ``to_sql`` for the names of columns, by the pattern of --columns.
+
+    A rule on columns of scores has their names, and gets no argument.
+    """
+    with shared.bad_input("--columns: "):
+        try:
+            pattern.format(model="m", label="l")
+        except (KeyError, IndexError):
+            raise ValueError(f"{pattern!r} may contain {{model}} and {{label}} only") from None
+    if not isinstance(decision_rule, ThresholdRule):
+        return [lambda name, label: pattern.format(model=name, label=label)]
+    if decision_rule.model is None:
+        return []
+    return [pattern.format(model=decision_rule.model, label=decision_rule.classes[1])]
 
 
 # -- errors by class and group -----------------------------------------------------------------------------
@@ -315,34 +333,22 @@ def errors_by_subgroup(
     wrong = rates.wrong(np.asarray(predicted), np.asarray(y))
     if deferred is not None:
         wrong = wrong & ~deferred
-    masks = [("all", "all rows", np.ones(len(wrong), dtype=bool))]
-    masks += [("class", str(label), np.asarray(y == label)) for label in classes]
+    subgroups = [("all", "all rows", np.ones(len(wrong), dtype=bool))]
+    subgroups += [("class", str(label), np.asarray(y == label)) for label in classes]
     for column, values in groups.items():
-        masks += [
-            ("group", f"{column}={value}", np.asarray(values == value))
-            for value in sorted(set(values))
-        ]
+        for value in sorted(set(values)):
+            subgroups.append(("group", f"{column}={value}", np.asarray(values == value)))
     errors = []
-    for kind, name, in_subgroup in masks:
-        n_rows = int(in_subgroup.sum())
-        line: dict[str, Any] = {
-            "kind": kind,
-            "name": name,
-            "rows": n_rows,
-            "error": None,
-            "target": targets.get(name),
-            "low": None,
-            "high": None,
-            "clusters": None,
-        }
-        size: float = n_rows
-        if clusters is not None:
-            own_clusters = clusters[in_subgroup]
-            line["clusters"] = len(np.unique(own_clusters))
-            if n_rows:
-                size = clustered_size(wrong[in_subgroup], own_clusters)
+    for kind, name, mask in subgroups:
+        n_rows = int(mask.sum())
+        line: dict[str, Any] = {"kind": kind, "name": name, "rows": n_rows}
+        line |= {"error": None, "target": targets.get(name), "low": None, "high": None}
+        line["clusters"] = None if clusters is None else len(np.unique(clusters[mask]))
         if n_rows:
-            error = float(wrong[in_subgroup].mean())
+            size: float = n_rows
+            if clusters is not None:
+                size = clustered_size(wrong[mask], clusters[mask])
+            error = float(wrong[mask].mean())
             low, high = map(float, clopper_pearson_interval(error, size, CONFIDENCE))
             line |= {"error": error, "low": low, "high": high}
         errors.append(line | {"verdict": _verdict(line)})
@@ -350,13 +356,18 @@ def errors_by_subgroup(
 
 
 def _verdict(line: Mapping[str, Any]) -> str:
-    """Return whether the target is met on these rows, and whether the whole interval is on that side."""
+    """Return whether the target is met on these rows; "interval too" if all of the interval agrees.
+
+    The verdict is empty without a target, or without rows.
+    """
     target = line["target"]
     if target is None or line["error"] is None:
         return ""
-    if line["error"] <= target:
-        return "met, interval too" if line["high"] <= target else "met"
-    return "missed, interval too" if line["low"] > target else "missed"
+    if line["high"] <= target:
+        return "met, interval too"
+    if line["low"] > target:
+        return "missed, interval too"
+    return "met" if line["error"] <= target else "missed"
 
 
 def print_errors(errors: Sequence[Mapping[str, Any]], title: str) -> None:
@@ -371,9 +382,10 @@ def print_errors(errors: Sequence[Mapping[str, Any]], title: str) -> None:
         measured = {key: value for key, value in line.items() if value is not None}
         for heading, text_format in formats.items():
             try:
-                columns[heading].append(text_format.format_map(measured))
+                cell = text_format.format_map(measured)
             except KeyError:  # not measured
-                columns[heading].append("–" if heading == "error" else "")
+                cell = "–" if heading == "error" else ""
+            columns[heading].append(cell)
     columns = {heading: cells for heading, cells in columns.items() if any(cells)}
     shared.plain_table(
         list(columns), list(zip(*columns.values(), strict=True)), title=title, left=2
@@ -383,9 +395,9 @@ def print_errors(errors: Sequence[Mapping[str, Any]], title: str) -> None:
 def _targets_by_name(
     stated_in_fit: StatedTargets, classes: list[Any], groups: Mapping[str, Any]
 ) -> dict[str, float]:
-    """Return the largest errors that a fit stated, by the name of the class, group or cell.
+    """Return the largest errors that a fit allowed, by the name of the class, group or cell.
 
-    They are its targets, and its limits on the error by class or group. ``groups`` has an array by column.
+    These are its targets, and its limits on the error by class or group. ``groups`` has an array by column.
     """
     allowed = dict(stated_in_fit.max_error or {})
     group_values = [
@@ -395,9 +407,8 @@ def _targets_by_name(
         for limit in stated_in_fit.limits:
             if limit.rate != rates.error(by=by):
                 continue
-            for subgroup, bound in zip(
-                subgroups, limit.bounds(subgroups).tolist(), strict=True
-            ):
+            bounds = limit.bounds(subgroups).tolist()
+            for subgroup, bound in zip(subgroups, bounds, strict=True):
                 if not math.isnan(bound):  # NaN: the limit is on other subgroups
                     allowed[subgroup] = bound
     return {_subgroup_name(subgroup): bound for subgroup, bound in allowed.items()}
@@ -416,9 +427,10 @@ def _subgroup_name(subgroup: object) -> str:
 def group_sentences(
     classifier: Model, columns: Sequence[str], not_features: Sequence[str]
 ) -> list[str]:
-    """Return, for each column of groups, whether predictions may depend on it, and how to drop it.
+    """Return a sentence for each column of groups: whether predictions may depend on it, and how to drop it.
 
-    The values of the columns decide if they were compared at the fit, otherwise their names.
+    A fit that compared the values of the columns knows the features with equal values. For another fit the
+    names of the columns decide.
     """
     compared_at_fit = {use.column: use for use in group_uses(classifier)}
     sentences = []

@@ -55,9 +55,12 @@ class LabelSettings:
     def run(
         self, data: Path, csv: CsvFormat, limits: Stated, unlabeled: Path | None = None
     ) -> LabelRules:
-        """Select thresholds on the rows of a file, and on those of a file without labels."""
+        """Select thresholds for each label on the rows of a file.
+
+        Rows of the file ``unlabeled`` count too, in limits that need no label.
+        """
         objective: Any = self.objective or "error"
-        if "(" in objective:
+        if "(" in objective:  # a rate, and not the name of an objective
             objective = rates.parse(objective)
         score_type: dict[str, Any] = {"kind": self.kind, "missing": self.missing}
         models = [
@@ -129,7 +132,8 @@ class LabelFile(StoredDocument):
     def read_rows(self, data: Path, csv: CsvFormat, reading: Reading) -> NewRows:
         """Read a file of scores as pairs of row and label, and of row and "any label".
 
-        Without columns of all labels the pairs have no labels. A column of row ids gets the label appended.
+        The pairs have true labels only if the file has the columns of all labels. To a row id the label is
+        appended, so that the ids of pairs differ.
         """
         rows = self.scores_of(data, csv)
         labels = list(self.rules.rules)
@@ -145,7 +149,7 @@ class LabelFile(StoredDocument):
         if reading.cluster is not None:
             clusters = rows.column(reading.cluster, "--cluster").astype(str)
             table[reading.cluster] = np.tile(clusters, pairs_per_row)
-        for name in reading.unused:
+        for name in reading.unused:  # the column of ids
             ids = np.tile(rows.column(name, "--id").astype(str), pairs_per_row)
             table[name] = ids + ("|" + table[LABEL])
         return NewRows(table, pairs["X"], data, reading.columns, reading.cluster)
@@ -187,9 +191,9 @@ class LabelFile(StoredDocument):
         return settings, settings.run(data, csv, self.rules.limits)
 
 
-def _indicators(rows: NewRows, target: Sequence[str]) -> Any:
+def _indicators(rows: NewRows, labels: Sequence[str]) -> Any:
     """Return the columns of true labels as numbers: 1 for a row that has the label, otherwise 0."""
-    absent = [name for name in target if name not in rows.table]
+    absent = [label for label in labels if label not in rows.table]
     if absent:
         raise BadInput(f"--target: {str(rows.path)!r} has no column {absent[0]!r}")
-    return pd.DataFrame({name: numbers_of(rows.table, name, rows.path) for name in target})
+    return pd.DataFrame({label: numbers_of(rows.table, label, rows.path) for label in labels})

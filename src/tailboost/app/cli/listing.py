@@ -6,7 +6,6 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import metadata
 from pathlib import Path
@@ -32,8 +31,9 @@ def experiments_of_checkout() -> ModuleType | None:
     another package of this name is imported already.
     """
     imported = sys.modules.get("experiments")
-    # It is imported by `python -m experiments`, by an earlier call, or it is another package.
-    if imported is not None:
+    if (
+        imported is not None
+    ):  # by `python -m experiments`, by an earlier call, or another package
         return imported if hasattr(imported, "_experiment") else None
     checkout = Path(tailboost.__file__).parents[2]
     if not (checkout / "experiments" / "_experiment.py").is_file():
@@ -43,7 +43,7 @@ def experiments_of_checkout() -> ModuleType | None:
 
 
 def where_experiments_are() -> str:
-    """Return a sentence on experiments for an installed package, and what it has of the papers."""
+    """Return a sentence for users without a checkout: how to run experiments and the papers' algorithms."""
     urls = metadata("tailboost").get_all("Project-URL") or []
     address = dict(url.split(", ", 1) for url in urls).get("Repository", "")
     checkout = "a checkout of tailboost's repository"
@@ -81,43 +81,65 @@ def list_all(
             listed_method = get_method(method)
         _list_parameters(listed_method, as_json)
         return
-    methods = []
-    for m in METHODS.values():
-        arguments = {"alpha": m.uses_alpha, "groups": m.uses_groups or m.may_use_groups}
-        takes = ", ".join(name for name, is_taken in arguments.items() if is_taken)
-        methods.append((m.name, takes, f"{m.title}: {m.summary}"))
-    loaders = []
-    for name in datasets.__all__:
-        if name.startswith(("load_", "fetch_", "make_")):
-            documentation = inspect.getdoc(getattr(datasets, name)) or ""
-            loaders.append((name, documentation.splitlines()[0]))
     package = experiments_of_checkout()
-    experiments = []
-    for experiment in () if package is None else package.EXPERIMENTS.values():
-        name = experiment.name
-        option = "--data" if experiment.needs_data else ""
-        experiments.append((name, option, _recorded_time(name), experiment.summary))
-    sections: dict[str, tuple[str, list[str], Sequence[tuple[str, ...]]]] = {
-        "methods": ("Methods", ["name", "takes", "summary"], methods),
-        "datasets": ("\nData sets (tailboost.datasets)", ["name", "summary"], loaders),
-        "experiments": (
-            "\nExperiments (tailboost reproduce)",
-            ["name", "takes", "time", "summary"],
-            experiments,
-        ),
+    tables = {
+        "methods": _methods(),
+        "datasets": _loaders(),
+        "experiments": _experiments(package),
     }
     if as_json:
-        document = {}
-        for key, (_, heads, rows) in sections.items():
-            document[key] = [dict(zip(heads, row, strict=True)) for row in rows]
-        shared.tell_json(document)
+        shared.tell_json(tables)
         return
-    for title, heads, rows in sections.values():
-        if rows:
-            shared.plain_table(heads, rows, title=title, left=len(heads))
+    titles = {
+        "methods": "Methods",
+        "datasets": "\nData sets (tailboost.datasets)",
+        "experiments": "\nExperiments (tailboost reproduce)",
+    }
+    for key, lines in tables.items():
+        if lines:
+            cells = [list(line.values()) for line in lines]
+            heads = list(lines[0])
+            shared.plain_table(heads, cells, title=titles[key], left=len(heads))
     if package is None:
         sentence = where_experiments_are()
         shared.tell(f"\n{sentence[:1].upper()}{sentence[1:]}.")
+
+
+def _methods() -> list[dict[str, str]]:
+    """Return name, arguments and summary of each method."""
+    lines = []
+    for method in METHODS.values():
+        takes = ["alpha"] if method.uses_alpha else []
+        if method.uses_groups or method.may_use_groups:
+            takes.append("groups")
+        summary = f"{method.title}: {method.summary}"
+        lines.append({"name": method.name, "takes": ", ".join(takes), "summary": summary})
+    return lines
+
+
+def _loaders() -> list[dict[str, str]]:
+    """Return the name of each function that loads data, and the first line of its docstring."""
+    lines = []
+    for name in datasets.__all__:
+        if name.startswith(("load_", "fetch_", "make_")):
+            documentation = inspect.getdoc(getattr(datasets, name)) or ""
+            lines.append({"name": name, "summary": documentation.splitlines()[0]})
+    return lines
+
+
+def _experiments(package: ModuleType | None) -> list[dict[str, str]]:
+    """Return name, option, time and summary of each experiment; none without the package."""
+    if package is None:
+        return []
+    return [
+        {
+            "name": experiment.name,
+            "takes": "--data" if experiment.needs_data else "",
+            "time": _recorded_time(experiment.name),
+            "summary": experiment.summary,
+        }
+        for experiment in package.EXPERIMENTS.values()
+    ]
 
 
 def _recorded_time(name: str) -> str:
@@ -136,7 +158,7 @@ def _recorded_time(name: str) -> str:
 
 
 def _documented_types(factory: Any) -> dict[str, str]:
-    """Return types of parameters by lines of a docstring such as "name : float in (0, 1], default=0.5"."""
+    """Return the types of parameters from lines of a docstring as "name : float in (0, 1], default=0.5"."""
     doc = inspect.getdoc(factory) or ""
     section = re.search(r"^Parameters\n-+\n(.*?)(?:\n\n\S|\Z)", doc, re.DOTALL | re.MULTILINE)
     if section is None:
@@ -151,10 +173,11 @@ def _documented_types(factory: Any) -> dict[str, str]:
 
 def _list_parameters(method: Method, as_json: bool) -> None:
     """Print the parameters of a method with their defaults, and with the types of the docstrings."""
-    # A docstring may refer to another classifier for a parameter.
+    # A docstring may refer to another classifier for a parameter. The first type of a name stays.
     types: dict[str, str] = {}
     for registered in (method, *METHODS.values()):
-        for documented in getattr(registered.factory, "__mro__", (registered.factory,)):
+        factory = registered.factory
+        for documented in getattr(factory, "__mro__", (factory,)):  # a class and its bases
             types = _documented_types(documented) | types
     defaults = method.make().get_params(deep=False)
     rows = [(name, repr(value), types.get(name, "")) for name, value in defaults.items()]
@@ -192,7 +215,7 @@ def example(
     table["default"] = np.where(data.target == 1, "yes", "no")
     order = np.random.default_rng(0).permutation(len(table))
     ends = np.round(np.cumsum(list(FILES.values())) * len(table)).astype(int)
-    parts = np.split(order, ends[:-1])
+    parts = np.split(order, ends[:-1])  # the last part ends with the table
     for name, rows in zip(FILES, parts, strict=True):
         shared.write_out(out / name, table.iloc[rows].to_csv(index=False), "DIR")
         shared.say(f"{out / name}: {len(rows):,} clients")

@@ -46,9 +46,9 @@ class Reading:
     """How a command reads a new file. Columns named here are no features, and cause no warning."""
 
     purpose: str  # ends the message "… has no rows to …"
-    columns: Sequence[str] = ()  # of groups
-    cluster: str | None = None
-    unused: Sequence[str] = ()
+    columns: Sequence[str] = ()  # columns of groups
+    cluster: str | None = None  # column of --cluster
+    unused: Sequence[str] = ()  # other columns: ids and the target
     # Whether the rows may not be those of the selection, because rates are estimated on them.
     fresh: bool = True
 
@@ -101,7 +101,7 @@ class NewRows:
                 )
 
     def unlabeled(self) -> dict[str, Any]:
-        """Return the arguments for rows without labels."""
+        """Return these rows as the arguments of a fit or calibration for rows without labels."""
         return {"X_unlabeled": self.features, "groups_unlabeled": self.groups}
 
     def groups_by(self, names: Sequence[str]) -> Any:
@@ -119,14 +119,14 @@ class NewRows:
                     f"--group: column {name!r} has more than {GROUPS_NAMED} different values"
                 )
             groups[name] = group_names(column, "missing")
-        if not names:
+        if not groups:
             return None
-        # Each use of another type of text would convert it: seconds for a million rows.
+        # Each use of another dtype for text would convert it: seconds for a million rows.
         return pd.DataFrame(groups, dtype=object)
 
 
 def columns_instead(columns: list[Any], name: str, has: str) -> str:
-    """Return advice for a table without a column of this name: the separator, or its columns.
+    """Return advice for a table without a column of this name: another separator, or its columns.
 
     ``has`` begins the list of its columns, as "it has".
     """
@@ -224,14 +224,15 @@ class StoredModel:
         return OneBatch.of(self.classifier, given, max_error, limits=limits)
 
     def selected_on(self, data: Path) -> StoredModel:
-        """Return the content of the file of a rule that was selected on other rows."""
+        """Return the content for a rule that was selected on a file; a model file does not name this file."""
         return self
 
     def save(self, classifier: Model, path: Path, **notes: Any) -> None:
         """Store another classifier with the preparation and notes of this model, and further notes."""
         model = classifier
         if isinstance(self.model, Pipeline):
-            model = Pipeline([*self.model.steps[:-1], (self.model.steps[-1][0], classifier)])
+            *preparation, (name, _) = self.model.steps
+            model = Pipeline([*preparation, (name, classifier)])
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         with bad_input("--model: "):
             save_model(model, path, notes={**self.notes, **notes, "reweighted": now})
@@ -239,16 +240,17 @@ class StoredModel:
     def read_rows(self, data: Path, csv: CsvFormat, reading: Reading) -> NewRows:
         """Read a new file as the training table was read, with the features that the classifier gets.
 
-        A pipeline has transformed them: ``features`` are the input of its last step.
+        In a pipeline these are the input of its last step.
         """
         with bad_input():
+            # An encoder reads the text of a CSV file by its schema. Another model gets numbers.
             read_file = datasets.read_frame if self.encoder is None else datasets.read_raw
             table = read_file(data, *csv)
         if not len(table):
             raise BadInput(f"{str(data)!r} has no rows to {reading.purpose}")
         features = self.features_in(table, reading)
         if self.encoder is None:
-            # Such a table may hold other columns too. The names are absent after an array.
+            # Such a model takes no other columns. A model that was fitted on an array has no names.
             feature_names = list(getattr(self.model, "feature_names_in_", features))
             if {*feature_names} <= {*features}:
                 features = features[feature_names]
@@ -259,13 +261,10 @@ class StoredModel:
 
     def features_in(self, table: Any, reading: Reading) -> Any:
         """Return a table without columns of groups, clusters or ids that the model does not read."""
-        if self.encoder is None:
-            features_of_fit = set()
-        else:
-            features_of_fit = set(self.encoder.feature_names_in_)
         no_features = {*reading.unused, *reading.columns, reading.cluster, *self.group_columns}
         no_features |= set(self.notes.get("not_features", []))
-        no_features -= features_of_fit
+        if self.encoder is not None:
+            no_features -= set(self.encoder.feature_names_in_)
         return table.drop(columns=[name for name in table if name in no_features])
 
     def features_of(self, training_rows: Path | None, csv: CsvFormat) -> Any:
@@ -291,19 +290,19 @@ class StoredModel:
     def labelled_rows(
         self, data: Path, csv: CsvFormat, target: str | None, reading: Reading
     ) -> Iterator[NewRows]:
-        """Yield the rows of a new file with their labels; errors inside become `BadInput`.
+        """Yield the rows of a new file with their labels; errors of the block become `BadInput`.
 
-        Warnings are printed at the end.
+        The warnings of the block are printed at its end.
         """
         with warnings_as_lines(), bad_input(f"{data}: "):
             yield self.read_labelled(data, csv, target, reading)
 
     def group_arguments(self, rows: NewRows) -> dict[str, Any]:
         """Return the keyword arguments of ``predict``: the groups if the rule is group-aware."""
-        if self.by_group:
-            self.refuse_unknown_groups(rows)
-            return {"groups": rows.groups_by(self.columns_read)}
-        return {}
+        if not self.by_group:
+            return {}
+        self.refuse_unknown_groups(rows)
+        return {"groups": rows.groups_by(self.columns_read)}
 
     def groups_known(self, name: str) -> list[str]:
         """Return the groups of a column that the rule reads; none if it does not read the column."""
@@ -380,6 +379,7 @@ class FileLedger(Ledger):
 
     @contextmanager
     def _opened(self) -> Iterator[None]:
+        """Hold the file during an attempt, with the attempts that other processes recorded meanwhile."""
         with super()._opened(), held(self._stored.path, LOCK_SECONDS):
             attempts_before = self.attempts = self._stored.read_ledger().attempts
             yield

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 import typer
@@ -102,22 +104,19 @@ def monitor(
         shared.check_output("--page", page, model, data, certificate, state)
     with ExitStack() as stack:
         with shared.bad_input("--state: "):
-            stack.enter_context(held(state))
+            stack.enter_context(held(state))  # until the state is written
         stored = LabelFile.read_if_several(model) or read_model(model)
         columns, evidence = read_state(state, stored)
-        bounds_given = any(value is not None for value in (certificate, max_error, limit))
-        if evidence is not None and bounds_given:
+        options_of_bounds = (certificate, max_error, limit)
+        if evidence is not None and any(value is not None for value in options_of_bounds):
             raise shared.BadInput(
                 f"--state: {str(state)!r} exists, so its bounds are tested; leave out --certificate, "
                 "--max-error and --limit"
             )
         needed_columns = stored.columns_read
         if evidence is None:
-            tested, targets, limits = _bounds_to_test(stored, certificate, max_error, limit)
-            rates = [stated_limit.rate for stated_limit in limits]
-            if tested is not None:
-                rates = [bound.counted for bound in tested.tested]
-            if any(rate.needs_groups for rate in rates):
+            new_bounds = _Bounds.of_options(stored, certificate, max_error, limit)
+            if new_bounds.need_groups:
                 needed_columns = stored.group_columns
         columns = list(dict.fromkeys([*columns, *needed_columns, *(group or [])]))
         unused = [name for name in (row_id, target) if name is not None]
@@ -127,15 +126,11 @@ def monitor(
             stored.refuse_unknown_groups(rows)
             y = _labels(stored, rows, target)
             with shared.bad_input(f"{data}: "):
-                if evidence is None and tested is not None:
-                    evidence = Monitor.of(tested)
-                elif evidence is None:
-                    evidence = _new_monitor(
-                        stored.classifier, targets, limits, rows, confidence
-                    )
+                if evidence is None:
+                    evidence = new_bounds.monitor(stored.classifier, rows, confidence)
                 X = rows.features
                 if stored.encoder is not None:
-                    # The input of the whole model, read as at the fit.
+                    # The monitor applies the whole model, and needs its input, read as at the fit.
                     X = stored.encoder.schema_.read(stored.features_in(rows.table, reading))
                 evidence = evidence.add(
                     stored.model,
@@ -187,69 +182,88 @@ def read_state(
     return columns, evidence
 
 
-def _bounds_to_test(
-    stored: StoredModel, path: Path | None, max_error: str | None, limit: list[str] | None
-) -> tuple[Certificate | None, Stated, list[Any]]:
-    """Return what a new monitor tests: a certificate if there is one, targets, and limits.
+@dataclass(frozen=True)
+class _Bounds:
+    """The bounds that a new monitor tests: those of a certificate, or else targets or limits."""
 
-    They are those of the options, of which one may be given, else of the calibration, else of the fit.
-    ``path`` is the file of --certificate.
-    """
-    targets = stated.read_targets(max_error)
-    limits = stored.limits_of(stated.read_limits(limit))
-    sources = [path is not None, targets is not None, bool(limits)]
-    if sources.count(True) > 1:
-        raise shared.BadInput("--certificate, --max-error and --limit: give one of them")
-    if path is not None:
-        with shared.bad_input(f"--certificate {path}: "):
-            with reading(CERTIFICATE):
-                certificate = Certificate.from_dict(shared.read_json(path))
-            refuse_other_rule(certificate, stored.model, "it")
-        return certificate, None, []
-    if targets is not None or limits:
-        return None, targets, limits
-    stated_in_fit = stated_by(stored.classifier)
-    certificate = judged(stored.classifier).certificate
-    if certificate is None and stated_in_fit.max_error is None and not stated_in_fit.limits:
-        raise shared.BadInput(
-            "the model has no targets and no limits; give --certificate FILE (output of `tailboost "
-            "certify --json`), --max-error or --limit"
-        )
-    return certificate, stated_in_fit.max_error, list(stated_in_fit.limits)
+    certificate: Certificate | None
+    targets: Stated = None
+    limits: Sequence[Any] = ()
 
+    @classmethod
+    def of_options(
+        cls,
+        stored: StoredModel,
+        path: Path | None,
+        max_error: str | None,
+        limit: list[str] | None,
+    ) -> Self:
+        """Return the bounds of one option, or else of the calibration, or else of the fit.
 
-def _new_monitor(
-    classifier: Model, targets: Stated, limits: list[Any], rows: NewRows, confidence: float
-) -> Monitor:
-    """Return a monitor of targets or limits before its first batch, which has these rows.
+        ``path`` is the file of --certificate.
+        """
+        targets = stated.read_targets(max_error)
+        limits = stored.limits_of(stated.read_limits(limit))
+        sources = [path is not None, targets is not None, bool(limits)]
+        if sources.count(True) > 1:
+            raise shared.BadInput("--certificate, --max-error and --limit: give one of them")
+        if path is not None:
+            with shared.bad_input(f"--certificate {path}: "):
+                with reading(CERTIFICATE):
+                    certificate = Certificate.from_dict(shared.read_json(path))
+                refuse_other_rule(certificate, stored.model, "it")
+            return cls(certificate)
+        if targets is not None or limits:
+            return cls(None, targets, limits)
+        certificate = judged(stored.classifier).certificate
+        stated_in_fit = stated_by(stored.classifier)
+        if certificate is None and stated_in_fit.max_error is None and not stated_in_fit.limits:
+            raise shared.BadInput(
+                "the model has no targets and no limits; give --certificate FILE (output of `tailboost "
+                "certify --json`), --max-error or --limit"
+            )
+        return cls(certificate, stated_in_fit.max_error, list(stated_in_fit.limits))
 
-    Its groups are those of the fit and of these rows.
-    """
-    columns = rows.group_columns
-    subgroups = None
-    if columns:
-        groups_of_fit = [
-            group for group in judged(classifier).groups if isinstance(group, tuple)
-        ]
-        groups_of_rows = {(name, value) for name in columns for value in rows.groups[name]}
-        subgroups = list(dict.fromkeys([*groups_of_fit, *sorted(groups_of_rows)]))
-    labels = classifier.classes_
-    with shared.bad_input("--limit: " if limits else "--max-error: "):
-        return Monitor.against(
-            classifier,
-            stated.targets_by_label(targets, labels, columns),
-            limits=stated.in_table_terms(limits, labels, columns),
-            subgroups=subgroups,
-            confidence=confidence,
-        )
+    @property
+    def need_groups(self) -> bool:
+        """Whether a bound is by group."""
+        rates = [limit.rate for limit in self.limits]
+        if self.certificate is not None:
+            rates = [bound.counted for bound in self.certificate.tested]
+        return any(rate.needs_groups for rate in rates)
+
+    def monitor(self, classifier: Model, rows: NewRows, confidence: float) -> Monitor:
+        """Return a monitor of the bounds before its first batch, which has these rows.
+
+        Without a certificate, its groups are those of the fit and of these rows.
+        """
+        if self.certificate is not None:
+            return Monitor.of(self.certificate)
+        columns = rows.group_columns
+        subgroups = None
+        if columns:
+            groups_of_fit = [
+                group for group in judged(classifier).groups if isinstance(group, tuple)
+            ]
+            groups_of_rows = {(name, value) for name in columns for value in rows.groups[name]}
+            subgroups = list(dict.fromkeys([*groups_of_fit, *sorted(groups_of_rows)]))
+        labels = classifier.classes_
+        with shared.bad_input("--limit: " if self.limits else "--max-error: "):
+            return Monitor.against(
+                classifier,
+                stated.targets_by_label(self.targets, labels, columns),
+                limits=stated.in_table_terms(self.limits, labels, columns),
+                subgroups=subgroups,
+                confidence=confidence,
+            )
 
 
 def _labels(stored: StoredModel, rows: NewRows, target: str | None) -> Any:
     """Return the labels of a batch (None for a missing label); None without a column of labels."""
+    if target is not None and target not in rows.table:
+        raise shared.BadInput(f"--target: the data have no column {target!r}")
     name = target or stored.target
     if name is None or name not in rows.table:
-        if target is not None:
-            raise shared.BadInput(f"--target: the data have no column {target!r}")
         return None
     column = rows.table[name]
     has_label = column.notna().to_numpy()

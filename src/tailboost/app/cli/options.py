@@ -32,6 +32,7 @@ def number_or_percent(text: str) -> float:
 
 
 def _fraction(text: str) -> float:
+    """Return a number in [0, 1], which may be written in percent."""
     fraction = number_or_percent(text)
     if not 0 <= fraction <= 1:
         raise typer.BadParameter(f"{text} is not in the range 0<=x<=1")
@@ -48,12 +49,14 @@ def level(text: Any) -> float:
 
 
 def _jobs(jobs: int) -> int:
+    """Return the number of processor cores after a check, before any file is read."""
     if jobs == 0 or jobs < -1:
         raise typer.BadParameter(f"must be -1 (all cores) or at least 1, got {jobs}")
     return jobs
 
 
 def _separator(sep: str | None) -> str | None:
+    """Return the separator of --sep as one character; None without the option."""
     if sep is None:
         return None
     sep = {"\\t": "\t", "tab": "\t"}.get(sep, sep)
@@ -63,6 +66,7 @@ def _separator(sep: str | None) -> str | None:
 
 
 def _encoding(name: str | None) -> str | None:
+    """Return the encoding of --encoding after a check that Python knows it."""
     try:
         check_encoding(name)
     except ValueError as error:
@@ -93,8 +97,8 @@ CSV = CsvFormat()
 
 
 def csv_noted_in(path: Path | None) -> dict[str, Any]:
-    """Return the fields of `CsvFormat` that a rule or model file notes; none of another or damaged file."""
-    # It imports the library, which `tailboost -h` does not need.
+    """Return the fields of `CsvFormat` that a rule or model file notes; none for another or damaged file."""
+    # The storage imports the library, which `tailboost -h` does not need.
     from tailboost.storage import read_notes
 
     if path is None:

@@ -74,14 +74,18 @@ def configured(
             raise BadInput(f"--set needs NAME=VALUE, got {setting!r}")
         if name not in known_parameters:
             hint = did_you_mean(name, known_parameters)
-            names = f"{'It' if hint else 'it'} has {', '.join(sorted(known_parameters))}"
-            raise BadInput(f"--set: {method.name} has no parameter {name!r}; {hint}{names}")
+            it = "It" if hint else "it"  # the hint is a sentence
+            names = ", ".join(sorted(known_parameters))
+            raise BadInput(
+                f"--set: {method.name} has no parameter {name!r}; {hint}{it} has {names}"
+            )
         option_of[name] = f"--set {name}={text}"
         _set(classifier, option_of[name], name, literal(text))
     if "limits" in known_parameters:
-        problem_options = [option_of[name] for name in option_of if name in _PROBLEM_PARAMETERS]
-        with bad_input(f"{', '.join(problem_options)}: " if problem_options else ""):
-            problem_of(classifier)  # parameters may exclude each other
+        # Parameters that are right alone may exclude each other.
+        options = [option for name, option in option_of.items() if name in _PROBLEM_PARAMETERS]
+        with bad_input(f"{', '.join(options)}: " if options else ""):
+            problem_of(classifier)
     return classifier
 
 
@@ -94,10 +98,9 @@ def _set(classifier: Model, option: str, name: str, value: Any) -> None:
         if name in _READERS:
             value = _READERS[name](value)
         classifier.set_params(**{name: value})
-        # XGBoost checks its parameters in fit.
-        if hasattr(classifier, "_parameter_constraints"):
+        if hasattr(classifier, "_parameter_constraints"):  # XGBoost checks only in fit
             classifier._validate_params()
-        get_tags(classifier)  # they read the name of a learner
+        get_tags(classifier)  # fails for an unknown name of a learner
 
 
 def literal(text: str) -> Any:

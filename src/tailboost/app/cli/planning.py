@@ -54,18 +54,19 @@ def rows(
         raise shared.BadInput(
             "--limit is needed, with the expected --rate: --limit 'miss(ill) <= 10%' --rate 7%"
         )
-    numbers_of_option = {
-        name: [_read(name, text) for text in texts or ()]
-        for name, texts in (("--rate", rate), ("--share", share))
-    }
-    for name, numbers in numbers_of_option.items():
-        if len(numbers) != len(limits) and (numbers or name == "--rate"):
-            raise shared.BadInput(f"{name} is needed once for each --limit, got {len(numbers)}")
+    expected_rates = [_read("--rate", text) for text in rate or ()]
+    shares = [_read("--share", text) for text in share or ()]
+    for option, numbers in (("--rate", expected_rates), ("--share", shares)):
+        may_be_absent = option == "--share" and not numbers
+        if len(numbers) != len(limits) and not may_be_absent:
+            raise shared.BadInput(
+                f"{option} is needed once for each --limit, got {len(numbers)}"
+            )
     with shared.bad_input():
         needed = tb.rows_needed(
             limits,
-            numbers_of_option["--rate"],
-            shares=numbers_of_option["--share"] or None,
+            expected_rates,
+            shares=shares or None,
             power=power,
             confidence=confidence,
             attempts=attempts,
@@ -78,9 +79,9 @@ def rows(
 
 
 def _read(option: str, text: str) -> Any:
-    """Return a number, or a dict of numbers by subgroup."""
-    pairs = [part.rpartition("=") for part in text.split(",")]
+    """Return a number, or a dict of numbers by subgroup from a text such as "f=.2,m=.18"."""
     with shared.bad_input(f"{option}: "):
-        if len(pairs) == 1 and not pairs[0][1]:
+        if not {*"=,"} & {*text}:
             return shared.read_number(text)
+        pairs = [part.rpartition("=") for part in text.split(",")]
         return {name.strip(): shared.read_number(value) for name, _, value in pairs}

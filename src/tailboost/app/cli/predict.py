@@ -17,7 +17,7 @@ from tailboost.app.cli.label_files import LabelFile
 from tailboost.app.cli.models import NewRows, Reading, StoredModel
 from tailboost.app.cli.score_rules import read_model
 from tailboost.classifiers.decisions import RandomizedDecision
-from tailboost.core.array_types import Model, Table
+from tailboost.core.array_types import Mask, Model, Table
 from tailboost.core.written_numbers import as_number
 from tailboost.rows.judged import judged
 from tailboost.rows.subgroups import HUMAN_REVIEW, answers_or_review
@@ -58,32 +58,20 @@ def predict(
         shared.check_output("--out", out, model, data)
     if id_column in ("row", "prediction", "deferred", "margin"):
         raise shared.BadInput(f"--id: the output has its own column {id_column!r}")
-    unused = [] if id_column is None else [id_column]
     with shared.warnings_as_lines():
         label_file = LabelFile.read_if_several(model)
         if label_file is not None:
             if default is not None:
                 raise shared.BadInput(NO_GROUPS)
-            rules = label_file.rules
             rows = label_file.scores_of(data, csv)
             with shared.bad_input(f"{data}: "):
-                answers: dict[str, Any] = {
-                    f"prediction_{label}": predictions
-                    for label, predictions in rules.predict(rows.features).items()
-                }
+                by_label = label_file.rules.predict(rows.features)
+            answers = {f"prediction_{label}": column for label, column in by_label.items()}
         else:
             stored = read_model(model)
+            unused = [] if id_column is None else [id_column]
             rows = stored.read_rows(data, csv, Reading("predict", unused=unused, fresh=False))
-            is_unknown = None
-            if default is not None:
-                default = _default_answer(default, stored)
-                rows, is_unknown = _with_known_groups(rows, stored)
-            with shared.bad_input(f"{data}: "):
-                answers = _predictions(
-                    stored.classifier, rows.features, stored.group_arguments(rows)
-                )
-            if is_unknown is not None:
-                answers = _with_default(answers, is_unknown, default)
+            answers = _answers_with_default(stored, rows, default)
         columns: dict[str, Any] = {"row": range(len(rows.table))}
         if id_column is not None:
             columns[id_column] = rows.column(id_column, "--id").to_numpy()
@@ -93,6 +81,20 @@ def predict(
         return
     shared.write_out(out, content)
     shared.say(f"{len(rows.table):,} predictions: {out}")
+
+
+def _answers_with_default(
+    stored: StoredModel, rows: NewRows, default: str | None
+) -> dict[str, Any]:
+    """Return the columns of the output of `predict`, with the answer of --default to unknown groups."""
+    with shared.bad_input(f"{rows.path}: "):
+        if default is None:
+            return _predictions(stored.classifier, rows.features, stored.group_arguments(rows))
+        answer = _default_answer(default, stored)
+        is_unknown = stored.in_unknown_groups(rows)
+        groups = stored.group_arguments(_with_known_groups(rows, stored, is_unknown))
+        answers = _predictions(stored.classifier, rows.features, groups)
+        return _with_default(answers, is_unknown, answer)
 
 
 def _default_answer(text: str, stored: StoredModel) -> Any:
@@ -106,16 +108,15 @@ def _default_answer(text: str, stored: StoredModel) -> Any:
     return answers[text]
 
 
-def _with_known_groups(rows: NewRows, stored: StoredModel) -> tuple[NewRows, Any]:
-    """Return rows with a known group in place of unknown ones, and which rows had an unknown one."""
-    is_unknown = stored.in_unknown_groups(rows)
+def _with_known_groups(rows: NewRows, stored: StoredModel, is_unknown: Mask) -> NewRows:
+    """Return rows with any known group in place of unknown ones, for which the rule has no answer."""
     table = rows.table
     for name in stored.columns_read:
         known = stored.groups_known(name)
         if known:
             groups = rows.groups_by([name])[name].to_numpy()
             table = table.assign(**{name: np.where(is_unknown, known[0], groups)})
-    return replace(rows, table=table), is_unknown
+    return replace(rows, table=table)
 
 
 def _with_default(answers: dict[str, Any], is_unknown: Any, default: Any) -> dict[str, Any]:
@@ -154,9 +155,10 @@ def _predictions(classifier: Model, features: Table, groups: dict[str, Any]) -> 
     if hasattr(classifier, "predict_proba"):
         by_label = {"probability": classifier.predict_proba(features)}
         if hasattr(classifier, "reweight"):
-            by_label["distribution"] = classifier.predict_distribution(features, **groups)
-            if "deferred" in columns:  # nobody answers there
-                by_label["distribution"][columns["deferred"]] = np.nan
+            distribution = classifier.predict_distribution(features, **groups)
+            if "deferred" in columns:
+                distribution[columns["deferred"]] = np.nan  # the rule gives no label there
+            by_label["distribution"] = distribution
         for name, values in by_label.items():
             for label, column in zip(classifier.classes_, values.T, strict=True):
                 columns[f"{name}_{label}"] = np.round(column, 9)
@@ -164,9 +166,10 @@ def _predictions(classifier: Model, features: Table, groups: dict[str, Any]) -> 
 
 
 def _csv(columns: dict[str, Any], escape: bool, csv: options.CsvFormat) -> str:
-    """Return columns as the text of a CSV file, with formulas escaped or else a warning.
+    """Return columns as the text of a CSV file.
 
-    Names of columns may contain formulas too.
+    Texts that a spreadsheet would run as formulas are escaped, or cause a warning. Names of columns may be
+    such texts too.
     """
     table = pd.DataFrame(columns)
     text_columns = list(table.select_dtypes(exclude=["number", "bool"]))
@@ -175,8 +178,8 @@ def _csv(columns: dict[str, Any], escape: bool, csv: options.CsvFormat) -> str:
             table[name] = _escaped(table[name].tolist())
         table.columns = pd.Index(_escaped(table.columns))
         return csv.text_of(table)
-    cells = chain(table.columns, *(table[name].unique() for name in text_columns))
-    first_formula = next(filter(_is_formula, cells), None)
+    texts = chain(table.columns, *(table[name].unique() for name in text_columns))
+    first_formula = next(filter(_is_formula, texts), None)
     if first_formula is not None:
         shared.warn(
             f"a spreadsheet would run {first_formula[:40]!r} as a formula: --escape-formulas puts an "

@@ -13,7 +13,7 @@ from tailboost import datasets, rates
 from tailboost.app.cli.models import NewRows, StoredModel
 from tailboost.app.cli.options import CsvFormat
 from tailboost.app.cli.shared import BadInput, bad_input, plain_table, read_number, tell
-from tailboost.core.array_types import Column, Model, Stated
+from tailboost.core.array_types import Column, Model, Stated, Table
 from tailboost.core.spelling import did_you_mean, shell_word
 from tailboost.guarantees.stated import stated_by
 from tailboost.rows.judged import judged
@@ -43,7 +43,7 @@ def read_targets(text: str | None) -> Targets:
             ) from None
         if not 0 < error <= 1:
             raise BadInput(f"--max-error: {number} is not in (0, 1]")
-        if not equals and "," not in text:
+        if not equals and "," not in text:  # one number for all subgroups
             return error
         subgroup = None if name == "*" else name  # None: all others
         if not name or subgroup in targets:
@@ -63,7 +63,7 @@ def read_objective(text: str | None) -> Any:
 
 
 def spelt(objective: Stated) -> str | None:
-    """Return an objective as text, for a file."""
+    """Return an objective as text for a file: a rate as Python code, a name unchanged."""
     if rates.as_expression(objective):
         return repr(objective)
     return objective
@@ -100,6 +100,7 @@ def read_curve_rate(option: str, text: str) -> Any:
 
 
 def _parse(option: str, text: str) -> rates.Expression:
+    """Return the rate or limit of an option."""
     with bad_input(f"{option}: "):
         return rates.parse(text)
 
@@ -125,7 +126,9 @@ def fitted_rates(classifier: Model, columns: Sequence[str]) -> list[Any]:
         stated.insert(0, objective_rate)
     if judged(classifier).can_defer:
         stated_rates = [*map(rate_of, stated)]
-        divisions = [None, "class", "group"] if columns else [None, "class"]
+        divisions = [None, "class"]
+        if columns:
+            divisions.append("group")
         for make_rate in (rates.answered_error, rates.deferred):
             deferral_rates = [make_rate(by) for by in divisions]
             stated += [rate for rate in deferral_rates if rate not in stated_rates]
@@ -166,11 +169,13 @@ def in_table_terms(
         If a rate needs an absent column of groups.
     """
     labels = {str(label): label for label in np.asarray(classes).tolist()}
-    expressions = map(rates.as_expression, stated)
-    return [
-        goal if expression is None else _in_table_terms(expression, labels, columns, costs)
-        for goal, expression in zip(stated, expressions, strict=True)
-    ]
+    in_terms = []
+    for goal in stated:
+        expression = rates.as_expression(goal)
+        if expression is not None:  # None: an objective by name
+            goal = _in_table_terms(expression, labels, columns, costs)
+        in_terms.append(goal)
+    return in_terms
 
 
 def _in_table_terms(
@@ -191,17 +196,15 @@ def _in_table_terms(
     def label_in_table(label: Any) -> Any:
         return labels.get(str(label), label)
 
+    def part_in_table(kind: Any, part: Any) -> Any:
+        return label_in_table(part) if kind == "class" else _group_in_table(part)
+
     def subgroup_in_table(subgroup: Any) -> Any:
-        if rate.by == "class":
-            return label_in_table(subgroup)
-        if rate.by != "cell" and len(divisions) == 1:
-            return _group_in_table(subgroup)
-        if isinstance(subgroup, tuple):
-            kinds = ("class", "group") if rate.by == "cell" else divisions
-            return tuple(
-                label_in_table(part) if kind == "class" else _group_in_table(part)
-                for kind, part in zip(kinds, subgroup, strict=False)
-            )
+        kinds = ("class", "group") if rate.by == "cell" else divisions
+        if len(kinds) == 1:
+            return part_in_table(rate.by, subgroup)
+        if isinstance(subgroup, tuple):  # of several columns, or class and group
+            return tuple(map(part_in_table, kinds, subgroup))
         return subgroup if rate.by == "cell" else _group_in_table(subgroup)
 
     in_table = rate
@@ -238,7 +241,7 @@ def measured_rates(
     """Return the rates and limits ``stated``, measured for `predict` on new rows; None if there are none.
 
     A rate with a limit of the fit is measured against this limit, also if the limit is on its complement.
-    Rates that need the costs of each row are left out if these are not given.
+    Rates with costs by row are left out if ``costs``, a file, has none.
     """
     classifier = stored.classifier
     cost_table = CostTable.read(costs, classifier.classes_, rows.y, rows.path, csv)
@@ -275,6 +278,13 @@ def summary_text(classifier: Any) -> str:
     return "\n".join(lines)
 
 
+def tell_certificate(certificate: Any, details: bool) -> None:
+    """Print a certificate, and with --details its assumptions."""
+    tell(certificate.text("--details"))
+    if details:
+        tell(f"\n{certificate.assumptions}")
+
+
 def print_rates(table: RateTable) -> None:
     """Print a table of rates by subgroup, and a sentence about the limits."""
     headings, cells = table.cells()
@@ -294,9 +304,8 @@ class CostTable:
     """Costs of predictions: a matrix by true label, an array by row, or none; columns as the labels."""
 
     labels: tuple[Any, ...]
-    matrix: Any = (
-        None  # shape (K, K) or (K, K + 1); the last of K + 1 columns is the cost of a deferral
-    )
+    # Shape (K, K) or (K, K + 1): true labels × answers. The last of K + 1 columns is for a deferral.
+    matrix: Any = None
     by_row: Any = None  # shape (n, K)
 
     def fill(self, rate: rates.Rate) -> rates.Rate:
@@ -332,46 +341,44 @@ class CostTable:
             missing = [name for name in names if name not in columns]
             if missing:
                 raise ValueError(f"there is no column for the prediction {missing[0]!r}")
-            if is_by_row:
-                if HUMAN_REVIEW in columns:
-                    raise ValueError(
-                        f"{HUMAN_REVIEW!r} needs a table by true label, this one is by row"
-                    )
-                if len(table) != len(y):
-                    raise ValueError(
-                        f"{len(table):,} rows, but {data.name} has {len(y):,}; a row is needed for each of "
-                        "them, or one for each true label, with the label in the first column"
-                    )
-                costs = [_finite(table[name], f"column {name!r}") for name in names]
-                return cls(classes, by_row=np.column_stack(costs))
-            truths = [str(value) for value in table.iloc[:, 0]]
-            if sorted(truths) != sorted(names):
+            if not is_by_row:
+                return cls._by_true_label(classes, table, y, data, csv)
+            if HUMAN_REVIEW in columns:
                 raise ValueError(
-                    f"the first column {first!r} has to name each true label once ({', '.join(names)}), got "
-                    f"{', '.join(truths[:20])}"
+                    f"{HUMAN_REVIEW!r} needs a table by true label, this one is by row"
                 )
-            answers = [*names, HUMAN_REVIEW] if HUMAN_REVIEW in columns else names
-            cells = [
-                [table[name].iloc[truths.index(truth)] for name in answers] for truth in names
-            ]
-            return cls._of_cells(classes, cells, y, data, csv)
+            if len(table) != len(y):
+                raise ValueError(
+                    f"{len(table):,} rows, but {data.name} has {len(y):,}; a row is needed for each of "
+                    "them, or one for each true label, with the label in the first column"
+                )
+            costs = [_finite(table[name], f"column {name!r}") for name in names]
+            return cls(classes, by_row=np.column_stack(costs))
 
     @classmethod
-    def _of_cells(
-        cls,
-        classes: tuple[Any, ...],
-        cells: list[list[Any]],
-        y: Column,
-        data: Path,
-        csv: CsvFormat,
+    def _by_true_label(
+        cls, classes: tuple[Any, ...], table: Table, y: Column, data: Path, csv: CsvFormat
     ) -> CostTable:
-        """Return the costs of cells by true label and answer: numbers, columns of DATA, or products."""
+        """Return the costs of a table with a row for each true label, which the first column names.
+
+        Its cells are numbers, columns of DATA, or products of both.
+        """
+        names = [str(label) for label in classes]
+        truths = [str(value) for value in table.iloc[:, 0]]
+        if sorted(truths) != sorted(names):
+            raise ValueError(
+                f"the first column {str(table.columns[0])!r} has to name each true label once "
+                f"({', '.join(names)}), got {', '.join(truths[:20])}"
+            )
+        answers = list(names)
+        if HUMAN_REVIEW in table.columns[1:]:
+            answers.append(HUMAN_REVIEW)
+        cells = table.set_axis(truths).loc[names, answers].to_numpy(dtype=object)
         try:
-            numbers = [list(map(_number, row)) for row in cells]
-            return cls(classes, matrix=np.array(numbers))
+            return cls(classes, matrix=np.array([[*map(_number, row)] for row in cells]))
         except ValueError:
             pass  # a cell refers to a column
-        if len(cells[0]) > len(classes):
+        if len(answers) > len(classes):
             raise ValueError(f"{HUMAN_REVIEW!r} is possible only if all cells are numbers")
         rows = datasets.read_frame(data, *csv)
         costs = np.zeros((len(y), len(classes)))
@@ -383,6 +390,7 @@ class CostTable:
 
 
 def _number(cell: Any) -> float:
+    """Return the finite number of a cell; raise ValueError for other content."""
     number = read_number(str(cell))
     if not np.isfinite(number):
         raise ValueError(cell)
@@ -408,7 +416,7 @@ def _finite(column: Column, name: str) -> Any:
     try:
         values = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):
-        values = np.array([np.nan])
+        values = np.array([np.nan])  # the same error as for a missing value
     if not np.isfinite(values).all():
         raise ValueError(f"{name} must hold finite numbers, none missing")
     return values

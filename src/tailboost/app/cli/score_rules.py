@@ -134,14 +134,13 @@ def tune(
     check_options(kind, missing, objective=objective_rate, limits=limits, confidence=confidence)
     unlabeled_digest = None if unlabeled is None else shared.digest_of(unlabeled)
     if has_several_labels:
-        digest = shared.digest_of(data)
         label_settings = LabelSettings(
             score,
             target,
             kind,
             missing,
             spelt(objective_rate),
-            digest,
+            shared.digest_of(data),
             unlabeled_digest,
             csv.noted,
         )
@@ -177,7 +176,10 @@ def tune(
 
 
 def check_options(kind: str, missing: float | None, **parameters: Any) -> None:
-    """Raise `BadInput` if an option of a selection on scores is wrong, before any file is read."""
+    """Raise `BadInput` if an option of a selection on scores is wrong, before any file is read.
+
+    ``parameters`` are those of a robustmixture, which selects the rule.
+    """
     with shared.bad_input("--missing: "):
         score_kind(kind).check_missing(missing)
     stated = {name: value for name, value in parameters.items() if value != []}
@@ -210,48 +212,54 @@ def _labels_of_scores(
 ) -> tuple[Any, ...]:
     """Return the label of high values of each column of scores.
 
-    ``positive`` names these labels by their text. By default the name of a column tells its label.
+    ``positive`` has the texts of these labels. By default the name of a column determines its label.
     """
     by_text = {str(label): label for label in table_labels}
-    labels = list(by_text)
-    if positive and len(positive) != len(score):
-        raise shared.BadInput(
-            f"--positive: {len(positive)} labels for {len(score)} scores; each score "
-            "needs a label, in the order of --score"
-        )
-    unknown = [label for label in positive or () if label not in labels]
-    if unknown:
-        raise shared.BadInput(
-            f"--positive: the labels are {', '.join(labels[:10])}, not {unknown[0]!r}"
-        )
-    scored_labels = list(positive or ())
-    for column in () if positive else score:
-        candidates = [
-            label for label in labels if column == label or column.endswith(f"_{label}")
-        ]
-        if not candidates and len(score) == 1:
-            candidates = [label for label in labels if label in POSITIVE]
-        if len(candidates) != 1:
+    labels_of_table = ", ".join(list(by_text)[:10])
+    if positive:
+        if len(positive) != len(score):
             raise shared.BadInput(
-                f"--positive: which label does a higher {column!r} speak for: {', '.join(labels[:10])}?"
+                f"--positive: {len(positive)} labels for {len(score)} scores; each score "
+                "needs a label, in the order of --score"
             )
-        scored_labels.append(candidates[0])
-    for label in scored_labels:
-        columns = [
-            column
-            for column, its_label in zip(score, scored_labels, strict=True)
-            if its_label == label
-        ]
+        unknown = [label for label in positive if label not in by_text]
+        if unknown:
+            raise shared.BadInput(
+                f"--positive: the labels are {labels_of_table}, not {unknown[0]!r}"
+            )
+        labels = list(positive)
+    else:
+        labels = [_label_in_name(column, list(by_text), len(score)) for column in score]
+    columns_of_label: dict[str, list[str]] = {}
+    for column, label in zip(score, labels, strict=True):
+        columns_of_label.setdefault(label, []).append(column)
+    for label, columns in columns_of_label.items():
         if len(columns) > 1:
             raise shared.BadInput(
                 f"--score: {' and '.join(columns)} are scores of one label, {label!r}; tune combines no such "
                 "scores. `tailboost fit` with these columns as features does"
             )
-    if len(score) > 1 and sorted(scored_labels) != sorted(labels):
+    # A single score is for one of two labels. Several scores are for all labels.
+    if len(score) > 1 and sorted(labels) != sorted(by_text):
         raise shared.BadInput(
-            f"--score: the labels are {', '.join(labels[:10])}, with scores of {', '.join(scored_labels)}"
+            f"--score: the labels are {labels_of_table}, with scores of {', '.join(labels)}"
         )
-    return tuple(by_text[label] for label in scored_labels)
+    return tuple(by_text[label] for label in labels)
+
+
+def _label_in_name(column: str, labels: Sequence[str], n_scores: int) -> str:
+    """Return the label that ends the name of a column of scores; raise `BadInput` unless there is one.
+
+    The label of a single column may also be a usual word for "yes".
+    """
+    candidates = [label for label in labels if column == label or column.endswith(f"_{label}")]
+    if not candidates and n_scores == 1:
+        candidates = [label for label in labels if label in POSITIVE]
+    if len(candidates) != 1:
+        raise shared.BadInput(
+            f"--positive: which label does a higher {column!r} speak for: {', '.join(labels[:10])}?"
+        )
+    return candidates[0]
 
 
 # -- files -------------------------------------------------------------------------------------------------
@@ -279,7 +287,10 @@ class RuleSelection:
     def on(
         self, data: Path, csv: options.CsvFormat, positive: Sequence[str] | None
     ) -> tuple[Self, NewRows]:
-        """Return the settings in the terms of a table of labelled rows, and these rows."""
+        """Read the selection data; return the settings with their labels and groups, and the rows.
+
+        ``positive`` are the labels of --positive.
+        """
         rows = self.read(data, csv, self.group, target=self.target)
         labels = sorted(set(rows.y.tolist()))
         if HUMAN_REVIEW in labels:
@@ -312,9 +323,9 @@ class RuleSelection:
     def other_rows(
         self, unlabeled: Path | None, training_rows: Path | None, csv: options.CsvFormat
     ) -> dict[str, Any]:
-        """Return the arguments for rows without labels and for training rows, if there are files.
+        """Return arguments of a selection or calibration for rows without labels and for training rows.
 
-        They are ``X_unlabeled``, ``groups_unlabeled`` and ``training_rows`` of a selection or calibration.
+        Without files there are no such arguments.
         """
         arguments: dict[str, Any] = {}
         if unlabeled is not None:
@@ -352,7 +363,7 @@ class RuleSelection:
         }
 
     def run(self, rows: NewRows, other_rows: Mapping[str, Any] = MappingProxyType({})) -> Any:
-        """Return the classifier with a rule selected on labelled rows, and on those of `other_rows`."""
+        """Return the classifier with a rule selected on labelled rows and on `other_rows`."""
         return tune_rule(
             self.model,
             rows.features,
@@ -393,12 +404,12 @@ class RuleSelection:
     @classmethod
     def from_dict(cls, content: Any) -> Self:
         """Return the settings of a rule file."""
-        objective = content["objective"]
         lists = {name: tuple(content[name]) for name in ("scores", "labels", "group")}
         if not all(isinstance(name, str) for name in lists["group"]):
             raise ValueError("group must be names of columns")
         limits = tuple(rates.checked_limits(content["limits"]))
-        if "(" in (objective or ""):
+        objective = content["objective"]
+        if "(" in (objective or ""):  # a rate, and not the name of an objective
             objective = rates.parse(objective)
         if content["by_group"] is not None and content["by_group"] not in lists["group"]:
             raise ValueError("by_group must be the name of a column of groups, or null")
@@ -461,9 +472,8 @@ class StoredRule(StoredDocument):
             )
         rows = selection.read(data, csv, selection.group, target=selection.target)
         with warnings.catch_warnings(), shared.bad_input(f"{data}: "):
-            warnings.simplefilter(
-                "ignore", UserWarning
-            )  # `tailboost tune` has printed them of the same rows
+            # `tailboost tune` has printed the warnings about these rows.
+            warnings.simplefilter("ignore", UserWarning)
             return replace(self, model=selection.run(rows))
 
     def one_batch(self, given: Given, max_error: Stated, limits: Stated) -> OneBatch:
@@ -484,7 +494,7 @@ class StoredRule(StoredDocument):
 
     def read_rows(self, data: Path, csv: options.CsvFormat, reading: Reading) -> NewRows:
         """Read a file of scores; the selection data are no fresh rows."""
-        digests_of_selection = self.selection.data, self.selection.unlabeled
+        digests_of_selection = (self.selection.data, self.selection.unlabeled)
         if reading.fresh and shared.digest_of(data) in digests_of_selection:
             raise shared.BadInput(
                 f"{str(data)!r} holds the selection data of the rule; fresh rows are needed"

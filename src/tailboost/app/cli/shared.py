@@ -69,12 +69,12 @@ class BadInput(Exception):
 @contextmanager
 def exit_codes(verbose: bool, quiet: bool = False) -> Iterator[None]:
     """Run a command: each error becomes one printed line and an exit code."""
-    # It imports NumPy, which `tailboost -h` does not need.
+    # This module imports NumPy, which `tailboost -h` does not need.
     from tailboost.core.long_work import PATIENCE, telling
 
     token = _quiet.set(quiet)
     start = _started.get()
-    patience = None
+    patience = None  # seconds until the first line of progress; None: the usual ones
     if start is not None:
         patience = max(LEAST_PATIENCE, PATIENCE - (time.monotonic() - start))
     try:
@@ -89,6 +89,7 @@ def exit_codes(verbose: bool, quiet: bool = False) -> Iterator[None]:
     except KeyboardInterrupt:
         raise typer.Exit(fail("stopped by Ctrl-C", INTERRUPTED)) from None
     except BrokenPipeError:  # the reader of the output has ended, for example `head`
+        # Python writes its buffer at the end, and would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
     except Exception as error:  # every other fault ends with one line and an exit code
@@ -134,7 +135,10 @@ def shortened(line: str) -> str:
 
 
 def _without_middle(line: str, final_signs: str) -> str:
-    """Return a line with "…" for its middle parts; a part ends with one of the signs and a space."""
+    """Return a line with "…" for its middle parts; a part ends with one of the signs and a space.
+
+    The first and the last part stay, however long they are.
+    """
     parts = re.split(f"(?<=[{final_signs}]) ", line)
     start = [parts.pop(0)]
     while parts and len(" ".join(start)) + len(parts[0]) < LONGEST_LINE - LONGEST_END:
@@ -187,7 +191,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
-        # Words of a decoder would not tell which file is meant.
+        # The message of the decoder is about a place in a text, not about a file.
         raise ValueError("it is not JSON") from None
     if not isinstance(content, dict):
         raise ValueError("its JSON is no object {…}")
@@ -269,6 +273,7 @@ def _progress_printer() -> Callable[[str], None]:
 
 
 def _clear() -> None:
+    """Erase the line of progress on a terminal."""
     if console(stderr=True).is_terminal:
         print(_ERASED, end="", file=sys.stderr, flush=True)
 
@@ -303,12 +308,11 @@ def plain_table(
     In a narrow window names and headings wrap, and numbers do not.
     """
     table = Table(show_header=any(headings), box=None, padding=(0, 2, 0, 0))
-    rows = list(rows)
-    columns = [[printable(row[j]) for row in rows] for j in range(len(headings))]
-    cell_widths = []
-    for column in columns:
-        lines = "\n".join(column).splitlines()
-        cell_widths.append(max(map(len, lines), default=0))
+    rows = [[printable(cell) for cell in row] for row in rows]
+    cell_widths = [0] * len(headings)
+    for row in rows:
+        for j, cell in enumerate(row):
+            cell_widths[j] = max(cell_widths[j], *map(len, cell.splitlines()), 0)
     column_widths = map(max, map(len, headings), cell_widths)
     is_too_wide = sum(column_widths) + 2 * len(headings) > console().width
     for j, heading in enumerate(headings):
@@ -319,9 +323,9 @@ def plain_table(
             heading = fill(heading, max(cell_widths[j], 1), break_long_words=False)
         table.add_column(heading, justify="right", no_wrap=True, overflow="fold")
     colours = {"met": "green", "certified": "green", "missed": "bold red", "NO": "bold red"}
-    for cells in zip(*columns, strict=True):
-        styles = [colours.get(cell.split(",")[0], "") for cell in cells]
-        table.add_row(*map(Text, cells, styles))
+    for row in rows:
+        styles = [colours.get(cell.split(",")[0], "") for cell in row]  # "met, interval too"
+        table.add_row(*map(Text, row, styles))
     if title:  # a title of the table itself would be wrapped at the width of the table
         tell(title)
     console().print(table)

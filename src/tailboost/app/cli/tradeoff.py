@@ -102,11 +102,11 @@ def tradeoff(
     if deferred and page is not None:
         raise shared.BadInput("--page: not with --deferred; a page shows one curve")
     _check_outputs(out, page, picked, model, data)
-    rates = [
-        read_curve_rate(option, text)
-        for option, text in (("--limited", limited), ("--objective", objective))
-        if text is not None
-    ]
+    rates = []
+    if limited is not None:
+        rates.append(read_curve_rate("--limited", limited))
+    if objective is not None:
+        rates.append(read_curve_rate("--objective", objective))
     stored = StoredModel.read(model)
     curve = _curve(stored, rates, deferred)
     curves = _Curves(curve if deferred else {None: curve})
@@ -152,7 +152,7 @@ def _check_outputs(
 def _curve(stored: StoredModel, rates: Sequence[Any], deferred: Sequence[float] | None) -> Any:
     """Return the curve of two rates of a model; with limits on deferral a dict of curves by limit.
 
-    ``rates`` are the limited one and the minimised one; those of the fit are left out.
+    ``rates`` are the limited and the minimised one. Absent ones are those of the fit.
     """
     classifier = stored.classifier
     if not hasattr(classifier, "tradeoff"):
@@ -220,10 +220,21 @@ class _Curves:
             return documents[0]
         return documents
 
+    def _evenly_spread(self) -> list[int]:
+        """Return the rows of `points` to print: at most `MOST_POINTS` of each curve, evenly spread."""
+        rows: list[int] = []
+        first_row = 0
+        for curve in self.curves.values():
+            n_points = len(curve.values[0])
+            places = np.linspace(0, n_points - 1, min(n_points, MOST_POINTS))
+            rows += (first_row + places.round().astype(int)).tolist()
+            first_row += n_points
+        return rows
+
     def print(self, data: Path | None) -> None:
-        """Print the points as a table."""
+        """Print points of the curves as a table; ``data`` are the new rows, if there are some."""
         points = self.points
-        any_curve = next(iter(self.curves.values()))
+        any_curve = next(iter(self.curves.values()))  # all have the same rates
         headings = {
             "deferred": "deferred at most",
             "limited": str(any_curve.limited),
@@ -235,20 +246,13 @@ class _Curves:
         cells = points.map("{:.4f}".format)
         if "deferred" in points:
             cells["deferred"] = points["deferred"].map("{:g}".format)
-        shown: list[int] = []
-        first_row = 0
-        for curve in self.curves.values():
-            n_points = len(curve.values[0])
-            spread = np.linspace(0, n_points - 1, min(n_points, MOST_POINTS))
-            shown += (first_row + spread.round().astype(int)).tolist()
-            first_row += n_points
-        cells = cells.iloc[shown]
+        printed = cells.iloc[self._evenly_spread()]
         shared.plain_table(
-            [headings[name] for name in points], cells.to_numpy().tolist(), left=0
+            [headings[name] for name in points], printed.to_numpy().tolist(), left=0
         )
-        if len(shown) < len(points):
+        if len(printed) < len(points):
             shared.tell(
-                f"{len(shown)} of {len(points)} points; --out FILE.csv and --json have all."
+                f"{len(printed)} of {len(points)} points; --out FILE.csv and --json have all."
             )
         note = "All columns are" if data is None else "The columns before predict are"
         note += " measured on the selection data; the rates on new rows differ."
