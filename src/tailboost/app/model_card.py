@@ -351,7 +351,10 @@ def _stated_limits(certificate: Certificate | None, rows_are: str) -> tuple[str,
 
 
 def _origin(view: Any, versions: Mapping[str, str], digests: Mapping[str, str]) -> str:
-    """Return the date of the card, the attempt, the versions, and the digests of model, rule and rows."""
+    """Return the date of the card, the attempt, the versions, and the digests of model, rule and rows.
+
+    ``view`` is the classifier as `judged` reads it.
+    """
     parts = [f"{datetime.now(UTC):%Y-%m-%d}"]
     if view.certificate is not None and view.has_records:
         n_attempts = len(view.records.ledger.attempts)

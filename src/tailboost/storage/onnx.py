@@ -215,7 +215,7 @@ class _Graph:
         return self._of_bands(rule, P, by_band)
 
     def deferral_by_thresholds(self, rule: ThresholdRule, P: str) -> str:
-        """Return 1 for the rows that a threshold rule defers, and 0 for others, shape (n,)."""
+        """Return 1 for the deferred rows of a threshold rule, and 0 for others, shape (n,)."""
         by_band = [answer == HUMAN_REVIEW for _, answer in rule.bands[0]]
         return self._of_bands(rule, P, by_band)
 
@@ -389,10 +389,10 @@ class _Graph:
     def _forest(self, batches: Sequence[Any]) -> str:
         """Return the class probabilities of scikit-learn's forests together.
 
-        The probability of a class is its mean over the leaves of trees that were fitted with the class.
+        The probability of a class is its mean over the leaves of all trees fitted with the class.
         """
         trees = []
-        n_trees = np.zeros(self.K)  # that were fitted with each class
+        n_trees = np.zeros(self.K)  # number of trees fitted with each class
         for batch in batches:
             # A forest without some class has class numbers as labels. With all classes the order is theirs.
             labels = np.asarray(batch.classes_)
@@ -495,7 +495,7 @@ class _Tree:
 def _xgboost_tree(tree: dict[str, Any], target: int, columns: Ints, name: str) -> _Tree:
     """Return a tree from the JSON of a booster of XGBoost, which was fitted on these columns of X.
 
-    Raise ValueError, with the name of the model, for a tree that ONNX cannot represent.
+    Raise ValueError, with the name of the model, for a tree without a form in ONNX.
     """
     if int(tree["tree_param"]["size_leaf_vector"]) > 1:
         raise ValueError(
@@ -514,7 +514,7 @@ def _xgboost_tree(tree: dict[str, Any], target: int, columns: Ints, name: str) -
 def _lightgbm_tree(root: dict[str, Any], target: int, slope: float, name: str) -> _Tree:
     """Return a tree of LightGBM, whose nodes are dicts; leaf values are multiplied by ``slope``.
 
-    Raise ValueError, with the name of the model, for a split that ONNX cannot represent.
+    Raise ValueError, with the name of the model, for a split without a form in ONNX.
     """
     nodes = [root]
     for node in nodes:  # grows: children come after their parents
@@ -544,7 +544,7 @@ def _lightgbm_tree(root: dict[str, Any], target: int, slope: float, name: str) -
 def _attributes(trees: Sequence[_Tree], n_targets: int) -> dict[str, Any]:
     """Return the attributes of a TreeEnsembleRegressor of ONNX, one long list each over all trees.
 
-    Those that begin with "nodes" have an entry for each node. Those that begin with "target" have an entry
+    Lists with the prefix "nodes" have an entry for each node. Lists with the prefix "target" have an entry
     for each leaf and each target of its tree.
     """
     attributes: dict[str, Any] = {}

@@ -303,14 +303,15 @@ class Reader:
         return self.value(self.structure["root"])
 
     def value(self, written: Any) -> Any:
-        """Return a plain value, or the object of an earlier part."""
+        """Return a plain value, or the object of an earlier part for a reference [number]."""
         if written is None or isinstance(written, (bool, int, float, str)):
             return written
         (number,) = written
         if type(number) is not int or not 0 <= number < len(self.built):
             raise Damaged("a reference to a later part")
-        part_is_being_built = len(self.visits) > len(self.built)
+        part_is_being_built = len(self.visits) > len(self.built)  # not the root of the model
         if part_is_being_built:
+            # Each path from the earlier part is a path from this part, too.
             self.visits[-1] += self.visits[number]
             if self.visits[-1] > MOST_VISITS:
                 raise Damaged(f"refers to its parts more than {MOST_VISITS:,} times")

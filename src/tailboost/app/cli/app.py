@@ -91,8 +91,8 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="Print the traceback of
 def ending_with_a_code(command: Callable[..., None]) -> Callable[..., None]:
     """Add --quiet, --verbose and exit codes to a command, and the options of CSV files if it reads some.
 
-    Such a command has a parameter of the type `CsvFormat`. It gets the value of the options that are given,
-    else that noted in its model or rule file.
+    Such a command has a parameter of the type `CsvFormat`. A field without its option has the value noted in
+    the model or rule file.
     """
     signature = inspect.signature(command, eval_str=True)
     parameters = [
@@ -130,7 +130,7 @@ class LazyGroup(TyperGroup):
     """Subcommands, imported when they run."""
 
     def __init__(self, **settings: Any) -> None:
-        # The base class suggests similar names for a mistyped one, and needs no commands for it.
+        # The base class suggests similar names for a mistyped one, without the commands themselves.
         super().__init__(**{**settings, "commands": dict.fromkeys(BY_NAME)})
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -221,7 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _announce_files(words: Sequence[str]) -> None:
     """Print the files among the words of a command line, for somebody who waits for the imports.
 
-    The imports take seconds. Nothing is printed to a log, where a refusal stays one line.
+    The imports take seconds. Only a terminal gets this line: in a log a refusal is one line.
     """
     names_command = bool(words) and words[0] in BY_NAME
     no_progress = not {"-q", "--quiet", "-h", "--help"}.isdisjoint(words)

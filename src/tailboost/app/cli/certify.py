@@ -138,10 +138,10 @@ def certify(
             raise shared.BadInput(
                 "rules of several labels per row are certified by --limit alone"
             )
-        rows_and_labels = label_file.fresh_rows(data, csv, cluster)
+        rows_of_labels = label_file.fresh_rows(data, csv, cluster)
         with shared.bad_input(f"{data}: "):
             certificate = label_file.rules.certify(
-                **rows_and_labels, limits=stated_rates or None, confidence=confidence
+                **rows_of_labels, limits=stated_rates or None, confidence=confidence
             )
         _print_certificate(certificate, as_json, require, details, CALIBRATE_ADVICE)
         return
@@ -391,9 +391,10 @@ class _FreshFiles:
 def _model_to_calibrate(
     model: Path, out: Path, fresh: _FreshFiles, selection: Path | None, previous: Path | None
 ) -> StoredModel:
-    """Read a model file or rule file after a check of all files; ``out`` is the file to write.
+    """Read a model file or rule file after a check of all files.
 
-    With the file of its selection data, the rule of a rule file is selected again on these data.
+    ``out`` is the file to write, ``previous`` another model file. The rule of a rule file is selected again
+    on the file ``selection``, which has its selection data.
     """
     if fresh.data is None and fresh.unlabeled is None:
         raise shared.BadInput(
@@ -432,16 +433,7 @@ def _calibrate_model(
     classifier = stored.classifier
     ledger = FileLedger(stored)
     columns = list(dict.fromkeys([*stored.group_columns, *group]))
-    tested_limits = stated.in_table_terms(limits, classifier.classes_, columns)
-    targets = stated.targets_by_label(targets, classifier.classes_, columns)
-    if targets is None and not tested_limits:
-        stated_in_fit = stated_by(classifier)
-        targets = stated_in_fit.max_error
-        tested_limits = list(stated_in_fit.limits)
-        if targets is None and not tested_limits:
-            raise shared.BadInput(
-                "--max-error: the model was fitted without targets; give targets, or a --limit"
-            )
+    targets, tested_limits = _to_certify(classifier, targets, limits, columns)
     fresh.refuse_targets_without_labels(targets)
     has_rule = judged(classifier).selects_rule
     # A group-blind rule reads no groups. Limits, and the selection of a rule, may need them.
@@ -480,6 +472,24 @@ def _calibrate_model(
     shared.say(f"Attempts recorded in {stored.path} and {out}: {len(ledger.attempts)}.")
     certified_kind = "limits" if tested_limits else "targets"
     shared.say(f"Model: {out}, a rule with certified {certified_kind}.")
+
+
+def _to_certify(
+    classifier: Model, targets: Stated, limits: Sequence[Any], columns: Sequence[str]
+) -> tuple[Stated, list[Any]]:
+    """Return targets and limits of the options in the terms of a classifier, or else those of its fit.
+
+    ``columns`` are columns of groups.
+    """
+    limits_in_terms = stated.in_table_terms(limits, classifier.classes_, columns)
+    if targets is not None or limits:
+        return stated.targets_by_label(targets, classifier.classes_, columns), limits_in_terms
+    stated_in_fit = stated_by(classifier)
+    if stated_in_fit.max_error is None and not stated_in_fit.limits:
+        raise shared.BadInput(
+            "--max-error: the model was fitted without targets; give targets, or a --limit"
+        )
+    return stated_in_fit.max_error, list(stated_in_fit.limits)
 
 
 @contextmanager

@@ -134,16 +134,16 @@ def typed_labels(column: Any, *, is_text: bool) -> Any:
     A file of text (``is_text``) has no types, so its words True and False are booleans, and whole numbers are
     integers.
     """
-    number_of_row, values = pd.factorize(column)  # few values decide for many rows
-    words = pd.Series(values).astype(str).to_numpy(dtype=str)
-    if is_bool_dtype(column.dtype) or (is_text and {*words} == {"False", "True"}):
-        labels: Any = words == "True"
-    elif is_text and all(map(WHOLE.fullmatch, words)):
-        labels = words.astype(np.int64)
-    elif is_integer_dtype(column.dtype):
+    number_of_row, values = pd.factorize(column)  # many rows have few distinct values
+    texts = pd.Series(values).astype(str).to_numpy(dtype=str)
+    if is_bool_dtype(column.dtype) or (is_text and {*texts} == {"False", "True"}):
+        labels: Any = texts == "True"
+    elif is_text and all(map(WHOLE.fullmatch, texts)):
+        labels = texts.astype(np.int64)
+    elif is_integer_dtype(column.dtype):  # of a Parquet file, also pandas' own integers
         labels = np.asarray(values.tolist())
     else:
-        labels = words
+        labels = texts
     return labels[number_of_row]
 
 

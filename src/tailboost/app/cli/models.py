@@ -49,7 +49,7 @@ class Reading:
     columns: Sequence[str] = ()  # columns of groups
     cluster: str | None = None  # column of --cluster
     unused: Sequence[str] = ()  # other columns: ids and the target
-    # Whether the rows may not be those of the selection, because rates are estimated on them.
+    # Whether the selection data are refused, because rates are estimated on the rows.
     fresh: bool = True
 
 
@@ -65,7 +65,7 @@ class NewRows:
     y: Column = None  # labels, if the command needs them
 
     def column(self, name: str, option: str) -> Any:
-        """Return a column of the file; raise `BadInput` if it is absent or has missing values."""
+        """Return a column of the file; raise `BadInput` for an absent column or missing values."""
         if name not in self.table:
             has = columns_instead(list(self.table), name, "they have")
             raise BadInput(f"{option}: the data have no column {name!r}; {has}")
@@ -224,7 +224,7 @@ class StoredModel:
         return OneBatch.of(self.classifier, given, max_error, limits=limits)
 
     def selected_on(self, data: Path) -> StoredModel:
-        """Return the content for a rule that was selected on a file; a model file does not name this file."""
+        """Return the content for a rule selected on a file; a model file does not name this file."""
         return self
 
     def save(self, classifier: Model, path: Path, **notes: Any) -> None:
@@ -238,7 +238,7 @@ class StoredModel:
             save_model(model, path, notes={**self.notes, **notes, "reweighted": now})
 
     def read_rows(self, data: Path, csv: CsvFormat, reading: Reading) -> NewRows:
-        """Read a new file as the training table was read, with the features that the classifier gets.
+        """Read a new file as the training table was read, with the features for the classifier.
 
         In a pipeline these are the input of its last step.
         """
@@ -260,7 +260,7 @@ class StoredModel:
         return NewRows(table, features, data, reading.columns, reading.cluster)
 
     def features_in(self, table: Any, reading: Reading) -> Any:
-        """Return a table without columns of groups, clusters or ids that the model does not read."""
+        """Return a table without columns of groups, clusters and ids, except the features of the fit."""
         no_features = {*reading.unused, *reading.columns, reading.cluster, *self.group_columns}
         no_features |= set(self.notes.get("not_features", []))
         if self.encoder is not None:
@@ -305,7 +305,7 @@ class StoredModel:
         return {"groups": rows.groups_by(self.columns_read)}
 
     def groups_known(self, name: str) -> list[str]:
-        """Return the groups of a column that the rule reads; none if it does not read the column."""
+        """Return the groups of a column with an answer of the rule; none if the rule reads no such column."""
         view = judged(self.classifier)
         if not view.reads(name):
             return []
@@ -379,7 +379,7 @@ class FileLedger(Ledger):
 
     @contextmanager
     def _opened(self) -> Iterator[None]:
-        """Hold the file during an attempt, with the attempts that other processes recorded meanwhile."""
+        """Hold the file during an attempt, with the attempts recorded by other processes meanwhile."""
         with super()._opened(), held(self._stored.path, LOCK_SECONDS):
             attempts_before = self.attempts = self._stored.read_ledger().attempts
             yield

@@ -26,7 +26,7 @@ from tailboost.guarantees.stated import stated_by
 from tailboost.rows.judged import judged, refuse_other_rule
 
 ALARM = 3  # exit code
-# Files that the command reads.
+# Kinds of files, for messages about other content.
 STATE = "state of `tailboost monitor`"
 CERTIFICATE = "output of `tailboost certify --json`"
 
@@ -184,7 +184,7 @@ def read_state(
 
 @dataclass(frozen=True)
 class _Bounds:
-    """The bounds that a new monitor tests: those of a certificate, or else targets or limits."""
+    """The bounds for a new monitor: a certificate, or otherwise targets or limits."""
 
     certificate: Certificate | None
     targets: Stated = None
@@ -198,7 +198,7 @@ class _Bounds:
         max_error: str | None,
         limit: list[str] | None,
     ) -> Self:
-        """Return the bounds of one option, or else of the calibration, or else of the fit.
+        """Return the bounds of one option, by default of the calibration, without one of the fit.
 
         ``path`` is the file of --certificate.
         """
@@ -235,7 +235,7 @@ class _Bounds:
     def monitor(self, classifier: Model, rows: NewRows, confidence: float) -> Monitor:
         """Return a monitor of the bounds before its first batch, which has these rows.
 
-        Without a certificate, its groups are those of the fit and of these rows.
+        Without a certificate the monitor knows the groups of the fit and of these rows.
         """
         if self.certificate is not None:
             return Monitor.of(self.certificate)

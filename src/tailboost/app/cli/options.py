@@ -13,7 +13,7 @@ from tailboost.core.table_files import check_encoding
 
 
 def option(metavar: str | None, text: str, *names: str, **more: Any) -> Any:
-    """Return an option of typer; its name is that of the parameter unless names are given."""
+    """Return an option of typer; without ``names`` it has the name of the parameter."""
     return typer.Option(*names, metavar=metavar, help=text, **more)
 
 
@@ -66,7 +66,7 @@ def _separator(sep: str | None) -> str | None:
 
 
 def _encoding(name: str | None) -> str | None:
-    """Return the encoding of --encoding after a check that Python knows it."""
+    """Return the encoding of --encoding, after a check by Python."""
     try:
         check_encoding(name)
     except ValueError as error:
@@ -97,7 +97,7 @@ CSV = CsvFormat()
 
 
 def csv_noted_in(path: Path | None) -> dict[str, Any]:
-    """Return the fields of `CsvFormat` that a rule or model file notes; none for another or damaged file."""
+    """Return the fields of `CsvFormat` in the notes of a rule or model file; none for another file."""
     # The storage imports the library, which `tailboost -h` does not need.
     from tailboost.storage import read_notes
 

@@ -19,7 +19,7 @@ from tailboost.core.array_types import Model
 from tailboost.core.spelling import did_you_mean
 from tailboost.selection.problem import stated
 
-# Parameters whose text is read as that of --objective and --limit.
+# Parameters with a text like --objective and --limit.
 _READERS: dict[str, Callable[[Any], Any]] = {
     "objective": lambda value: read_objective(value) if isinstance(value, str) else value,
     "limits": lambda value: list(rates.checked_limits(value)),
@@ -93,7 +93,7 @@ _PROBLEM_PARAMETERS = {*inspect.signature(stated).parameters}
 
 
 def _set(classifier: Model, option: str, name: str, value: Any) -> None:
-    """Set a parameter by an option, and check it."""
+    """Set a parameter by an option, after a check of its value."""
     with bad_input(f"{option}: "):
         if name in _READERS:
             value = _READERS[name](value)

@@ -184,41 +184,60 @@ def _in_table_terms(
     """Return one rate or limit with the labels and groups of the table; ``labels`` are by their text."""
     rate = expression.rate
     divisions = rate.by if isinstance(rate.by, tuple) else (rate.by,)
-    for name in divisions:
-        if name in ("group", "cell") and not columns:
-            raise BadInput(f"{rate!r} needs groups; name their column: --group COL")
-        if name not in (None, "class", "group", "cell") and str(name) not in columns:
-            suggestion = did_you_mean(str(name), columns)
-            raise BadInput(
-                f"{rate!r} needs the groups of {name!r}; {suggestion or f'add --group {shell_word(name)}'}"
-            )
-
-    def label_in_table(label: Any) -> Any:
-        return labels.get(str(label), label)
-
-    def part_in_table(kind: Any, part: Any) -> Any:
-        return label_in_table(part) if kind == "class" else _group_in_table(part)
-
-    def subgroup_in_table(subgroup: Any) -> Any:
-        kinds = ("class", "group") if rate.by == "cell" else divisions
-        if len(kinds) == 1:
-            return part_in_table(rate.by, subgroup)
-        if isinstance(subgroup, tuple):  # of several columns, or class and group
-            return tuple(map(part_in_table, kinds, subgroup))
-        return subgroup if rate.by == "cell" else _group_in_table(subgroup)
-
+    _check_divisions(rate, divisions, columns)
     in_table = rate
     if isinstance(rate.by, tuple):
         in_table = replace(rate, by=tuple(map(str, rate.by)))
     elif rate.by is not None:
         in_table = replace(rate, by=str(rate.by))
     if rate.label is not None:
-        in_table = replace(in_table, label=label_in_table(rate.label))
+        in_table = replace(in_table, label=_label_in_table(rate.label, labels))
     if rate.labels is not None:
-        in_table = replace(in_table, labels=tuple(map(label_in_table, rate.labels)))
+        in_table = replace(
+            in_table, labels=tuple(_label_in_table(label, labels) for label in rate.labels)
+        )
     if costs is not None and rate.needs_costs:
         in_table = costs.fill(in_table)
-    return expression.of_rate(in_table, subgroup_in_table)
+    if rate.by == "cell":
+        divisions = ("class", "group")
+    return expression.of_rate(
+        in_table, lambda subgroup: _subgroup_in_table(subgroup, divisions, labels)
+    )
+
+
+def _check_divisions(rate: Any, divisions: Sequence[Any], columns: Sequence[str]) -> None:
+    """Raise `BadInput` if a rate needs groups of a column that --group does not name."""
+    for name in divisions:
+        if name in ("group", "cell") and not columns:
+            raise BadInput(f"{rate!r} needs groups; name their column: --group COL")
+        if name not in (None, "class", "group", "cell") and str(name) not in columns:
+            advice = did_you_mean(str(name), columns) or f"add --group {shell_word(name)}"
+            raise BadInput(f"{rate!r} needs the groups of {name!r}; {advice}")
+
+
+def _label_in_table(label: Any, labels: dict[str, Any]) -> Any:
+    """Return the label of the table with the text of a label of an option."""
+    return labels.get(str(label), label)
+
+
+def _subgroup_in_table(subgroup: Any, divisions: Sequence[Any], labels: dict[str, Any]) -> Any:
+    """Return a subgroup with its label and groups as the table has them.
+
+    A subgroup has a part for each division: "class", "group" or a column.
+    """
+    if len(divisions) == 1:
+        parts = [subgroup]
+    elif isinstance(subgroup, tuple):
+        parts = list(subgroup)
+    else:  # all cells of a class or group
+        return subgroup if divisions == ("class", "group") else _group_in_table(subgroup)
+    in_table = []
+    for division, part in zip(divisions, parts, strict=False):
+        if division == "class":
+            in_table.append(_label_in_table(part, labels))
+        else:
+            in_table.append(_group_in_table(part))
+    return in_table[0] if len(divisions) == 1 else tuple(in_table)
 
 
 def _group_in_table(group: Any) -> Any:

@@ -159,26 +159,13 @@ def tune(
         confidence=confidence,
         unlabeled=unlabeled_digest,
     )
-    with shared.warnings_as_lines():
-        selection, rows = settings.on(data, csv, positive)
-        other_rows = selection.other_rows(unlabeled, training_rows, csv)
-        selecting = doing(f"Selecting thresholds on {len(rows.table):,} rows")
-        with shared.bad_input(f"{data}: "), selecting:
-            classifier = selection.run(rows, other_rows)
-    if as_model:
-        notes = {"data": data.name, "csv": csv.noted, "target": target[0], **selection.notes}
-        notes["not_features"] = [target[0], *selection.not_features]
-        save_model(classifier, out, notes=notes)
-    else:
-        shared.write_out(out, selection.document(classifier))
-    _print_rule(classifier, score[0], selection.labels[0])
-    shared.say(f"{'Model' if as_model else 'Rule'}: {out}")
+    settings.tune(data, out, csv, positive, unlabeled=unlabeled, training_rows=training_rows)
 
 
 def check_options(kind: str, missing: float | None, **parameters: Any) -> None:
     """Raise `BadInput` if an option of a selection on scores is wrong, before any file is read.
 
-    ``parameters`` are those of a robustmixture, which selects the rule.
+    ``parameters`` are parameters of a robustmixture, which selects the rule.
     """
     with shared.bad_input("--missing: "):
         score_kind(kind).check_missing(missing)
@@ -248,9 +235,9 @@ def _labels_of_scores(
 
 
 def _label_in_name(column: str, labels: Sequence[str], n_scores: int) -> str:
-    """Return the label that ends the name of a column of scores; raise `BadInput` unless there is one.
+    """Return the label at the end of the name of a column of scores.
 
-    The label of a single column may also be a usual word for "yes".
+    The label of a single column may also be a usual word for "yes". Raise `BadInput` without one label.
     """
     candidates = [label for label in labels if column == label or column.endswith(f"_{label}")]
     if not candidates and n_scores == 1:
@@ -273,7 +260,7 @@ class RuleSelection:
     labels: tuple[Any, ...]  # of high values of each score
     target: str
     group: tuple[str, ...]
-    by_group: str | None  # column whose groups have thresholds of their own
+    by_group: str | None  # column of groups, each with other thresholds
     objective: Stated
     limits: tuple[rates.Limit, ...]
     data: str = ""  # digest of the selection data
@@ -283,6 +270,35 @@ class RuleSelection:
     unlabeled: str | None = None  # digest of the file of rows without labels
     # How the file of the selection data was written, if in another way than `options.CSV`.
     csv: Mapping[str, Any] = field(default_factory=dict)
+
+    def tune(
+        self,
+        data: Path,
+        out: Path,
+        csv: options.CsvFormat,
+        positive: Sequence[str] | None,
+        *,
+        unlabeled: Path | None,
+        training_rows: Path | None,
+    ) -> None:
+        """Select, write the rule file or model file, and print the rule."""
+        with shared.warnings_as_lines():
+            selection, rows = self.on(data, csv, positive)
+            other_rows = selection.other_rows(unlabeled, training_rows, csv)
+            selecting = doing(f"Selecting thresholds on {len(rows.table):,} rows")
+            with shared.bad_input(f"{data}: "), selecting:
+                classifier = selection.run(rows, other_rows)
+        kind_of_file = "Rule"
+        if shared.is_rule_file(out):
+            shared.write_out(out, selection.document(classifier))
+        else:
+            kind_of_file = "Model"
+            notes = {"data": data.name, "csv": csv.noted, "target": self.target}
+            notes |= selection.notes
+            notes["not_features"] = [self.target, *selection.not_features]
+            save_model(classifier, out, notes=notes)
+        _print_rule(classifier, selection.scores[0], selection.labels[0])
+        shared.say(f"{kind_of_file}: {out}")
 
     def on(
         self, data: Path, csv: options.CsvFormat, positive: Sequence[str] | None
@@ -346,12 +362,12 @@ class RuleSelection:
 
     @property
     def not_features(self) -> list[str]:
-        """The columns of groups that the rule does not read as scores."""
+        """The columns of groups that are no scores."""
         return [name for name in self.group if name not in self.scores]
 
     @property
     def notes(self) -> dict[str, Any]:
-        """The notes of a file with the rule, for the commands that describe it."""
+        """The notes of a file with the rule, which `inspect` and the model card print."""
         scores = [
             f"{name} (a {self.kind}; a higher one speaks for {label!r})"
             for name, label in zip(self.scores, self.labels, strict=True)
@@ -482,13 +498,13 @@ class StoredRule(StoredDocument):
         return OneBatch.of(selection.model, given, max_error, limits=limits, **selection.goal)
 
     def selected_on(self, data: Path) -> StoredRule:
-        """Return the content of the file of a rule that was selected on other rows."""
+        """Return the content for a rule of these settings, selected on the rows of another file."""
         return replace(
             self, selection=replace(self.selection, data=shared.digest_of(data), unlabeled=None)
         )
 
     def save(self, classifier: Model, path: Path, **notes: Any) -> None:
-        """Write the rule of another selection, with its own limits."""
+        """Write the rule of another classifier, with the limits of its selection."""
         selection = replace(self.selection, limits=tuple(classifier.limits or ()))
         shared.write_out(path, selection.document(classifier, **notes))
 

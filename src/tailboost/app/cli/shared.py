@@ -124,9 +124,9 @@ def fail(message: str, code: int) -> int:
 
 
 def shortened(line: str) -> str:
-    """Return an error line without parts of its middle, if it is long; the end often names the remedy.
+    """Return a long error line without parts of its middle; the end often names the remedy.
 
-    Sentences are left out as a whole, then entries of a list, so that no number is taken out of its words.
+    Whole sentences are left out, and then entries of a list: a number stays beside its words.
     """
     for final_signs in (".;", ".;,"):
         if len(line) > LONGEST_LINE:
@@ -223,7 +223,10 @@ def printable(text: str) -> str:
 
 @contextmanager
 def warnings_as_lines() -> Iterator[None]:
-    """Print each warning raised inside once."""
+    """Print the warnings of the block at its end, each as one line and once.
+
+    Warnings for developers, such as a DeprecationWarning of a library, are not printed.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         yield
@@ -257,7 +260,7 @@ _ERASED = "\r\x1b[2K"
 def _progress_printer() -> Callable[[str], None]:
     """Return a function that shows a line of progress on standard error.
 
-    On a terminal it is one line that changes; elsewhere a line that differs from the one before.
+    On a terminal one line changes. Elsewhere each new line is printed, without repetitions.
     """
     line_before = ""
 

@@ -80,28 +80,15 @@ def svg(
 
     Width and height are in pixels; ``kind`` is a class of the style sheet.
     """
-    import io
-
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    stream = io.StringIO()
-    with mpl.rc_context(SETTINGS | {"svg.hashsalt": kind}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # the fonts of the page have it
-        figure = Figure(figsize=(width / 72, height / 72), dpi=72, layout="constrained")
-        draw(figure.subplots())
-        figure.savefig(
-            stream, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        )
-    document = stream.getvalue()
+    document = _drawn(draw, width, height, salt=kind)
     element = re.search(r'viewBox="([^"]*)"[^>]*>(.*)</svg>', document, flags=re.DOTALL)
     assert element is not None
     view_box, body = element.groups()
     for pattern, replacement in EMBEDDED:
         body = re.sub(pattern, replacement, body, flags=re.DOTALL)
-    # Names are unique on a page with several charts.
-    prefix = digest(f"{label}{body}".encode())[:6]
-    body = re.sub(r'(id="|url\(#|href="#)([mp][0-9a-f]{10})', rf"\1c{prefix}\2", body)
+    # Markers and clip paths have names such as "m0123456789", which must differ between charts of a page.
+    chart = digest(f"{label}{body}".encode())[:6]
+    body = re.sub(r'(id="|url\(#|href="#)([mp][0-9a-f]{10})', rf"\1c{chart}\2", body)
     for colour, variable in COLOURS.items():
         body = body.replace(colour, variable)
     body = re.sub(r">\s+<", "><", body).replace("\n", " ")
@@ -111,8 +98,25 @@ def svg(
     return f"<svg {attributes}>{body.strip()}</svg>"
 
 
+def _drawn(draw: Callable[[Any], Any], width: float, height: float, salt: str) -> str:
+    """Return a chart as matplotlib's SVG document; equal charts with equal ``salt`` have equal names."""
+    import io
+
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    stream = io.StringIO()
+    with mpl.rc_context(SETTINGS | {"svg.hashsalt": salt}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # the fonts of the page have it
+        figure = Figure(figsize=(width / 72, height / 72), dpi=72, layout="constrained")
+        draw(figure.subplots())
+        no_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(stream, format="svg", metadata=no_metadata)
+    return stream.getvalue()
+
+
 def _group(kind: str, tip: str) -> str:
-    """Return the begin of an element with a class, and a title that browsers show as its tooltip."""
+    """Return the start tag of a group with a class, and a title, the tooltip of browsers."""
     if not tip:
         return f'<g class="{kind}">'
     return f'<g class="{kind}"><title>{tip}</title>'
