@@ -81,8 +81,8 @@ class _Search:
         self.present = np.flatnonzero(self.counts).tolist()  # classes with rows
         self.limit = np.inf  # of the overall error
         if error_budget is not None:
-            equal_weights = rates.wrong(logarithms.argmax(axis=1), y)
-            self.limit = float(np.mean(equal_weights)) + error_budget
+            wrong_by_equal_weights = rates.wrong(logarithms.argmax(axis=1), y)
+            self.limit = float(np.mean(wrong_by_equal_weights)) + error_budget
 
     def errors(self, log_weights: Floats) -> Floats:
         """Return the error of each class, 0 for a class without rows."""
@@ -151,11 +151,9 @@ def checked_labels(X: Table, y: ArrayLike) -> Labels:
 
 def cell_weights(y: ArrayLike, groups: ArrayLike | None = None) -> Floats:
     """Return sample weights with mean 1 and the same sum in each class, or class × group cell, shape (n,)."""
-    cell = np.unique(np.asarray(y), return_inverse=True)[
-        1
-    ]  # number of the class, then of the cell
+    _, cell = np.unique(np.asarray(y), return_inverse=True)  # the class, then the cell
     if groups is not None:
-        group = np.unique(label_column(groups, "groups"), return_inverse=True)[1]
+        _, group = np.unique(label_column(groups, "groups"), return_inverse=True)
         check_length(group, "groups", len(cell), of="y")
         n_groups = group.max() + 1
         cell = cell * n_groups + group

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, Self
@@ -179,17 +179,13 @@ class ModelCard:
         if monitor is not None:
             refuse_other_rule(monitor.certificate, model, "the certificate of the monitor")
         row_arguments = {"groups": groups, "clusters": clusters, "equal_rows": equal_rows}
-        measured = _Measured.on(model, X, y, max_error, confidence, row_arguments)
+        measured = _Measured.on(model, X, y, rows_are, max_error, confidence, row_arguments)
         calibrated = measured.calibrated
-        limits_certificate = measured.of_limits
-        limits_rows = "the calibration rows" if limits_certificate is calibrated else rows_are
-        headline, limits_section = _stated_limits(limits_certificate, limits_rows)
-        agreement, recheck_section = _agreement(measured.recheck, rows_are)
         all_sections = [
-            limits_section,
+            _stated_limits(measured),
             _price(calibrated),
-            recheck_section,
-            _errors(measured, rows_are, clusters),
+            _further_rows(measured),
+            _errors(measured, clusters),
             Section("Purpose", [purpose or NOT_STATED]),
             _rule(final, notes),
             _training(final, notes),
@@ -204,18 +200,11 @@ class ModelCard:
             section for section in all_sections if section.lines or section.rows or section.code
         ]
         sections.append(_regulation(sections))
-        summary = headline or _worst_class(measured.of_errors, rows_are)
-        if limits_certificate is None and measured.rates_failure:
-            summary = f"The stated limits are not certified: {measured.rates_failure}."
-        if measured.recheck is not None:
-            summary = f"{summary} {agreement}"
-        if monitor is not None and monitor.alarms:
-            summary = f"{summary} {monitor.verdict}"
         if versions is None:
             versions = installed_versions()
         origin = _origin(judged(final), versions, digests or {})
-        limits = tuple(_limits_of(limits_certificate))
-        return cls(title, summary, origin, sections, limits, monitor)
+        limits = tuple(_limits_of(measured.of_limits))
+        return cls(title, _summary(measured, monitor), origin, sections, limits, monitor)
 
     def to_markdown(self) -> str:
         """Return the card as Markdown."""
@@ -246,12 +235,13 @@ class ModelCard:
 class _Measured:
     """The certificates of a card, and the reasons why some are absent."""
 
-    calibrated: Certificate | None  # that a calibrated rule has
-    of_errors: Certificate | None  # from the rows of the card, also without limits
-    leakage: str  # message: why the rows certify nothing
-    of_rates: Certificate | None  # of the limits of the fit, from the rows of the card
-    recheck: Recheck | None  # of the calibrated certificate on the rows of the card
-    rates_failure: str  # message: why the rows certify no limits
+    rows_are: str  # name of the rows of the card
+    calibrated: Certificate | None  # of a calibrated rule, from its calibration rows
+    of_errors: Certificate | None = None  # from the rows of the card, also without limits
+    leakage: str = ""  # message: why the rows certify nothing
+    of_rates: Certificate | None = None  # of the limits of the fit, from the rows of the card
+    recheck: Recheck | None = None  # of the calibrated certificate on the rows of the card
+    rates_failure: str = ""  # message: why the rows certify no limits
 
     @classmethod
     def on(
@@ -259,6 +249,7 @@ class _Measured:
         model: Model,
         X: Table,
         y: Column,
+        rows_are: str,
         max_error: Stated,
         confidence: float,
         row_arguments: dict[str, Any],
@@ -266,39 +257,42 @@ class _Measured:
         """Certify a model on fresh rows; a calibrated rule keeps its certificate, which is tested."""
         final = last_step(model)
         calibrated = judged(final).certificate
-        of_rates = None
-        recheck = None
-        rates_failure = ""
+        measured = cls(rows_are, calibrated)
+        options = {"confidence": confidence, **row_arguments}
         try:
-            of_errors = certify(
-                model,
-                X,
-                y,
-                max_error=max_error,
-                rates=(),
-                confidence=confidence,
-                **row_arguments,
-            )
+            of_errors = certify(model, X, y, max_error=max_error, rates=(), **options)
         except LeakageError as failure:
             lacks = "certifies nothing"
             if calibrated is not None:
                 lacks = "has its certificate, and no errors on these rows"
             warn_user(f"the card {lacks}: {failure}")
-            return cls(calibrated, None, str(failure), of_rates, recheck, rates_failure)
+            return replace(measured, leakage=str(failure))
+        measured = replace(measured, of_errors=of_errors)
         try:
             if calibrated is not None:
                 recheck = calibrated.recheck(X, y, model=model, **row_arguments)
-            elif getattr(final, "limits", None):
-                of_rates = certify(model, X, y, confidence=confidence, **row_arguments)
+                return replace(measured, recheck=recheck)
+            if getattr(final, "limits", None):
+                return replace(measured, of_rates=certify(model, X, y, **options))
         except ValueError as failure:
-            rates_failure = _without_groups(final, row_arguments["groups"]) or str(failure)
-        return cls(calibrated, of_errors, "", of_rates, recheck, rates_failure)
+            reason = _without_groups(final, row_arguments["groups"]) or str(failure)
+            return replace(measured, rates_failure=reason)
+        return measured
 
     @property
     def of_limits(self) -> Certificate | None:
         """The first certificate with limits or targets; None without any."""
         certificates = [self.calibrated, self.of_rates, self.of_errors]
         return next(filter(_limits_of, certificates), None)
+
+    @property
+    def source_of_limits(self) -> str:
+        """The number of rows of `of_limits` and their name, as "from 500 fresh rows (test.csv)"."""
+        assert self.of_limits is not None
+        rows_are = self.rows_are
+        if self.of_limits is self.calibrated:
+            rows_are = "the calibration rows"
+        return f"from {self.of_limits.n_rows:,} fresh rows ({rows_are})"
 
 
 def _escaped(text: str) -> str:
@@ -321,33 +315,53 @@ def _limits_of(certificate: Certificate | None) -> list[LimitLine]:
     return [line for line in certificate.limit_lines() if line.verdict]
 
 
-def _stated_limits(certificate: Certificate | None, rows_are: str) -> tuple[str, Section]:
-    """Return the headline of a card and its section on the stated limits.
+def _summary(measured: _Measured, monitor: Monitor | None) -> str:
+    """Return the first sentence of a card, then whether further rows agree, and an alarm of the monitor.
 
-    The headline counts the certified ones, and is empty without a certificate. In the section those that are
-    not certified come first.
+    The first sentence is about the limits, without limits about the worst class.
     """
-    if certificate is None:
-        return "", Section(LIMITS, ["No limit is stated or tested on fresh rows."])
-    lines = sorted(_limits_of(certificate), key=lambda line: line.good is not False)
-    n_certified = [line.good for line in lines].count(True)
-    start = f"{n_certified} of {len(lines)}"
-    if n_certified == len(lines):
+    sentences = []
+    if measured.of_limits is not None:
+        sentences.append(_certified_limits(measured, measured.of_limits))
+        sentences += measured.of_limits.one_answer
+    elif measured.rates_failure:
+        sentences.append(f"The stated limits are not certified: {measured.rates_failure}.")
+    else:
+        sentences.append(_worst_class(measured.of_errors, measured.rows_are))
+    if measured.recheck is not None:
+        sentences.append(_agreement(measured.recheck, measured.rows_are))
+    if monitor is not None and monitor.alarms:
+        sentences.append(monitor.verdict)
+    return " ".join(sentences)
+
+
+def _certified_limits(measured: _Measured, certificate: Certificate) -> str:
+    """Return a sentence with the number of certified limits."""
+    verdicts = [line.good for line in _limits_of(certificate)]
+    n_certified = verdicts.count(True)
+    start = f"{n_certified} of {len(verdicts)}"
+    if n_certified == len(verdicts):
         start = "All"
-    from_rows = f"from {certificate.n_rows:,} fresh rows ({rows_are})"
-    headline = (
-        f"{start} stated limits are certified with {percent(certificate.confidence)} confidence, {from_rows}"
-        f"{SEEN if certificate.certified is None else ''}."
+    return (
+        f"{start} stated limits are certified with {percent(certificate.confidence)} confidence, "
+        f"{measured.source_of_limits}{SEEN if certificate.certified is None else ''}."
     )
-    headline = " ".join([headline, *certificate.one_answer])
+
+
+def _stated_limits(measured: _Measured) -> Section:
+    """Return the stated limits with their verdicts; those not certified come first."""
+    certificate = measured.of_limits
+    if certificate is None:
+        return Section(LIMITS, ["No limit is stated or tested on fresh rows."])
+    lines = sorted(_limits_of(certificate), key=lambda line: line.good is not False)
     rows = [[line.verdict, line.name, line.limit, line.numbers] for line in lines]
-    notes = [f"Estimates are {from_rows}."]
+    notes = [f"Estimates are {measured.source_of_limits}."]
     if certificate.forced_by is not None:
         notes.append(str(certificate.forced_by))
     notes += certificate.remarks
     notes.append(f"{certificate.assumed}.")
     heads = ["result", "rate", "limit", "estimate and bound"]
-    return headline, Section(LIMITS, notes, heads, rows)
+    return Section(LIMITS, notes, heads, rows)
 
 
 def _origin(view: Any, versions: Mapping[str, str], digests: Mapping[str, str]) -> str:
@@ -368,29 +382,31 @@ def _origin(view: Any, versions: Mapping[str, str], digests: Mapping[str, str]) 
     return " · ".join(parts)
 
 
-def _agreement(recheck: Recheck | None, rows_are: str) -> tuple[str, Section]:
-    """Return whether further rows agree with the certificate of a calibrated rule, and the section on it.
+def _agreement(recheck: Recheck, rows_are: str) -> str:
+    """Return a sentence: whether further rows contradict the certificate of a calibrated rule."""
+    if recheck.contradicted:
+        broken = ", ".join(recheck.broken)
+        return f"Further rows ({rows_are}) contradict the certificate: {broken}."
+    return f"Further rows ({rows_are}) do not contradict the certificate."
 
-    Both are empty without a ``recheck``: the rule is not calibrated.
-    """
+
+def _further_rows(measured: _Measured) -> Section:
+    """Return the test of a calibrated rule's certificate; an empty section for another classifier."""
+    recheck = measured.recheck
     if recheck is None:
-        return "", Section(FURTHER)
+        return Section(FURTHER)
     rows = []
     for tested in recheck.bounds:
         result = "contradicts" if tested.contradicted else "agrees"
         estimate = formatted(tested.estimate)
         rows.append([tested.bound.title, tested.bound.limit, f"{tested.n:,}", estimate, result])
-    agreement = f"Further rows ({rows_are}) do not contradict the certificate."
-    if recheck.contradicted:
-        broken = ", ".join(recheck.broken)
-        agreement = f"Further rows ({rows_are}) contradict the certificate: {broken}."
-    false_alarm = percent(round(1.0 - recheck.confidence, 12))
+    false_alarm = percent(round(1.0 - recheck.confidence, 12))  # 1 − .95 is .050000000000000044
     lines = [
-        f"Estimates on {rows_are}, and whether they contradict the certificate. If all its bounds are true, "
-        f"the probability of any contradiction is at most {false_alarm}."
+        f"Estimates on {measured.rows_are}, and whether they contradict the certificate. If all its bounds "
+        f"are true, the probability of any contradiction is at most {false_alarm}."
     ]
     heads = ["certified rate", "limit", "rows", "estimate", "result"]
-    return agreement, Section(FURTHER, lines, heads, rows)
+    return Section(FURTHER, lines, heads, rows)
 
 
 def _attempts(view: Any) -> Section:
@@ -491,7 +507,7 @@ def _training(final: Model, notes: Mapping[str, Any]) -> Section:
     return Section("Training", lines)
 
 
-def _errors(measured: _Measured, rows_are: str, clusters: Column) -> Section:
+def _errors(measured: _Measured, clusters: Column) -> Section:
     """Return the errors on new rows, with bounds unless the card has the certificate of a calibrated rule.
 
     Bounds of two certificates on other rows would not hold together.
@@ -519,7 +535,7 @@ def _errors(measured: _Measured, rows_are: str, clusters: Column) -> Section:
             rows.append([*subject, *numbers, bound.bound_text, bound.reason])
         elif bound.rule == "predict":
             rows.append(["", bound.name, "", "", *numbers, "", ""])
-    lines = [f"Measured on {rows_are}. The 95 % intervals are pointwise."]
+    lines = [f"Measured on {measured.rows_are}. The 95 % intervals are pointwise."]
     if with_bounds:
         lines += [
             f"The certified bounds hold simultaneously with {percent(certificate.confidence)} confidence.",
@@ -584,9 +600,8 @@ def _limitations(certificate: Certificate | None, final: Model) -> Section:
     lines = []
     bounds = () if certificate is None else certificate.bounds
     by_subgroup = [bound for bound in bounds if bound.kind in ("class", "group", "cell")]
-    n_rows = {
-        bound.name: bound.n for bound in by_subgroup
-    }  # a subgroup may have several bounds
+    # A subgroup may have several bounds.
+    n_rows = {bound.name: bound.n for bound in by_subgroup}
     few = [name for name, n in n_rows.items() if 0 < n < ROWS_OF_LIMITATION]
     none = [name for name, n in n_rows.items() if n == 0]
     missed = [b.name for b in bounds if b.target is not None and not b.certified]

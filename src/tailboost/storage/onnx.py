@@ -374,17 +374,17 @@ class _Graph:
                 f"{name!r} is a LightGBM with objective {objective!r}, which cannot be "
                 "converted"
             )
-        slope = (
-            1.0  # of the logistic function: the objective "binary sigmoid:2" has the slope 2
-        )
+        slope = 1.0
         if n_targets == 1:
+            # The probability of "binary sigmoid:2" is the logistic function of twice the margin.
             _, _, sigmoid = objective.partition("sigmoid:")
             slope = float(sigmoid or 1.0)
         trees = []
         for number, tree in enumerate(dump["tree_info"]):
             target = number % n_targets  # each iteration fits one tree for each class in turn
             trees.append(_lightgbm_tree(tree["tree_structure"], target, slope, name))
-        return self._softmax(self._trees(trees, n_targets), n_targets)
+        margins = self._trees(trees, n_targets)
+        return self._softmax(margins, n_targets)
 
     def _forest(self, batches: Sequence[Any]) -> str:
         """Return the class probabilities of scikit-learn's forests together.
@@ -410,9 +410,8 @@ class _Graph:
         means = self.times(sums, [1.0 / np.maximum(n_trees, 1.0)])  # no tree: the sum is 0
         if n_trees.min() == n_trees.max():
             return means
-        classes_axis = self.constant(
-            [1], np.int64
-        )  # means over different trees need not sum to 1
+        # Means over different trees need not sum to 1.
+        classes_axis = self.constant([1], np.int64)
         return self.op("Div", means, self.op("ReduceSum", means, classes_axis, keepdims=1))
 
     def _linear(self, model: TableLinear) -> str:

@@ -79,9 +79,8 @@ class Writer:
         self._places: dict[str, int] = {}  # by digest: place of a content in the block
         # By id: the object, and the number of its part. The reference keeps the object, and so its id, alive.
         self._numbers: dict[int, tuple[Any, int]] = {}
-        self._begun: set[int] = (
-            set()
-        )  # ids of all objects so far, also of those without a number yet
+        # Ids of all objects so far: one without a number is being written.
+        self._begun: set[int] = set()
 
     def value(self, thing: object) -> Any:
         """Return a plain value unchanged, or a reference [number of its part] to other values."""

@@ -19,10 +19,8 @@ FIELDS = (
     "weighted_n_node_samples", "missing_go_to_left",
 )  # fmt: skip
 CHILDREN = ("left_child", "right_child")  # relative to the first node of the tree
-NODE_SUMS = (
-    "n_node_samples",
-    "weighted_n_node_samples",
-)  # of an inner node: sums over its children
+# Of an inner node these are sums over its children.
+NODE_SUMS = ("n_node_samples", "weighted_n_node_samples")
 SPLITS = ("feature", "missing_go_to_left")
 MOST_DEPTH = 100_000  # a forged file could contain one path of all nodes
 # Impurities of the leaves' distributions replace the stored ones if they agree to this tolerance.

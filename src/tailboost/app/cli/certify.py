@@ -593,11 +593,12 @@ def _calibrate_labels(
         rows = label_file.fresh_rows(fresh.data, fresh.csv, fresh.cluster)
         if fresh.unlabeled is not None:
             rows["X_unlabeled"] = label_file.scores_of(fresh.unlabeled, fresh.csv).features
-        rules = replace(rules, records_=replace(rules.records_, ledger=ledger)).calibrate(
+        records = replace(rules.records_, ledger=ledger)
+        certified_rules = replace(rules, records_=records).calibrate(
             **rows, limits=limits or None, **calibration_options
         )
-    shared.write_out(out, settings.document(rules), "--model")
-    stated.tell_certificate(rules.certificate_, details)
+    shared.write_out(out, settings.document(certified_rules), "--model")
+    stated.tell_certificate(certified_rules.certificate_, details)
     shared.say(f"Attempts recorded in {label_file.path} and {out}: {len(ledger.attempts)}.")
     shared.say(f"Rules: {out}")
 

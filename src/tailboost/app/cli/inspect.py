@@ -53,7 +53,7 @@ def evaluate(
     ) as rows:
         cluster_numbers = None
         if cluster is not None:
-            cluster_numbers = np.unique(rows.clusters, return_inverse=True)[1]
+            _, cluster_numbers = np.unique(rows.clusters, return_inverse=True)
         groups = {} if rows.groups is None else rows.groups
         predicted, deferred = stored.answers(rows)
         leakage = warn_of_leakage(classifier, rows.features)
@@ -297,9 +297,10 @@ def rule(
 
 
 def _names_for_sql(decision_rule: Any, pattern: str) -> list[Any]:
-    """Return the argument of ``to_sql`` for the names of columns, by the pattern of --columns.
+    """Return the positional arguments of ``to_sql`` for the names of columns, from the pattern of --columns.
 
-    A rule on columns of scores has their names, and gets no argument.
+    A rule on the probabilities of models gets a function or one name. A rule on columns of scores gets no
+    argument, because it has their names.
     """
     with shared.bad_input("--columns: "):
         try:

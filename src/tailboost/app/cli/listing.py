@@ -31,9 +31,8 @@ def experiments_of_checkout() -> ModuleType | None:
     another package of this name is imported already.
     """
     imported = sys.modules.get("experiments")
-    if (
-        imported is not None
-    ):  # by `python -m experiments`, by an earlier call, or another package
+    # It is imported by `python -m experiments`, by an earlier call, or it is another package.
+    if imported is not None:
         return imported if hasattr(imported, "_experiment") else None
     checkout = Path(tailboost.__file__).parents[2]
     if not (checkout / "experiments" / "_experiment.py").is_file():

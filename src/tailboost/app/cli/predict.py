@@ -227,25 +227,24 @@ def decide(
     if id_column in ("prediction", "candidate", "u", "deferred"):
         raise shared.BadInput(f"--id: the output has its own column {id_column!r}")
     if not os.environ.get(secret_env):
-        # The message does not repeat the name: it may be the secret itself.
+        # The message does not repeat the name, which may be the secret itself.
         raise shared.BadInput(
             "--secret-env must name an environment variable that holds the secret; the given variable does "
             "not exist or is empty"
         )
     stored = StoredModel.read(model)
-    context_name = context if context is not None else stored.target
-    if context_name is None:
+    if context is None:
+        context = stored.target
+    if context is None:
         raise shared.BadInput(
             "--context: the model does not name its target; give a name for the decision"
         )
+    secret = os.fsencode(os.environ[secret_env])
     with shared.bad_input(f"{model}: "):
-        policy = RandomizedDecision(
-            stored.classifier, os.fsencode(os.environ[secret_env]), context_name
-        )
+        policy = RandomizedDecision(stored.classifier, secret, context)
+    reading = Reading("decide on", unused=[id_column], fresh=False)
     with shared.warnings_as_lines():
-        rows = stored.read_rows(
-            data, csv, Reading("decide on", unused=[id_column], fresh=False)
-        )
+        rows = stored.read_rows(data, csv, reading)
         ids = rows.column(id_column, "--id")
         groups = stored.group_arguments(rows)
         with shared.bad_input(f"{data}: --id {id_column}: "):
@@ -260,7 +259,8 @@ def decide(
         columns["deferred"] = decisions.deferred
     shared.write_out(out, _csv(columns, escape_formulas, csv))
     message = f"{len(decisions):,} decisions"
-    if decisions.deferred.any():
-        message += f", {int(decisions.deferred.sum()):,} deferred"
+    n_deferred = int(decisions.deferred.sum())
+    if n_deferred:
+        message += f", {n_deferred:,} deferred"
     shared.say(f"{message}: {out}")
-    shared.say(f"Context: {context_name}")
+    shared.say(f"Context: {context}")

@@ -143,9 +143,8 @@ class CVaRCurveDisplay(Display):
         labels = np.asarray(y)
         mixture_weights = final.alpha_path(grid)  # shape (m, candidates)
         losses = np.zeros((mixture_weights.shape[1], len(labels)))
-        for j in np.flatnonzero(
-            mixture_weights.any(axis=0)
-        ):  # the others have no weight at any α
+        weighted = mixture_weights.any(axis=0)  # the others have no weight at any α
+        for j in np.flatnonzero(weighted):
             losses[j] = final.predict_with(features, np.full(len(labels), j)) != labels
         expected_losses = mixture_weights @ losses  # shape (m, n)
         values = [

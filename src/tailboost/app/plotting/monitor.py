@@ -138,9 +138,8 @@ class MonitorDisplay(Display):
         alarms: list[int | None] = [None] * len(bounds)
         for k, batch in enumerate(batches):
             for j, evidence in enumerate(batch.evidence):
-                if (
-                    alarms[j] is None and evidence >= monitor.threshold
-                ):  # the first batch counts
+                is_first = alarms[j] is None
+                if is_first and evidence >= monitor.threshold:
                     alarms[j] = k
         return cls(
             [batch.name for batch in batches],

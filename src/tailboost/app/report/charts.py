@@ -333,13 +333,15 @@ def limits_chart(lines: Sequence[LimitLine], words: str = "rate; thick line: lim
             ax.set_xlabel(words)
 
     label = "Bar chart: each limit with its verdict, the rate and its interval. The table has the numbers."
-    return both(draw, label, INCH * display._size()[1])
+    _, height = display._size()
+    return both(draw, label, INCH * height)
 
 
 def groups_chart(display: GroupsDisplay) -> str:
     """Draw the rates of a display by subgroup, before and after the change of the model."""
     label = f"Bar chart: {display.rate}, {display.labels[0]} and {display.labels[1]}, with 95 % intervals."
-    return both(display.plot, label, INCH * display._size()[1])
+    _, height = display._size()
+    return both(display.plot, label, INCH * height)
 
 
 def monitor_chart(monitor: Monitor) -> str:
@@ -350,7 +352,8 @@ def monitor_chart(monitor: Monitor) -> str:
     label = (
         "Line charts: the rate of each batch against its bound. The tables have the numbers."
     )
-    return both(display.plot, label, INCH * display._size()[1])
+    _, height = display._size()
+    return both(display.plot, label, INCH * height)
 
 
 def classes_drawn(table: ComparisonTable) -> dict[str, int]:

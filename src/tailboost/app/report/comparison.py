@@ -116,7 +116,7 @@ def compare(
     table, labels, group_columns = _checked(X, y, groups)
     cluster = np.arange(len(labels))  # number of the cluster by row: each row alone
     if clusters is not None:
-        cluster = np.unique(np.asarray(clusters), return_inverse=True)[1]
+        _, cluster = np.unique(np.asarray(clusters), return_inverse=True)
         if cluster.shape != labels.shape:
             raise ValueError(f"clusters must have shape {labels.shape}, got {cluster.shape}")
     data = {"name": data_name} | _described(table, labels, group_columns)
@@ -259,9 +259,8 @@ class DataSplit:
     X_test: Table
     y_train: NDArray[Any]
     y_test: NDArray[Any]
-    groups_train: dict[
-        str, Any
-    ]  # the argument ``groups`` of a fit: joint groups; empty without groups
+    # Argument ``groups`` of a fit: joint groups; empty without groups.
+    groups_train: dict[str, Any]
     groups_test: dict[str, NDArray[Any]]  # by column of groups
     classes: NDArray[Any]  # labels of all rows
     description: dict[str, int]  # the entry of "splits" in the results
@@ -351,10 +350,11 @@ def _record(method: Method, split: DataSplit, settings: dict[str, Any]) -> dict[
         record["confusion"] = confusion.tolist()
     takes_budgets = hasattr(classifier, "tradeoff") and hasattr(classifier, "reweight")
     if takes_budgets and not method.uses_alpha:
-        record["tradeoff"] = []
+        points = []
         for budget in BUDGETS:
-            answers = classifier.reweight(error_budget=budget).predict(split.X_test)
-            record["tradeoff"].append({"error_budget": budget} | _errors(answers, split))
+            answers_within = classifier.reweight(error_budget=budget).predict(split.X_test)
+            points.append({"error_budget": budget} | _errors(answers_within, split))
+        record["tradeoff"] = points
     summary = getattr(models[main_alpha], "summary_", None)
     if summary is not None:
         record["fit_summary"] = str(summary)

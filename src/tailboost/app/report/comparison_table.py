@@ -342,6 +342,7 @@ class ComparisonTable:
         for method in self.document["methods"]:
             for warning in method["warnings"]:
                 message = f"{method['title']}: {warning}"
+                # Replaces numbers such as 1,234.5 and 1e-3.
                 without_numbers = re.sub(r"[\d.,]*\d(e[+-]?\d+)?", "0", message)
                 by_words.setdefault(without_numbers, message)
         return list(by_words.values())

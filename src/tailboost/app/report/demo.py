@@ -153,6 +153,28 @@ def _paired(before: Any, after: Any) -> Figure:
     return {"mean": mean, "low": mean - half, "high": mean + half}
 
 
+def _difference_line(difference: Difference) -> LimitLine:
+    """Return a difference to a baseline for a chart, with its verdict and interval; the bound is 0."""
+    mean = difference.interval["mean"]
+    half = difference.cell.half
+    baseline = f"instead of {difference.baseline['title']}"
+    if half is None:
+        splits = splits_words(difference.interval["n"])
+        numbers = f"{100 * mean:+.1f} points, no interval from {splits}".replace("-", "−")
+        return LimitLine("difference", None, baseline, "", numbers, mean, None, None, 0.0)
+    low = max(-1.0, mean - half)  # errors differ by at most 1
+    high = min(mean + half, 1.0)
+    interval = f"95 % interval {100 * low:+.1f} to {100 * high:+.1f}"
+    numbers = f"{100 * mean:+.1f} points, {interval}".replace("-", "−")
+    verdicts = {
+        "lower": ("better", True),
+        "higher": ("worse", False),
+        "": ("not significant", None),
+    }
+    verdict, good = verdicts[difference.cell.mark]
+    return LimitLine(verdict, good, baseline, "", numbers, mean, low, high, 0.0)
+
+
 @dataclass(frozen=True)
 class Demo:
     """A use and two comparisons of one run, as sentences and tables.
@@ -211,36 +233,17 @@ class Demo:
 
     @property
     def differences(self) -> dict[str, list[LimitLine]]:
-        """The differences to baselines at the same overall error, for a chart of each data set.
+        """The differences to baselines at the same overall error, as lines of charts by their headings.
 
-        The keys name our method, the error and the data; significant differences come first.
+        A heading names our method, the error and the data. Significant differences come first.
         """
-        verdict_of_mark = {
-            "lower": ("better", True),
-            "higher": ("worse", False),
-            "": ("not significant", None),
-        }
         charts: dict[str, list[LimitLine]] = {}
         for name, difference in self._differences():
-            mean = difference.interval["mean"]
-            half = difference.cell.half
-            low = None
-            high = None
-            verdict, good = ("difference", None)
-            interval = f"no interval from {splits_words(difference.interval['n'])}"
-            if half is not None:
-                low = max(-1.0, mean - half)  # errors differ by at most 1
-                high = min(mean + half, 1.0)
-                interval = f"95 % interval {100 * low:+.1f} to {100 * high:+.1f}"
-                verdict, good = verdict_of_mark[difference.cell.mark]
-            numbers = f"{100 * mean:+.1f} points, {interval}".replace("-", "−")
-            baseline = f"instead of {difference.baseline['title']}"
-            line = LimitLine(verdict, good, baseline, "", numbers, mean, low, high, 0.0)
-            chart = f"{difference.ours['title']}: {self._measure(name)}, {name}"
-            charts.setdefault(chart, []).append(line)
-        order = [True, False, None]
+            heading = f"{difference.ours['title']}: {self._measure(name)}, {name}"
+            charts.setdefault(heading, []).append(_difference_line(difference))
+        better_worse_open = [True, False, None]
         for lines in charts.values():
-            lines.sort(key=lambda line: (order.index(line.good), line.value))
+            lines.sort(key=lambda line: (better_worse_open.index(line.good), line.value))
         return charts
 
     @property
