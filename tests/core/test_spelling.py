@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+import tailboost as tb
 from tailboost.core.spelling import other_separator, speaking_to_the_shell
 from tailboost.rows.schema import TableSchema
 
@@ -19,3 +20,20 @@ def test_a_table_read_with_the_wrong_separator_is_told_so():
     schema = TableSchema.of(pd.DataFrame({"age": [1, 2], "sex": ["f", "m"]}))
     with pytest.raises(ValueError, match=r"columns 'age', 'sex'; its only column is 'age;sex'; .*sep=';'"):
         schema.read(pd.DataFrame({"age;sex": ["1;f"]}))
+
+
+def test_an_unknown_argument_of_a_public_function_names_the_known_ones():
+    losses = [0.1, 0.2]
+    with pytest.raises(TypeError, match="certify_losses has no argument 'alpha'; did you mean 'alphas'"):
+        tb.certify_losses(losses, alpha=0.1)
+    with pytest.raises(TypeError, match="rows_needed has no argument 'share'; did you mean 'shares'"):
+        tb.rows_needed("miss(1) <= 20%", 0.1, share=0.5)
+    with pytest.raises(
+        TypeError,
+        match=r"Monitor\.against has no argument 'limit'; did you mean 'limits'\? arguments are model,",
+    ):
+        tb.Monitor.against(None, limit=[])
+    with pytest.raises(TypeError, match=r"ModelCard\.of has no argument 'group'; did you mean 'groups'"):
+        tb.ModelCard.of(None, None, None, group=None)
+    with pytest.raises(TypeError, match="measure has no argument 'group'; did you mean 'groups'"):
+        tb.rates.measure(tb.rates.error(), [0], [0], group=[0])

@@ -51,7 +51,7 @@ def test_an_alarm_once_raised_stays():
     monitor = monitor.add(Ruler(), *rows(3000, 9, (0.4, 0.1))[:2], name="bad")
     (alarm,) = monitor.alarms
     assert len(repr(alarm)) < 200
-    assert repr(alarm).startswith(f"RecheckedBound({alarm.bound.title}, {alarm.bound.claim}: ")
+    assert repr(alarm).startswith(f"RecheckedBound({alarm.bound.title}, {alarm.bound.bound_text}: ")
     assert repr(alarm).endswith(", contradicted)")
     assert alarm.bound.subgroup == 0
     assert monitor.batches[-1].errors[0][1] == pytest.approx(0.4, abs=0.05)
@@ -393,6 +393,26 @@ def test_watch_against_limits():
         tb.Monitor.against(Sayer(), limits=[rates.selected("ja") <= 0.7])
 
 
+def test_a_monitor_is_printed_in_the_unit_of_its_limits_and_explains_its_columns():
+    rng = np.random.default_rng(0)
+    scores = rng.random((1200, 1))
+    y = (rng.random(1200) < scores[:, 0]).astype(int)
+    rule = tb.tune(tb.Scores(0, 1), scores[:400], y[:400])
+    empty = tb.Monitor.against(rule, limits=["miss(1) <= 90%"])
+    assert str(empty).startswith(
+        "No rows yet: 1 bound to test. A batch is added by monitor = monitor.add(X, y)."
+    )
+    monitor = empty.add(scores[400:800], y[400:800]).add(scores[800:], y[800:])
+    _, _, heads, line, _, columns, _ = str(monitor).splitlines()
+    assert heads.split("  ")[-1].strip() == "evidence (alarm at 20)"
+    misses = (y == 1) & (rule.predict(scores) == 0)
+    last, together = (
+        100 * misses[rows].sum() / y[rows].sum() for rows in (slice(800, 1200), slice(400, 1200))
+    )
+    assert line.split()[-8:-2] == [*f"90 % {last:.0f} % {together:.0f} %".split()]
+    assert columns.startswith("* rate, all batches: the rate on the new rows that count in it")
+
+
 def test_a_broken_limit_of_zero_is_an_alarm_in_json():
     rng = np.random.default_rng(0)
     scores = rng.random((400, 1))
@@ -400,7 +420,7 @@ def test_a_broken_limit_of_zero_is_an_alarm_in_json():
     clf = tb.tune(tb.Scores(0, 1), scores[:200], y[:200])
     monitor = tb.Monitor.against(clf, limits=["miss(1) <= 0%"]).add(clf, scores[200:], y[200:])
     assert monitor.alarms
-    assert "≤ 0.0000" in str(monitor)
+    assert " ≤ 0 % " in str(monitor)
     for document in (monitor.summary(), monitor.recheck.to_dict()):
         (bound,) = json.loads(json.dumps(document, allow_nan=False))["bounds"]
         assert bound["contradicted"]

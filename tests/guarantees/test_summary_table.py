@@ -11,6 +11,7 @@ from sklearn.datasets import make_classification
 
 import tailboost as tb
 from tailboost.learners import HistTreeClassifier
+from tailboost.rows.judged import judged
 from tailboost.selection.rate_table import MOST_LINES, RateLine, RateTable
 from tailboost.selection.summary import Bound
 
@@ -98,6 +99,27 @@ def test_no_table_where_the_objective_is_about_rows(data, worst_class):
     assert dro.reweight(objective="worst_class").summary_.errors.kind == "class"
 
 
+def test_every_boosting_summary_begins_with_errors_by_subgroup_and_the_overall_error(data):
+    X, y, groups = data
+    given = {"n_estimators": 3, "random_state": 0}
+    fitted = [
+        tb.AdaLPBoostClassifier(**given).fit(X, y),
+        tb.CVaRBoostClassifier(**given).fit(X, y),
+        tb.AverageBoostClassifier(**given).fit(X, y),
+        tb.WorstClassBoostClassifier(**given).fit(X, y),
+        tb.GroupDROBoostClassifier(TREE, **given).fit(X, y, groups=groups),
+    ]
+    for clf in fitted:
+        head, *lines = str(clf.summary_).splitlines()
+        assert head.startswith("error of each ")
+        (overall,) = (line for line in lines if line.startswith("Overall error of predict "))
+        (measured,) = judged(clf).measured(tb.rates.error())
+        assert overall.split()[4].rstrip(".") == measured.estimate_text
+        assert json.loads(json.dumps(clf.summary_.to_dict()))["overall_error"] == measured.value
+    assert fitted[0].summary_.by_class.kind == "class"
+    assert fitted[3].summary_.by_class is None
+
+
 def test_of_many_units_the_worst_are_shown():
     errors = np.linspace(0.0, 0.9, 50)
     nan = float("nan")
@@ -149,11 +171,12 @@ def test_an_unknown_class_is_named(data):
         tb.WorstClassBoostClassifier(max_error={"a": 0.1, "z": 0.3, None: 0.4}).fit(X, y)
 
 
-def test_what_is_printed_is_the_table_and_two_sentences(worst_class):
+def test_what_is_printed_is_the_table_and_three_sentences(worst_class):
     """The last sentence repeats the table; only the details use symbols."""
     said = worst_class.summary_
-    *table, standing, headline = str(said).splitlines()
+    *table, overall, standing, headline = str(said).splitlines()
     assert "\n".join(table) == said.errors.of_rule("predict").text
+    assert overall.startswith("Overall error of predict ")
     assert [standing, headline] == [said.comparison, said.headline]
     worst = max(said.errors.of_rule("predict"), key=lambda line: line.value)
     # The largest of three estimates has no interval: it is above its own one too often.

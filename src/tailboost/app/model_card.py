@@ -17,11 +17,12 @@ from tailboost.core.array_types import Column, Groups, Model, Stated, Table
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.limit_lines import LimitLine, filled_columns
 from tailboost.core.rate_words import bound_words
+from tailboost.core.spelling import with_known_arguments
 from tailboost.core.versions import versions as installed_versions
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import Certificate, certify
 from tailboost.guarantees.monitor import Monitor
-from tailboost.guarantees.recheck import CERTIFIED_WORDS, Recheck, formatted, percent
+from tailboost.guarantees.recheck import CERTIFIED_WORDS, Recheck, percent
 from tailboost.guarantees.stated import as_model
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rates.strata import CELL, GROUP, names_in
@@ -121,6 +122,7 @@ class ModelCard:
     monitor: Monitor | None = None
 
     @classmethod
+    @with_known_arguments()
     def of(
         cls,
         model: Model,
@@ -398,7 +400,7 @@ def _further_rows(measured: _Measured) -> Section:
     rows = []
     for tested in recheck.bounds:
         result = "contradicts" if tested.contradicted else "agrees"
-        estimate = formatted(tested.estimate)
+        estimate = tested.estimate_text
         rows.append([tested.bound.title, tested.bound.limit, f"{tested.n:,}", estimate, result])
     false_alarm = percent(round(1.0 - recheck.confidence, 12))  # 1 − .95 is .050000000000000044
     lines = [

@@ -310,7 +310,10 @@ def summary_of(clf: Any) -> Summary:
     view = judged(clf)
     summary = mixture_summary(clf.game_, clf.selection_, weights, clf.gap_, bounds, classes)
     table = None
-    if not clf.selection_.problem.over_rows:
+    by_class = None
+    if clf.selection_.problem.over_rows:
+        by_class = replace(view.measured(error(by="class")), kind="class")
+    else:
         table = view.errors_table
         randomised_errors = view.errors_by(view.expected_counts)
         pairs = zip(table, randomised_errors, strict=True)
@@ -320,6 +323,8 @@ def summary_of(clf: Any) -> Summary:
     return replace(
         summary,
         errors=table,
+        by_class=by_class,
+        overall_line=view.measured(error()).lines[0],
         groups=group_uses(clf),
         symbols=summary.symbols | symbols,
     )

@@ -86,7 +86,11 @@ def with_known_arguments(
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         parameters = inspect.signature(function).parameters.values()
-        own = [param.name for param in parameters if param.kind is not param.VAR_KEYWORD]
+        own = [
+            param.name
+            for param in parameters
+            if param.kind is not param.VAR_KEYWORD and param.name not in ("self", "cls")
+        ]
         allowed = own
         listing = ", ".join(own)
         if further is not None:
@@ -99,7 +103,7 @@ def with_known_arguments(
                 if name not in allowed:
                     similar = did_you_mean(name, own) or did_you_mean(name, allowed)
                     raise TypeError(
-                        f"{function.__name__} has no argument {name!r}; "
+                        f"{function.__qualname__} has no argument {name!r}; "
                         f"{instead.get(name) or similar}arguments are {listing}"
                     )
             return function(*args, **kwargs)

@@ -17,6 +17,7 @@ from tailboost.core.checks import (
     label_column,
     numbered,
 )
+from tailboost.core.spelling import with_known_arguments
 from tailboost.guarantees.certificates import Certificate, worst_of
 from tailboost.guarantees.fresh_rows import one_vote
 from tailboost.guarantees.rate_bounds import CertifiedBound, Kind, mean_bound
@@ -28,6 +29,7 @@ from tailboost.solvers import cvar, worst_case_weights
 BAND = "Kolmogorov–Smirnov band"
 
 
+@with_known_arguments()
 def certify_losses(
     losses: Any,
     *,

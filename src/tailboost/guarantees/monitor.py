@@ -32,7 +32,7 @@ from tailboost.core.checks import (
 )
 from tailboost.core.drawing import display
 from tailboost.core.rate_words import limit_words
-from tailboost.core.spelling import how_many
+from tailboost.core.spelling import as_typed, how_many, with_known_arguments
 from tailboost.guarantees.batches import (
     GivenRows,
     RowWords,
@@ -51,7 +51,6 @@ from tailboost.guarantees.recheck import (
     RecheckedBound,
     bounds_html,
     bounds_text,
-    formatted,
     joined,
 )
 from tailboost.guarantees.stated import as_model, stated_by
@@ -174,6 +173,7 @@ class Monitor:
             )
 
     @classmethod
+    @with_known_arguments()
     def of(
         cls,
         certificate: Certificate,
@@ -205,6 +205,7 @@ class Monitor:
         return cls(certificate, model=as_model(model), equal_rows=equal_rows)
 
     @classmethod
+    @with_known_arguments()
     def against(
         cls,
         model: Model,
@@ -275,6 +276,7 @@ class Monitor:
 
     # -- batches -------------------------------------------------------------------------------------
 
+    @with_known_arguments()
     def add(
         self,
         model: Model | Table = None,
@@ -493,6 +495,11 @@ class Monitor:
         bounds = how_many(len(self.certificate.tested), "bound")
         contradict = "contradicts" if n_rows == 1 else "contradict"
         n_alarms = len(self.alarms)
+        if not n_batches:
+            return (
+                f"No rows yet: {bounds} to test. A batch is added by "
+                f"{as_typed('monitor = monitor.add(X, y)', 'tailboost monitor')}."
+            )
         if n_alarms:
             return f"Alarm: {rows} {contradict} {n_alarms} of {bounds}."
         return f"No alarm: {rows} {contradict} none of {bounds}."
@@ -524,7 +531,7 @@ class Monitor:
     def cells(self) -> Cells:
         """Return the headings and rows of the table of bounds."""
         if self.batches:
-            last_estimates = [error for _, error in self.batches[-1].errors]
+            last_estimates = self.batches[-1].errors
         else:
             last_estimates = None
         return self._evidence.cells(last_estimates, self.largest_evidence)
@@ -540,8 +547,8 @@ class Monitor:
                 n, error = first_alarm.errors[j]
                 notes.append(
                     f"Contradicted since {first_alarm.name}: {bound.bound.title}, "
-                    f"{bound.bound.claim}. Estimate: {formatted(error)} on {n:,} rows of that "
-                    f"batch, {formatted(bound.estimate)} on all {bound.n:,} "
+                    f"{bound.bound_text}. Estimate: {bound.words_of(error, n)} on {n:,} "
+                    f"rows of that batch, {bound.estimate_text} on all {bound.n:,} "
                     f"rows.{_against_limit(bound)}"
                 )
         notes += self._evidence.notes
@@ -713,7 +720,9 @@ def _bounds_of_limit(limit: Limit, strata: Strata) -> list[CertifiedBound]:
                 f"{limit!r}: a ratio of rates that may be negative cannot be tested; limit the "
                 "gap"
             )
-    empty = CertifiedBound(rate=limit.rate, method="limit", sense=limit.sense)
+    empty = CertifiedBound(
+        rate=limit.rate, method="limit", sense=limit.sense, in_percent=limit.in_percent
+    )
 
     def bound(
         name: Any, value: float, subgroups: Any = (), others: bool = False

@@ -13,6 +13,7 @@ from scipy.special import ndtri
 from tailboost.core.array_types import Axes, Floats, Ints, Stated
 from tailboost.core.checks import check_number
 from tailboost.core.drawing import display
+from tailboost.core.spelling import with_known_arguments
 from tailboost.guarantees.certificates import read_rates
 from tailboost.guarantees.ranks import Share, counted_answer, level_of_each, shares_of
 from tailboost.rates import Limit, Strata, checked_limits
@@ -146,6 +147,7 @@ class RowsNeeded:
         return {"limits": limits, "total": self.total, "power": self.power, "level": self.level}
 
 
+@with_known_arguments()
 def rows_needed(
     limits: Stated,
     rates: Stated,

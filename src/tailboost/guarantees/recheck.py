@@ -15,6 +15,7 @@ import numpy as np
 from tailboost.core.array_types import Floats, Stated
 from tailboost.core.html import html_table, text_table
 from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED
+from tailboost.core.rate_words import estimate_words
 from tailboost.core.warn import warn_user
 from tailboost.rates import Answered, Sample
 from tailboost.rates.bounds import LARGEST_WEALTH, Evidence
@@ -25,10 +26,13 @@ __all__ = ["Bets", "Claim", "Recheck", "RecheckedBound"]
 
 # Largest number of groups in a note.
 GROUPS_NOTED = 10
+# Headings of the table of a monitor.
+LAST_BATCH = "rate, last batch"
+ALL_BATCHES = "rate, all batches"
+ROWS_COUNTED = "rows counted"
 # Columns of words in tables of bounds.
 WORD_COLUMNS = (
     "result",
-    "bound on",
     "error of",
     "rule",
     "rate",
@@ -38,13 +42,6 @@ WORD_COLUMNS = (
     "reason",
 )
 CERTIFIED_WORDS = {True: CERTIFIED, False: NOT_CERTIFIED, None: ""}
-
-
-def formatted(value: float | None) -> str:
-    """Return a number as printed, a dash for None."""
-    if value is None:
-        return "–"
-    return f"{value:.4f}"
 
 
 def up(value: float) -> str:
@@ -321,11 +318,28 @@ class RecheckedBound:
     evidence: float
     contradicted: bool
 
+    @property
+    def bound_text(self) -> str:
+        """The bound as printed: the limit as it was stated, if it is the bound."""
+        text: str = self.bound.limit if self.bound.is_limit else self.bound.bound_text
+        return text
+
+    @property
+    def estimate_text(self) -> str:
+        """The estimate as printed, in the unit of the limit."""
+        return self.words_of(self.estimate, self.n)
+
+    def words_of(self, estimate: float | None, n_rows: int) -> str:
+        """Return an estimate of the bounded rate from so many rows as printed, in the unit of the limit."""
+        return estimate_words(
+            estimate, n_rows, beside=self.bound.target, in_percent=self.bound.in_percent
+        )
+
     def __repr__(self) -> str:
         contradicted = "contradicted" if self.contradicted else "not contradicted"
         return (
-            f"RecheckedBound({self.bound.title}, {self.bound.claim}: "
-            f"{formatted(self.estimate)} on {self.n:,} rows, evidence {self.evidence:.3g}, "
+            f"RecheckedBound({self.bound.title}, {self.bound_text}: "
+            f"{self.estimate_text} on {self.n:,} rows, evidence {self.evidence:.3g}, "
             f"{contradicted})"
         )
 
@@ -454,16 +468,18 @@ class Recheck:
         return f"New rows contradict {n or 'none'} of the {len(self.tested)} tested bounds."
 
     def cells(
-        self, last: Sequence[float | None] | None = None, largest: Sequence[float] | None = None
+        self,
+        last: Sequence[tuple[int, float | None]] | None = None,
+        largest: Sequence[float] | None = None,
     ) -> Cells:
         """Return the headings and rows of the table of bounds.
 
-        ``last`` holds the estimates of the last batch. ``largest`` holds the largest evidence after any
-        batch, which then decides.
+        ``last`` holds numbers of rows and estimates of the last batch. ``largest`` holds the largest evidence
+        after any batch, which then decides.
         """
-        heads = ["result", "bound on", "bound", "new rows", "estimate", "evidence"]
+        heads = ["result", "rate", "bound", ALL_BATCHES, ROWS_COUNTED, self._evidence_head]
         if last is not None:
-            heads.insert(3, "last batch")
+            heads.insert(3, LAST_BATCH)
         rows = []
         for j, rechecked in enumerate(self.bounds):
             evidence = rechecked.evidence if largest is None else largest[j]
@@ -473,25 +489,33 @@ class Recheck:
             row = [
                 result,
                 rechecked.bound.title,
-                str(rechecked.bound.claim),
+                rechecked.bound_text,
+                rechecked.estimate_text,
                 f"{rechecked.n:,}",
-                formatted(rechecked.estimate),
                 f"{evidence:.3g}",
             ]
             if last is not None:
-                row.insert(3, formatted(last[j]))
+                n_rows, estimate = last[j]
+                row.insert(3, rechecked.words_of(estimate, n_rows))
             rows.append(row)
         return heads, rows
 
     @property
+    def _evidence_head(self) -> str:
+        """Heading of the evidence, with the evidence that contradicts a bound."""
+        return f"evidence (alarm at {self.threshold:.4g})"
+
+    @property
     def notes(self) -> list[str]:
-        """Meaning of the evidence, and groups without a bound."""
+        """Meaning of the columns and of the evidence, and groups without a bound."""
         notes = [
+            f"{ALL_BATCHES}: the rate on the new rows that count in it, such as those of one label "
+            f"for a miss rate; {ROWS_COUNTED}: their number.",
             f"A bound is contradicted once its evidence reaches {self.threshold:.4g}: the "
             "number of bounds divided by the allowed error probability "
             f"{1 - self.confidence:.4g}. If all bounds are true and the rows are independent "
             "draws, the probability that this ever happens is at most "
-            f"{1 - self.confidence:.4g}."
+            f"{1 - self.confidence:.4g}.",
         ]
         if self.unnamed:
             names = joined(

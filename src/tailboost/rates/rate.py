@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tailboost.core.array_types import Bits, Column, Floats, Groups, Ints, Mask, Stated, Table
 from tailboost.core.rate_words import stated_words
-from tailboost.core.spelling import meant
+from tailboost.core.spelling import meant, with_known_arguments
 from tailboost.rates.strata import Answered, Sample, Strata, names_in, plain
 from tailboost.rows.subgroups import HUMAN_REVIEW
 
@@ -1259,6 +1259,7 @@ def _checked_bound(rate: Rate, bound: Stated) -> float:
     return value
 
 
+@with_known_arguments()
 def measure(
     rate: Rate,
     y_true: Any,

@@ -20,7 +20,7 @@ from tailboost.rates import error
 from tailboost.rows.subgroups import GroupUse, unit_name
 from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import CVaR
-from tailboost.selection.rate_table import RateTable
+from tailboost.selection.rate_table import RateLine, RateTable
 
 # Smaller differences of the objective count as zero.
 VALUE_TOLERANCE = 1e-7
@@ -274,6 +274,10 @@ class Summary(PrintedSummary):
         Estimated probability that all limits hold together on new rows; None if it is not known.
     certificate : Certificate or None
         The certificate of this rule.
+    by_class : RateTable or None
+        Of boosting: the errors of `predict` by class, if the objective is over rows.
+    overall_line : RateLine or None
+        Of boosting: the overall error of `predict`.
     """
 
     achieved: float
@@ -296,6 +300,8 @@ class Summary(PrintedSummary):
     overall: tuple[float, float | None] | None = None
     likely: float | None = None
     certificate: Any = None
+    by_class: RateTable | None = None
+    overall_line: RateLine | None = None
 
     @property
     def beats_random_guess(self) -> bool:
@@ -449,8 +455,16 @@ class Summary(PrintedSummary):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the certificate as plain types, for JSON."""
-        plain = super(Summary, replace(self, rates=None, certificate=None)).to_dict()
-        del plain["certificate"]
+        own_values = replace(
+            self, rates=None, certificate=None, by_class=None, overall_line=None
+        )
+        plain = super(Summary, own_values).to_dict()
+        for name in ("certificate", "by_class", "overall_line"):
+            del plain[name]
+        if self.overall_line is not None:
+            plain["overall_error"] = self.overall_line.value
+        if self.by_class is not None:
+            plain["by_class"] = self.by_class.to_dict()
         if self.rates is not None:
             plain["rates"] = self.rates.to_dict()
         return plain
@@ -468,8 +482,14 @@ class Summary(PrintedSummary):
             self.headline,
             *self._printed_bounds(),
         ]
-        if self.errors is not None:
-            lines.insert(0, self.errors.of_rule("predict").text)
+        if self.overall_line is not None:
+            words = self.overall_line.estimate_text
+            if not np.isnan(self.overall_line.low):
+                words += f" (95 %: {self.overall_line.interval_text})"
+            lines.insert(0, f"Overall error of predict {words}.")
+        table = self.by_class if self.errors is None else self.errors
+        if table is not None:
+            lines.insert(0, table.of_rule("predict").text)
         if self.certificate is not None:
             lines = [str(self.certificate), "", *lines]
         return "\n".join(lines)

@@ -12,7 +12,13 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from tailboost.core.array_types import Column
-from tailboost.core.spelling import as_typed, did_you_mean, other_separator, shell_word
+from tailboost.core.spelling import (
+    as_typed,
+    did_you_mean,
+    other_separator,
+    shell_word,
+    with_known_arguments,
+)
 from tailboost.core.table_files import checked_names, import_pandas, is_csv, read_raw
 from tailboost.core.written_numbers import refuse_commas, refuse_commas_among_numbers
 from tailboost.rows.schema import (
@@ -38,6 +44,7 @@ DATE = re.compile(
 )
 
 
+@with_known_arguments()
 def load_table(
     path: str | Path,
     target: str,
