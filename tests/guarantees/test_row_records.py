@@ -28,6 +28,7 @@ from sklearn.preprocessing import FunctionTransformer
 import tailboost as tb
 from tailboost import dask as on_dask
 from tailboost import rates
+from tailboost.selection.outputs import Models
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -545,3 +546,21 @@ def test_a_rule_of_a_score_within_a_rule_knows_its_rows(wrap, on):
         with pytest.raises(tb.LeakageError):
             use("one score", rule, *used)
     use("one score", rule, *fresh)
+
+
+def test_fresh_rows_of_a_whole_model_are_hashed_once(monkeypatch):
+    rng = np.random.default_rng(0)
+    scores = rng.random(400)
+    y = (rng.random(400) < scores).astype(int)
+    X = pd.DataFrame({"s": scores})
+    clf = tb.tune(tb.Scores("s", 1), X[:200], y[:200])
+    hashed = []
+    row_hashes = Models.row_hashes
+
+    def counted(models, table, *arguments):
+        hashed.append(len(table))
+        return row_hashes(models, table, *arguments)
+
+    monkeypatch.setattr(Models, "row_hashes", counted)
+    tb.certify(clf, X[200:], y[200:])
+    assert hashed == [200]

@@ -142,3 +142,16 @@ def test_a_rare_stratum_is_calibrated_by_all_of_its_rows(monkeypatch):
         calibration = Calibration.fit(skewed, stratum, np.full(n, 1 / n))
         said.append(calibration.apply(skewed.astype(float))[2][near].mean())
     assert said[1] == pytest.approx(said[0], rel=0.2)
+
+
+def test_groups_without_a_model_have_their_frequencies_in_each_class():
+    _, y, g = people(300, rare=0.3)
+    belief, _, _, out = fitted(np.zeros((300, 1)), y, g)
+    assert not belief.estimates_groups
+    assert out.shape == (2, 2, 300)
+    assert out.dtype == np.float32
+    of_class = np.array([[(g[y == k] == j).mean() for j in (0, 1)] for k in (0, 1)])
+    np.testing.assert_allclose(belief.frequencies, of_class, atol=0.01)
+    np.testing.assert_array_equal(out, np.repeat(out[:, :, :1], 300, axis=2))
+    np.testing.assert_array_equal(out[:, :, 0], belief.frequencies.astype(np.float32))
+    np.testing.assert_array_equal(belief.groups_of(np.ones((7, 1))), out[:, :, :7])

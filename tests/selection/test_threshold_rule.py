@@ -8,7 +8,10 @@ import pytest
 
 pd = pytest.importorskip("pandas")
 
+from sklearn.metrics import roc_auc_score
+
 import tailboost as tb
+from tailboost.learners.scores import area_if_below_half
 from tailboost.rows.judged import judged
 from tailboost.selection.threshold_rule import ThresholdRule
 
@@ -262,3 +265,13 @@ def test_labels_of_another_length_are_refused():
     scores = np.linspace(0.0, 1.0, 100)[:, None]
     with pytest.raises(ValueError, match="y has 99 rows, X has 100"):
         tb.tune(tb.Scores(0, 1), scores, np.arange(99) % 2)
+
+
+@pytest.mark.parametrize("digits", [1, 6])
+def test_the_area_under_the_curve_is_that_of_scikit_learn(digits):
+    rng = np.random.default_rng(0)
+    positive = rng.random(3000) < 0.4
+    scores = np.round(rng.normal(size=3000) - 0.5 * positive, digits)
+    area = area_if_below_half(scores, positive)
+    assert area == pytest.approx(roc_auc_score(positive, scores), abs=1e-12)
+    assert area_if_below_half(-scores, positive) is None

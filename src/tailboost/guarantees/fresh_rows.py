@@ -774,7 +774,8 @@ def _met_labelled(
     check_same_kind(labels, "y", classes, "classes_ of the model")
     if not np.isin(labels, classes).any():
         refuse_quantity(labels)
-    met = MetRows.from_table(final, row_hashes(model, given.X), table, labels)
+    hashes = row_hashes(model, given.X)
+    met = MetRows.from_table(final, hashes, table, labels, is_whole=final is model)
     _refuse_known(met, final, training_rows, equal_rows, "X")
     y = positions(labels, classes, "y")
     if equal_rows == "natural":

@@ -201,10 +201,14 @@ def scored_fresh(
         score = thresholds.scores_between_selected
     losses = losses_of(selection.problem.objective, fresh.answered.strata)
     assert losses is not None
+    scores = [score(part) for part in fresh.opened]
+    starts = np.cumsum([0, *map(len, scores)])
+    parts = zip(starts, fresh.opened, strict=False)
     return ScoredRows(
-        np.concatenate([score(part) for part in fresh.opened]),
+        np.concatenate(scores),
         np.concatenate([thresholds.places(part) for part in fresh.opened]),
         losses[fresh.answered.stratum],
+        np.concatenate([start + thresholds.order(part) for start, part in parts]),
     )
 
 

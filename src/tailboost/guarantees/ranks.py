@@ -43,6 +43,7 @@ from tailboost.selection.data import (
     SelectionData,
     ThresholdFamily,
     possible_thresholds,
+    sums_of_answers,
 )
 
 # Tried fractions of the rows, as the smallest rate of a gap or ratio, and parts of the bound by
@@ -215,7 +216,8 @@ def one_sided(
     lowest, highest = windows(shares, rows, n_thresholds, ranks)
     thresholds = np.empty(n_thresholds)
     for place in range(n_thresholds):
-        possible, _ = possible_thresholds(rows.scores[rows.part(place)])
+        rows_of_place = rows.ascending(place)
+        possible, _ = possible_thresholds(rows_of_place.scores)
         is_within = (possible > lowest[place]) & (possible < highest[place])
         # The constant answers at both ends keep a limit on the other answer by construction,
         # without a test.
@@ -223,7 +225,8 @@ def one_sided(
         is_within[-1] = highest[place] == np.inf
         if not is_within.any():
             return None
-        loss = rows.loss(place, possible) + others.loss(place, possible)
+        loss = sums_of_answers(rows_of_place.scores, rows_of_place.losses, possible)
+        loss += others.loss(place, possible)
         thresholds[place] = possible[is_within][int(loss[is_within].argmin())]
     return thresholds
 
@@ -257,15 +260,18 @@ def balanced_family(
     best_family = family
     least_loss = np.inf
     ranks = [int(part * len(share.rows)) for share, part in zip(shares, parts, strict=True)]
+    one_place = np.zeros(len(data), dtype=np.intp)
+    order = np.arange(len(data))
     for _ in range(BALANCING_STEPS):
-        rows = ScoredRows(
-            family.scores(data.probabilities), np.zeros(len(data), dtype=np.intp), losses
-        )
+        rows = ScoredRows(family.scores(data.probabilities), one_place, losses)
+        # A step hardly changes the order, so sorting is fast.
+        order = order[np.argsort(rows.scores[order], kind="stable")]
+        ascending = rows.scores[order]
         (low,), (high,) = windows(shares, rows, 1, ranks)
-        possible, _ = possible_thresholds(rows.scores)
+        possible, _ = possible_thresholds(ascending)
         within = possible[(possible > low) & (possible < high)]
         if len(within):
-            loss = float(rows.loss(0, within).min())
+            loss = float(sums_of_answers(ascending, losses[order], within).min())
             if loss < least_loss:
                 best_family = family
                 least_loss = loss

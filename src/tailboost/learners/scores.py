@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, softmax
-from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags
@@ -297,8 +296,11 @@ def area_if_below_half(scores: Floats, positive: NDArray[np.bool_]) -> float | N
     if n_positive in (0, n):
         return None
     n_negative = n - n_positive
-    mean_rank = rankdata(scores)[positive].sum() / n_positive
-    area = float((mean_rank - (n_positive + 1) / 2) / n_negative)
+    of_positive = np.sort(scores[positive])
+    of_negative = np.sort(scores[~positive])
+    n_below = np.searchsorted(of_negative, of_positive, side="left").sum()
+    n_at_or_below = np.searchsorted(of_negative, of_positive, side="right").sum()
+    area = float(n_below + n_at_or_below) / (2 * n_positive * n_negative)
     standard_error = np.sqrt((n + 1) / (12 * n_positive * n_negative))
     if area < 0.5 - WRONG_DIRECTION * standard_error:
         return area

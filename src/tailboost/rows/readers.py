@@ -174,7 +174,15 @@ class MetRows:
     tables: tuple[UsedRows | None, ...] = ()
 
     @classmethod
-    def from_table(cls, model: Model, rows: RowHashes, X: Table, labels: Any = ()) -> Self:
+    def from_table(
+        cls,
+        model: Model,
+        rows: RowHashes,
+        X: Table,
+        labels: Any = (),
+        *,
+        is_whole: bool = False,
+    ) -> Self:
         """Return how a model meets rows, of which the first have these labels.
 
         Parameters
@@ -187,6 +195,8 @@ class MetRows:
             The rows as given to the classifier.
         labels : array-like of shape (k,)
             The labels of the first k rows.
+        is_whole : bool, default=False
+            Whether the classifier is the whole model, which gets the rows as given.
         """
         counts = [no_counts()]
         tables = list[UsedRows | None]()
@@ -194,7 +204,9 @@ class MetRows:
         if cases is not None and len(labels):
             labels = labels[cases]
         for reader, read_rows in readers(model, X):
-            hashes = reader.row_hashes(read_rows)
+            hashes = rows
+            if not is_whole or reader.classifier is not model:
+                hashes = reader.row_hashes(read_rows)
             counts.append(reader.records.counts(hashes.whole))
             if not reader.records.tables:
                 tables.append(None)

@@ -383,6 +383,9 @@ def group_name(value: object) -> str:
 
 def group_names(column: Column, missing: str) -> NDArray[Any]:
     """Return the names of the groups of a column of a data frame as text, ``missing`` for missing values."""
+    if isinstance(column.dtype, import_pandas("groups").StringDtype):
+        place, texts = column.factorize()  # a missing value has the place −1, the last
+        return np.array([*map(group_name, texts), missing], dtype=object)[place]
     values = column.to_numpy(dtype=object).tolist()
     if {*map(type, values)} == {str}:  # a name for each distinct text is faster
         name_of = {value: group_name(value) for value in {*values}}

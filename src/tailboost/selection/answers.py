@@ -41,6 +41,15 @@ class OpenedRows:
         parts = [stratum_probabilities(probabilities, table) for table in self.tables]
         return np.concatenate(parts, axis=1)
 
+    def order(self, probabilities: StratumProbabilities) -> Ints:
+        """Return the numbers of the rows by the probability of the last stratum, sorted once."""
+
+        def make() -> Ints:
+            return np.argsort(self.strata(probabilities)[-1], kind="stable")
+
+        order: Ints = self.tables[0].derived(("order", id(probabilities)), make)
+        return order
+
     def places(self, *, by_group: bool) -> Ints:
         """Return the number of the group of each row; 0 for all rows unless rules read groups."""
         if not by_group:

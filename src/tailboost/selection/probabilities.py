@@ -253,14 +253,14 @@ class StratumProbabilities:
         if not hasattr(X, "shape"):
             X = np.asarray(X)
         fold = stratified_places(hash_rows(X), stratum, weight) % GROUP_FOLDS
-        by_column = []
+        by_column = list[Floats | None]()  # None where the frequencies of the groups serve
         self.group_models = []
         for column, values in zip(groups.T, strata.values, strict=True):
             sizes = self.n_classes, len(values)
             on_all_rows = GroupModel.fit(X, y, column, weight, *sizes)
             self.group_models.append(on_all_rows)
+            by_column.append(None)
             if on_all_rows.model is None:
-                by_column.append(on_all_rows.predict(X))
                 continue
             out_of_fold = np.empty((*sizes, n))
             for j in np.unique(fold):
@@ -279,9 +279,14 @@ class StratumProbabilities:
             of_true_group = np.maximum(out_of_fold[y, column, np.arange(n)], LEAST_CALIBRATED)
             if weight @ np.log(of_true_group / on_all_rows.prior[y, column]) <= 0.0:
                 self.group_models[-1] = replace(on_all_rows, model=None)
-                out_of_fold = self.group_models[-1].predict(X)
-            by_column.append(out_of_fold)
-        return self._joined(by_column)
+                continue
+            by_column[-1] = out_of_fold
+        if not self.estimates_groups:
+            return self.groups_of(X)
+        models = zip(self.group_models, by_column, strict=True)
+        return self._joined(
+            [model.predict(X) if table is None else table for model, table in models]
+        )
 
     def _joined(self, by_column: Sequence[Floats]) -> Singles:
         """Return p(combination | x, y), shape (K, G, n), as if columns were independent given x and y."""
@@ -297,7 +302,11 @@ class StratumProbabilities:
         """Return p(combination | x, y) of new rows, shape (K, G, n)."""
         if not n_rows_of(X):
             return np.empty((self.n_classes, len(self.combinations), 0), dtype=np.float32)
-        return self._joined([model.predict(X) for model in self.group_models])
+        if self.estimates_groups:
+            return self._joined([model.predict(X) for model in self.group_models])
+        one_row = np.zeros((1, 1))
+        frequencies = self._joined([model.predict(one_row) for model in self.group_models])
+        return np.repeat(frequencies, n_rows_of(X), axis=2)
 
     def predict(
         self, logs: Floats, groups: Singles | None = None, read_group: Ints | None = None

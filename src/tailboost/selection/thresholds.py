@@ -30,6 +30,10 @@ class Thresholds:
         """Return the score of each row, shape (n,)."""
         return self.family.scores(rows.strata(self.engine.probabilities))
 
+    def order(self, rows: OpenedRows) -> Ints:
+        """Return the numbers of the rows in nearly the order of their scores."""
+        return rows.order(self.engine.probabilities)
+
     def places(self, rows: OpenedRows) -> Ints:
         """Return the number of each row's threshold, shape (n,)."""
         return rows.places(by_group=self.family.by_group)
