@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -275,3 +276,110 @@ def test_the_area_under_the_curve_is_that_of_scikit_learn(digits):
     area = area_if_below_half(scores, positive)
     assert area == pytest.approx(roc_auc_score(positive, scores), abs=1e-12)
     assert area_if_below_half(-scores, positive) is None
+
+
+# -- rules by hand: what every form answers ----------------------------------------------------------------
+
+# The thresholds have all digits of a float: rounded ones have other rows at and beside them.
+THIRD, TENTHS, LAST = 1 / 3, 0.1 + 0.2, 0.7000000000000001
+BY_HAND = ThresholdRule(
+    "p",
+    ["no", "yes"],
+    ["a", "b", "c"],
+    [
+        [(None, "no"), (THIRD, "yes")],
+        [(None, "no"), (TENTHS, "human review"), (LAST, "yes")],
+        [(None, "yes"), (LAST, "no")],
+    ],
+    "probability",
+)
+FORMS = ["predict", "json", "file", "python", "sql"]
+
+
+def answers_in(form, rule, scores, groups, tmp_path):
+    """Return the answers to rows by one form of a rule; None in SQL for a row that it refuses."""
+    if form == "python":
+        names = {}
+        exec(rule.to_python(), names)
+        return [names["decide"](score, group) for score, group in zip(scores, groups, strict=True)]
+    if form == "sql":
+        database = sqlite3.connect(":memory:")
+        database.execute("create table t (p real, g text)")
+        database.executemany("insert into t values (?, ?)", zip(scores, groups, strict=True))
+        return [row[0] for row in database.execute(f"select {rule.to_sql(group='g')} from t")]
+    if form == "json":
+        rule = ThresholdRule.from_dict(json.loads(rule.to_json()))
+    if form == "file":
+        (tmp_path / "rule.json").write_text(rule.to_json(), encoding="utf-8")
+        rule = tb.load_rule(tmp_path / "rule.json")
+    return rule.predict(scores, groups).tolist()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_score_at_a_threshold_is_in_the_range_above_it(form, tmp_path):
+    rows = [
+        ("a", np.nextafter(THIRD, 0), "no"),
+        ("a", THIRD, "yes"),
+        ("b", np.nextafter(TENTHS, 0), "no"),
+        ("b", TENTHS, "human review"),
+        ("b", np.nextafter(LAST, 0), "human review"),
+        ("b", LAST, "yes"),
+        ("c", np.nextafter(LAST, 0), "yes"),
+        ("c", LAST, "no"),
+    ]
+    groups, scores, expected = zip(*rows, strict=True)
+    assert answers_in(form, BY_HAND, list(map(float, scores)), list(groups), tmp_path) == list(expected)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_each_group_has_its_own_ranges(form, tmp_path):
+    """The same scores in the first, the middle and the last group, in mixed order."""
+    expected = {
+        0.0: ("no", "no", "yes"),
+        0.32: ("no", "human review", "yes"),
+        0.5: ("yes", "human review", "yes"),
+        0.9: ("yes", "yes", "no"),
+        1.0: ("yes", "yes", "no"),
+    }
+    rows = [
+        (score, group, answer)
+        for score, answers in expected.items()
+        for group, answer in zip("abc", answers, strict=True)
+    ]
+    rows = [rows[i] for i in np.random.default_rng(0).permutation(len(rows))]
+    scores, groups, answers = map(list, zip(*rows, strict=True))
+    assert answers_in(form, BY_HAND, scores, groups, tmp_path) == answers
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_row_without_score_has_the_stated_one(form, tmp_path):
+    """At .7, just below the last threshold, every group answers otherwise than at a score of 0 or 1."""
+    rule = replace(BY_HAND, missing=0.7)
+    lacking = None if form in ("python", "sql") else np.nan
+    expected = ["yes", "human review", "yes", "no"]
+    scores, groups = [lacking, lacking, lacking, 0.2], ["a", "b", "c", "a"]
+    assert answers_in(form, rule, scores, groups, tmp_path) == expected
+
+
+def test_python_and_sql_give_a_nan_and_a_null_the_stated_score():
+    rule = replace(BY_HAND, missing=THIRD, groups=None, bands=BY_HAND.bands[:1])
+    names = {}
+    exec(rule.to_python(), names)
+    assert [names["decide"](score) for score in (float("nan"), None, np.float64("nan"), 0.3)] == [
+        "yes", "yes", "yes", "no",
+    ]  # fmt: skip
+    database = sqlite3.connect(":memory:")
+    database.execute("create table t (p real)")
+    database.executemany("insert into t values (?)", [(None,), (0.3,)])
+    assert [row[0] for row in database.execute(f"select {rule.to_sql()} from t")] == ["yes", "no"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_without_a_stated_one_a_row_without_score_is_refused(form, tmp_path):
+    lacking = None if form in ("python", "sql") else np.nan
+    if form == "sql":
+        rows = [lacking, -0.1, 1.1, 0.9], ["a", "b", "c", "x"]
+        assert answers_in(form, BY_HAND, *rows, tmp_path) == [None] * 4
+        return
+    with pytest.raises(ValueError, match="no score"):
+        answers_in(form, BY_HAND, [lacking], ["a"], tmp_path)
