@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import rel_entr
+from scipy.stats import beta, ksone
 
 import tailboost as tb
 from tailboost.rates.bounds import (
@@ -80,3 +83,111 @@ def test_bounds_are_named_after_the_given_losses_and_not_after_predict():
     rules = {bound["rule"] for bound in certificate.to_dict()["bounds"]}
     assert rules == {"given losses"}
     assert tb.Certificate.from_dict(certificate.to_dict()).bounds == certificate.bounds
+
+
+# -- tails and shifts by other ways --------------------------------------------------------------------------
+
+
+def worst_share(share, radius):
+    """Return the largest q with KL((q, 1 − q) ‖ (share, 1 − share)) ≤ radius, by a root of the divergence."""
+
+    def excess(q):
+        return rel_entr(q, share) + rel_entr(1 - q, 1 - share) - radius
+
+    return 1.0 if excess(1.0) <= 0 else brentq(excess, share, 1.0)
+
+
+def worst_mean(values, mass, radius):
+    """Return the largest mean in the KL ball, by its dual: min over θ of (radius + log E exp(θ v)) / θ."""
+    values, mass = values[mass > 0], mass[mass > 0]
+
+    def dual(log_theta):
+        theta = np.exp(log_theta)
+        return (radius + np.log(mass @ np.exp(theta * values))) / theta
+
+    return minimize_scalar(dual, bounds=(-6, 6), method="bounded", options={"xatol": 1e-10}).fun
+
+
+def band_by_hand(losses, delta):
+    """Return losses with a mass of ε moved from the smallest ones to 1; ε of one-sided Kolmogorov–Smirnov."""
+    n = len(losses)
+    epsilon = ksone.isf(delta, n)
+    values = np.append(np.sort(losses), 1.0)
+    mass = np.append(np.full(n, 1 / n), epsilon)
+    for i in range(n):
+        moved = min(mass[i], mass.sum() - 1.0)
+        mass[i] -= moved
+    return values, mass
+
+
+@pytest.mark.parametrize("radius", [0.01, 0.1, 0.5, 3.0])
+@pytest.mark.parametrize("mean", [0.02, 0.3, 0.8])
+def test_a_mean_rises_by_a_shift_to_the_root_of_the_divergence(mean, radius):
+    assert shift_of_mean(mean, radius) == pytest.approx(worst_share(mean, radius), abs=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.3, 0.9, 1.0])
+def test_the_cvar_of_a_zero_one_loss_is_its_mean_over_the_tail(alpha):
+    """Of 1,000 rows 120 err: the worst α of the rows has all of them, or errs throughout."""
+    worst = np.sort(np.repeat([0.0, 1.0], [880, 120]))[::-1][: round(1000 * alpha)]
+    assert cvar_of_mean(0.12, alpha) == pytest.approx(worst.mean())
+
+
+@pytest.mark.parametrize("delta", [0.01, 0.05, 0.2])
+def test_a_band_moves_the_mass_of_the_exact_statistic_to_a_loss_of_one(delta):
+    losses = np.random.default_rng(0).beta(1, 3, 80)
+    values, mass = tail_band(losses, delta)
+    expected_values, expected_mass = band_by_hand(losses, delta)
+    np.testing.assert_allclose(values, expected_values)
+    np.testing.assert_allclose(mass, expected_mass, atol=1e-12)
+
+
+@pytest.mark.parametrize("radius", [0.02, 0.1, 0.6])
+def test_a_band_rises_by_a_shift_to_the_minimum_of_the_dual(radius):
+    losses = np.random.default_rng(1).beta(1, 3, 80)
+    expected = worst_mean(*band_by_hand(losses, 0.05), radius)
+    assert band_shift(tail_band(losses, 0.05), radius) == pytest.approx(expected, abs=1e-7)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.25, 0.7])
+def test_the_cvar_of_a_band_is_the_mean_of_its_worst_mass(alpha):
+    losses = np.random.default_rng(2).beta(1, 3, 80)
+    values, mass = band_by_hand(losses, 0.05)
+    # The worst mass α on a fine grid of quantiles.
+    quantiles = 1.0 - alpha * (np.arange(200_000) + 0.5) / 200_000
+    tail = values[np.minimum(np.searchsorted(np.cumsum(mass), quantiles), len(values) - 1)]
+    assert band_cvar(tail_band(losses, 0.05), alpha) == pytest.approx(tail.mean(), abs=1e-5)
+
+
+def test_bounds_on_tails_and_shifts_of_zero_one_losses_follow_from_the_exact_bound():
+    """20 of 200 rows err; mean, CVaR and shift of a zero-one loss have one exact bound of the whole level."""
+    certificate = tb.certify_losses(np.repeat([0, 1], [180, 20]), alphas=[0.4, 0.05], shifts=[0.05, 0.4])
+    upper = beta.ppf(0.95, 21, 180)
+    assert certificate.bound("mean").upper == pytest.approx(upper)
+    assert certificate.bound("cvar", 0.4).upper == pytest.approx(upper / 0.4)
+    assert certificate.bound("cvar", 0.05).upper == 1.0
+    for radius in (0.05, 0.4):
+        assert certificate.bound("shift", radius).upper == pytest.approx(worst_share(upper, radius))
+
+
+def test_bounds_on_tails_and_shifts_of_equal_losses_follow_from_the_band():
+    """Rows that all lose .5 have a tight band: it takes half the level, and decides tails and shifts."""
+    losses = np.full(400, 0.5)
+    certificate = tb.certify_losses(losses, alphas=[0.1, 0.5], shifts=[0.02, 0.2])
+    epsilon = ksone.isf(0.025, 400)
+    for alpha in (0.1, 0.5):
+        by_hand = (epsilon + 0.5 * (alpha - epsilon)) / alpha
+        assert certificate.bound("cvar", alpha).upper == pytest.approx(by_hand, abs=1e-9)
+    for radius in (0.02, 0.2):
+        by_hand = 0.5 + 0.5 * worst_share(epsilon, radius)
+        assert certificate.bound("shift", radius).upper == pytest.approx(by_hand, abs=1e-7)
+
+
+def test_means_of_several_groups_share_the_level_evenly():
+    """Two groups and all rows: three exact bounds at a third of the level each."""
+    wrong = np.repeat([0, 1, 0, 1], [90, 10, 40, 20])
+    groups = np.repeat(["a", "b"], [100, 60])
+    certificate = tb.certify_losses(wrong, groups=groups, confidence=0.9)
+    for kind, name, k, n in (("mean", None, 30, 160), ("group", "a", 10, 100), ("group", "b", 20, 60)):
+        bound = certificate.bound(kind, name)
+        assert bound.upper == pytest.approx(beta.ppf(1 - 0.1 / 3, k + 1, n - k))

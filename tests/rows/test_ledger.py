@@ -14,11 +14,13 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binom
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
+from tailboost.classifiers.calibrating import OneBatch
 from tailboost.guarantees.fresh_rows import fresh_rows
 from tailboost.guarantees.tested import what_is_tested
 from tailboost.rows.fingerprints import (
@@ -32,7 +34,7 @@ from tailboost.rows.fingerprints import (
     squeezed,
 )
 from tailboost.rows.given import Given
-from tailboost.rows.ledger import Attempt, Ledger
+from tailboost.rows.ledger import Attempt, Ledger, attempts_of
 from tailboost.storage.models import model_digest, read_ledger, write_ledger
 
 LIMIT = [rates.error(by="group") <= 0.26]
@@ -362,6 +364,143 @@ def test_eight_threads_lose_no_attempt(rule):
         numbers = list(threads.map(attempt, parts))
     assert sorted(numbers) == list(range(1, 9))
     assert len(rule.ledger_.attempts) == 8
+
+
+# -- what attempts spend: sums by hand ---------------------------------------------------------------------
+
+
+def numbered_attempt(k):
+    """Return an attempt with rows that no other number has."""
+    hashes = hash_rounded_rows(np.arange(30.0)[:, None] + 1000 * k)
+    return Attempt(f"call {k}", UsedRows.from_hashes(hashes, np.arange(30) % 2))
+
+
+def spent(ledger):
+    return [attempt.spent for attempt in ledger.attempts]
+
+
+def test_each_of_any_number_of_attempts_spends_nine_tenths_of_what_is_left():
+    ledger = Ledger()
+    for k in range(6):
+        ledger.record(numbered_attempt(k))
+    assert spent(ledger) == pytest.approx([0.9, 0.09, 0.009, 0.0009, 0.00009, 0.000009])
+    assert sum(spent(ledger)) < 1
+
+
+@pytest.mark.parametrize("declared", [1, 2, 3, 7])
+def test_declared_attempts_spend_even_parts_of_one(declared):
+    ledger = Ledger()
+    for k in range(declared):
+        ledger.record(numbered_attempt(k), attempts=declared)
+    assert spent(ledger) == pytest.approx([1 / declared] * declared)
+    with pytest.raises(ValueError, match=f"attempts={declared}: {declared} attempt"):
+        ledger.record(numbered_attempt(declared), attempts=declared)
+    assert len(ledger.attempts) == declared
+
+
+def test_attempts_declared_later_divide_what_is_left():
+    ledger = Ledger()
+    ledger.record(numbered_attempt(0))
+    for k in (1, 2):
+        ledger.record(numbered_attempt(k), attempts=3)
+    assert spent(ledger) == pytest.approx([0.9, 0.05, 0.05])
+
+
+def test_the_same_call_again_spends_nothing():
+    ledger = Ledger()
+    for k in (0, 1, 0, 1, 0):
+        ledger.record(numbered_attempt(k))
+    assert spent(ledger) == pytest.approx([0.9, 0.09])
+
+
+def test_attempts_of_other_models_that_the_caller_names_count():
+    others = Ledger()
+    for k in (0, 1):
+        others.record(numbered_attempt(k))
+    ledger = Ledger()
+    recorded = ledger.record(numbered_attempt(2), attempts_of(others))
+    assert [attempt.key for attempt in recorded] == ["call 0", "call 1", "call 2"]
+    assert spent(ledger) == pytest.approx([0.9, 0.09, 0.009])
+
+
+def test_a_ledger_from_a_file_goes_on_where_it_ended():
+    ledger = Ledger()
+    for k in (0, 1):
+        ledger.record(numbered_attempt(k))
+    again = Ledger.from_dict(json.loads(json.dumps(ledger.to_dict())))
+    again.record(numbered_attempt(2))
+    assert spent(again) == pytest.approx([0.9, 0.09, 0.009])
+    with pytest.raises(tb.LeakageError, match="attempt 1 used 30"):
+        again.record(Attempt("other call", numbered_attempt(0).rows))
+
+
+def test_attempts_of_models_inside_are_attempts_of_the_model_and_of_all_of_them():
+    inner = Ledger(), Ledger()
+    inner[0].record(numbered_attempt(0))
+    outer = Ledger(inner=inner)
+    outer.record(numbered_attempt(1))
+    for ledger in (outer, *inner):
+        assert spent(ledger) == pytest.approx([0.9, 0.09])
+    inner[1].record(numbered_attempt(2))
+    outer.record(numbered_attempt(3))
+    for ledger in (outer, *inner):
+        assert spent(ledger) == pytest.approx([0.9, 0.09, 0.009, 0.0009])
+
+
+def test_a_withdrawn_attempt_alone_leaves_the_ledger():
+    ledger = Ledger()
+    for k in range(3):
+        ledger.record(numbered_attempt(k))
+    ledger.withdraw(numbered_attempt(1))
+    assert [attempt.key for attempt in ledger.attempts] == ["call 0", "call 2"]
+    ledger.record(numbered_attempt(3))
+    assert spent(ledger) == pytest.approx([0.9, 0.009, 0.9 * 0.091])
+
+
+def assert_tested_at(level, calibrated, rows):
+    """Check misses and false alarms: of all thresholds that pass the exact test, none has fewer alarms."""
+    X, y = rows
+    ill = y == "yes"
+
+    def passes(missed):
+        return binom.cdf(missed, ill.sum(), 0.3) <= level
+
+    found = calibrated.predict(X) == "yes"
+    assert passes((ill & ~found).sum())
+    above = X["s"].to_numpy() > np.append(0.0, X["s"])[:, None]  # by threshold and row
+    possible = above[passes((ill & ~above).sum(axis=1))]
+    assert (found & ~ill).sum() == (possible & ~ill).sum(axis=1).min()
+
+
+def test_each_attempt_is_tested_at_its_part_of_the_level(rule):
+    """Of the thresholds with few enough misses, the certified one has the fewest false alarms."""
+    asked = {"limits": ["miss(yes) <= .3"]}
+    rule = rule.reweight(objective=rates.false_alarm("yes"))
+    for k, level in enumerate([0.045, 0.0045, 0.00045], 1):
+        rows = scored(k, 700)
+        assert_tested_at(level, tb.calibrate(rule, *rows, **asked), rows)
+
+
+def test_declared_attempts_are_tested_at_even_parts_of_the_level(rule):
+    rule = rule.reweight(objective=rates.false_alarm("yes"))
+    for k in (1, 2, 3):
+        rows = scored(k, 700)
+        calibrated = tb.calibrate(rule, *rows, limits=["miss(yes) <= .3"], attempts=3)
+        assert_tested_at(0.05 / 3, calibrated, rows)
+
+
+def test_attempts_of_one_batch_are_tested_at_what_the_named_ones_left():
+    """The model has no ledger: the caller names the previous attempt, of which each one has all before."""
+    asked = {"limits": ["miss(yes) <= .3"], "objective": rates.false_alarm("yes"), "selection_share": 0.3}
+    previous, levels = None, [0.045, 0.0045, 0.00045]
+    for k, level in enumerate(levels, 1):
+        X, y = scored(k, 1000)
+        batch = OneBatch.of(tb.Scores("s", "yes"), Given(X, y), **asked)
+        previous = batch.certified(confidence=0.95, rule="predict", previous=previous, attempts=None)
+        assert [attempt.spent for attempt in previous.certificate_.attempts] == pytest.approx(
+            [0.9, 0.09, 0.009][:k]
+        )
+        assert_tested_at(level, previous, (batch.rows.X, batch.rows.y))
 
 
 # -- copies and files --------------------------------------------------------------------------------------
