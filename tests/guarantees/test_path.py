@@ -1,7 +1,7 @@
 """The path of a fixed sequence: tightened bounds and predicted powers beside simulated tests."""
 
 import warnings
-from itertools import pairwise
+from itertools import pairwise, product
 from types import SimpleNamespace
 
 import numpy as np
@@ -129,6 +129,33 @@ def test_of_two_limits_on_one_rate_the_stricter_makes_the_path(texts):
     for ours, theirs in zip(*answers, strict=True):
         value = {line.subgroup: line.value for line in theirs if line.limit}
         assert all(line.value == value[line.subgroup] for line in ours if line.limit)
+
+
+@pytest.mark.parametrize("limits", [1, 2])
+def test_of_every_pattern_of_verdicts_the_last_rule_of_the_first_passes_is_taken(limits, monkeypatch):
+    """A rule passes if all of its limits do; the one of the tested limits that fails may be any."""
+    n = 5
+    selections = [SimpleNamespace(problem=SimpleNamespace(limits=[k])) for k in range(n)]
+    stated = SimpleNamespace(problem=SimpleNamespace(limits=[]))
+    for pattern in product([True, False], repeat=n):
+        tested = []
+
+        def verdicts(*_, pattern=pattern, tested=tested):
+            tested.append(pattern[len(tested)])
+            all_pass = [SimpleNamespace(certified=True)] * (limits - 1)
+            return [*all_pass, SimpleNamespace(certified=tested[-1])]
+
+        monkeypatch.setattr(path_module, "limit_bounds", verdicts)
+        path = path_module.Path(stated, SimpleNamespace(by=lambda selection: selection), 0.05)
+        path.__dict__["rules"] = [SimpleNamespace(selection=each) for each in selections]
+        result = path.run()
+        n_passed = len("".join("+" if verdict else "-" for verdict in pattern).split("-")[0])
+        assert len(tested) == min(n_passed + 1, n)  # nothing is tested behind a failure
+        if n_passed:
+            assert result.selection is selections[n_passed - 1]
+        else:
+            assert isinstance(result, path_module.Refused)
+            assert result.answered is selections[0]
 
 
 def test_the_rule_before_the_first_failure_is_taken(monkeypatch):

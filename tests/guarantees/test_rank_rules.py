@@ -515,6 +515,58 @@ def test_at_ranks_so_many_rows_get_the_counted_answer():
     assert at_ranks(shares, np.array([[7, 7], [20, 20]]), tied, 2) is None
 
 
+@pytest.mark.parametrize("answer", [0, 1])
+def test_at_each_rank_of_different_scores_exactly_so_many_rows_get_the_counted_answer(answer):
+    """Every rank of both groups, of which the second has more rows; the first group's rows come last."""
+    rng = np.random.default_rng(answer)
+    place = np.repeat([1, 0], [13, 9])
+    rows = ScoredRows(rng.permutation(22).astype(float), place, np.zeros((22, 2)))
+    shares = [Share(None, None, np.flatnonzero(place == g), answer, np.nan) for g in (0, 1)]
+    for first in range(10):
+        for second in range(14):
+            thresholds = at_ranks(shares, np.array([[first] * 2, [second] * 2]), rows, 2)
+            given = (rows.scores > thresholds[place]) == answer
+            assert [given[place == g].sum() for g in (0, 1)] == [first, second]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_among_equal_scores_the_rank_nearest_to_the_middle_of_its_range_is_taken(seed):
+    """All thresholds one by one; without one within the range there is no rule."""
+    rng = np.random.default_rng(seed)
+    scores, within, outside = rng.integers(6, size=40).astype(float), 0, 0
+    rows = ScoredRows(scores, np.zeros(40, dtype=int), np.zeros((40, 2)))
+    possible = [(scores > t).sum() for t in np.arange(-0.5, 6.5)]
+    for answer, least in [(answer, least) for answer in (0, 1) for least in range(38)]:
+        share = Share(None, None, np.arange(40), answer, np.nan)
+        thresholds = at_ranks([share], np.array([[least, least + 2]]), rows, 1)
+        counts = possible if answer == 1 else [40 - count for count in possible]
+        nearest = min(abs(count - (least + 1)) for count in counts)
+        if nearest > 1:
+            outside += 1
+            assert thresholds is None
+        else:
+            within += 1
+            counted = ((scores > thresholds[0]) == answer).sum()
+            assert abs(counted - (least + 1)) == nearest
+    assert min(within, outside) >= 5
+
+
+def test_a_certified_comparison_gives_each_group_the_number_of_answers_of_its_rank():
+    """The ranks are replaced by stated ones: in each group so many of the fresh rows get the answer 1."""
+    draw, _ = population(4)
+    rng = np.random.default_rng(0)
+    T, y, g = draw(600, rng)
+    limits = ["gap(selected(1, by=group)) <= .3"]
+    clf = tb.tune(tb.Scores("s", 1), T, y, groups=g, limits=limits, by_group=True)
+    T, y, g = draw(700, rng)
+    for stated in ([100, 130], [101, 131], [150, 149]):
+        ranges = np.repeat(np.array(stated)[:, None], 2, axis=1)
+        with mock.patch.object(Ranks, "rank_ranges", ranges):
+            rule = tb.calibrate(copy.deepcopy(clf), T, y, groups=g)
+        answers = rule.predict(T, groups=g)
+        assert [(answers[g == name] == 1).sum() for name in "ab"] == stated
+
+
 @pytest.mark.parametrize("by_group", [False, True])
 def test_a_threshold_at_a_rank_passes_the_exact_test_of_its_rows(by_group):
     """At the edge: the limit on misses is so tight that the threshold is the last one of its rank."""

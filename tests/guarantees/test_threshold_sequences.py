@@ -3,6 +3,7 @@
 import copy
 import re
 import warnings
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -85,6 +86,48 @@ def test_a_threshold_behind_a_failure_is_not_certified():
     assert tests.n_passed(path, [rate, rate], 0.2) == 4
     errors[0] = 7.0
     assert tests.n_passed(path, [rate], 0.05) == 0
+
+
+def sequence_of(errors, n=40):
+    """Return a limit of .3 with these errors among n rows at the thresholds 0, 1, …, and their path."""
+    errors = np.asarray(errors, dtype=float)
+    rate = SimpleNamespace(errors=lambda *_: (errors, np.full(len(errors), float(n))), largest_share=0.3)
+    losses = np.arange(len(errors), 0.0, -1.0)
+    return rate, ThresholdPath(0, np.arange(float(len(errors))), losses, 1.0, None)
+
+
+def test_of_every_pattern_of_verdicts_the_thresholds_before_the_first_failure_pass():
+    """Of 40 rows 6 errors pass, 7 do not. All patterns of five thresholds, of one limit and of two."""
+    tests = procedure(PRECISION, *[draw(100, np.random.default_rng(seed)) for seed in (0, 1)])
+    patterns = list(product([True, False], repeat=5))
+    for pattern in patterns:
+        text = "".join("+" if verdict else "-" for verdict in pattern)
+        rate, path = sequence_of(np.where(pattern, 6, 7))
+        assert tests.n_passed(path, [rate], 0.05) == len(text.split("-")[0])
+        for other in patterns[:: 1 + sum(pattern)]:
+            second, _ = sequence_of(np.where(other, 0, 12))
+            both = "".join("+" if one and two else "-" for one, two in zip(pattern, other, strict=True))
+            assert tests.n_passed(path, [rate, second], 0.05) == len(both.split("-")[0])
+
+
+def test_a_threshold_without_rows_does_not_pass_and_ends_the_sequence():
+    tests = procedure(PRECISION, *[draw(100, np.random.default_rng(seed)) for seed in (0, 1)])
+    rate, path = sequence_of([0, 0, 0])
+    rate.errors = lambda *_: (np.zeros(3), np.array([40.0, 0.0, 40.0]))
+    assert tests.n_passed(path, [rate], 0.05) == 1
+    rate.errors = lambda *_: (np.zeros(3), np.zeros(3))
+    assert tests.n_passed(path, [rate], 0.05) == 0
+
+
+def test_groups_divide_the_level_of_their_sequences():
+    """No row errs with the answer 1: .7^9 = .0404 and .7^10 = .0282 are above half of .05."""
+    n_fresh = {9: False, 10: False, 11: True}  # .7^11 = .0198
+    for n, passes in n_fresh.items():
+        rows = np.zeros(300), np.repeat([0, 1], 150), np.ones(300, dtype=int)
+        fresh = np.zeros(2 * n), np.repeat([0, 1], n), np.ones(2 * n, dtype=int)
+        limits = [rates.error(by="g") <= 0.3]
+        certified, _ = procedure(limits, rows, fresh).thresholds(0.05)
+        assert (certified is not None) == passes
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,46 @@ def test_probabilities_of_a_group_that_is_read_sum_to_one():
     assert (found.reshape(2, 2, -1)[:, 1 - combination, np.arange(600)] == 0).all()
 
 
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1], [1, 2, 0]])
+def test_a_group_that_is_read_gets_the_class_probabilities_in_its_own_strata(order):
+    """Row by row: combinations come in any order, and a row has probabilities for its group alone."""
+    n, rng = 12, np.random.default_rng(0)
+    read = np.arange(n) % 3
+    chances = rng.dirichlet(np.ones(2), n)
+    belief = StratumProbabilities(2, np.array(order)[:, None], told=0, shares=np.ones((2, 3)))
+    found = belief.predict(np.log(chances), None, read).reshape(2, 3, n)
+    by_hand = np.zeros((2, 3, n))
+    for row in range(n):
+        by_hand[:, order.index(read[row]), row] = chances[row]
+    np.testing.assert_allclose(found, by_hand, atol=1e-6)
+
+
+def test_beside_a_group_that_is_read_another_column_has_its_frequencies_in_each_class():
+    """Combinations of site and sex: the site is read, the sex has its share in the class and the site."""
+    combinations = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    shares = np.array([[0.2, 0.8, 0.5, 0.5], [0.9, 0.1, 0.3, 0.7]])
+    belief = StratumProbabilities(2, combinations, told=0, shares=shares)
+    chances, read = np.array([[0.6, 0.4], [0.1, 0.9], [0.5, 0.5]]), np.array([0, 1, 0])
+    found = belief.predict(np.log(chances), None, read).reshape(2, 4, 3)
+    by_hand = np.zeros((2, 4, 3))
+    for row, site in enumerate(read):
+        for k in (0, 1):
+            for sex in (0, 1):
+                by_hand[k, 2 * site + sex, row] = chances[row, k] * shares[k, 2 * site + sex]
+    np.testing.assert_allclose(found, by_hand, atol=1e-6)
+
+
+def test_an_estimated_group_has_the_probabilities_of_its_own_values():
+    """Two columns, whose combinations come in a mixed order: the product of those of their values."""
+    combinations = np.array([[1, 0], [0, 2], [1, 2], [0, 0], [0, 1], [1, 1]])
+    of_column = [0.3, 0.7], [0.5, 0.2, 0.3]
+    belief = StratumProbabilities(2, combinations)
+    by_column = [np.tile(np.array(column)[None, :, None], (2, 1, 4)) for column in of_column]
+    joined = belief._joined(by_column)
+    by_hand = [of_column[0][i] * of_column[1][j] for i, j in combinations]
+    np.testing.assert_allclose(joined, np.tile(np.array(by_hand)[None, :, None], (2, 1, 4)), rtol=1e-6)
+
+
 def test_a_calibration_of_strata_without_rows():
     belief = np.full((3, 10), 1 / 3, dtype=np.float32)
     one = Calibration.fit(belief, np.zeros(10, int), np.full(10, 0.1)).apply(belief.astype(float))
