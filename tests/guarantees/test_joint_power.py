@@ -2,6 +2,8 @@
 
 import warnings
 from dataclasses import replace
+from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -10,7 +12,9 @@ from scipy.stats import binom, binomtest, norm
 
 import tailboost as tb
 from tailboost import rates
+from tailboost.guarantees import score_path
 from tailboost.guarantees.joint_power import JOINT_PROBITS, Bands, Cells, JointPowerPath, LimitedFamily
+from tailboost.rates import Answered, Strata
 
 LEVEL = 0.05
 CLASSES = np.repeat([0, 1], 2)  # of the strata of two groups
@@ -191,6 +195,48 @@ def test_the_rule_before_the_first_failure_is_taken(monkeypatch):
     rule = calibrated(*table(1500, 4)[:2], None, ["miss(1) <= 30%", "deferred() <= 60%"])
     first, _, second, *_ = [counts[:, 2].sum() / counts.sum() for counts in tested]
     assert rule.certificate_.bounds[1].estimate == first != second
+
+
+def answering(n):
+    """Return n rules: the k-th gives the answer 1 to k of n rows, all with the label 1, and 0 to others."""
+    strata_of_rows, stratum = Strata.of(np.ones(n, dtype=int), None, np.ones(n), (0, 1))
+    return [
+        SimpleNamespace(answered=Answered(strata_of_rows, stratum, (np.arange(n) < k).astype(int), None))
+        for k in range(1, n + 1)
+    ]
+
+
+def test_of_every_pattern_of_verdicts_the_last_rule_of_the_first_passes_is_taken(monkeypatch):
+    """Of two limits one may fail; behind a failure nothing is tested."""
+    rules = answering(4)
+    fresh = SimpleNamespace(answered=rules[0].answered, by=lambda rule: rule)
+    odds = SimpleNamespace(places_of=lambda _: np.zeros(2, dtype=int), values=np.zeros(3))
+    bands = Bands(np.zeros((4, 1), dtype=int), np.zeros((4, 1), dtype=int))
+    for pattern in product(["both", "first", "second", "none"], repeat=4):
+        tested = []
+
+        def families_of(*_, pattern=pattern, tested=tested):
+            def passes(name, counts):
+                number = int(counts[1, 1]) - 1  # the answers 1 to rows with the label 1
+                tested.append(number)
+                return pattern[number] in ("both", name)
+
+            return [
+                SimpleNamespace(passes=lambda counts, *_, name=name: passes(name, counts))
+                for name in ("first", "second")
+            ]
+
+        monkeypatch.setattr(score_path, "families_of", families_of)
+        run = score_path.ScorePath(SimpleNamespace(problem=SimpleNamespace(limits=[])), fresh, LEVEL)
+        run.__dict__ |= {"odds": odds, "path": (bands, np.zeros(4))}
+        monkeypatch.setattr(score_path.ScorePath, "rules", lambda _: iter(rules))
+        result = run.run()
+        n_passed = [*pattern, "none"].index(next(v for v in [*pattern, "none"] if v != "both"))
+        assert max(tested) == min(n_passed, 3)
+        if n_passed:
+            assert result.selection is rules[n_passed - 1]
+        else:
+            assert result.answered is rules[0]
 
 
 def test_no_rule_is_certified_if_the_first_one_fails(monkeypatch):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import beta, binom
 
 from tailboost.rates.pair_test import FAR, pair_p_value, pair_passes
 
@@ -37,8 +37,6 @@ def test_power_exceeds_that_of_two_bounds():
     rng = np.random.default_rng(0)
     counts = rng.binomial(800, 0.1, size=(200, 2))
     exact = np.mean([pair_p_value((int(a), int(b)), (800, 800), gap=0.05) <= 0.05 for a, b in counts])
-    from scipy.stats import beta
-
     upper = beta.ppf(0.975, counts[:, 0] + 1, 800 - counts[:, 0])
     lower = beta.ppf(0.025, counts[:, 1], 801 - counts[:, 1])
     assert exact > np.mean(upper - lower <= 0.05) + 0.2
@@ -79,3 +77,74 @@ def test_a_test_at_a_large_level_keeps_it(rows, level, factor, gap):
         each = binom.pmf(np.arange(n1 + 1), n1, first)
         others = binom.pmf(np.arange(n2 + 1), n2, second)
         assert each @ passes @ others <= level
+
+
+def statistic(x1, x2, n1, n2, a, c):
+    """Return Farrington and Manning's z of counts, by the formula of the module's docstring."""
+    p2 = min(max((x1 + x2 - n1 * c / a) / (n1 / a + n2), 0.0), a - c, 1.0)
+    p1 = (c + p2) / a
+    variance = a**2 * p1 * (1 - p1) / n1 + p2 * (1 - p2) / n2
+    return (a * x1 / n1 - x2 / n2 - c) / np.sqrt(max(variance, 1e-12))
+
+
+def enumerated_p_value(errors, rows, a, c, gamma):
+    """Return the largest probability of the monotone region over the nuisance parameter, plus γ."""
+    (x1, x2), (n1, n2) = errors, rows
+    z = np.array([[statistic(i, j, n1, n2, a, c) for j in range(n2 + 1)] for i in range(n1 + 1)])
+    inside = z <= z[x1, x2] + 1e-12
+    region = np.array(
+        [[inside[i:, : j + 1].any() for j in range(n2 + 1)] for i in range(n1 + 1)]
+    )  # fewer errors of the first group or more of the second stay inside
+    low = beta.ppf(gamma / 2, x2, n2 - x2 + 1) if x2 else 0.0
+    high = beta.ppf(1 - gamma / 2, x2 + 1, n2 - x2) if x2 < n2 else 1.0
+    if low > a - c:
+        return gamma
+    second = np.linspace(low, min(high, a - c), 200)[:, None]
+    first = np.minimum((c + second) / a, 1.0)
+    one, other = np.arange(n1 + 1), np.arange(n2 + 1)
+    probabilities = binom.pmf(one, n1, first)[:, :, None] * binom.pmf(other, n2, second)[:, None, :]
+    return (probabilities * region).sum(axis=(1, 2)).max() + gamma
+
+
+COMPARED = [((10, 12), 1.0, 0.1), ((16, 8), 1.0, 0.3), ((12, 14), 0.6, 0.0)]
+
+
+@pytest.mark.parametrize(("rows", "factor", "gap"), COMPARED)
+def test_a_p_value_is_that_of_enumeration(rows, factor, gap):
+    compared = 0
+    for x1 in range(0, rows[0] + 1, 2):
+        for x2 in range(0, rows[1] + 1, 2):
+            found = pair_p_value((x1, x2), rows, factor=factor, gap=gap, gamma=0.002)
+            if found <= FAR:
+                exact = enumerated_p_value((x1, x2), rows, factor, gap, 0.002)
+                compared += 1
+                assert found == pytest.approx(min(exact, 1.0), rel=0.005, abs=1e-6)
+    assert compared >= 5
+
+
+@pytest.mark.parametrize("level", [0.01, 0.05, 0.1])
+@pytest.mark.parametrize(("rows", "factor", "gap"), COMPARED)
+def test_a_pair_passes_if_the_enumerated_p_value_is_at_most_the_level(rows, factor, gap, level):
+    outcomes = []
+    for x1 in range(0, rows[0] + 1, 2):
+        for x2 in range(0, rows[1] + 1, 2):
+            exact = enumerated_p_value((x1, x2), rows, factor, gap, min(1e-3, level / 20))
+            if abs(exact - level) > 0.01 * level:  # the factor for values between those of the grid
+                outcomes.append(exact <= level)
+                assert pair_passes((x1, x2), rows, level, factor=factor, gap=gap) == outcomes[-1]
+    assert any(outcomes)
+    assert not all(outcomes)
+
+
+@pytest.mark.parametrize("level", [0.01, 0.05])
+def test_the_size_of_a_passed_pair_is_near_its_level_and_not_above_it(level):
+    """Of 30 and 30 rows, over the boundary of the hypothesis: at least a half, and at most the level."""
+    n, gap = 30, 0.1
+    passes = np.array(
+        [[pair_passes((i, j), (n, n), level, gap=gap) for j in range(n + 1)] for i in range(n + 1)]
+    )
+    sizes = [
+        binom.pmf(np.arange(n + 1), n, second + gap) @ passes @ binom.pmf(np.arange(n + 1), n, second)
+        for second in np.linspace(0.0, 1 - gap, 30)
+    ]
+    assert level / 2 < max(sizes) <= level
