@@ -66,27 +66,7 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
         If the file is not a model file, is damaged, has another format, or exceeds ``max_bytes``.
     """
     with reading():
-        size = path.stat().st_size
-        if size > max_bytes:
-            raise _too_large(size, max_bytes)
-        with path.open("rb") as stream:
-            if stream.read(1) == _PICKLE:
-                raise Unreadable(
-                    "is not a model file but a pickle, which runs code when loaded: if you "
-                    "trust it, load it by pickle or joblib, and write a model file by "
-                    "save_model"
-                )
-        content = path.read_bytes()
-        if content.lstrip()[:1] == b"{":
-            raise Unreadable("is not a model file but JSON; load_rule reads a rule file")
-        if not content.startswith(b"PK"):
-            cure = as_typed(
-                "save_model writes a model file", "MODEL is the first argument, DATA the second"
-            )
-            raise Unreadable(f"is not a model file, or is damaged: {cure}")
-        if content.count(_ENTRY) > _MOST_ENTRIES:
-            raise Unreadable(f"is not a model file: it has more than {_MOST_ENTRIES} members")
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        with zipfile.ZipFile(io.BytesIO(_content(path, max_bytes))) as archive:
             _check_entries(archive, max_bytes)
             members = {entry.filename: _member(archive, entry) for entry in archive.infolist()}
         record: dict[str, Any] = json.loads(members.pop(RECORD))
@@ -101,6 +81,31 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
         if not all(isinstance(mapping, dict) for mapping in mappings):
             raise Unreadable("is damaged: its record is invalid")
     return members, record
+
+
+def _content(path: Path, max_bytes: int) -> bytes:
+    """Return the content of a zip file with few members; raise Unreadable for another file."""
+    size = path.stat().st_size
+    if size > max_bytes:
+        raise _too_large(size, max_bytes)
+    with path.open("rb") as stream:
+        if stream.read(1) == _PICKLE:
+            raise Unreadable(
+                "is not a model file but a pickle, which runs code when loaded: if you "
+                "trust it, load it by pickle or joblib, and write a model file by "
+                "save_model"
+            )
+    content = path.read_bytes()
+    if content.lstrip()[:1] == b"{":
+        raise Unreadable("is not a model file but JSON; load_rule reads a rule file")
+    if not content.startswith(b"PK"):
+        cure = as_typed(
+            "save_model writes a model file", "MODEL is the first argument, DATA the second"
+        )
+        raise Unreadable(f"is not a model file, or is damaged: {cure}")
+    if content.count(_ENTRY) > _MOST_ENTRIES:
+        raise Unreadable(f"is not a model file: it has more than {_MOST_ENTRIES} members")
+    return content
 
 
 def _check_entries(archive: zipfile.ZipFile, max_bytes: int) -> None:

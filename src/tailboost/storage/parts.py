@@ -92,7 +92,7 @@ class Writer:
         if id(thing) in self._begun:
             raise Refused(f"a {type(thing).__name__} that contains itself")
         self._begun.add(id(thing))
-        self.parts.append(self.part(thing))
+        self.parts.append(self.part(thing))  # after the parts of its contents
         number = len(self.parts) - 1
         self._numbers[id(thing)] = (thing, number)
         return [number]
@@ -332,7 +332,7 @@ class Reader:
             raise Damaged(f"an array of shape {str(shape)[:50]} has the wrong length")
         if n_bytes:
             flat = np.frombuffer(self.block[place : place + n_bytes], dtype=dtype)
-        else:
+        else:  # frombuffer refuses an empty buffer
             flat = np.zeros(n_entries, dtype)
         return flat.reshape(shape, order=order).copy(order=order)
 

@@ -95,10 +95,12 @@ def _unusual_children(
 
     Trees that grow depth first number their nodes in preorder, and then the leaves determine the children.
     """
-    n = len(leaf)
-    place = np.arange(n) - _first_nodes(counts)
-    left, right = ((nodes[name] - place)[~leaf] for name in CHILDREN)
-    right_in_preorder = (_right_children(leaf) - np.arange(n))[~leaf]
+    inner = ~leaf
+    number = np.arange(len(leaf))  # among the nodes of all trees
+    place = number - _first_nodes(counts)  # in its tree, as the children of a node
+    left = (nodes["left_child"] - place)[inner]
+    right = (nodes["right_child"] - place)[inner]
+    right_in_preorder = (_right_children(leaf) - number)[inner]
     if (left == 1).all() and (right == right_in_preorder).all():
         return {}
     return {"left_child": left, "right_child": right}
@@ -220,6 +222,7 @@ def _built(group: dict[str, Any], unpack: Unpack) -> list[Any]:
     _check(((feature >= 0) & (feature < n_features)).all())
     values = _leaf_values(group, leaf, unpack)
     _fill(nodes, values, counts)
+    # The file has the exceptions from the rule of `_more_left`, which needs the rows of inner nodes.
     nodes["missing_go_to_left"][inner] ^= _more_left(nodes, counts)[inner]
     if "impurity" not in group:
         nodes["impurity"] = gini(values)

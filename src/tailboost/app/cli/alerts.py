@@ -99,7 +99,7 @@ def _id_columns(features: Any, keep: Sequence[str]) -> list[str]:
 def _alerts(data: Any, y: Column, groups: Groups) -> Iterator[str]:
     """Yield warnings about a training table: features ``data``, labels ``y``, and columns of groups.
 
-    They are about groups that determine the class, many numeric classes, codes as text, and leaks.
+    They are about groups that determine the class, many numeric classes, codes as text, and data leakage.
     """
     for name in () if groups is None else groups:
         classes_of_group = pd.Series(y).groupby(groups[name].to_numpy()).nunique()
@@ -122,8 +122,12 @@ def _alerts(data: Any, y: Column, groups: Groups) -> Iterator[str]:
         has_leading_zero = any(re.match(r"[+-]?0\d", str(text)) for text in texts)
         if has_leading_zero and _are_numbers(texts):
             yield f"column {name!r} has numbers with leading zeros: they are codes and are read as text"
-    if len(y) < FEWEST_ROWS or len(classes) > CLASSES_TESTED:
-        return  # no test for leaks
+    if len(y) >= FEWEST_ROWS and len(classes) <= CLASSES_TESTED:
+        yield from _leaks(data, y)
+
+
+def _leaks(data: Any, y: Column) -> Iterator[str]:
+    """Yield a warning for each feature that alone predicts nearly all rows of a random sample."""
     sampled_rows = np.random.default_rng(0).permutation(len(y))[:ROWS_TESTED]
     for name in data:
         accuracy = _accuracy_alone(data[name].iloc[sampled_rows], y[sampled_rows])

@@ -113,15 +113,14 @@ def ending_with_a_code(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def run(*, quiet: bool, verbose: bool, **arguments: Any) -> None:
         if reads_csv:
+            of_options = {name: arguments.pop(name) for name in OF_CSV}
             fields = csv_noted_in(arguments.get("model"))
-            for name in OF_CSV:
-                value = arguments.pop(name)
-                if value is not None:
-                    fields[name] = value
+            fields |= {name: value for name, value in of_options.items() if value is not None}
             arguments["csv"] = CsvFormat(**fields)
         with exit_codes(verbose, quiet):
             command(**arguments)
 
+    # typer makes the options from the signature.
     vars(run)["__signature__"] = signature.replace(parameters=parameters)
     return run
 

@@ -184,12 +184,13 @@ def compare_methods(
         selected_methods = _named_or_default_methods(methods, with_groups=bool(group))
     alphas = _tail_masses(alpha)
     shared.refuse_overwriting("--out", [out / name for name in REPORT_FILES], data)
-    # Options that the command line in the results leaves out: they change no number.
+    # The command line in the results has the options that change numbers.
     not_recorded = {"data", "jobs", "quiet", "verbose", "help"}
     if csv.sep == options.CSV.sep:
         not_recorded.add("sep")
     names = [str(parameter.name) for parameter in context.command.params]
     recorded = {name: context.params.get(name) for name in names if name not in not_recorded}
+    command = shared.command_line("compare", data, **recorded)
     table = read_to_fit(data, target, group, drop, keep, cluster, csv, text=text)
     shared.make_folder(out)
     with shared.bad_input("--rows: "):
@@ -206,7 +207,7 @@ def compare_methods(
         random_state=seed,
         n_jobs=jobs,
         data_name=shared.printable(data.name),
-        command=shared.command_line("compare", data, **recorded),
+        command=command,
     )
     _print_results(results)
     shared.say(f"Numbers: {out / REPORT_FILES[0]}")
@@ -250,7 +251,7 @@ def _named_or_default_methods(text: str | None, *, with_groups: bool) -> list[Me
 def _tail_masses(text: str) -> list[float]:
     """Return the numbers of --alpha, tail masses in (0, 1]; raise `BadInput` for another text."""
     alphas = []
-    with suppress(ValueError):
+    with suppress(ValueError):  # an item that is no number: the same error as no item
         alphas = [float(item) for item in _listed(text)]
     if not alphas or not all(0 < alpha <= 1 for alpha in alphas):
         raise shared.BadInput(

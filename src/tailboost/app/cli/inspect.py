@@ -154,7 +154,10 @@ def _description(stored: StoredModel) -> dict[str, Any]:
     """Return the content of a model file or rule file as the JSON document of ``inspect --json``."""
     classifier = stored.classifier
     encoder = stored.encoder
-    columns = [] if encoder is None else encoder.schema_.columns
+    columns = []
+    for column in () if encoder is None else encoder.schema_.columns:
+        n_categories = len(column.categories) or None
+        columns.append({"name": column.name, "kind": column.kind, "categories": n_categories})
     summary = getattr(classifier, "summary_", None)
     certificate = getattr(classifier, "certificate_", None)
     table = getattr(classifier, "rates_", None)
@@ -170,10 +173,7 @@ def _description(stored: StoredModel) -> dict[str, Any]:
         "trained_on": stored.notes,
         "target": stored.target,
         "classes": [str(label) for label in classifier.classes_],
-        "columns": [
-            {"name": c.name, "kind": c.kind, "categories": len(c.categories) or None}
-            for c in columns
-        ],
+        "columns": columns,
         "rule": stored.rule,
         "certificate": None if certificate is None else certificate.to_dict(),
         "rates": rates_of_fit,

@@ -132,15 +132,18 @@ def monitor(
                 if stored.encoder is not None:
                     # The monitor applies the whole model, and needs its input, read as at the fit.
                     X = stored.encoder.schema_.read(stored.features_in(rows.table, reading))
+                ids = None if row_id is None else rows.column(row_id, "--id")
+                if batch is None:
+                    batch = data.name.split(".")[0]  # without any of its suffixes
                 evidence = evidence.add(
                     stored.model,
                     X,
                     y,
                     groups=rows.groups,
-                    name=data.name.split(".")[0] if batch is None else batch,
+                    name=batch,
                     equal_rows=equal_rows,
                     clusters=rows.clusters,
-                    id=None if row_id is None else rows.column(row_id, "--id"),
+                    id=ids,
                 )
         document = {"model": stored.digest(), "group": columns, "monitor": evidence.to_dict()}
         shared.write_out(state, json.dumps(document, allow_nan=False), "--state")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from sklearn.utils import get_tags
@@ -55,6 +55,27 @@ def configured(
     classifier = method.make(random_state=seed, n_jobs=jobs)
     known_parameters = classifier.get_params(deep=False)
     option_of: dict[str, str] = {}  # by the name of the parameter
+    for option, name, value in _stated(method, known_parameters, settings, parameters):
+        option_of[name] = option
+        _set(classifier, option, name, value)
+    if "limits" in known_parameters:
+        # Parameters that are right alone may exclude each other.
+        options = [option for name, option in option_of.items() if name in _PROBLEM_PARAMETERS]
+        with bad_input(f"{', '.join(options)}: " if options else ""):
+            problem_of(classifier)
+    return classifier
+
+
+def _stated(
+    method: Method,
+    known_parameters: Collection[str],
+    settings: Sequence[str],
+    parameters: Mapping[str, Any],
+) -> Iterator[tuple[str, str, Any]]:
+    """Yield option, name and value of each parameter, after a check that the method has the parameter.
+
+    The arguments are those of `configured`, and the names of the parameters of the method.
+    """
     for name, value in parameters.items():
         if value is None:
             continue
@@ -66,8 +87,7 @@ def configured(
             )
         if any(setting.partition("=")[0] == name for setting in settings):
             raise BadInput(f"{option} and --set {name}=… are the same; give one of them")
-        option_of[name] = option
-        _set(classifier, option, name, value)
+        yield option, name, value
     for setting in settings:
         name, equals, text = setting.partition("=")
         if not equals:
@@ -79,14 +99,7 @@ def configured(
             raise BadInput(
                 f"--set: {method.name} has no parameter {name!r}; {hint}{it} has {names}"
             )
-        option_of[name] = f"--set {name}={text}"
-        _set(classifier, option_of[name], name, literal(text))
-    if "limits" in known_parameters:
-        # Parameters that are right alone may exclude each other.
-        options = [option for name, option in option_of.items() if name in _PROBLEM_PARAMETERS]
-        with bad_input(f"{', '.join(options)}: " if options else ""):
-            problem_of(classifier)
-    return classifier
+        yield f"--set {name}={text}", name, literal(text)
 
 
 _PROBLEM_PARAMETERS = {*inspect.signature(stated).parameters}

@@ -223,21 +223,17 @@ def _label_in_table(label: Any, labels: dict[str, Any]) -> Any:
 def _subgroup_in_table(subgroup: Any, divisions: Sequence[Any], labels: dict[str, Any]) -> Any:
     """Return a subgroup with its label and groups as the table has them.
 
-    A subgroup has a part for each division: "class", "group" or a column.
+    A subgroup of several divisions ("class", "group" or a column) is a tuple with a part for each.
     """
+
+    def part_in_table(division: Any, part: Any) -> Any:
+        return _label_in_table(part, labels) if division == "class" else _group_in_table(part)
+
     if len(divisions) == 1:
-        parts = [subgroup]
-    elif isinstance(subgroup, tuple):
-        parts = list(subgroup)
-    else:  # all cells of a class or group
-        return subgroup if divisions == ("class", "group") else _group_in_table(subgroup)
-    in_table = []
-    for division, part in zip(divisions, parts, strict=False):
-        if division == "class":
-            in_table.append(_label_in_table(part, labels))
-        else:
-            in_table.append(_group_in_table(part))
-    return in_table[0] if len(divisions) == 1 else tuple(in_table)
+        return part_in_table(divisions[0], subgroup)
+    if isinstance(subgroup, tuple):
+        return tuple(map(part_in_table, divisions, subgroup))
+    return subgroup if divisions == ("class", "group") else _group_in_table(subgroup)
 
 
 def _group_in_table(group: Any) -> Any:

@@ -129,40 +129,39 @@ def load_table(
     """
     raw = read_raw(path, sep, decimal, encoding)
     source = repr(str(path))
-    is_text = is_csv(Path(path))
     groups, dropped, texts = (
         [names] if isinstance(names, str) else list(names) for names in (group, drop, text)
     )
     names = checked_names(raw.columns, source)
     typed = raw
-    if is_text:
+    from_csv = is_csv(Path(path))
+    if from_csv:
         cure = as_typed(
             "; text=[{0!r}] keeps the column text", "; --text {1} keeps the column text"
         )
         typed = _typed(raw, source, {target, weight}, [*dropped, *texts], cure)
     typed = typed.assign(**{name: _text(raw[name]) for name in texts if name in raw})
-    # The values by their kind, and as the file has them.
+    # The values by their kind, and the values of the file, which name groups and labels.
     frame = typed.set_axis(names, axis=1).reset_index(drop=True)
     written = raw.set_axis(names, axis=1).reset_index(drop=True)
-    weights = [] if weight is None else [weight]
-    roles = {
-        "target": [target], "group": groups, "drop": dropped, "text": texts, "weight": weights
-    }  # fmt: skip
+    roles = {"target": [target], "group": groups, "drop": dropped, "text": texts}
+    if weight is not None:
+        roles["weight"] = [weight]
     _check_roles(roles, names, source)
     feature_names = [name for name in names if name not in {target, weight, *dropped}]
     if not feature_names:
         raise ValueError(f"{source} has no feature columns besides the target {target!r}")
     if not len(frame):
         raise ValueError(f"{source} has a header but no rows")
-    y = _labels(frame[target], source, written[target] if text_labels and is_text else None)
+    labels_of_file = written[target] if text_labels and from_csv else None
+    y = _labels(frame[target], source, labels_of_file)
     pandas = import_pandas("load_table")
     data = pandas.DataFrame({name: _feature(frame[name], source) for name in feature_names})
+    group_columns = {name: _groups(written[name], source) for name in groups}
     return Bunch(
         data=data,
         target=y,
-        groups=pandas.DataFrame(
-            {name: _groups(written[name], source) for name in groups}, index=frame.index
-        ),
+        groups=pandas.DataFrame(group_columns, index=frame.index),
         weight=None if weight is None else _weights(frame[weight], source),
         schema=TableSchema.of(data, pandas.Series(y, name=target)),
         feature_names=feature_names,

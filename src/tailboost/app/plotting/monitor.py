@@ -135,12 +135,12 @@ class MonitorDisplay(Display):
         """Return the display of a monitor, not yet drawn."""
         bounds = monitor.certificate.tested
         batches = [batch for batch in monitor.batches if batch.labelled]
-        alarms: list[int | None] = [None] * len(bounds)
-        for k, batch in enumerate(batches):
-            for j, evidence in enumerate(batch.evidence):
-                is_first = alarms[j] is None
-                if is_first and evidence >= monitor.threshold:
-                    alarms[j] = k
+        alarms: list[int | None] = []
+        for j in range(len(bounds)):
+            contradicting = [
+                k for k, batch in enumerate(batches) if batch.evidence[j] >= monitor.threshold
+            ]
+            alarms.append(min(contradicting, default=None))
         return cls(
             [batch.name for batch in batches],
             [bound.title for bound in bounds],

@@ -234,7 +234,7 @@ def cvar_chart(table: ComparisonTable, styles: Sequence[Style]) -> str:
         ax.set_title("CVaR of the zero-one loss", loc="left", color=SOFT)
         _tidy(ax, "both")
         ax.figure.draw_without_rendering()  # a layout determines the pixels
-        pixels = ax.transData.transform([(alpha, 0.0) for alpha in alphas])[:, 0]
+        pixels, _ = ax.transData.transform([(alpha, 0.0) for alpha in alphas]).T  # x and y
         # The script of the page moves this line to the place of the slider.
         moves = " ".join(f"{x - pixels[0]:.1f}" for x in pixels)
         ax.axvline(alphas[0], color=CURRENT, linewidth=1.5, gid=tagged("cursor", moves))

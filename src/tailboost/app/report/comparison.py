@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -445,19 +445,29 @@ def _selected(
         else:
             selected[method.name] = method
     if not with_groups:
-        group_blind: dict[Any, str] = {}  # name of the first such method by its factory
-        for method in selected.values():
-            if not method.uses_groups:
-                group_blind.setdefault(method.factory, method.name)
-        for method in list(selected.values()):
-            if method.uses_groups and method.factory in group_blind:
-                reason = f"without groups it equals {group_blind[method.factory]}"
-                left_out.append({"title": method.title, "reason": reason})
-                del selected[method.name]
+        for name, twin in _repeated_without_groups(selected.values()).items():
+            reason = f"without groups it equals {twin}"
+            left_out.append({"title": selected.pop(name).title, "reason": reason})
     if not selected:
         reasons = [method["reason"] for method in left_out]
         raise ValueError(" ".join(["methods must name at least one method", *reasons]))
     return list(selected.values()), left_out
+
+
+def _repeated_without_groups(methods: Collection[Method]) -> dict[str, str]:
+    """Return the methods on groups that repeat another method on rows without groups, by name.
+
+    The value is the name of the first group-blind method of the same factory.
+    """
+    group_blind: dict[Any, str] = {}
+    for method in methods:
+        if not method.uses_groups:
+            group_blind.setdefault(method.factory, method.name)
+    return {
+        method.name: group_blind[method.factory]
+        for method in methods
+        if method.uses_groups and method.factory in group_blind
+    }
 
 
 def _checked(

@@ -65,6 +65,20 @@ class Difference:
             mark = "lower" if mean < 0 else "higher"
         return Cell(f"{mean:+.3f}".replace("-", "−"), half, mark)
 
+    @property
+    def words(self) -> str:
+        """The difference and its interval, in percentage points."""
+        mean = 100 * self.interval["mean"]
+        half = self.cell.half
+        interval = f"no interval from {splits_words(self.interval['n'])}"
+        if half is not None:
+            low = max(mean - 100 * half, -100.0)  # errors differ by at most 100 points
+            high = min(mean + 100 * half, 100.0)
+            interval = f"95 % interval {low:.1f} to {high:.1f}"
+            if not self.cell.mark:
+                interval += ", not significant"
+        return f"difference {mean:+.1f} percentage points, {interval}".replace(" -", " −")
+
 
 class PlaceOnCurve(NamedTuple):
     """A place between two points of a trade-off, by their numbers."""
@@ -288,20 +302,11 @@ class ComparisonTable:
         if self.headline is None:
             return "Each baseline has a lower overall error than our methods; no errors are compared."
         compared = self.headline
-        mean = 100 * compared.interval["mean"]
         error, worst = compared.ours_at
         baseline_error, baseline_worst = compared.baseline_at
         ours = compared.ours["title"]
         baseline = compared.baseline["title"]
-        half = compared.cell.half
-        interval = f"no interval from {splits_words(compared.interval['n'])}"
-        if half is not None:
-            low = max(mean - 100 * half, -100.0)  # errors differ by at most 100 points
-            high = min(mean + 100 * half, 100.0)
-            interval = f"95 % interval {low:.1f} to {high:.1f}"
-            if not compared.cell.mark:
-                interval += ", not significant"
-        difference = f"difference {mean:+.1f} percentage points, {interval}".replace(" -", " −")
+        difference = compared.words
         if abs(error - baseline_error) < NO_DIFFERENCE:
             return (
                 f"At an overall error of {100 * baseline_error:.1f} %, {ours} has a "

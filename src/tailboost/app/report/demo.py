@@ -76,11 +76,11 @@ class UseCase:
         self.cases = cases
         order = np.random.default_rng(seed).permutation(len(y))
         parts = np.split(order, [int(end * len(y)) for end in ENDS_OF_PARTS])
+        uses = ("training", "selection", "certificate", "test")
+        self.rows = dict(zip(uses, map(len, parts), strict=True))
         train, selection, fresh, test = (
             {"X": X.iloc[part], "y": y[part], "groups": groups.iloc[part]} for part in parts
         )
-        uses = ("training", "selection", "certificate", "test")
-        self.rows = dict(zip(uses, map(len, parts), strict=True))
         self.test = test
         model.fit(train["X"], train["y"])
         self.rule = tune(
@@ -120,13 +120,25 @@ class UseCase:
         before = [*self.missed_before.values(), self.before["error"]]
         after = [*self.missed_after.values(), self.after["error"]]
         names = [f"missed {self.cases}: {name}" for name in self.missed_before]
+        largest_miss = float(self.limits[0].bound)  # of each group; no limit on the error
         return GroupsDisplay(
             [*names, "wrong answers, all clients"],
             [(figure["mean"], figure["low"], figure["high"]) for figure in before],
             [(figure["mean"], figure["low"], figure["high"]) for figure in after],
-            bound=[float(self.limits[0].bound)] * len(names) + [math.nan],
+            bound=[*[largest_miss] * len(names), math.nan],
             rate="share",
             labels=("plain model", f"{self.rule_words} rule"),
+        )
+
+    @property
+    def sentence(self) -> str:
+        """The rates before and after in one sentence."""
+        before = {name: 100 * figure["mean"] for name, figure in self.before.items()}
+        after = {name: 100 * figure["mean"] for name, figure in self.after.items()}
+        return (
+            f"Of 100 {self.cases}, the plain model misses {before['missed']:.0f}, the "
+            f"{self.rule_words} rule {after['missed']:.0f}; overall error changes from "
+            f"{before['error']:.1f} to {after['error']:.1f} %."
         )
 
     @property
@@ -200,26 +212,20 @@ class Demo:
 
         The strength of a difference is its distance from 0 in half-widths of its interval.
         """
-        use = self.use
         sentences = {}  # by strength, which is negative for a reduction
-        change = use.differences["missed"]
+        change = self.use.differences["missed"]
         if change["high"] < 0:
             strength = change["mean"] / (change["high"] - change["mean"])
-            sentences[strength] = (
-                f"Of 100 {use.cases}, the plain model misses "
-                f"{100 * use.before['missed']['mean']:.0f}, the {use.rule_words} rule "
-                f"{100 * use.after['missed']['mean']:.0f}; overall error changes from "
-                f"{100 * use.before['error']['mean']:.1f} to "
-                f"{100 * use.after['error']['mean']:.1f} %."
-            )
+            sentences[strength] = self.use.sentence
         for name, difference in self._differences():
             if difference.cell.mark == "lower" and difference.cell.half:
                 strength = difference.interval["mean"] / difference.cell.half
                 error, worst = difference.ours_at
+                _, worst_of_baseline = difference.baseline_at
                 sentences[strength] = (
                     f"On {name}, at {100 * error:.0f} % overall error, "
                     f"{difference.ours['title']} has {100 * worst:.0f} % {self._measure(name)}, "
-                    f"{difference.baseline['title']} {100 * difference.baseline_at[1]:.0f} %."
+                    f"{difference.baseline['title']} {100 * worst_of_baseline:.0f} %."
                 )
         if sentences:
             return sentences[min(sentences)]
