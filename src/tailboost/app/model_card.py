@@ -40,7 +40,7 @@ RULE_HEADINGS = ("Decision rule", "Price of the limits", "Trade-off")
 LIMITS = "Stated limits"
 FURTHER = "Further rows"
 MONITOR = "Monitor"
-SEEN = ", for the classes and groups among these rows"
+
 #: Regulators' headings for documentation, with the sections of a card for each.
 REGULATION: dict[str, dict[str, tuple[str, ...]]] = {
     "EU AI Act, Annex IV": {
@@ -344,10 +344,13 @@ def _certified_limits(measured: _Measured, certificate: Certificate) -> str:
     start = f"{n_certified} of {len(verdicts)}"
     if n_certified == len(verdicts):
         start = "All"
-    return (
+    sentence = (
         f"{start} stated limits are certified with {percent(certificate.confidence)} confidence, "
-        f"{measured.source_of_limits}{SEEN if certificate.certified is None else ''}."
+        f"{measured.source_of_limits}"
     )
+    if certificate.certified is None:  # a class or group without rows
+        sentence += ", for the classes and groups among these rows"
+    return f"{sentence}."
 
 
 def _stated_limits(measured: _Measured) -> Section:
@@ -604,13 +607,14 @@ def _limitations(certificate: Certificate | None, final: Model) -> Section:
     by_subgroup = [bound for bound in bounds if bound.kind in ("class", "group", "cell")]
     # A subgroup may have several bounds.
     n_rows = {bound.name: bound.n for bound in by_subgroup}
-    few = [name for name, n in n_rows.items() if 0 < n < ROWS_OF_LIMITATION]
-    none = [name for name, n in n_rows.items() if n == 0]
-    missed = [b.name for b in bounds if b.target is not None and not b.certified]
     limitations = {
-        f"Fewer than {ROWS_OF_LIMITATION} rows": few,
-        "No rows, and therefore no estimate": none,
-        "Targets that are not certified": missed,
+        f"Fewer than {ROWS_OF_LIMITATION} rows": [
+            name for name, n in n_rows.items() if 0 < n < ROWS_OF_LIMITATION
+        ],
+        "No rows, and therefore no estimate": [name for name, n in n_rows.items() if n == 0],
+        "Targets that are not certified": [
+            bound.name for bound in bounds if bound.target is not None and not bound.certified
+        ],
     }
     for limitation, names in limitations.items():
         if names:

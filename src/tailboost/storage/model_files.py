@@ -147,11 +147,16 @@ def _too_large(size: int, max_bytes: int) -> Unreadable:
 
 
 @contextmanager
-def reading(message: str = "is not a model file, or is damaged") -> Iterator[None]:
-    """Replace errors in the block by this message: forged files raise exceptions of any type."""
+def reading(
+    message: str = "is not a model file, or is damaged", *exact: type[Exception]
+) -> Iterator[None]:
+    """Replace errors in the block by this message: forged files raise exceptions of any type.
+
+    Unreadable and the types ``exact`` have a more exact message, and are not replaced.
+    """
     try:
         yield
-    except Unreadable:  # has a more exact message
-        raise
     except Exception as error:
+        if isinstance(error, (Unreadable, *exact)):
+            raise
         raise Unreadable(message) from error

@@ -234,7 +234,7 @@ def _ledgers(members: Mapping[str, bytes]) -> list[Ledger]:
     return [Ledger.from_dict(state) for state in json.loads(members[LEDGERS])]
 
 
-def read_ledger(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Ledger:
+def read_ledger(path: str | os.PathLike[str]) -> Ledger:
     """Read the ledger of a model file, without loading the model; it is empty if the model has none.
 
     Raises
@@ -245,14 +245,12 @@ def read_ledger(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> 
         If the file is not a model file, is damaged or too large.
     """
     with _naming(path):
-        members, _ = unpacked(Path(path), max_bytes)
+        members, _ = unpacked(Path(path), MAX_BYTES)
         with reading("is damaged: its ledger is invalid"):
             return next(iter(_ledgers(members)), Ledger())
 
 
-def write_ledger(
-    path: str | os.PathLike[str], ledger: Ledger, *, max_bytes: int = MAX_BYTES
-) -> None:
+def write_ledger(path: str | os.PathLike[str], ledger: Ledger) -> None:
     """Replace the ledger of a model file; everything else in the file stays.
 
     Raises
@@ -265,13 +263,14 @@ def write_ledger(
         If the file cannot be written.
     """
     with _naming(path):
-        members, record = unpacked(Path(path), max_bytes)
+        members, record = unpacked(Path(path), MAX_BYTES)
         with reading("is damaged: its ledger is invalid"):
-            members[LEDGERS] = _ledgers_text([ledger, *_ledgers(members)[1:]])
+            ledgers = _ledgers(members)  # the first one is of the model
+            members[LEDGERS] = _ledgers_text([ledger, *ledgers[1:]])
     write(Path(path), packed(members, record), "the model")
 
 
-def model_digest(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> str:
+def model_digest(path: str | os.PathLike[str]) -> str:
     """Return a digest of a model file without its ledgers, which attempts change.
 
     Raises
@@ -282,10 +281,9 @@ def model_digest(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) ->
         If the file is not a model file, is damaged or too large.
     """
     with _naming(path):
-        members, record = unpacked(Path(path), max_bytes)
-    return digest_of_members(
-        {name: content for name, content in members.items() if name != LEDGERS}, record
-    )
+        members, record = unpacked(Path(path), MAX_BYTES)
+    members.pop(LEDGERS)
+    return digest_of_members(members, record)
 
 
 # -- reading -----------------------------------------------------------------------------------------------
@@ -387,20 +385,20 @@ def _load(path: Path, check: bool, max_bytes: int, trusted: Collection[str]) -> 
     fault = "cannot be built"
     if changed:
         fault += f"; it was saved with {changed}"
-    with reading(fault):
-        try:
+    try:
+        with reading(fault, Refused, Damaged):
             structure = json.loads(members[STRUCTURE])
             ledgers = _ledgers(members)
             model = Reader(structure, members[ARRAYS], max_bytes, trusted, ledgers).model()
-        except Refused as refusal:
-            reason = f"it contains {_shortened(str(refusal))}, which is not on the list of allowed classes"
-            if changed:  # a renamed class is on no list
-                reason += f"; it was written by another version ({changed}): fit again"
-            raise Unreadable(
-                f"is refused: {reason}; pass your own classes as trusted=[…]"
-            ) from None
-        except Damaged as damage:
-            raise Unreadable(f"is damaged: {_shortened(str(damage))}") from None
+    except Refused as refusal:
+        reason = f"it contains {_shortened(str(refusal))}, which is not on the list of allowed classes"
+        if changed:  # a renamed class is on no list
+            reason += f"; it was written by another version ({changed}): fit again"
+        raise Unreadable(
+            f"is refused: {reason}; pass your own classes as trusted=[…]"
+        ) from None
+    except Damaged as damage:
+        raise Unreadable(f"is damaged: {_shortened(str(damage))}") from None
     if check:
         _compare(model, record["answers"], changed)
     return model

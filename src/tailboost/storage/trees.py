@@ -96,8 +96,8 @@ def _unusual_children(
     Trees that grow depth first number their nodes in preorder, and then the leaves determine the children.
     """
     inner = ~leaf
-    number = np.arange(len(leaf))  # among the nodes of all trees
-    place = number - _first_nodes(counts)  # in its tree, as the children of a node
+    number = np.arange(len(leaf))  # of a node among the nodes of all trees
+    place = number - _first_nodes(counts)  # of a node in its tree, by which children are named
     left = (nodes["left_child"] - place)[inner]
     right = (nodes["right_child"] - place)[inner]
     right_in_preorder = (_right_children(leaf) - number)[inner]

@@ -138,11 +138,7 @@ def certify(
             raise shared.BadInput(
                 "rules of several labels per row are certified by --limit alone"
             )
-        rows_of_labels = label_file.fresh_rows(data, csv, cluster)
-        with shared.bad_input(f"{data}: "):
-            certificate = label_file.rules.certify(
-                **rows_of_labels, limits=stated_rates or None, confidence=confidence
-            )
+        certificate = label_file.certify(data, csv, cluster, stated_rates, confidence)
         _print_certificate(certificate, as_json, require, details, CALIBRATE_ADVICE)
         return
     stored = score_rules.read_model(model)
@@ -152,10 +148,9 @@ def certify(
     needed_columns = stored.group_columns if bounds_rates else stored.columns_read
     columns = list(dict.fromkeys([*needed_columns, *(group or [])]))
     labels = classifier.classes_
+    reading = Reading("certify on", columns, cluster)
     with (
-        stored.labelled_rows(
-            data, csv, target, Reading("certify on", columns, cluster)
-        ) as rows,
+        stored.labelled_rows(data, csv, target, reading) as rows,
         doing(f"Certifying on {len(rows.table):,} rows"),
     ):
         stored.refuse_unknown_groups(rows)

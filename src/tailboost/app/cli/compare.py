@@ -33,7 +33,8 @@ WITH_GROUPS = (
     "forest", "forest-balanced", "average-tuned",
     "xgboost", "xgboost-balanced", "xgboost-tuned", "xgboost-cells",
 )  # fmt: skip
-REPORT_FILES = ("results.json", "report.html")
+RESULTS_FILE = "results.json"
+REPORT_FILE = "report.html"
 DEMO_ROWS = 4000
 DEMO_REPEATS = 7
 PLAIN = Method(
@@ -83,36 +84,15 @@ def demo(
     wine = datasets.load_wine_quality()
     for folder in ("credit", "wine"):
         shared.make_folder(out / folder)
-    results: dict[str, Results] = {}  # by folder
+    settings = {"repeats": repeats, "random_state": seed, "n_jobs": jobs, "command": command}
     # One thread: threads of small fits cost more than they save.
     with threadpool_limits(1):
         use = _credit_use(credit, out / "credit" / "card.html", seed)
-        for folder, name, table in (
-            ("credit", "credit default", credit),
-            ("wine", "wine grades", wine),
-        ):
-            # A row listed twice must not be on both sides of a split.
-            distinct_rows = table.data.drop_duplicates().index
-            labels = table.target.loc[distinct_rows]
-            sample = _stratified_sample(distinct_rows, labels, rows, seed)
-            results[folder] = _compare(
-                out / folder,
-                table.data.loc[sample],
-                table.target_names[table.target.loc[sample]],
-                methods=DEMO_METHODS[folder],
-                repeats=repeats,
-                random_state=seed,
-                n_jobs=jobs,
-                data_name=name,
-                command=command,
-            )
-            _exit_if_incomplete(results[folder])
-    page = Demo(
-        use,
-        ComparisonTable(results["credit"], use.label),
-        ComparisonTable(results["wine"]),
-        command,
-    )
+        on_credit = _compare_sample(
+            out / "credit", credit, rows, data_name="credit default", **settings
+        )
+        on_wine = _compare_sample(out / "wine", wine, rows, data_name="wine grades", **settings)
+    page = Demo(use, ComparisonTable(on_credit, use.label), ComparisonTable(on_wine), command)
     shared.write_out(out / "index.html", render_demo(page))
     shared.tell(page.headline)
     for name, lines in page.differences.items():
@@ -143,6 +123,25 @@ def _credit_use(credit: Any, card_path: Path, seed: int) -> UseCase:
     )
     shared.write_out(card_path, card.to_html())
     return use
+
+
+def _compare_sample(folder: Path, table: Any, rows: int, **settings: Any) -> Results:
+    """Compare the methods of the demo on a sample of a loaded table; exit if a fit is missing.
+
+    The name of the folder selects the methods.
+    """
+    distinct_rows = table.data.drop_duplicates().index  # no row is on both sides of a split
+    labels = table.target.loc[distinct_rows]
+    sample = _stratified_sample(distinct_rows, labels, rows, settings["random_state"])
+    results = _compare(
+        folder,
+        table.data.loc[sample],
+        table.target_names[table.target.loc[sample]],
+        methods=DEMO_METHODS[folder.name],
+        **settings,
+    )
+    _exit_if_incomplete(results)
+    return results
 
 
 # Options of `compare`.
@@ -183,7 +182,7 @@ def compare_methods(
     with shared.bad_input("--methods: "):
         selected_methods = _named_or_default_methods(methods, with_groups=bool(group))
     alphas = _tail_masses(alpha)
-    shared.refuse_overwriting("--out", [out / name for name in REPORT_FILES], data)
+    shared.refuse_overwriting("--out", [out / RESULTS_FILE, out / REPORT_FILE], data)
     # The command line in the results has the options that change numbers.
     not_recorded = {"data", "jobs", "quiet", "verbose", "help"}
     if csv.sep == options.CSV.sep:
@@ -210,8 +209,8 @@ def compare_methods(
         command=command,
     )
     _print_results(results)
-    shared.say(f"Numbers: {out / REPORT_FILES[0]}")
-    shared.say(f"Report:  {out / REPORT_FILES[1]}")
+    shared.say(f"Numbers: {out / RESULTS_FILE}")
+    shared.say(f"Report:  {out / REPORT_FILE}")
     _exit_if_incomplete(results)
 
 
@@ -275,10 +274,10 @@ def _compare(out: Path, X: Table, y: Column, groups: Groups = None, **settings: 
             X,
             y,
             groups,
-            on_progress=lambda so_far: so_far.save(out / REPORT_FILES[0]),
+            on_progress=lambda so_far: so_far.save(out / RESULTS_FILE),
             **settings,
         )
-    shared.write_out(out / REPORT_FILES[1], render(results))
+    shared.write_out(out / REPORT_FILE, render(results))
     return results
 
 

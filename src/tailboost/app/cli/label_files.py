@@ -172,6 +172,19 @@ class LabelFile(StoredDocument):
             "clusters": rows.clusters,
         }
 
+    def certify(
+        self,
+        data: Path,
+        csv: CsvFormat,
+        cluster: str | None,
+        limits: Sequence[Any],
+        confidence: float,
+    ) -> Any:
+        """Return the certificate of limits from a file of fresh rows, by default of the stated limits."""
+        rows = self.fresh_rows(data, csv, cluster)
+        with bad_input(f"{data}: "):
+            return self.rules.certify(**rows, limits=limits or None, confidence=confidence)
+
     def selected_again(self, data: Path, csv: CsvFormat) -> tuple[LabelSettings, LabelRules]:
         """Return the settings of the selection, and the rules selected again on the same file."""
         try:

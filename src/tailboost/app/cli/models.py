@@ -92,7 +92,9 @@ class NewRows:
 
     def tell_of_empty_groups(self) -> None:
         """Print a line for each column of groups with empty cells, which form a group."""
-        for name in filter(self.table.__contains__, self.group_columns):
+        for name in self.group_columns:
+            if name not in self.table:
+                continue  # the property ``groups`` refuses such a table
             n_empty = int(self.table[name].isna().sum())
             if n_empty:
                 say_aside(

@@ -117,7 +117,7 @@ def _set(classifier: Model, option: str, name: str, value: Any) -> None:
 
 
 def literal(text: str) -> Any:
-    """Return the value of a Python or JSON literal; other text is returned unchanged."""
+    """Return the value of a Python or JSON literal, such as True or true; other text is unchanged."""
     for read in (ast.literal_eval, json.loads):
         try:
             return read(text)

@@ -120,19 +120,19 @@ def fitted_rates(classifier: Model, columns: Sequence[str]) -> list[Any]:
     For a classifier that defers rows, the error among the answered rows and the deferral rate are added. Both
     are stated for all rows, by class, and by group if there are columns of groups.
     """
-    stated: list[Any] = [*stated_by(classifier).limits]
+    goals: list[Any] = list(stated_by(classifier).limits)
     objective_rate = rate_of(getattr(classifier, "objective", None))
     if objective_rate is not None:
-        stated.insert(0, objective_rate)
+        goals.insert(0, objective_rate)
     if judged(classifier).can_defer:
-        stated_rates = [*map(rate_of, stated)]
+        rates_of_goals = [rate_of(goal) for goal in goals]
         divisions = [None, "class"]
         if columns:
             divisions.append("group")
         for make_rate in (rates.answered_error, rates.deferred):
             deferral_rates = [make_rate(by) for by in divisions]
-            stated += [rate for rate in deferral_rates if rate not in stated_rates]
-    return stated
+            goals += [rate for rate in deferral_rates if rate not in rates_of_goals]
+    return goals
 
 
 def targets_by_label(targets: Targets, classes: Any, columns: Sequence[str]) -> Targets:
@@ -274,17 +274,17 @@ def measured_rates(
         costs=cost_table.by_row,
         labels=classifier.classes_,
     )
-    limits_of_fit = stated_by(classifier).limits
     measured: list[Any] = []
     for goal in goals:
-        limits_on_goal = []
+        limits_on_goal: list[Any] = []
         if isinstance(goal, rates.Rate):
-            same_limits = [limit.stated_on(goal, answered.strata) for limit in limits_of_fit]
-            limits_on_goal = [limit for limit in same_limits if limit is not None]
+            for limit in stated_by(classifier).limits:
+                limit_on_goal = limit.stated_on(goal, answered.strata)
+                if limit_on_goal is not None:  # None: a limit on another rate
+                    limits_on_goal.append(limit_on_goal)
         measured += limits_on_goal or [goal]
-    return RateTable.measured(
-        measured, answered, f"the {len(rows.y):,} rows of {rows.path.name}"
-    )
+    name = f"the {len(rows.y):,} rows of {rows.path.name}"
+    return RateTable.measured(measured, answered, name)
 
 
 def summary_text(classifier: Any) -> str:

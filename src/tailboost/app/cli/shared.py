@@ -312,7 +312,7 @@ def plain_table(
     """
     table = Table(show_header=any(headings), box=None, padding=(0, 2, 0, 0))
     rows = [[printable(cell) for cell in row] for row in rows]
-    cell_widths = [0] * len(headings)
+    cell_widths = [0] * len(headings)  # of each column: its longest line
     for row in rows:
         for j, cell in enumerate(row):
             cell_widths[j] = max(cell_widths[j], *map(len, cell.splitlines()), 0)

@@ -193,15 +193,18 @@ class _Curves:
 
     @property
     def points(self) -> pd.DataFrame:
-        """The numbers of all curves, one after the other."""
+        """The numbers of all curves, one after the other.
+
+        The column "deferred" is the largest allowed fraction of a curve, "share_deferred" the one of a point.
+        """
         tables = []
-        for deferred, curve in self.curves.items():
+        for most_deferred, curve in self.curves.items():
             limited, objective = curve.values
             table = pd.DataFrame({"limited": limited, "objective": objective})
             if curve.deferred is not None:
                 table["share_deferred"] = curve.deferred
-            if deferred is not None:
-                table.insert(0, "deferred", deferred)
+            if most_deferred is not None:
+                table.insert(0, "deferred", most_deferred)
             tables.append(table)
         points = pd.concat(tables, ignore_index=True)
         if self.measured is not None:

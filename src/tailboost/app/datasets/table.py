@@ -334,7 +334,7 @@ def _feature(column: Column, source: str) -> Any:
         return column.astype(bool)
     if declared or kind not in NUMBERS:  # also truth values with missing ones
         return _text(column)
-    if not isinstance(column.dtype, np.dtype) or column.dtype == object:
+    if not isinstance(column.dtype, np.dtype) or column.dtype == object:  # not of NumPy yet
         fits_int64 = kind == "integer" and column.notna().all() and abs(column).max() < 2**63
         column = column.astype("int64" if fits_int64 else "float64")
     if np.isinf(column.to_numpy()).any():

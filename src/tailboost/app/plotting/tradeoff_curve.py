@@ -162,7 +162,7 @@ class TradeOffDisplay(Display):
         name : str, default=None
             Label of the curve.
         """
-        axes: dict[str, Any] = {
+        rates: dict[str, Any] = {
             "limited_name": str(curve.limited),
             "objective": str(curve.objective),
             "limit": curve.bound,
@@ -171,7 +171,9 @@ class TradeOffDisplay(Display):
             point = curve.of_source()
             if np.isnan(point).any():  # the rates of the classifier are not known
                 point = None
-            return cls(*curve.values, point=point, name=name or "on the selection data", **axes)
+            return cls(
+                *curve.values, point=point, name=name or "on the selection data", **rates
+            )
         others = dict(points or {})
         return cls(
             *measured,
@@ -179,7 +181,7 @@ class TradeOffDisplay(Display):
             point=others.pop(SELECTED_RULE, None),
             others=others,
             name=name or "on the given rows",
-            **axes,
+            **rates,
         )
 
     @classmethod
@@ -260,9 +262,10 @@ def without_jumps(limited: Floats, value: Floats) -> tuple[Floats, Floats]:
     """
     points = np.column_stack([limited, value])  # shape (m, 2)
     ranges = np.ptp(points, axis=0)
-    ranges[ranges == 0] = 1.0
+    ranges[ranges == 0] = 1.0  # all points have one value of this rate: no jump
     is_jump = (np.abs(np.diff(points, axis=0)) > LONG_STEP * ranges).any(axis=1)
-    x, y = np.insert(points, np.flatnonzero(is_jump) + 1, np.nan, axis=0).T
+    after_jump = np.flatnonzero(is_jump) + 1
+    x, y = np.insert(points, after_jump, np.nan, axis=0).T
     return x, y
 
 

@@ -297,14 +297,14 @@ def error_chart(
         if low < table.random_error < high:
             ax.axvline(table.random_error, color=SOFT, linestyle=":")
         most_letters = round(ax.figure.get_figwidth() * 7)
+        at_left_edge = {"va": "center", "transform": ax.get_yaxis_transform()}
         for i, (name, n_rows) in enumerate(counts.items()):
-            top = lines_of_block * i
+            first_line = lines_of_block * i + 0.8
             words = f"{cut_to(name, most_letters)} (n = {n_rows:,})"
-            place = {"va": "center", "transform": ax.get_yaxis_transform()}
-            ax.text(0.0, top + 0.8, words, weight="bold", parse_math=False, **place)
+            ax.text(0.0, first_line, words, weight="bold", parse_math=False, **at_left_edge)
             for k, (style, figures) in enumerate(zip(shown, figures_of_shown, strict=True)):
                 if figures.get(name):
-                    _draw_error(ax, top + 1.9 + k, name, figures[name], style)
+                    _draw_error(ax, first_line + 1.1 + k, name, figures[name], style)
         ax.set_xlabel("error")
         ax.set_yticks([])
         _tidy(ax, "x")

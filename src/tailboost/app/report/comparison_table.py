@@ -231,18 +231,18 @@ class ComparisonTable:
         differences = {}
         for worst, ours, baseline, place in compared:
             points = self.curve(ours, worst)
+            means = [(point["error"]["mean"], point[worst]["mean"]) for point in points]
+            baseline_at = tuple(figure_of(baseline, key)["mean"] for key in ("error", worst))
             on_splits = []
             for our_record, baseline_record in _shared_records(ours, baseline):
                 our_points = [our_record] if len(points) == 1 else our_record["tradeoff"]
                 our_worst = place.between([point[worst] for point in our_points])
                 on_splits.append(our_worst - baseline_record[worst])
-            our_error = place.between([point["error"]["mean"] for point in points])
-            our_worst = place.between([point[worst]["mean"] for point in points])
             differences[worst, baseline["name"]] = Difference(
                 ours,
                 baseline,
-                (our_error, our_worst),
-                (figure_of(baseline, "error")["mean"], figure_of(baseline, worst)["mean"]),
+                tuple(map(place.between, zip(*means, strict=True))),
+                baseline_at,
                 self._interval_of(on_splits, worst, len(compared)),
             )
         return differences

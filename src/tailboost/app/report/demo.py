@@ -83,18 +83,7 @@ class UseCase:
         )
         self.test = test
         model.fit(train["X"], train["y"])
-        self.rule = tune(
-            [("boosted trees", model)],
-            selection["X"],
-            selection["y"],
-            groups=selection["groups"],
-            limits=limits,
-        )
-        self.not_certified = ""
-        try:
-            self.rule = calibrate(self.rule, fresh["X"], fresh["y"], groups=fresh["groups"])
-        except NotCertifiedError as failure:
-            self.not_certified = str(failure)
+        self.rule, self.not_certified = _certified_rule(model, limits, selection, fresh)
         wrong_before = model.predict(test["X"]) != test["y"]
         wrong_after = self.rule.predict(test["X"]) != test["y"]
         has_label = test["y"] == label
@@ -145,6 +134,22 @@ class UseCase:
     def rule_words(self) -> str:
         """Whether the rule is certified or only selected."""
         return "selected" if self.not_certified else "certified"
+
+
+def _certified_rule(
+    model: Model, limits: Sequence[Limit], selection: dict[str, Any], fresh: dict[str, Any]
+) -> tuple[Model, str]:
+    """Return the certified rule and "", or the selected rule and the reason why it is not certified.
+
+    ``selection`` and ``fresh`` have the features, labels and groups of the rows.
+    """
+    models = [("boosted trees", model)]
+    groups = selection["groups"]
+    rule = tune(models, selection["X"], selection["y"], groups=groups, limits=limits)
+    try:
+        return calibrate(rule, fresh["X"], fresh["y"], groups=fresh["groups"]), ""
+    except NotCertifiedError as failure:
+        return rule, str(failure)
 
 
 def _rates(wrong: Any, counted: Mapping[str, Any]) -> dict[str, Figure]:
