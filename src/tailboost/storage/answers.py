@@ -50,7 +50,7 @@ def answers(model: Model, rows: Table) -> Answers:
     number = {label: k for k, label in enumerate(classifier.classes_.tolist())}
     arguments = {}
     view = judged(classifier)
-    if view.by_group:  # probe rows have no groups of their training rows
+    if view.by_group:  # probe rows have no groups, and take those of the rule in turn
         arguments = {"groups": view.example_groups(n_rows_of(rows))}
     labels = [number[label] for label in classifier.predict(rows, **arguments).tolist()]
     probabilities = None

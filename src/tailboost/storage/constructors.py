@@ -92,7 +92,7 @@ def _xgb(module: str, constructor: str, parts: Any) -> Any:
     """
     model = getattr(importlib.import_module(module), constructor)()
     state = _checked(parts["state"], "XGBClassifier")
-    unknown = set(state) - set(vars(model)) - {"n_classes_"}
+    unknown = set(state) - set(vars(model)) - {"n_classes_"}  # which only a fitted model has
     if unknown:
         raise Refused(f"XGBClassifier with {str(sorted(unknown))[:50]}")
     vars(model).update(state)

@@ -149,7 +149,7 @@ def save_model(
             "as trusted=[…] to save_model and load_model. Pickle stores any model, for readers "
             "who trust the file"
         ) from None
-    if not hasattr(model, "fit"):
+    if not hasattr(model, "fit"):  # a plain value or another listed object
         raise TypeError(
             f"model must be a fitted model or a pipeline, got a {type(model).__name__}"
         )

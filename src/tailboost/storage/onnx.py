@@ -88,7 +88,7 @@ def export_onnx(clf: Any, path: str | os.PathLike[str]) -> None:
     graph = _Graph(len(rule.classes))
     graph.node("Cast", [INPUT], "X64", to=TensorProto.DOUBLE)
     candidate = clf.ensemble_.base_models[0]
-    if rule is candidate.rule:
+    if rule is candidate.rule:  # a single candidate, with thresholds
         (name,) = clf.named_estimators_
         P = graph.probabilities(clf.named_estimators_[name], "model_0", name)
         distribution = graph.distribution_by_thresholds(candidate.answered, P)
@@ -346,11 +346,11 @@ class _Graph:
             for tree, target in zip(model["trees"], target_of_trees, strict=True)
         ]
         # The initial score is the margin of any row minus the leaves of its trees, here of an empty row.
-        row = np.full((1, len(columns)), np.nan, dtype=np.float32)
+        empty_row = np.full((1, len(columns)), np.nan, dtype=np.float32)
         margin_of_row = booster.inplace_predict(
-            row, predict_type="margin", missing=np.nan, validate_features=False
+            empty_row, predict_type="margin", missing=np.nan, validate_features=False
         )
-        initial = np.ravel(margin_of_row).astype(np.float64)
+        initial = np.ravel(margin_of_row).astype(np.float64)  # by target
         for tree in trees:
             initial[tree.targets] -= tree.values[tree.missing_leaf()]
         n_targets = max(target_of_trees) + 1

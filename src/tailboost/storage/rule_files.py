@@ -36,7 +36,7 @@ def load_rule(path: str | os.PathLike[str]) -> ThresholdRule | Rule:
     Raises
     ------
     ValueError
-        If the file is none, or is of another version.
+        If the file is no rule file, is damaged, or is of another version.
 
     Examples
     --------

@@ -267,8 +267,9 @@ def _built_nodes(group: dict[str, Any], unpack: Unpack) -> tuple[NDArray[Any], M
     bits = unpack(*group["leaf"])
     _check(bits.dtype == np.uint8 and bits.shape == (math.ceil(n / 8),))
     leaf = np.unpackbits(bits, count=n).astype(np.bool_)
+    # The file has the thresholds sorted by feature; argsort of an order is the inverse order.
     by_feature = np.argsort(columns["feature"], kind="stable")
-    columns["threshold"] = columns["threshold"][np.argsort(by_feature)]  # the inverse order
+    columns["threshold"] = columns["threshold"][np.argsort(by_feature)]
     nodes = np.zeros(n, dtype=NODE)
     for name in ("feature", "threshold"):
         nodes[name] = _tree.TREE_UNDEFINED

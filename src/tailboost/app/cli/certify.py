@@ -14,7 +14,6 @@ import typer
 from tailboost import NotCertifiedError
 from tailboost import certify as certify_model
 from tailboost.app.cli import options, score_rules, shared
-from tailboost.app.cli import rates as stated
 from tailboost.app.cli.label_files import LabelFile
 from tailboost.app.cli.models import (
     FileLedger,
@@ -23,6 +22,17 @@ from tailboost.app.cli.models import (
     StoredModel,
     check_model_output,
 )
+from tailboost.app.cli.rates import (
+    CostTable,
+    in_table_terms,
+    read_limits,
+    read_objective,
+    read_rates,
+    read_targets,
+    targets_by_label,
+    tell_certificate,
+)
+from tailboost.app.cli.shared import BadInput
 from tailboost.classifiers.calibrating import OneBatch, own_answers
 from tailboost.core.array_types import Model, Stated
 from tailboost.core.long_work import doing
@@ -129,15 +139,13 @@ def certify(
     fit. The command fails if more than 5 % of the rows are training rows. MODEL may be a rule file of
     `tailboost tune`.
     """
-    targets = stated.read_targets(max_error)
-    stated_rates = [*stated.read_rates(rate), *stated.read_limits(limit)]
+    targets = read_targets(max_error)
+    stated_rates = [*read_rates(rate), *read_limits(limit)]
     label_file = LabelFile.read_if_several(model)
     if label_file is not None:
         options_of_one_label = (targets, costs, cost_range, target, training_rows)
         if group or any(value is not None for value in options_of_one_label):
-            raise shared.BadInput(
-                "rules of several labels per row are certified by --limit alone"
-            )
+            raise BadInput("rules of several labels per row are certified by --limit alone")
         certificate = label_file.certify(data, csv, cluster, stated_rates, confidence)
         _print_certificate(certificate, as_json, require, details, CALIBRATE_ADVICE)
         return
@@ -155,7 +163,7 @@ def certify(
     ):
         stored.refuse_unknown_groups(rows)
         rows.tell_of_empty_groups()
-        cost_table = stated.CostTable.read(costs, labels, rows.y, data, csv)
+        cost_table = CostTable.read(costs, labels, rows.y, data, csv)
         row_arguments: dict[str, Any] = {
             "groups": rows.groups,
             "clusters": rows.clusters,
@@ -168,8 +176,8 @@ def certify(
             rows.features,
             rows.y,
             confidence=confidence,
-            max_error=stated.targets_by_label(targets, labels, columns),
-            rates=stated.in_table_terms(stated_rates, labels, columns, cost_table) or None,
+            max_error=targets_by_label(targets, labels, columns),
+            rates=in_table_terms(stated_rates, labels, columns, cost_table) or None,
             training_rows=stored.features_of(training_rows, csv),
             **row_arguments,
         )
@@ -217,13 +225,13 @@ def _print_certificate(
     if as_json:
         shared.tell_json(certificate.to_dict())
     else:
-        stated.tell_certificate(certificate, details)
+        tell_certificate(certificate, details)
         if certificate.certified is False and advice:
             shared.say(advice)
     if not require:
         return
     if certificate.certified is None:
-        raise shared.BadInput("--require: there is no limit to certify; give one by --limit")
+        raise BadInput("--require: there is no limit to certify; give one by --limit")
     if not certificate.certified:
         uncertified = ", ".join(
             bound.title for bound in certificate.tested if bound.certified is False
@@ -238,7 +246,7 @@ def _two_numbers(option: str, text: str | None) -> tuple[float, float] | None:
     try:
         low, high = map(shared.read_number, text.split(","))
     except ValueError:
-        raise shared.BadInput(f"{option}: {text!r} must be two numbers, as 0,50000") from None
+        raise BadInput(f"{option}: {text!r} must be two numbers, as 0,50000") from None
     return low, high
 
 
@@ -277,12 +285,12 @@ def calibrate(
     ones, and needs other rows. A table of scores records no attempt. Fresh rows of --unlabeled count in
     limits that need no label, such as 'gap(selected(1, by=sex)) <= .05'; these alone need no DATA.
     """
-    targets = stated.read_targets(max_error)
-    limits = stated.read_limits(limit)
+    targets = read_targets(max_error)
+    limits = read_limits(limit)
     if targets is not None and limits:
-        raise shared.BadInput("--max-error and --limit: give one of them")
+        raise BadInput("--max-error and --limit: give one of them")
     if unlabeled is not None and cluster is not None:
-        raise shared.BadInput(
+        raise BadInput(
             "--cluster and --unlabeled: the clusters of rows without labels are not known"
         )
     fresh = _FreshFiles(data, unlabeled, training_rows, csv, target, cluster, equal_rows)
@@ -294,15 +302,13 @@ def calibrate(
             max_error, target, group, previous, positive, objective, training_rows, by_group
         )  # fmt: skip
         if any(value is not None for value in options_of_one_label):
-            raise shared.BadInput(
-                "rules of several labels per row are calibrated by --limit alone"
-            )
+            raise BadInput("rules of several labels per row are calibrated by --limit alone")
         _calibrate_labels(
             label_file, out, fresh, selection, limits, calibration_options, details
         )
         return
     columns = options.columns_of_groups(group, by_group)
-    objective_rate = stated.read_objective(objective)
+    objective_rate = read_objective(objective)
     if previous is not None:
         ledger = score_rules.read_model(previous).read_ledger()
         calibration_options["previous"] = ledger if ledger.attempts else None
@@ -313,9 +319,9 @@ def calibrate(
         )
         return
     if data is not None or selection is not None or target is None:
-        raise shared.BadInput("--score: give one table, the --target column, and no model")
+        raise BadInput("--score: give one table, the --target column, and no model")
     if targets is None and not limits:
-        raise shared.BadInput("--max-error or --limit: one of them is needed")
+        raise BadInput("--max-error or --limit: one of them is needed")
     score_rules.check_options(kind, missing, objective=objective_rate, limits=limits)
     selection_settings = score_rules.RuleSelection(
         tuple(score),
@@ -354,7 +360,7 @@ class _FreshFiles:
     def refuse_targets_without_labels(self, targets: Stated) -> None:
         """Raise `BadInput` if there are targets, which are errors, and a file of rows without labels."""
         if targets is not None and self.unlabeled is not None:
-            raise shared.BadInput(
+            raise BadInput(
                 "--unlabeled: bounds of errors, from --max-error or the fit, need labels. State limits on "
                 "answers alone, as --limit 'selected(1) <= 30%', or leave --unlabeled out"
             )
@@ -392,11 +398,11 @@ def _model_to_calibrate(
     on the file ``selection``, which has its selection data.
     """
     if fresh.data is None and fresh.unlabeled is None:
-        raise shared.BadInput(
+        raise BadInput(
             "DATA is missing: name the table of fresh rows, or the --score column of MODEL"
         )
     if shared.is_rule_file(model) != shared.is_rule_file(out):
-        raise shared.BadInput(
+        raise BadInput(
             "--model: a rule file (.json) gives a rule file, and a model file a model file; "
             "MODEL is the first argument, DATA the second"
         )
@@ -439,31 +445,31 @@ def _calibrate_model(
         _reporting_failure(stored.path, ledger),
         doing("Selecting and certifying a rule"),
     ):
-        given = fresh.rows(stored, columns, with_groups=with_groups)
+        fresh_rows = fresh.rows(stored, columns, with_groups=with_groups)
         if has_rule:
             classifier.records_ = replace(classifier.records_, ledger=ledger)
             certified_rule = calibrate_selected(
                 classifier,
-                given,
+                fresh_rows,
                 targets,
                 limits=tested_limits or None,
                 reference=own_answers(classifier),
                 **calibration_options,
             )
         elif fresh.data is None:
-            raise shared.BadInput(
+            raise BadInput(
                 "DATA is missing: a rule is selected first, which rows without labels cannot do (for a rule "
                 "file, --selection names its selection data)"
             )
-        else:
-            batch = stored.one_batch(given, targets, tested_limits or None)
+        else:  # a part of the rows selects a rule, the others certify it
+            batch = stored.one_batch(fresh_rows, targets, tested_limits or None)
             records = batch.classifier.records_
             batch.classifier.records_ = replace(records, ledger=ledger)
             certified_rule = batch.certified(**calibration_options)
             stored = stored.selected_on(fresh.data)
     fresh_names = [path.name for path in (fresh.data, fresh.unlabeled) if path is not None]
     stored.save(certified_rule, out, calibrated=" and ".join(fresh_names))
-    stated.tell_certificate(certified_rule.certificate_, details)
+    tell_certificate(certified_rule.certificate_, details)
     shared.say(f"Attempts recorded in {stored.path} and {out}: {len(ledger.attempts)}.")
     certified_kind = "limits" if tested_limits else "targets"
     shared.say(f"Model: {out}, a rule with certified {certified_kind}.")
@@ -476,12 +482,12 @@ def _to_certify(
 
     ``columns`` are columns of groups.
     """
-    limits_in_terms = stated.in_table_terms(limits, classifier.classes_, columns)
+    limits_in_terms = in_table_terms(limits, classifier.classes_, columns)
     if targets is not None or limits:
-        return stated.targets_by_label(targets, classifier.classes_, columns), limits_in_terms
+        return targets_by_label(targets, classifier.classes_, columns), limits_in_terms
     stated_in_fit = stated_by(classifier)
     if stated_in_fit.max_error is None and not stated_in_fit.limits:
-        raise shared.BadInput(
+        raise BadInput(
             "--max-error: the model was fitted without targets; give targets, or a --limit"
         )
     return stated_in_fit.max_error, list(stated_in_fit.limits)
@@ -530,21 +536,21 @@ def _calibrate_scores(
     data = fresh.data
     assert data is not None
     if not shared.is_rule_file(out):
-        raise shared.BadInput("--model: with --score the file to write is a rule file (.json)")
+        raise BadInput("--model: with --score the file to write is a rule file (.json)")
     shared.check_output("--model", out, *fresh.files)
     with shared.warnings_as_lines():
         selection, rows = selection.on(data, fresh.csv, positive)
         rows = replace(rows, cluster_column=fresh.cluster)
         other_rows = selection.other_rows(fresh.unlabeled, fresh.training_rows, fresh.csv)
         with shared.bad_input(f"{data}: "):
-            max_error = stated.targets_by_label(targets, np.unique(rows.y), selection.group)
-            given = Given(
+            max_error = targets_by_label(targets, np.unique(rows.y), selection.group)
+            fresh_rows = Given(
                 rows.features, rows.y, rows.groups, clusters=rows.clusters, **other_rows
             )
             limits = list(selection.limits) or None
             with doing("Selecting a rule"):
                 batch = OneBatch.of(
-                    selection.model, given, max_error, limits=limits, **selection.goal
+                    selection.model, fresh_rows, max_error, limits=limits, **selection.goal
                 )
             with (
                 _reporting_failure(None, batch.classifier.records_.ledger),
@@ -553,7 +559,7 @@ def _calibrate_scores(
                 certified_rule = batch.certified(**calibration_options)
     selection = replace(selection, limits=tuple(certified_rule.limits or ()))
     shared.write_out(out, selection.document(certified_rule, calibrated=data.name))
-    stated.tell_certificate(certified_rule.certificate_, details)
+    tell_certificate(certified_rule.certificate_, details)
     shared.say(f"Rule: {out}")
 
 
@@ -572,11 +578,11 @@ def _calibrate_labels(
     """
     fresh_file = fresh.data or fresh.unlabeled
     if selection is None or fresh_file is None:
-        raise shared.BadInput(
+        raise BadInput(
             "rules of several labels per row need DATA or --unlabeled, and --selection"
         )
     if not shared.is_rule_file(out):
-        raise shared.BadInput("--model: the file to write is a rule file (.json)")
+        raise BadInput("--model: the file to write is a rule file (.json)")
     shared.check_output("--model", out, label_file.path, selection, *fresh.files)
     ledger = FileLedger(label_file)
     with (
@@ -593,7 +599,7 @@ def _calibrate_labels(
             **rows, limits=limits or None, **calibration_options
         )
     shared.write_out(out, settings.document(certified_rules), "--model")
-    stated.tell_certificate(certified_rules.certificate_, details)
+    tell_certificate(certified_rules.certificate_, details)
     shared.say(f"Attempts recorded in {label_file.path} and {out}: {len(ledger.attempts)}.")
     shared.say(f"Rules: {out}")
 
@@ -626,14 +632,14 @@ def card(
     for path in out or []:
         shared.check_output("--out", path, model, data, monitor)
         if path.suffix not in (".md", ".html"):
-            raise shared.BadInput(f"--out: {str(path)!r} must end in .md or .html")
-    targets = stated.read_targets(max_error)
+            raise BadInput(f"--out: {str(path)!r} must end in .md or .html")
+    targets = read_targets(max_error)
     stored_model = score_rules.read_model(model)
     columns = stored_model.group_columns if group is None else group
     model_monitor = None
     if monitor is not None:
         if not monitor.exists():
-            raise shared.BadInput(f"--monitor: there is no file {str(monitor)!r}")
+            raise BadInput(f"--monitor: there is no file {str(monitor)!r}")
         _, model_monitor = read_state(monitor, stored_model, "--monitor")
     classifier = stored_model.classifier
     reading = Reading("measure", columns, cluster)
@@ -646,7 +652,7 @@ def card(
             rows.y,
             groups=rows.groups,
             clusters=rows.clusters,
-            max_error=stated.targets_by_label(targets, classifier.classes_, columns),
+            max_error=targets_by_label(targets, classifier.classes_, columns),
             confidence=confidence,
             equal_rows=equal_rows,
             title=title or f"Model card: {model.name}",

@@ -15,6 +15,7 @@ from tailboost import datasets, rates
 from tailboost.app.baselines import TunedThresholdClassifier
 from tailboost.app.cli import options, shared
 from tailboost.app.cli.alerts import read_to_fit
+from tailboost.app.cli.shared import BadInput
 from tailboost.app.model_card import ModelCard
 from tailboost.app.registry import Method, get_method
 from tailboost.app.report import ComparisonTable, Results, compare, render, render_demo
@@ -107,7 +108,7 @@ def _credit_use(credit: Any, card_path: Path, seed: int) -> UseCase:
 
     ``credit`` is the loaded table. The model card of the rule is written to ``card_path``.
     """
-    data = credit.data.drop(columns="SEX").drop_duplicates()
+    data = credit.data.drop(columns="SEX").drop_duplicates()  # equal rows could be on two sides
     y = credit.target_names[credit.target.loc[data.index]]
     groups = credit.groups["age_band"].loc[data.index]
     limits = [rates.miss("defaulted", by="age_band") <= 0.5, rates.miss("paid") <= 0.2]
@@ -253,9 +254,7 @@ def _tail_masses(text: str) -> list[float]:
     with suppress(ValueError):  # an item that is no number: the same error as no item
         alphas = [float(item) for item in _listed(text)]
     if not alphas or not all(0 < alpha <= 1 for alpha in alphas):
-        raise shared.BadInput(
-            f"--alpha must be numbers in (0, 1] separated by commas, got {text!r}"
-        )
+        raise BadInput(f"--alpha must be numbers in (0, 1] separated by commas, got {text!r}")
     return alphas
 
 

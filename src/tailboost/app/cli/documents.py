@@ -167,10 +167,10 @@ def numbers_of(table: Table, name: str, data: Path) -> Any:
         subject = f"column {name!r} of {str(data)!r}"
         with bad_input():  # decimal commas have a cure of their own
             refuse_commas_among_numbers(column.dropna().astype(str), subject)
-        row = rows_of_text[0]
-        text = str(column.iloc[row])[:40]
+        first_row = rows_of_text[0]
+        text = str(column.iloc[first_row])[:40]
         raise BadInput(
-            f"{str(data)!r}: column {name!r} holds no number in row {row}: {text!r}. Leave unknown scores "
-            "empty, and state --missing SCORE"
+            f"{str(data)!r}: column {name!r} holds no number in row {first_row}: {text!r}. Leave unknown "
+            "scores empty, and state --missing SCORE"
         )
     return numbers

@@ -16,12 +16,23 @@ from sklearn.utils.validation import has_fit_parameter
 
 from tailboost import datasets, rates
 from tailboost.app.cli import options, shared
-from tailboost.app.cli import rates as stated
 from tailboost.app.cli.alerts import read_to_fit
 from tailboost.app.cli.compare import installed
 from tailboost.app.cli.inspect import evaluate, group_sentences
 from tailboost.app.cli.models import NewRows, check_model_output
 from tailboost.app.cli.parameters import configured
+from tailboost.app.cli.rates import (
+    CostTable,
+    in_table_terms,
+    print_rates,
+    rate_of,
+    read_limits,
+    read_objective,
+    read_targets,
+    summary_text,
+    targets_by_label,
+)
+from tailboost.app.cli.shared import BadInput
 from tailboost.app.registry import METHODS, Method
 from tailboost.app.report.comparison import joint_groups
 from tailboost.app.table_encoder import preparation
@@ -75,10 +86,10 @@ def fit(
     """
     columns = list(group or [])
     parameters: dict[str, Any] = {
-        "max_error": stated.read_targets(max_error),
+        "max_error": read_targets(max_error),
         "error_budget": error_budget,
-        "objective": stated.read_objective(objective),
-        "limits": stated.read_limits(limit) or None,
+        "objective": read_objective(objective),
+        "limits": read_limits(limit) or None,
     }
     with shared.bad_input("--method: "):
         registered_method = installed(method or "robustmixture")
@@ -98,7 +109,7 @@ def fit(
     table = read_to_fit(data, target, group, drop, keep, cluster, csv, weight, text)
     labels = table.target_names
     if parameters["max_error"] is not None:
-        targets = stated.targets_by_label(parameters["max_error"], labels, columns)
+        targets = targets_by_label(parameters["max_error"], labels, columns)
         classifier.set_params(max_error=targets)
     name_labels(classifier, labels)
     arguments = _use_costs(classifier, table, columns, costs, data, csv)
@@ -132,7 +143,7 @@ def _read_unlabeled(
         table = datasets.read_raw(unlabeled, *csv)
         absent = [name for name in features if name not in table]
         if absent:
-            raise shared.BadInput(
+            raise BadInput(
                 f"{str(unlabeled)!r} has no column {absent[0]!r}, which is a feature"
             )
     return NewRows(table, table[features], unlabeled, group)
@@ -176,14 +187,14 @@ def _check_options(
     """Raise `BadInput` if there are groups, weights or rows without labels that the method does not take."""
     group_methods = [m.name for m in METHODS.values() if m.may_use_groups or m.uses_groups]
     if group and method.name not in group_methods:
-        raise shared.BadInput(
+        raise BadInput(
             f"--group: {method.name} does not train on groups; leave it out, or take "
             f"{', '.join(group_methods)}"
         )
     if weight is not None and not has_fit_parameter(classifier, "sample_weight"):
-        raise shared.BadInput(f"--weight: {method.name} does not accept weights")
+        raise BadInput(f"--weight: {method.name} does not accept weights")
     if unlabeled is not None and not has_fit_parameter(classifier, "X_unlabeled"):
-        raise shared.BadInput(
+        raise BadInput(
             f"--unlabeled: {method.name} takes no rows without labels; robustmixture does"
         )
 
@@ -224,15 +235,15 @@ def _use_costs(
     Return the argument ``costs`` of ``fit``, the costs of each row; no argument without such costs.
     """
     labels = table.target_names
-    cost_table = stated.CostTable.read(costs, labels, table.target, data, csv)
+    cost_table = CostTable.read(costs, labels, table.target, data, csv)
     params = classifier.get_params(deep=False)
     if "limits" in params:
         goals = [params["objective"], *params["limits"]]
-        objective, *limits = stated.in_table_terms(goals, labels, group, cost_table)
+        objective, *limits = in_table_terms(goals, labels, group, cost_table)
         classifier.set_params(objective=objective, limits=limits)
-        rates_of_goals = filter(None, map(stated.rate_of, goals))
+        rates_of_goals = filter(None, map(rate_of, goals))
         if costs is not None and not any(rate.needs_costs for rate in rates_of_goals):
-            raise shared.BadInput("--costs: neither --objective nor --limit names cost()")
+            raise BadInput("--costs: neither --objective nor --limit names cost()")
     if cost_table.by_row is None:
         return {}
     return {"costs": cost_table.by_row}
@@ -284,7 +295,7 @@ def _print_summary(
     if test is None:
         view = judged(classifier)
         if view.takes_limits and view.stated_limits:
-            shared.say(stated.summary_text(classifier))
+            shared.say(summary_text(classifier))
             shared.say(f"The rest: {inspect_details}")
             return
         rates_of_fit = getattr(classifier, "rates_", None)
@@ -292,7 +303,7 @@ def _print_summary(
             shared.say("For errors on new rows, give --test FILE or use `tailboost evaluate`.")
         else:
             shared.say("")
-            stated.print_rates(rates_of_fit)
+            print_rates(rates_of_fit)
     try:
         if hasattr(classifier, "summary_"):
             shared.say(f"Bounds, columns and versions: {inspect_details}")

@@ -12,9 +12,17 @@ import typer
 
 from tailboost import ThresholdRule, rates
 from tailboost.app.cli import options, shared
-from tailboost.app.cli import rates as stated
 from tailboost.app.cli.models import Reading, StoredModel
+from tailboost.app.cli.rates import (
+    fitted_rates,
+    measured_rates,
+    print_rates,
+    read_limits,
+    read_rates,
+    tell_certificate,
+)
 from tailboost.app.cli.score_rules import read_model
+from tailboost.app.cli.shared import BadInput
 from tailboost.core.array_types import Column, Model, Table
 from tailboost.core.spelling import shell_word
 from tailboost.guarantees.stated import StatedTargets, stated_by
@@ -44,7 +52,7 @@ def evaluate(
     the columns of the fit. With --cluster the intervals allow for persons or sites with several rows. A
     warning gives the fraction of training rows among the rows of DATA: errors on training rows are too low.
     """
-    rates_of_options = [*stated.read_rates(rate), *stated.read_limits(limit)]
+    rates_of_options = [*read_rates(rate), *read_limits(limit)]
     stored = read_model(model)
     classifier = stored.classifier
     columns = stored.group_columns if group is None else group
@@ -57,8 +65,8 @@ def evaluate(
         groups = {} if rows.groups is None else rows.groups
         predicted, deferred = stored.answers(rows)
         leakage = warn_of_leakage(classifier, rows.features)
-        measured = rates_of_options or stated.fitted_rates(classifier, columns)
-        rate_table = stated.measured_rates(measured, stored, rows, costs, csv)
+        measured = rates_of_options or fitted_rates(classifier, columns)
+        rate_table = measured_rates(measured, stored, rows, costs, csv)
     n_rows = len(rows.y)
     n_deferred = None if deferred is None else int(deferred.sum())
     targets = _targets_by_name(stated_by(classifier), classifier.classes_.tolist(), groups)
@@ -86,7 +94,7 @@ def evaluate(
     _say_about_errors(errors, cluster)
     if rate_table is not None:
         shared.tell("")
-        stated.print_rates(rate_table)
+        print_rates(rate_table)
 
 
 def _say_about_errors(errors: Sequence[Mapping[str, Any]], cluster: str | None) -> None:
@@ -196,11 +204,11 @@ def _print_description(about: dict[str, Any], stored: StoredModel, details: bool
     certificate = getattr(classifier, "certificate_", None)
     if certificate is not None:
         shared.tell("")
-        stated.tell_certificate(certificate, details)
+        tell_certificate(certificate, details)
     if details or certificate is None:
         if about["rates"] is not None:
             shared.tell("")
-            stated.print_rates(classifier.rates_)
+            print_rates(classifier.rates_)
         if about["summary"] is not None:
             summary = classifier.summary_
             shared.tell(f"\nSummary: {summary.details if details else summary.summary}")
@@ -271,17 +279,17 @@ def rule(
     is NULL for rows with missing or invalid probabilities.
     """
     if as_json + sql + python > 1:
-        raise shared.BadInput("--json, --sql and --python: give one of them")
+        raise BadInput("--json, --sql and --python: give one of them")
     classifier = read_model(model).classifier
     if not hasattr(classifier, "rule_"):
-        raise shared.BadInput(
+        raise BadInput(
             f"{str(model)!r}: a {type(classifier).__name__} has no rule on class probabilities; use --method "
             "robustmixture"
         )
     decision_rule = classifier.rule_
     if python:
         if not isinstance(decision_rule, ThresholdRule):
-            raise shared.BadInput(
+            raise BadInput(
                 f"--python: {str(model)!r} has no thresholds on one score; --json describes its rule"
             )
         print(decision_rule.to_python(), end="")

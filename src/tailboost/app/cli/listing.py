@@ -18,6 +18,7 @@ import typer
 import tailboost
 from tailboost import datasets
 from tailboost.app.cli import options, shared
+from tailboost.app.cli.shared import BadInput
 from tailboost.app.registry import METHODS, Method, get_method
 
 # Files of `example` with fractions of the rows: for a fit, for selection or calibration, for certificates.
@@ -46,7 +47,7 @@ def where_experiments_are() -> str:
     urls = metadata("tailboost").get_all("Project-URL") or []
     address = dict(url.split(", ", 1) for url in urls).get("Repository", "")
     checkout = "a checkout of tailboost's repository"
-    if address and "//example.org/" not in address:
+    if address and "//example.org/" not in address:  # not the address of an anonymous copy
         checkout += f" ({address})"
     return (
         "experiments are not part of the installed package: in "
@@ -65,7 +66,7 @@ def reproduce_in_a_checkout(
     Experiments are in a checkout of tailboost's repository, not in the installed package: the end of
     `tailboost list` says how to run them.
     """
-    raise shared.BadInput(where_experiments_are())
+    raise BadInput(where_experiments_are())
 
 
 def list_all(
@@ -205,7 +206,7 @@ def example(
     """
     for name in FILES:
         if (out / name).exists():
-            raise shared.BadInput(
+            raise BadInput(
                 f"{str(out / name)!r} exists; give another folder: tailboost example DIR"
             )
     shared.make_folder(out)

@@ -221,9 +221,9 @@ class StoredModel:
         """Return a digest of the file without its ledger, which attempts change."""
         return model_digest(self.path)
 
-    def one_batch(self, given: Given, max_error: Stated, limits: Stated) -> OneBatch:
+    def one_batch(self, rows: Given, max_error: Stated, limits: Stated) -> OneBatch:
         """Select a rule of a model without one on a random part of rows, for a calibration on the others."""
-        return OneBatch.of(self.classifier, given, max_error, limits=limits)
+        return OneBatch.of(self.classifier, rows, max_error, limits=limits)
 
     def selected_on(self, data: Path) -> StoredModel:
         """Return the content for a rule selected on a file; a model file does not name this file."""
@@ -318,18 +318,18 @@ class StoredModel:
         """Return which rows are in a group for which the rule has no answer."""
         is_unknown = np.zeros(len(rows.table), dtype=np.bool_)
         for name in self.columns_read:
-            known = self.groups_known(name)
-            if known:
-                is_unknown |= ~rows.groups_by([name])[name].isin(known).to_numpy()
+            known_groups = self.groups_known(name)
+            if known_groups:
+                is_unknown |= ~rows.groups_by([name])[name].isin(known_groups).to_numpy()
         return is_unknown
 
     def refuse_unknown_groups(self, rows: NewRows) -> None:
         """Raise `BadInput` if the rule has no answer to rows, because of their group."""
         for name in self.columns_read:
-            known = self.groups_known(name)
+            known_groups = self.groups_known(name)
             groups = rows.groups_by([name])[name]
-            is_unknown = ~groups.isin(known)
-            if not known or not is_unknown.any():
+            is_unknown = ~groups.isin(known_groups)
+            if not known_groups or not is_unknown.any():
                 continue
             is_empty = rows.table[name].isna().to_numpy()
             unknown = groups[is_unknown & ~is_empty]
@@ -342,8 +342,8 @@ class StoredModel:
             if len(unknown) < is_unknown.sum():
                 faults.append(f"{how_many(int(is_empty.sum()), 'row')} with an empty {name!r}")
             raise BadInput(
-                f"{str(rows.path)!r} has {', and '.join(faults)}. The rule knows {listed(known)}; drop these "
-                "rows, or let tailboost predict answer them: --default LABEL"
+                f"{str(rows.path)!r} has {', and '.join(faults)}. The rule knows {listed(known_groups)}; "
+                "drop these rows, or let tailboost predict answer them: --default LABEL"
             )
 
     def answers(self, rows: NewRows) -> tuple[Any, Any]:

@@ -14,10 +14,11 @@ import typer
 
 from tailboost import Certificate, Monitor
 from tailboost.app.cli import options, shared
-from tailboost.app.cli import rates as stated
 from tailboost.app.cli.label_files import LabelFile
 from tailboost.app.cli.models import NewRows, Reading, StoredModel, known_labels
+from tailboost.app.cli.rates import in_table_terms, read_limits, read_targets, targets_by_label
 from tailboost.app.cli.score_rules import read_model
+from tailboost.app.cli.shared import BadInput
 from tailboost.app.report import render_monitor
 from tailboost.core.array_types import Model, Stated
 from tailboost.core.checks import reading
@@ -109,7 +110,7 @@ def monitor(
         columns, evidence = read_state(state, stored)
         options_of_bounds = (certificate, max_error, limit)
         if evidence is not None and any(value is not None for value in options_of_bounds):
-            raise shared.BadInput(
+            raise BadInput(
                 f"--state: {str(state)!r} exists, so its bounds are tested; leave out --certificate, "
                 "--max-error and --limit"
             )
@@ -179,7 +180,7 @@ def read_state(
             monitor_content = document["monitor"]
         evidence = Monitor.from_dict(monitor_content)
     if model_digest != model.digest():
-        raise shared.BadInput(
+        raise BadInput(
             f"{option}: {str(state)!r} belongs to another model than {str(model.path)!r}; give a new file"
         )
     return columns, evidence
@@ -205,11 +206,11 @@ class _Bounds:
 
         ``path`` is the file of --certificate.
         """
-        targets = stated.read_targets(max_error)
-        limits = stored.limits_of(stated.read_limits(limit))
+        targets = read_targets(max_error)
+        limits = stored.limits_of(read_limits(limit))
         sources = [path is not None, targets is not None, bool(limits)]
         if sources.count(True) > 1:
-            raise shared.BadInput("--certificate, --max-error and --limit: give one of them")
+            raise BadInput("--certificate, --max-error and --limit: give one of them")
         if path is not None:
             with shared.bad_input(f"--certificate {path}: "):
                 with reading(CERTIFICATE):
@@ -221,7 +222,7 @@ class _Bounds:
         certificate = judged(stored.classifier).certificate
         stated_in_fit = stated_by(stored.classifier)
         if certificate is None and stated_in_fit.max_error is None and not stated_in_fit.limits:
-            raise shared.BadInput(
+            raise BadInput(
                 "the model has no targets and no limits; give --certificate FILE (output of `tailboost "
                 "certify --json`), --max-error or --limit"
             )
@@ -254,8 +255,8 @@ class _Bounds:
         with shared.bad_input("--limit: " if self.limits else "--max-error: "):
             return Monitor.against(
                 classifier,
-                stated.targets_by_label(self.targets, labels, columns),
-                limits=stated.in_table_terms(self.limits, labels, columns),
+                targets_by_label(self.targets, labels, columns),
+                limits=in_table_terms(self.limits, labels, columns),
                 subgroups=subgroups,
                 confidence=confidence,
             )
@@ -264,7 +265,7 @@ class _Bounds:
 def _labels(stored: StoredModel, rows: NewRows, target: str | None) -> Any:
     """Return the labels of a batch (None for a missing label); None without a column of labels."""
     if target is not None and target not in rows.table:
-        raise shared.BadInput(f"--target: the data have no column {target!r}")
+        raise BadInput(f"--target: the data have no column {target!r}")
     name = target or stored.target
     if name is None or name not in rows.table:
         return None

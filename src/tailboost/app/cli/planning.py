@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import tailboost as tb
 from tailboost.app.cli import options, shared
 from tailboost.app.cli.rates import read_limits
+from tailboost.app.cli.shared import BadInput
 
 Expected = Annotated[
     list[str] | None,
@@ -51,7 +52,7 @@ def rows(
     """
     limits = read_limits(limit)
     if not limits:
-        raise shared.BadInput(
+        raise BadInput(
             "--limit is needed, with the expected --rate: --limit 'miss(ill) <= 10%' --rate 7%"
         )
     expected_rates = [_read("--rate", text) for text in rate or ()]
@@ -59,9 +60,7 @@ def rows(
     for option, numbers in (("--rate", expected_rates), ("--share", shares)):
         may_be_absent = option == "--share" and not numbers
         if len(numbers) != len(limits) and not may_be_absent:
-            raise shared.BadInput(
-                f"{option} is needed once for each --limit, got {len(numbers)}"
-            )
+            raise BadInput(f"{option} is needed once for each --limit, got {len(numbers)}")
     with shared.bad_input():
         needed = tb.rows_needed(
             limits,

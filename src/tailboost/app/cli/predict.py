@@ -16,6 +16,7 @@ from tailboost.app.cli import options, shared
 from tailboost.app.cli.label_files import LabelFile
 from tailboost.app.cli.models import NewRows, Reading, StoredModel
 from tailboost.app.cli.score_rules import read_model
+from tailboost.app.cli.shared import BadInput
 from tailboost.classifiers.decisions import RandomizedDecision
 from tailboost.core.array_types import Mask, Model, Table
 from tailboost.core.written_numbers import as_number
@@ -57,12 +58,12 @@ def predict(
     if out is not None:
         shared.check_output("--out", out, model, data)
     if id_column in ("row", "prediction", "deferred", "margin"):
-        raise shared.BadInput(f"--id: the output has its own column {id_column!r}")
+        raise BadInput(f"--id: the output has its own column {id_column!r}")
     with shared.warnings_as_lines():
         label_file = LabelFile.read_if_several(model)
         if label_file is not None:
             if default is not None:
-                raise shared.BadInput(NO_GROUPS)
+                raise BadInput(NO_GROUPS)
             rows = label_file.scores_of(data, csv)
             with shared.bad_input(f"{data}: "):
                 by_label = label_file.rules.predict(rows.features)
@@ -100,11 +101,11 @@ def _answers_with_default(
 def _default_answer(text: str, stored: StoredModel) -> Any:
     """Return the answer of --default: a label of the rule, or "human review"."""
     if not stored.by_group:
-        raise shared.BadInput(NO_GROUPS)
+        raise BadInput(NO_GROUPS)
     answers = {str(label): label for label in stored.classifier.classes_.tolist()}
     answers.setdefault(HUMAN_REVIEW, HUMAN_REVIEW)
     if text not in answers:
-        raise shared.BadInput(f"--default: {text!r} is none of {', '.join(map(repr, answers))}")
+        raise BadInput(f"--default: {text!r} is none of {', '.join(map(repr, answers))}")
     return answers[text]
 
 
@@ -112,10 +113,10 @@ def _with_known_groups(rows: NewRows, stored: StoredModel, is_unknown: Mask) -> 
     """Return rows with any known group in place of unknown ones, for which the rule has no answer."""
     table = rows.table
     for name in stored.columns_read:
-        known = stored.groups_known(name)
-        if known:
+        known_groups = stored.groups_known(name)
+        if known_groups:
             groups = rows.groups_by([name])[name].to_numpy()
-            table = table.assign(**{name: np.where(is_unknown, known[0], groups)})
+            table = table.assign(**{name: np.where(is_unknown, known_groups[0], groups)})
     return replace(rows, table=table)
 
 
@@ -225,10 +226,10 @@ def decide(
     """
     shared.check_output("--out", out, model, data)
     if id_column in ("prediction", "candidate", "u", "deferred"):
-        raise shared.BadInput(f"--id: the output has its own column {id_column!r}")
+        raise BadInput(f"--id: the output has its own column {id_column!r}")
     if not os.environ.get(secret_env):
         # The message does not repeat the name, which may be the secret itself.
-        raise shared.BadInput(
+        raise BadInput(
             "--secret-env must name an environment variable that holds the secret; the given variable does "
             "not exist or is empty"
         )
@@ -236,7 +237,7 @@ def decide(
     if context is None:
         context = stored.target
     if context is None:
-        raise shared.BadInput(
+        raise BadInput(
             "--context: the model does not name its target; give a name for the decision"
         )
     secret = os.fsencode(os.environ[secret_env])

@@ -30,6 +30,7 @@ from tailboost.app.cli.rates import (
     spelt,
     summary_text,
 )
+from tailboost.app.cli.shared import BadInput
 from tailboost.app.registry import METHODS
 from tailboost.classifiers.calibrating import OneBatch
 from tailboost.core.array_types import Model, Stated
@@ -108,7 +109,7 @@ def tune(
     """
     as_model = not shared.is_rule_file(out)
     if as_model and out.suffix != SUFFIX:
-        raise shared.BadInput(
+        raise BadInput(
             f"--out: {str(out)!r} must end in {shared.RULE_FILE} (a rule) or {SUFFIX} (a model)"
         )
     check_file = check_model_output if as_model else shared.check_output
@@ -119,16 +120,16 @@ def tune(
     has_several_labels = len(target) > 1
     if has_several_labels:
         if as_model or columns or confidence is not None or training_rows is not None:
-            raise shared.BadInput(
+            raise BadInput(
                 "--target: several labels per row need --out FILE.json and no --group, --confidence or "
                 "--training-rows"
             )
         if len(score) != len(target):
-            raise shared.BadInput(
+            raise BadInput(
                 f"--score: {len(score)} scores for {len(target)} targets; give one for each"
             )
     elif confidence is not None and not limits:
-        raise shared.BadInput(
+        raise BadInput(
             "--confidence: only with --limit, of which it is the probability to hold on new rows"
         )
     check_options(kind, missing, objective=objective_rate, limits=limits, confidence=confidence)
@@ -169,7 +170,9 @@ def check_options(kind: str, missing: float | None, **parameters: Any) -> None:
     """
     with shared.bad_input("--missing: "):
         score_kind(kind).check_missing(missing)
-    stated = {name: value for name, value in parameters.items() if value != []}
+    stated = {
+        name: value for name, value in parameters.items() if value != []
+    }  # [] is no limit
     configured(METHODS["robustmixture"], [], stated)
 
 
@@ -205,15 +208,13 @@ def _labels_of_scores(
     labels_of_table = ", ".join(list(by_text)[:10])
     if positive:
         if len(positive) != len(score):
-            raise shared.BadInput(
+            raise BadInput(
                 f"--positive: {len(positive)} labels for {len(score)} scores; each score "
                 "needs a label, in the order of --score"
             )
         unknown = [label for label in positive if label not in by_text]
         if unknown:
-            raise shared.BadInput(
-                f"--positive: the labels are {labels_of_table}, not {unknown[0]!r}"
-            )
+            raise BadInput(f"--positive: the labels are {labels_of_table}, not {unknown[0]!r}")
         labels = list(positive)
     else:
         labels = [_label_in_name(column, list(by_text), len(score)) for column in score]
@@ -222,13 +223,13 @@ def _labels_of_scores(
         columns_of_label.setdefault(label, []).append(column)
     for label, columns in columns_of_label.items():
         if len(columns) > 1:
-            raise shared.BadInput(
+            raise BadInput(
                 f"--score: {' and '.join(columns)} are scores of one label, {label!r}; tune combines no such "
                 "scores. `tailboost fit` with these columns as features does"
             )
     # A single score is for one of two labels. Several scores are for all labels.
     if len(score) > 1 and sorted(labels) != sorted(by_text):
-        raise shared.BadInput(
+        raise BadInput(
             f"--score: the labels are {labels_of_table}, with scores of {', '.join(labels)}"
         )
     return tuple(by_text[label] for label in labels)
@@ -243,7 +244,7 @@ def _label_in_name(column: str, labels: Sequence[str], n_scores: int) -> str:
     if not candidates and n_scores == 1:
         candidates = [label for label in labels if label in POSITIVE]
     if len(candidates) != 1:
-        raise shared.BadInput(
+        raise BadInput(
             f"--positive: which label does a higher {column!r} speak for: {', '.join(labels[:10])}?"
         )
     return candidates[0]
@@ -310,7 +311,7 @@ class RuleSelection:
         rows = self.read(data, csv, self.group, target=self.target)
         labels = sorted(set(rows.y.tolist()))
         if HUMAN_REVIEW in labels:
-            raise shared.BadInput(
+            raise BadInput(
                 f"{str(data)!r}: column {self.target!r} has the label {HUMAN_REVIEW!r}"
             )
         objective, *limits = in_table_terms([self.objective, *self.limits], labels, self.group)
@@ -443,7 +444,7 @@ class StoredRule(StoredDocument):
         """Read a rule file."""
         content = read_document(path)
         if "labels" in content:
-            raise shared.BadInput(
+            raise BadInput(
                 f"{path}: the rule has several labels per row; only tune, predict, certify, calibrate and "
                 "monitor take it"
             )
@@ -477,12 +478,12 @@ class StoredRule(StoredDocument):
     def selected_again(self, data: Path, csv: options.CsvFormat) -> StoredRule:
         """Return the rule with its classifier, which is selected again on the same file."""
         if shared.digest_of(data) != self.selection.data:
-            raise shared.BadInput(
+            raise BadInput(
                 f"--selection: {str(data)!r} is not the file on which the rule was selected"
             )
         selection = self.selection
         if selection.unlabeled is not None:
-            raise shared.BadInput(
+            raise BadInput(
                 f"--selection: {str(self.path)!r} was selected with --unlabeled too; tune again with --out "
                 "FILE.model, which keeps these rows"
             )
@@ -492,10 +493,10 @@ class StoredRule(StoredDocument):
             warnings.simplefilter("ignore", UserWarning)
             return replace(self, model=selection.run(rows))
 
-    def one_batch(self, given: Given, max_error: Stated, limits: Stated) -> OneBatch:
+    def one_batch(self, rows: Given, max_error: Stated, limits: Stated) -> OneBatch:
         """Select on a random part of labelled rows, as the rule was selected."""
         selection = self.selection
-        return OneBatch.of(selection.model, given, max_error, limits=limits, **selection.goal)
+        return OneBatch.of(selection.model, rows, max_error, limits=limits, **selection.goal)
 
     def selected_on(self, data: Path) -> StoredRule:
         """Return the content for a rule of these settings, selected on the rows of another file."""
@@ -512,7 +513,7 @@ class StoredRule(StoredDocument):
         """Read a file of scores; the selection data are no fresh rows."""
         digests_of_selection = (self.selection.data, self.selection.unlabeled)
         if reading.fresh and shared.digest_of(data) in digests_of_selection:
-            raise shared.BadInput(
+            raise BadInput(
                 f"{str(data)!r} holds the selection data of the rule; fresh rows are needed"
             )
         columns = list(dict.fromkeys([*self.columns_read, *reading.columns]))

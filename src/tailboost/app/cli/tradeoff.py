@@ -17,6 +17,7 @@ from tailboost.app.cli import options, shared
 from tailboost.app.cli.inspect import warn_of_leakage
 from tailboost.app.cli.models import Reading, StoredModel, check_model_output
 from tailboost.app.cli.rates import in_table_terms, read_curve_rate
+from tailboost.app.cli.shared import BadInput
 from tailboost.app.plotting.tradeoff_curve import SELECTED_RULE, TradeOffDisplay, plain_models
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -90,17 +91,17 @@ def tradeoff(
     point. --pick stores the model of one point. Of many points some are printed; --out and --json have all.
     """
     if (pick is None) != (picked is None):
-        raise shared.BadInput(
+        raise BadInput(
             "--pick and --model belong together: the limit of a point, and its model file"
         )
     if objective is not None and limited is None:
-        raise shared.BadInput("--objective: only with --limited, the other rate of the curve")
+        raise BadInput("--objective: only with --limited, the other rate of the curve")
     if deferred and (pick is not None or data is not None):
-        raise shared.BadInput(
+        raise BadInput(
             "--deferred: not with DATA or --pick; for a model of one limit: `fit --limit 'deferred() <= .05'`"
         )
     if deferred and page is not None:
-        raise shared.BadInput("--page: not with --deferred; a page shows one curve")
+        raise BadInput("--page: not with --deferred; a page shows one curve")
     _check_outputs(out, page, picked, model, data)
     rates = []
     if limited is not None:
@@ -146,7 +147,7 @@ def _check_outputs(
             continue
         shared.check_output(option, path, model, data)
         if path.suffix not in endings:
-            raise shared.BadInput(f"{option}: {str(path)!r} must end in {' or '.join(endings)}")
+            raise BadInput(f"{option}: {str(path)!r} must end in {' or '.join(endings)}")
 
 
 def _curve(stored: StoredModel, rates: Sequence[Any], deferred: Sequence[float] | None) -> Any:
@@ -156,7 +157,7 @@ def _curve(stored: StoredModel, rates: Sequence[Any], deferred: Sequence[float] 
     """
     classifier = stored.classifier
     if not hasattr(classifier, "tradeoff"):
-        raise shared.BadInput(
+        raise BadInput(
             f"{str(stored.path)!r}: a {type(classifier).__name__} has no trade-off curve; use a method such "
             "as robustmixture"
         )

@@ -278,7 +278,7 @@ def _labels(column: Column, source: str, written: object) -> Any:
         raise ValueError(
             f"{subject} holds continuous numbers, e.g. {y[0].item()!r}; classes are needed"
         )
-    if written is not None:
+    if written is not None:  # after the check for continuous numbers
         y = np.asarray(written, dtype=str)
     n_classes = len(np.unique(y))
     if n_classes < 2:

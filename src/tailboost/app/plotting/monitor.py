@@ -272,8 +272,8 @@ def _draw_alarm(ax: Axes, batch: int, height: float, *, is_early: bool) -> None:
     """Mark the batch of an alarm, with the word on the side of the longer part of the axis."""
     ax.axvline(batch, color=VERMILLION, linewidth=2)
     ax.plot(batch, height, marker="X", markersize=10, color=VERMILLION)
-    shift, side = (5, "left") if is_early else (-5, "right")
+    shift, alignment = (5, "left") if is_early else (-5, "right")
     ax.annotate(
-        "alarm", (batch, 1), (shift, -3), xycoords=("data", "axes fraction"), ha=side, va="top",
+        "alarm", (batch, 1), (shift, -3), xycoords=("data", "axes fraction"), ha=alignment, va="top",
         textcoords="offset points", color=VERMILLION, weight="bold",
     )  # fmt: skip

@@ -98,7 +98,7 @@ def fitted_text(
         return float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0])
 
     def shortened(n_letters: int) -> str:
-        n_last = n_letters // 3
+        n_last = n_letters // 3  # letters of the end
         return f"{words[: n_letters - n_last]}…{words[len(words) - n_last :]}"
 
     if width(words) > room:

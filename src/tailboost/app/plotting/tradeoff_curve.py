@@ -227,10 +227,10 @@ class TradeOffDisplay(Display):
             )  # fmt: skip
         self.other_points_ = {}
         for i, (other, pair) in enumerate(self.others.items()):
+            other_colour, _ = STYLES[(i + 1) % len(STYLES)]  # the first one is of the curve
             (self.other_points_[other],) = ax.plot(
                 *pair, marker=POINT_MARKERS[i % len(POINT_MARKERS)], markersize=8, linestyle="none",
-                color=STYLES[(i + 1) % len(STYLES)][0], markeredgecolor=text_colour(), markeredgewidth=0.6,
-                label=other,
+                color=other_colour, markeredgecolor=text_colour(), markeredgewidth=0.6, label=other,
             )  # fmt: skip
         ax.set(xlabel=self.limited_name, ylabel=self.objective)
         keyed(ax)

@@ -292,14 +292,14 @@ def _splits(
             "n_test": len(test),
         }
         yield DataSplit(
-            take(table, train),
-            take(table, test),
-            labels[train],
-            labels[test],
-            {"groups": joint[train]} if groups else {},
-            {name: values[test] for name, values in groups.items()},
-            np.unique(labels),
-            description,
+            X_train=take(table, train),
+            X_test=take(table, test),
+            y_train=labels[train],
+            y_test=labels[test],
+            groups_train={"groups": joint[train]} if groups else {},
+            groups_test={name: values[test] for name, values in groups.items()},
+            classes=np.unique(labels),
+            description=description,
         )
 
 
