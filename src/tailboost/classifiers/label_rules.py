@@ -946,6 +946,10 @@ class LabelThresholds:
             scores[score.pair_mask(pairs)] = self.scores_of(score, score.values_in(pairs))
         return scores
 
+    def order(self, pairs: Floats) -> Ints:
+        """Return the numbers of the pairs in the order of their scores."""
+        return np.argsort(self.scores(pairs), kind="stable")
+
     def scores_between_selected(self, pairs: Floats) -> Floats:
         """Return a score of each pair by which it is beyond the same thresholds as its value.
 
