@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import linprog
 from test_selecting import atoms, best_mixture, grown, one_rule, value_of
 
+import tailboost as tb
 from tailboost import rates
 from tailboost.rates import Objective, Strata
 from tailboost.selection.data import SelectionData, decide, expected_costs
@@ -67,6 +68,32 @@ def test_of_told_groups_one_rule_is_nearly_the_best_pair_of_thresholds(name):
     errors = np.array([value_of(rates.error(), table.strata, tally)[0] for tally in both[kept]])
     assert alone.keeps
     assert errors.min() - 1e-9 <= alone.value <= errors.min() + 5 / 600
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_thresholds_by_group_are_exact_if_each_limit_is_on_one_group(seed):
+    """Against all thresholds of each group, on a score that is no probability of any group."""
+    rng = np.random.default_rng(seed)
+    group = rng.choice(4, 400, p=[0.5, 0.3, 0.15, 0.05])
+    label = (rng.random(400) < np.array([0.1, 0.3, 0.2, 0.5])[group]).astype(int)
+    score = rng.normal(size=400) + 1.2 * label + np.array([0.0, 1.0, -1.0, 0.5])[group]
+    least = 0
+    for g in range(4):
+        own, truth = score[group == g], label[group == g]
+        answers = own >= np.append(own, np.inf)[:, None]
+        misses = (~answers & (truth == 1)).sum(axis=1)
+        wrong = misses + (answers & (truth == 0)).sum(axis=1)
+        least += wrong[misses <= 0.3 * truth.sum()].min()
+    groups = {"g": group}
+    rule = tb.tune(
+        tb.Scores(0, 1, kind="number"),
+        score[:, None],
+        label,
+        groups=groups,
+        limits=["miss(1, by=g) <= 30%"],
+        by_group="g",
+    )
+    assert (rule.predict(score[:, None], groups=groups) != label).sum() == least
 
 
 @pytest.mark.parametrize("name", ["odds", "parity", "ratio"])
