@@ -55,6 +55,8 @@ RELATIVE_ZERO = 1e-6
 # Number of rows hashed at a time, which fit the processor's cache. On Dask's workers, arrays from 128 kB on
 # return to the system at once, and hashing whole columns took five times as long.
 HASHED_AT_ONCE = 8192
+# Number of values hashed at a time: wide tables have fewer rows in a block.
+NUMBERS_AT_ONCE = 2**18
 
 # Seed of `random_numbers`. It is fixed, so that nobody can select among draws.
 DRAWS_SEED = 20_260_704
@@ -110,24 +112,26 @@ def hash_rounded_rows(X: Table) -> Hashes:
 
 
 def _hashes(X: Table, *, exact: bool) -> Hashes:
-    """Return the sum over the columns of their scrambled words, shape (n,); zeros add nothing.
+    """Return the sum of the scrambled words of each row, one word for each column, shape (n,).
 
-    Sums wrap around at 2⁶⁴. Rows are hashed in blocks.
+    Zeros add nothing, so a sparse and a dense matrix have equal sums. Sums wrap around at 2⁶⁴.
     """
     if sp.issparse(X):
-        matrix = sp.csr_matrix(summed(X))
-        row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        matrix = sp.csr_matrix(summed(X))  # one entry for each place
+        row_of_entry = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
         multipliers = _multipliers(matrix.shape[1])[matrix.indices]
-        terms = _mix(_words(matrix.data, exact, row)) * multipliers
-        sums = np.concatenate([[np.uint64(0)], np.cumsum(terms, dtype=np.uint64)])
-        return np.asarray(sums[matrix.indptr[1:]] - sums[matrix.indptr[:-1]])
-    if len(X.shape) > 2:
+        terms = _mix(_words(matrix.data, exact, row_of_entry)) * multipliers
+        # The terms of a row follow one another: their sum is a difference of two cumulated sums.
+        cumulated = np.concatenate([[np.uint64(0)], np.cumsum(terms, dtype=np.uint64)])
+        return np.asarray(cumulated[matrix.indptr[1:]] - cumulated[matrix.indptr[:-1]])
+    if len(X.shape) > 2:  # images
         X = X.reshape(len(X), -1)
     multipliers = _multipliers(X.shape[1])
-    size = max(1, min(HASHED_AT_ONCE, 2**18 // max(1, X.shape[1])))
+    most_rows = NUMBERS_AT_ONCE // max(1, X.shape[1])
+    block_length = max(1, min(HASHED_AT_ONCE, most_rows))
     hashes = np.empty(X.shape[0], dtype=np.uint64)
-    for start in range(0, len(hashes), size):
-        block = slice(start, start + size)
+    for start in range(0, len(hashes), block_length):
+        block = slice(start, start + block_length)
         if hasattr(X, "iloc"):
             rows = X.iloc[block]
         else:
@@ -141,23 +145,34 @@ def _hashes(X: Table, *, exact: bool) -> Hashes:
 def _words(numbers: NDArray[Any], exact: bool, row: Ints | None = None) -> Hashes:
     """Return numbers as 64-bit words; equal numbers have equal words (−0 = 0, one NaN).
 
-    Numbers have the shape (n, d), or are the entries of a sparse matrix, with their rows. If not ``exact``,
-    they become float32. Rounding errors, such as 1e-12 in a row with 1, become 0. Fractional numbers are
-    rounded to a relative grid, by their number in the row.
+    Numbers have the shape (n, d), or are the entries of a sparse matrix, with the row of each entry. If not
+    ``exact``, they become float32 and are rounded, see `_rounded_words`.
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        x: Any = np.array(numbers, dtype=np.float64 if exact else np.float32)
+    dtype: Any = np.float32
+    if exact:
+        dtype = np.float64
+    with np.errstate(over="ignore", invalid="ignore"):  # float32 has a smaller range
+        x = np.array(numbers, dtype=dtype)
     x += 0.0  # −0 becomes 0
-    x[np.isnan(x)] = np.nan
+    x[np.isnan(x)] = np.nan  # NaN has many bit patterns
     if exact:
         return x.view(np.uint64)
+    return _rounded_words(x, row)
+
+
+def _rounded_words(x: NDArray[np.float32], row: Ints | None) -> Hashes:
+    """Return numbers as words after rounding: errors such as 1e-12 in a row with 1 become 0.
+
+    Fractional numbers are rounded to a relative grid. It is the coarser, the more fractional numbers the row
+    has. The arguments are those of `_words`.
+    """
     sizes = np.where(np.isnan(x), 0.0, np.abs(x)).astype(np.float32)
     if row is None:
-        largest = sizes.max(axis=1, initial=0.0, keepdims=True)
+        largest = sizes.max(axis=1, initial=0.0, keepdims=True)  # shape (n, 1)
     else:
         largest_by_row = np.zeros(int(row.max(initial=0)) + 1, dtype=np.float32)
         np.maximum.at(largest_by_row, row, sizes)
-        largest = largest_by_row[row]
+        largest = largest_by_row[row]  # one for each entry
     zero = np.minimum(np.float32(ABSOLUTE_ZERO), largest * np.float32(RELATIVE_ZERO))
     x[np.abs(x) < zero] = 0.0
     is_fractional = (np.rint(x) != x) & ~np.isnan(x)
@@ -166,6 +181,7 @@ def _words(numbers: NDArray[Any], exact: bool, row: Ints | None = None) -> Hashe
     else:
         n_fractional = np.bincount(row[is_fractional], minlength=len(largest_by_row))[row]
     fewest_fractional, n_bits = np.array(MANTISSA_BITS).T
+    # Rows without a fractional number have no line, and take the first.
     line = np.searchsorted(fewest_fractional, n_fractional, side="right").clip(min=1) - 1
     n_cut = (23 - n_bits[line]).astype(np.uint32)  # of the mantissa's 23 bits
     bits = x.view(np.uint32)
@@ -178,9 +194,10 @@ def _words(numbers: NDArray[Any], exact: bool, row: Ints | None = None) -> Hashe
 def _numbers_and_words(
     X: Table, multipliers: Hashes, exact: bool
 ) -> tuple[NDArray[Any], Hashes]:
-    """Return the numbers of some rows, shape (n, d), and the sums of the words of their other values, (n,).
+    """Return the numbers of some rows, shape (n, d), and the sum of the words of each row's other values.
 
-    Another value has the number 0, and a number adds no word.
+    Text and other values have the number 0, which adds nothing to a hash. Numbers have no word. The sums have
+    the shape (n,), and the words are scrambled by the column's multiplier.
     """
     is_frame = hasattr(X, "iloc")
     sums = np.zeros(len(X), dtype=np.uint64)
@@ -206,15 +223,16 @@ def _numbers_and_words(
 def _distinct_values(column: Column) -> tuple[list[Any], Ints]:
     """Return the distinct values of a column of objects or text, and the position of each row's value."""
     if hasattr(column, "iloc"):
-        place, values = distinct(column, f"column {column.name!r}")
-        return [*values, None], place  # missing values have the place −1, the last
-    place_of: dict[Any, int] = {}
-    places = []
+        places, values = distinct(column, f"column {column.name!r}")
+        return [*values, None], places  # missing values have the place −1, the last
+    place_of_value: dict[Any, int] = {}
+    place_of_row = []
     for value in column.tolist():
         if not value.__hash__:  # a list or dict
             value = repr(value)
-        places.append(place_of.setdefault(value, len(place_of)))
-    return list(place_of), np.array(places, dtype=np.intp)
+        place = place_of_value.setdefault(value, len(place_of_value))  # a new value is the last
+        place_of_row.append(place)
+    return list(place_of_value), np.array(place_of_row, dtype=np.intp)
 
 
 def _number_or_word(value: Any, exact: bool) -> tuple[float, int]:
@@ -262,20 +280,21 @@ def random_numbers(*parts: NDArray[Any], clusters: Ints | None = None) -> Floats
     >>> sorted(numbers[order][content[order] == 7]) == sorted(numbers[content == 7])
     True
     """
-    word = np.zeros(len(parts[0]), dtype=np.uint64)
+    words = np.zeros(len(parts[0]), dtype=np.uint64)
     for part in parts:
-        word = _mix(word * _ODD + part.astype(np.uint64) + _ODD)
-    order = np.argsort(word, kind="stable")
+        words = _mix(words * _ODD + part.astype(np.uint64) + _ODD)
+    order = np.argsort(words, kind="stable")
     if clusters is not None:
-        sums = np.zeros(int(clusters.max(initial=-1)) + 1, dtype=np.uint64)
-        np.add.at(sums, clusters, word)
-        of_cluster = _mix(sums)[clusters]
-        order = np.lexsort((word, clusters, of_cluster))
-        word = _mix(word * _ODD + of_cluster + _ODD)
-    numbers = np.empty(len(word))
+        sum_by_cluster = np.zeros(int(clusters.max(initial=-1)) + 1, dtype=np.uint64)
+        np.add.at(sum_by_cluster, clusters, words)
+        cluster_words = _mix(sum_by_cluster)[clusters]  # one for each row
+        # The last key is the first: clusters by their rows, equal clusters by name, rows within them.
+        order = np.lexsort((words, clusters, cluster_words))
+        words = _mix(words * _ODD + cluster_words + _ODD)
     # With the sum in the seed, tables that differ in one row have unrelated numbers.
-    generator = np.random.default_rng([DRAWS_SEED, int(word.sum(dtype=np.uint64))])
-    numbers[order] = generator.random(len(word))
+    generator = np.random.default_rng([DRAWS_SEED, int(words.sum(dtype=np.uint64))])
+    numbers = np.empty(len(words))
+    numbers[order] = generator.random(len(words))
     return numbers
 
 
@@ -316,16 +335,18 @@ class Fingerprint:
 
     @classmethod
     def union(cls, fingerprints: Sequence[Fingerprint]) -> Self:
-        """Return the fingerprint of the rows of several tables, as sparse as the sparsest.
+        """Return the fingerprint of the rows of several tables: a sample if one of them is a sample.
 
-        Its ``repeated`` is the largest natural fraction of fresh rows that equal one of them: contents rare
-        in one table are assumed rare in the others.
+        Its ``repeated`` is the largest natural fraction of fresh rows that equal one of the rows: contents
+        rare in one table are assumed rare in the others.
         """
-        used = [rows for rows in fingerprints if rows.limit != cls.WITHOUT_ROWS]
-        limit = min((rows.limit for rows in used), default=cls.COMPLETE)
-        hashes = np.concatenate([np.empty(0, dtype=np.uint32), *(rows.kept for rows in used)])
-        repeated_in_none = float(np.prod([1.0 - rows.repeated for rows in used]))
-        complete = all(rows.complete for rows in fingerprints)
+        tables = [table for table in fingerprints if table.limit != cls.WITHOUT_ROWS]
+        # All tables have kept their hashes up to the smallest limit.
+        limit = min((table.limit for table in tables), default=cls.COMPLETE)
+        no_hashes = np.empty(0, dtype=np.uint32)
+        hashes = np.concatenate([no_hashes, *(table.kept for table in tables)])
+        repeated_in_none = float(np.prod([1.0 - table.repeated for table in tables]))
+        complete = all(table.complete for table in fingerprints)
         return cls(np.unique(hashes[hashes <= limit]), limit, 1.0 - repeated_in_none, complete)
 
     def count(self, hashes: Hashes) -> tuple[int, int]:
@@ -350,8 +371,10 @@ class Fingerprint:
         """
         if not sampled:
             return False
+        # A few equal rows are allowed even if no row of the fingerprint is repeated.
         expected = max(CHANCE, self.repeated)
         variance = max(expected * (1 - expected), CHANCE * (1 - CHANCE))
+        # Both fractions are estimates: of the fresh rows, and of the kept ones, which may be none.
         standard_error = np.sqrt(variance * (1 / sampled + 1 / max(1, len(self.kept))))
         return bool(known / sampled > expected + NATURAL_ERRORS * standard_error)
 
@@ -371,7 +394,10 @@ class Fingerprint:
 
     def overlaps(self, other: Fingerprint) -> bool:
         """Return whether more rows of another fingerprint are known than `too_many` allows."""
-        return too_many(*self.count(other.kept.astype(np.uint64) << np.uint64(32)))
+        hashes = other.kept.astype(np.uint64) << np.uint64(
+            32
+        )  # `short_hashes` returns them again
+        return too_many(*self.count(hashes))
 
 
 def packed(numbers: NDArray[Any]) -> str:
@@ -386,6 +412,7 @@ def unpacked(text: str) -> NDArray[np.uint32]:
 
 def squeezed(numbers: NDArray[Any]) -> str:
     """Return numbers below 2³² as compressed text: small numbers take few bytes."""
+    # Shape (4, n): the lowest bytes of all numbers, …, the highest bytes.
     bytes_by_place = numbers.astype("<u4").view(np.uint8).reshape(-1, 4).T
     compressor = zlib.compressobj(9, strategy=zlib.Z_RLE)
     compressed = b""
@@ -398,11 +425,13 @@ def squeezed(numbers: NDArray[Any]) -> str:
 def unsqueezed(text: str, most: int) -> NDArray[np.uint32]:
     """Return the numbers of a text by `squeezed`; raise ValueError if there are more than ``most``."""
     decompressor = zlib.decompressobj()
+    most_bytes = 4 * most
     try:
-        content = decompressor.decompress(base64.b85decode(text), 4 * most + 1)
+        # One byte more shows a longer content, and a small text cannot fill the memory.
+        content = decompressor.decompress(base64.b85decode(text), most_bytes + 1)
     except zlib.error as error:
         raise ValueError(f"counts of rows are damaged: {error}") from None
-    if len(content) > 4 * most or len(content) % 4 or not decompressor.eof:
+    if len(content) > most_bytes or len(content) % 4 or not decompressor.eof:
         raise ValueError("counts of rows are damaged, or too many")
     bytes_by_place = np.frombuffer(content, dtype=np.uint8).reshape(4, -1)
     return np.ascontiguousarray(bytes_by_place.T).view("<u4").ravel().astype(np.uint32)
@@ -485,12 +514,13 @@ class RowCounts:
         """Return the counts of the rows of several tables, within the samples of all of them."""
         contents_by_table = np.concatenate([table.contents for table in tables])
         counts_by_table = np.concatenate([table.counts for table in tables])
-        contents, number = np.unique(contents_by_table, return_inverse=True)
-        counts = np.bincount(number, counts_by_table).astype(np.intp)
+        contents, place = np.unique(contents_by_table, return_inverse=True)
+        counts = np.bincount(place, counts_by_table).astype(np.intp)
         limit = min(table.limit for table in tables)
-        inside = contents <= limit
+        is_sampled = contents <= limit  # all tables have counted these contents
         n_rows = sum(table.n_rows for table in tables)
-        return cls(contents[inside], counts[inside], limit, n_rows).smallest(MOST_HASHES)
+        joined = cls(contents[is_sampled], counts[is_sampled], limit, n_rows)
+        return joined.smallest(MOST_HASHES)
 
     def smallest(self, most: int) -> Self:
         """Return the counts of at most ``most`` contents, those with the smallest hashes."""
@@ -522,8 +552,10 @@ class RowCounts:
     def _counts_of(self, contents: NDArray[np.uint32]) -> Ints:
         """Return the number of rows of each of these distinct contents, 0 for others than in the table."""
         counts = np.zeros(len(contents), dtype=np.int64)
-        _, place, own = np.intersect1d(contents, self.contents, True, return_indices=True)
-        counts[place] = self.counts[own]
+        _, place, place_here = np.intersect1d(
+            contents, self.contents, assume_unique=True, return_indices=True
+        )
+        counts[place] = self.counts[place_here]
         return counts
 
     def to_dict(self) -> dict[str, Any]:
@@ -549,6 +581,7 @@ class RowCounts:
             contents = unpacked(state["contents"])
             counts = unpacked(state["counts"])
         else:
+            # A file has the differences of the sorted hashes, and the counts minus 1: small numbers.
             hashes = np.cumsum(unsqueezed(state["gaps"], MOST_HASHES), dtype=np.int64)
             if (hashes > Fingerprint.COMPLETE).any():
                 raise ValueError("contents of rows are damaged")
@@ -587,9 +620,9 @@ def chance_of_agreement(rows: RowCounts, other: RowCounts, *, tolerant: bool = F
     """
     a, b = rows.beside(other)
     chance = _chance_of_split(a, b)
-    pairs = np.minimum(a, b)
+    pairs = np.minimum(a, b)  # equal rows of both tables, by content
     n_smaller = int(min(a.sum(), b.sum()))
-    if not tolerant or pairs.sum() == n_smaller:
+    if not tolerant or pairs.sum() == n_smaller:  # the smaller table is a part of the larger
         return chance
     standard_error = np.sqrt(CHANCE * (1 - CHANCE) * n_smaller)
     n_copies = int(np.ceil(CHANCE * n_smaller + STANDARD_ERRORS * standard_error))
@@ -604,13 +637,13 @@ def chance_of_agreement(rows: RowCounts, other: RowCounts, *, tolerant: bool = F
 def _chance_of_split(a: Ints, b: Ints) -> float:
     """Return `chance_of_agreement` from the numbers of rows of each content in two tables, shape (m,).
 
-    Contents with the same total t are alike: each has the outcomes 0, …, t for its rows in the first table,
-    one block of outcomes.
+    All contents with t rows in both tables have the same distribution: 0, …, t of them are in the first
+    table. These t + 1 outcomes are one block of the arrays; ``start`` has the first place of each block.
     """
     occurs = a + b > 0
     a = a[occurs]
     b = b[occurs]
-    if not (np.minimum(a, b) > 0).any():
+    if not (np.minimum(a, b) > 0).any():  # no content is in both
         return 1.0
     totals, n_contents = np.unique(a + b, return_counts=True)
     n = int((a + b).sum())
@@ -625,10 +658,10 @@ def _chance_of_split(a: Ints, b: Ints) -> float:
     observed = float((a * b / (a + b)).sum())
 
     def log_bound(tilt: Floats) -> tuple[float, Floats]:
-        # With its gradient. Every tilt gives a valid bound.
+        # The bound with its gradient. Every tilt gives a valid bound.
         exponent = log_probability + tilt[0] * agreement + tilt[1] * outcome
         largest = np.maximum.reduceat(exponent, start)
-        mass = np.exp(exponent - largest[block])
+        mass = np.exp(exponent - largest[block])  # at most 1: no overflow
         sums = np.add.reduceat(mass, start)
         mean_agreement = np.add.reduceat(mass * agreement, start) / sums
         mean_outcome = np.add.reduceat(mass * outcome, start) / sums
@@ -640,6 +673,7 @@ def _chance_of_split(a: Ints, b: Ints) -> float:
         log_bound, np.zeros(2), jac=True, method="L-BFGS-B", bounds=[(0, 1e4), (-1e4, 1e4)]
     )
     smallest, _ = log_bound(best.x)
+    # Given that n_first of the n rows are in the first table.
     return float(np.exp(min(0.0, smallest - _log_binomial(n_first, n, p))))
 
 
@@ -674,32 +708,34 @@ def labels_too_alike(
     common = np.intersect1d(*contents)[:CONTENTS_COMPARED]
     if not len(common):
         return False
-    counts = np.zeros((2, len(common), n_classes), dtype=np.intp)
-    for table, content, label in zip(counts, contents, labels, strict=True):
+    counts = np.zeros((2, len(common), n_classes), dtype=np.intp)  # table, content, class
+    for counts_of_table, content, label in zip(counts, contents, labels, strict=True):
         is_common = np.isin(content, common)
         place = np.searchsorted(common, content[is_common])
-        np.add.at(table, (place, label[is_common]), 1)
+        np.add.at(counts_of_table, (place, label[is_common]), 1)
     observed = counts[0]
     pooled = counts.sum(axis=0)
-    n, m = counts.sum(axis=2)
-    expected = pooled * (n / (n + m))[:, None]
+    n, m = counts.sum(axis=2)  # rows of each content in the first and in the second table
+    expected = pooled * (n / (n + m))[:, None]  # of the first table, shape (contents, classes)
 
     def differences(first_counts: Ints) -> Floats:
-        # Summed over the contents, from the expectation under a random split.
+        # From the expectation, summed over classes and contents; the first axes are those of the splits.
         squares = ((first_counts - expected) ** 2).sum(axis=-1)
         return np.asarray((squares / (n * m)).sum(axis=-1))
 
     # A random split draws n of the n + m labels of each content, class by class.
     rng = np.random.default_rng(0)
     shape = (round(1 / LABELS_LEVEL) - 1, len(common))
-    n_later = np.broadcast_to(n + m, shape)
-    n_needed = np.broadcast_to(n, shape)
+    n_later = np.broadcast_to(n + m, shape)  # labels of the classes still to come
+    n_needed = np.broadcast_to(n, shape)  # labels still to be drawn
     drawn = []
-    for of_class in pooled.T:
-        n_later = n_later - of_class
-        drawn.append(rng.hypergeometric(of_class, n_later, n_needed))
-        n_needed = n_needed - drawn[-1]
-    splits = np.stack(drawn, axis=-1)
+    for n_of_class in pooled.T:
+        n_later = n_later - n_of_class
+        n_drawn = rng.hypergeometric(n_of_class, n_later, n_needed)
+        n_needed = n_needed - n_drawn
+        drawn.append(n_drawn)
+    splits = np.stack(drawn, axis=-1)  # shape (splits, contents, classes)
+    # Equal sums may differ by rounding errors; a tie is no evidence of copies.
     return bool((differences(splits) > differences(observed) + 1e-9).all())
 
 
@@ -727,6 +763,7 @@ def stratified_places(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
     pairs, pair_of_row = distinct_and_places(content_of_row * n_strata + strata)
     mass = np.bincount(pair_of_row, weights=weight)
     content, stratum = np.divmod(pairs, n_strata)
+    # By content, and for each content by mass; ties by the number of the stratum.
     heaviest_first = np.lexsort((stratum, -mass, content))
     _, first_of_content = np.unique(content[heaviest_first], return_index=True)
     stratum_of_content = stratum[heaviest_first][first_of_content]
@@ -779,12 +816,15 @@ class UsedRows:
         The first rows have the labels. Further rows have none, and are compared by content alone.
         """
         classes, y = distinct_and_places(np.asarray(labels))
-        labelled = hashes[: len(y)]
+        hashes_with_label = hashes[: len(y)]
         if len(y):
+            # The text of a label has the same hash for all types: 1 in one table may be "1" in another.
             names = np.array([str(label) for label in classes.tolist()], dtype=object)
             hash_of_class = hash_rows(names[:, None])
-            labelled = hash_rows(np.column_stack([labelled, hash_of_class[y]]))
-        return cls(RowCounts.from_hashes(hashes), RowCounts.from_hashes(labelled), use)
+            hashes_with_label = hash_rows(
+                np.column_stack([hashes_with_label, hash_of_class[y]])
+            )
+        return cls(RowCounts.from_hashes(hashes), RowCounts.from_hashes(hashes_with_label), use)
 
     @classmethod
     def together(cls, parts: Sequence[UsedRows]) -> Self:
@@ -814,25 +854,28 @@ class UsedRows:
 
     def _shared_whole(self, earlier: UsedRows, equal_rows: EqualRows) -> int:
         """Return about how many of these rows, compared as whole rows, are rows of an earlier table."""
-        own, others = self.contents.beside(earlier.contents)
-        n_sampled = int(own.sum())
-        if equal_rows == "copies" and too_many(int(own[others > 0].sum()), n_sampled):
-            return self.equal_to(earlier)
+        counts, earlier_counts = self.contents.beside(earlier.contents)
+        n_sampled = int(counts.sum())
+        n_equal = int(counts[earlier_counts > 0].sum())
+        if equal_rows == "copies" and too_many(n_equal, n_sampled):
+            return self._scaled_up(n_equal, n_sampled)
         is_same_table = self.labelled.equals(earlier.labelled) and self.labelled.n_rows > 0
+        # Two tests share the level: with and without the labels.
         pairs = ((self.contents, earlier.contents), (self.labelled, earlier.labelled))
         if is_same_table or any(
             chance_of_agreement(*pair) <= SHARED_LEVEL / 2 for pair in pairs
         ):
-            return self._scaled_up(int(np.minimum(own, others).sum()), n_sampled)
+            return self._scaled_up(int(np.minimum(counts, earlier_counts).sum()), n_sampled)
         return 0
 
     def equal_to(self, earlier: UsedRows) -> int:
         """Return about how many of these rows equal a row of an earlier table."""
-        own, others = self.contents.beside(earlier.contents)
-        return self._scaled_up(int(own[others > 0].sum()), int(own.sum()))
+        counts, earlier_counts = self.contents.beside(earlier.contents)
+        n_equal = int(counts[earlier_counts > 0].sum())
+        return self._scaled_up(n_equal, int(counts.sum()))
 
     def _scaled_up(self, n: int, n_sampled: int) -> int:
-        """Return about how many of all rows are like ``n`` of the sampled ones."""
+        """Return the estimate for all rows of the table from ``n`` of its sampled rows."""
         return round(self.contents.n_rows * n / max(1, n_sampled))
 
     def to_dict(self) -> dict[str, Any]:
@@ -891,18 +934,18 @@ def equal_or_same(shared_beyond_chance: int) -> tuple[str, str]:
 def refuse_used(
     rows: UsedRows, used: Sequence[UsedRows], equal_rows: EqualRows, name: str = "X"
 ) -> None:
-    """Raise if rows, called ``name`` in the message, were used to select or calibrate a rule.
+    """Raise LeakageError if rows, called ``name`` in the message, were used to select or calibrate a rule.
 
-    The message names the use of the most rows, and tells copies from rows that chance makes equal.
+    The message names the use of the most rows. It distinguishes copies from rows that are equal by chance.
     """
     n_shared = [rows.shared_with(earlier, equal_rows) for earlier in used]
-    largest = max(n_shared, default=0)
-    if not largest:
+    most_shared = max(n_shared, default=0)
+    if not most_shared:
         return
-    earlier = used[n_shared.index(largest)]
+    earlier = used[n_shared.index(most_shared)]
     verb, cure = equal_or_same(rows.shared_with(earlier))
     raise LeakageError(
-        f"{name}: {largest:,} of these {rows.contents.n_rows:,} rows {verb} {earlier.use} of the rule. "
+        f"{name}: {most_shared:,} of these {rows.contents.n_rows:,} rows {verb} {earlier.use} of the rule. "
         f"Give fresh rows{cure}"
     )
 
@@ -923,26 +966,25 @@ def copies_of(known: Hashes, hashes: Hashes) -> Mask:
     >>> int(copies_of(grades[:50], grades[50:]).sum())
     0
     """
-    if (
-        chance_of_agreement(RowCounts.from_hashes(known), RowCounts.from_hashes(hashes))
-        > SHARED_LEVEL
-    ):
+    chance = chance_of_agreement(RowCounts.from_hashes(known), RowCounts.from_hashes(hashes))
+    if chance > SHARED_LEVEL:
         return np.zeros(len(hashes), dtype=np.bool_)
     contents, content_of_row, counts = np.unique(
         hashes, return_inverse=True, return_counts=True
     )
     common = known[np.isin(known, contents)]
     n_known = np.bincount(np.searchsorted(contents, common), minlength=len(contents))
+    # Of each content, as many rows as are known; `nth_of_kind` counts from 0.
     copies: Mask = nth_of_kind(content_of_row, counts) < n_known[content_of_row]
     return copies
 
 
 def nth_of_kind(kind: Ints, counts: Ints) -> Ints:
-    """Return whether each row is the first (0), second (1), … of its kind, shape (n,).
+    """Return the place of each row among the rows of its kind, from 0 in the order of the table, shape (n,).
 
     ``kind`` has the number of each row's kind, ``counts`` the number of rows of each kind.
     """
-    order = np.argsort(kind, kind="stable")
+    order = np.argsort(kind, kind="stable")  # kind after kind, each in the order of the table
     first_place = np.cumsum(counts) - counts
     nth = np.empty(len(kind), dtype=np.intp)
     nth[order] = np.arange(len(kind)) - np.repeat(first_place, counts)

@@ -49,13 +49,14 @@ class Given:
     def __post_init__(self) -> None:
         """Read the names of columns of groups; refuse texts in the place of tables."""
         refuse_swapped(self.X, self.y)
-        for X, groups in (("X", "groups"), ("X_unlabeled", "groups_unlabeled")):
-            table = getattr(self, X)
-            refuse_texts(table, X)
-            if getattr(self, groups) is not None:
-                object.__setattr__(
-                    self, groups, groups_in(table, getattr(self, groups), groups)
-                )
+        names = (("X", "groups"), ("X_unlabeled", "groups_unlabeled"))
+        for table_name, groups_name in names:
+            table = getattr(self, table_name)
+            groups = getattr(self, groups_name)
+            refuse_texts(table, table_name)
+            if groups is not None:
+                groups = groups_in(table, groups, groups_name)
+                object.__setattr__(self, groups_name, groups)  # the class is frozen
 
     def arguments(self, suffix: str = "") -> dict[str, Any]:
         """Return the data by row, by the names of the arguments."""
@@ -66,7 +67,10 @@ class Given:
         check_indexes(**self.arguments(suffix))
 
     def refuse(self, *facts: str, details: Mapping[str, Any] = NO_DETAILS) -> None:
-        """Raise ValueError if arguments exclude each other, or facts of the call; see `ARGUMENT_RULES`."""
+        """Raise ValueError if arguments exclude each other or a fact of the call, see `ARGUMENT_RULES`.
+
+        ``details`` has the values for names in braces in the messages.
+        """
         arguments = {field.name: getattr(self, field.name) for field in fields(self)}
         refuse(*facts, details=details, **arguments)
 
@@ -133,7 +137,7 @@ class Given:
         return self.groups_unlabeled
 
     def with_and_without_labels(self) -> Given:
-        """Return fresh rows with those without labels apart: without ``y``, the rows ``X`` have no labels.
+        """Return fresh rows; if ``y`` is absent, the rows ``X`` have no labels and move to ``X_unlabeled``.
 
         Raises
         ------
@@ -162,7 +166,7 @@ def listed_subgroups(subgroups: Any, groups: Groups) -> tuple[Any, list[Any] | N
     lists = {"group": subgroups}
     if isinstance(subgroups, Mapping):
         lists = dict(subgroups)
-    no_list = (str, bytes, Mapping)
+    no_list = (str, bytes, Mapping)  # these have a length, too
     are_lists = all(
         hasattr(names, "__len__") and len(names) and not isinstance(names, no_list)
         for names in lists.values()
@@ -179,17 +183,17 @@ def listed_subgroups(subgroups: Any, groups: Groups) -> tuple[Any, list[Any] | N
         classes = distinct_labels(lists["class"], "subgroups")
     if "group" not in lists:
         return classes, None
-    names = []
+    group_list = []
     for name in plain_list(lists["group"]):
         if isinstance(name, list):  # a pair from JSON
             name = tuple(name)
-        names.append(name)
+        group_list.append(name)
     columns = list(group_columns(groups, "groups"))
-    if not set(by_column(names)) <= set(columns):
+    if not set(by_column(group_list)) <= set(columns):
         kind = "values of groups"
         if columns != [None]:
             kind = "(column, value) pairs"
         raise ValueError(
             f"subgroups must name groups as bounds do, as {kind}, got {subgroups!r}"
         )
-    return classes, names
+    return classes, group_list

@@ -63,10 +63,10 @@ class GroupNames:
             return cls(values, tuple(columns))
         pairs = zip(columns.values(), values, strict=True)
         numbers = [positions(column[used], names, name) for column, names in pairs]
-        distinct_rows = np.unique(np.column_stack(numbers), axis=0)
-        crossed = [
-            names[row].tolist() for names, row in zip(values, distinct_rows.T, strict=True)
-        ]
+        combinations = np.unique(np.column_stack(numbers), axis=0)  # one in each row
+        crossed = []  # names of the combinations, column by column
+        for names, numbers_in_column in zip(values, combinations.T, strict=True):
+            crossed.append(names[numbers_in_column].tolist())
         return cls(values, tuple(columns), combinations=tuple(zip(*crossed, strict=True)))
 
     @property
@@ -90,7 +90,7 @@ class GroupNames:
         for column, values in zip(self.columns, self.values, strict=True):
             pairs += [(column, value) for value in values.tolist()]
         names = np.empty(len(pairs), dtype=object)
-        names[:] = pairs
+        names[:] = pairs  # np.array would make a table of two columns
         return names
 
     @property
@@ -99,8 +99,11 @@ class GroupNames:
         return np.repeat(np.arange(len(self.values)), [len(values) for values in self.values])
 
     def by_column(self, groups: Ints) -> Ints:
-        """Return the number of the value of each row in each column, shape (n, c), from numbers of groups."""
-        first_number = np.cumsum([0, *map(len, self.values)])[:-1]
+        """Return the position of each row's value among those of each column, shape (n, c).
+
+        ``groups`` are the numbers of `numbers_of`, which count the groups of all columns in one sequence.
+        """
+        first_number = np.cumsum([0, *map(len, self.values)])[:-1]  # of each column
         return groups.reshape(len(groups), -1) - first_number
 
     def numbers_of(self, groups: Groups, name: str, n: int, used: Mask | None = None) -> Ints:
@@ -113,26 +116,27 @@ class GroupNames:
         ValueError
             If columns differ from those in fit, or a value did not occur in fit.
         """
-        table = checked_columns(groups, name, n, read=_as_given)
-        if list(table) == [None]:
-            table = {column_name(groups): table[None]}
+        columns = checked_columns(groups, name, n, read=_as_given)
+        if list(columns) == [None]:
+            columns = {column_name(groups): columns[None]}
         fitted = self.columns or (None,)
-        if len(table) == len(fitted) == 1:
-            [(title, column)] = table.items()
+        if len(columns) == len(fitted) == 1:
+            [(title, column)] = columns.items()
+            # A single column may be an array, which has no name, in fit or here.
             if None in (title, *self.titles) or title in self.titles:
-                table = {fitted[0]: column}  # the only column, by another name
-        if set(table) != set(fitted):
+                columns = {fitted[0]: column}
+        if set(columns) != set(fitted):
             raise ValueError(
-                f"{name} has {_describe_columns(tuple(table))}, but the groups in fit had "
+                f"{name} has {_describe_columns(tuple(columns))}, but the groups in fit had "
                 f"{_describe_columns(self.titles)}"
             )
         numbers = []
-        first_number = 0
+        first_number = 0  # of the groups of a column
         for title, values in zip(fitted, self.values, strict=True):
             words = name
             if title is not None:
                 words = f"{name} column {title!r}"
-            column = table[title]
+            column = columns[title]
             if used is not None:
                 column = column[used]
             place = positions(column, values, words, "groups not seen in fit")
@@ -144,7 +148,7 @@ class GroupNames:
 
 
 def named_as(groups: Groups, titles: Sequence[Any]) -> Any:
-    """Return groups by the name of the only column of groups of a fit, if they are one column without it.
+    """Return groups with the name of the fit's only column of groups, if they are a column without a name.
 
     Parameters
     ----------
@@ -164,7 +168,9 @@ def named_as(groups: Groups, titles: Sequence[Any]) -> Any:
 
 
 def rows_among(groups: Groups, rows: Rows) -> Mask:
-    """Return the mask of selection data among the rows of a groups argument, one for each row passed to fit.
+    """Return the mask of the selection data among the rows that were passed to fit.
+
+    ``groups`` must have an entry for each of these rows.
 
     Raises
     ------

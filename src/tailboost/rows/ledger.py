@@ -47,7 +47,6 @@ def spent_by_next(earlier: Sequence[Attempt], attempts: int | None) -> float:
     ValueError
         If nothing is left, or more attempts were made than declared.
     """
-    left = 1.0 - sum(attempt.spent for attempt in earlier)
     if attempts is not None and len(earlier) >= attempts:
         made = "attempt was"
         if len(earlier) > 1:
@@ -58,9 +57,11 @@ def spent_by_next(earlier: Sequence[Attempt], attempts: int | None) -> float:
             f"no error probability is left after {len(earlier)} attempts. A new fit or "
             "selection on other rows starts again"
         )
+    left = 1.0 - sum(attempt.spent for attempt in earlier)
     if attempts is None:
         return left * SPENT_EACH
-    return left * (1.0 / (attempts - len(earlier)))
+    n_left = attempts - len(earlier)  # with this one
+    return left * (1.0 / n_left)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +99,7 @@ def attempts_of(previous: Any) -> tuple[Attempt, ...]:
     """
     if previous is None:
         return ()
+    # A classifier has a ledger; a certificate and an error have the attempts themselves.
     ledger = getattr(previous, "ledger_", previous)
     attempts: tuple[Attempt, ...] = getattr(ledger, "attempts", ())
     if not attempts and not isinstance(previous, NotCertifiedError):
@@ -186,6 +188,7 @@ class Ledger:
                 keys.append(attempt.key)
             for ledger in (self, *self.inner):
                 ledger.attempts = recorded
+        # A repeated call may be followed by later attempts, which are none of its result.
         return recorded[: keys.index(attempt.key) + 1]
 
     def withdraw(self, attempt: Attempt) -> None:
@@ -241,7 +244,8 @@ def _refuse_spent(rows: UsedRows, attempts: Sequence[Attempt], equal_rows: Equal
     if not any(n_shared):
         return
     uses = [f"attempt {k} used {n:,}" for k, n in enumerate(n_shared, 1) if n]
-    verb, cure = equal_or_same(max(rows.shared_with(attempt.rows) for attempt in attempts))
+    most_beyond_chance = max(rows.shared_with(attempt.rows) for attempt in attempts)
+    verb, cure = equal_or_same(most_beyond_chance)
     subject = "rows equal to these"
     if verb == "are":
         subject = "these rows"

@@ -94,35 +94,41 @@ def _n_rows(bytes_per_row: int) -> int:
 
 
 def _array(rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any] | None:
-    """Return probe rows drawn from the columns (or pixels) of an array; None if that is impossible."""
-    columns = rows.reshape(len(rows), -1)
+    """Return probe rows with each column (or pixel) of an array drawn by itself.
+
+    None stands for rows that are too large, or values that no file can contain.
+    """
+    columns = rows.reshape(len(rows), -1)  # shape (sample, d), also of images
     d = columns.shape[1]
     n = _n_rows(d * columns.itemsize)
     if n == 0 or (rows.dtype == object and not _storable(columns.ravel().tolist())):
         return None
-    drawn = columns[rng.integers(len(columns), size=(n, d)), np.arange(d)]
+    drawn_rows = rng.integers(len(columns), size=(n, d))
+    drawn = columns[drawn_rows, np.arange(d)]
     return drawn.reshape(n, *rows.shape[1:])
 
 
 def _matrix(rows: Table, rng: np.random.Generator) -> ProbeMatrix | None:
     """Return the first rows of a csr matrix, as many as may be stored, with each column permuted."""
-    entries = rows.tocoo()
+    entries = rows.tocoo()  # row after row
     n_bytes = entries.data.nbytes + entries.col.nbytes
     if n_bytes > MOST_BYTES:
-        n_rows = int(entries.row[len(entries.row) * MOST_BYTES // n_bytes])
+        first_beyond = len(entries.row) * MOST_BYTES // n_bytes
+        n_rows = int(entries.row[first_beyond])
         if n_rows == 0:
             return None
         return _matrix(rows[:n_rows], rng)
-    moved = entries.row
-    if len(moved):
+    row_of_entry = entries.row
+    if len(row_of_entry):
         _, column = np.unique(entries.col, return_inverse=True)  # only columns with entries
-        places = np.tile(np.arange(rows.shape[0]), (column.max() + 1, 1))
-        moved = rng.permuted(places, axis=1)[column, entries.row]
-    mixed = sp.csr_matrix((entries.data, (moved, entries.col)), shape=rows.shape)
+        unpermuted = np.tile(np.arange(rows.shape[0]), (column.max() + 1, 1))
+        new_rows = rng.permuted(unpermuted, axis=1)  # shape (columns, rows)
+        row_of_entry = new_rows[column, row_of_entry]
+    permuted = sp.csr_matrix((entries.data, (row_of_entry, entries.col)), shape=rows.shape)
     return ProbeMatrix(
-        mixed.data,
-        mixed.indices.astype(np.int64),
-        mixed.indptr.astype(np.int64),
+        permuted.data,
+        permuted.indices.astype(np.int64),
+        permuted.indptr.astype(np.int64),
         int(rows.shape[1]),
     )
 
@@ -144,11 +150,11 @@ def _frame(rows: Table, rng: np.random.Generator) -> ProbeFrame | None:
             values.append(value)
         dtype = drawn.dtype
         categories = None
-        stored = values
+        values_to_store = values
         if dtype_kind(dtype) == "categories":
             categories = (list(dtype.categories), bool(dtype.ordered))
-            stored = values + categories[0]
-        if not _storable(stored):
+            values_to_store = values + categories[0]
+        if not _storable(values_to_store):
             return None
         columns.append((str(dtype), values, categories))
     return ProbeFrame(list(rows.columns), columns)

@@ -36,16 +36,16 @@ INSIDE = "a frozen model was made on"
 
 
 def frozen_estimators(estimator: Model) -> list[Any]:
-    """Return the frozen estimators within one: this fit does not know their training rows.
+    """Return the frozen models within an estimator: a fit of the estimator does not know their training rows.
 
-    None stands for an estimator with rows from other steps: such an estimator cannot be asked about rows.
-    Models within frozen models of other libraries are among them, such as that of a calibrated classifier.
+    Models within frozen models of other libraries are included, such as the model of a calibrated classifier.
+    None stands for a model that reads rows in another form than the estimator.
     """
     if isinstance(estimator, FrozenEstimator):
         model = estimator.estimator
         if isinstance(model, FrozenEstimator):
             return frozen_estimators(model)
-        if judged(model).has_records:  # also of the models within it
+        if judged(model).has_records:  # these include the models within it
             return [model]
         return [model, *frozen_estimators(model)]
     if isinstance(estimator, (list, tuple)):
@@ -56,7 +56,7 @@ def frozen_estimators(estimator: Model) -> list[Any]:
     frozen = frozen_estimators(list(params.values()))
     if isinstance(params.get("cv"), str) and params["cv"] == "prefit":
         frozen.append(None)
-    if isinstance(estimator, Pipeline):
+    if isinstance(estimator, Pipeline):  # its steps read transformed rows
         return [None for _ in frozen]
     return frozen
 
@@ -77,23 +77,27 @@ def readers_within(estimator: Model, X: Table = None) -> Iterator[tuple[Any, Any
 
 
 def row_hashes(model: Model, X: Table) -> RowHashes:
-    """Return the hashes of rows as given to a model, equal for all forms that it answers alike.
+    """Return the hashes of rows as a caller gives them to a model.
 
-    The columns of a data frame are in the order of the model or, if it knows none, of their names.
+    The order of the columns of a data frame has no effect: they are in the order of the model or, if the
+    model has no order, of their names.
     """
     reader = judged(model)
-    if reader.has_records and reader.classifier is model:
+    is_end = reader.classifier is model  # not a pipeline or a search
+    if reader.has_records and is_end:
         hashes: RowHashes = reader.row_hashes(X)
         return hashes
     table = as_table(X)
     names = getattr(model, "feature_names_in_", None)
-    if names is None and not hasattr(model, "n_features_in_"):  # it does not read by position
+    if names is None and not hasattr(
+        model, "n_features_in_"
+    ):  # the model reads columns by name
         names = sorted_names(list(getattr(table, "columns", ())))
     return RowHashes(hash_rounded_rows(as_table(table, names)))
 
 
 def reason_of_equal_rows(reader: Judged, equal_rows: EqualRows) -> EqualRows:
-    """Return why rows of a classifier are equal: rows of scores alone are different rows."""
+    """Return the reason for equal rows of a classifier: "natural" if its rows are scores alone."""
     check_equal_rows(equal_rows)
     if reader.reads_scores:
         return "natural"
@@ -119,19 +123,20 @@ def records_of_fit(
     """
     if complete is None:
         complete = not holds_unknown(estimator)
-    inner = list[Ledger]()
+    inner_ledgers = list[Ledger]()
     for model in frozen_estimators(estimator):
         reader = judged(model)
         if reader.has_records:
             ledger = reader.records.ledger
-            inner += [ledger, *ledger.inner]
-    return Records(replace(trained, complete=complete), ledger=Ledger(inner=tuple(inner)))
+            inner_ledgers += [ledger, *ledger.inner]
+    ledger_of_fit = Ledger(inner=tuple(inner_ledgers))
+    return Records(replace(trained, complete=complete), ledger=ledger_of_fit)
 
 
 def holds_unknown(estimator: Model) -> bool:
     """Return whether an estimator holds a frozen one with unknown training rows."""
     for model in frozen_estimators(estimator):
-        if model is None:
+        if model is None:  # its rows cannot be compared
             return True
         reader = judged(model)
         if not (reader.has_records and reader.records.complete):
@@ -147,8 +152,8 @@ def no_counts() -> Ints:
 def counts_within(estimator: Model, X: Table) -> Ints:
     """Return the counts of rows that the frozen models within an estimator know, see `Records.counts`."""
     counts = [no_counts()]
-    for reader, read in readers_within(estimator, X):
-        counts.append(reader.records.counts(reader.row_hashes(read).whole))
+    for reader, read_rows in readers_within(estimator, X):
+        counts.append(reader.records.counts(reader.row_hashes(read_rows).whole))
     return np.concatenate(counts)
 
 
@@ -183,14 +188,14 @@ class MetRows:
         *,
         is_whole: bool = False,
     ) -> Self:
-        """Return how a model meets rows, of which the first have these labels.
+        """Return the comparison of rows with the records of a model; the first rows have these labels.
 
         Parameters
         ----------
         model : classifier
             The classifier at the end of the model.
         rows : RowHashes
-            Of the rows as given to the whole model.
+            The hashes of the rows as given to the whole model.
         X : array-like of shape (n, d)
             The rows as given to the classifier.
         labels : array-like of shape (k,)
@@ -201,7 +206,7 @@ class MetRows:
         counts = [no_counts()]
         tables = list[UsedRows | None]()
         cases = judged(model).cases(X)
-        if cases is not None and len(labels):
+        if cases is not None and len(labels):  # a case has several rows and one label
             labels = labels[cases]
         for reader, read_rows in readers(model, X):
             hashes = rows
@@ -218,25 +223,29 @@ class MetRows:
 
     @classmethod
     def together(cls, parts: Sequence[MetRows]) -> MetRows:
-        """Return how a model meets the rows of several parts of a table; their hashes are not kept."""
+        """Return the comparison of the rows of several parts of a table; their hashes are not kept."""
         tables = list[UsedRows | None]()
-        for tables_of_reader in zip(*(part.tables for part in parts), strict=True):
-            if tables_of_reader[0] is None:
+        tables_by_reader = zip(*(part.tables for part in parts), strict=True)
+        for parts_of_table in tables_by_reader:
+            if parts_of_table[0] is None:  # this reader has no table to compare
                 tables.append(None)
             else:
-                tables.append(UsedRows.together(tables_of_reader))
+                tables.append(UsedRows.together(parts_of_table))
         counts = np.sum([part.counts for part in parts], axis=0)
         return cls(counts=counts, tables=tuple(tables))
 
     def beside(self, later: MetRows) -> MetRows:
-        """Return these rows and later ones, whose tables were compared by themselves."""
+        """Return these rows followed by later ones, without ``tables``: those of each part were compared."""
         hashes = RowHashes.joined([self.rows, later.rows])
+        counts = self.counts
+        if not len(counts):  # no reader was asked yet
+            counts = later.counts
+        elif len(later.counts):
+            counts = counts + later.counts
         cases = [part.cases for part in (self, later) if part.cases is not None]
-        counts = [part.counts for part in (self, later) if len(part.counts)]
-        rows = MetRows(hashes, counts=np.sum(counts or [no_counts()], axis=0))
-        if cases:
-            rows = replace(rows, cases=np.concatenate(cases))
-        return rows
+        if not cases:
+            return MetRows(hashes, counts=counts)
+        return MetRows(hashes, np.concatenate(cases), counts)
 
     def refuse(self, model: Model, equal_rows: EqualRows, name: str = "X") -> None:
         """Raise if the model, or one within it, was trained, selected or calibrated on the rows.
@@ -260,13 +269,12 @@ class MetRows:
             if table is not None:
                 reason = reason_of_equal_rows(reader, equal_rows)
                 refuse_used(table, reader.records.tables, reason, name)
-        counts = iter(
-            self.counts.tolist()
-        )  # in the order of readers, and of their uses of rows
+        # In the order of readers, and of the uses of rows by each of them.
+        counts = iter(self.counts.tolist())
         for place, (reader, _) in enumerate(readers(model)):
             for known_rows, use in reader.records.by_use():
                 n_equal, n_compared = next(counts)
-                if place > 0:
+                if place > 0:  # the first reader is the model itself
                     use = INSIDE
                 refuse_known(known_rows, use, n_equal, n_compared, equal_rows, name)
 
@@ -286,13 +294,13 @@ def refuse_copied_labels(final: Judged, X: Table, y: Ints) -> None:
     LeakageError
         Says that the rows are copies.
     """
-    kept = final.rows_kept
-    if kept is None or kept.row_hashes is None:
+    kept_rows = final.rows_kept
+    if kept_rows is None or kept_rows.row_hashes is None:
         return
     contents = tiny_hashes(hash_rows(final.checked(X))).astype(np.intp)
-    kept_contents = kept.row_hashes.astype(np.intp)
-    n_classes = 1 + int(max(y.max(), kept.y.max()))
-    if labels_too_alike((contents, kept_contents), (y, kept.y), n_classes):
+    kept_contents = kept_rows.row_hashes.astype(np.intp)
+    n_classes = 1 + int(max(y.max(), kept_rows.y.max()))
+    if labels_too_alike((contents, kept_contents), (y, kept_rows.y), n_classes):
         raise LeakageError(
             "X: equal_rows='natural', but the labels of these rows agree with those of the "
             "equal rows of the fit more often than in 999 of 1,000 random draws: they are "

@@ -61,16 +61,16 @@ class Records:
         return self.trained is not None and self.trained.complete
 
     def reading(self, rows: RowHashes, labels: Any, *, features: bool) -> Records:
-        """Return the records after a selection on rows.
+        """Return these records with the rows of a selection.
 
         Parameters
         ----------
         rows : RowHashes
-            The rows.
+            Hashes of the rows on which the rule is selected.
         labels : array-like of shape (n,)
             Their labels; empty for rows without labels.
         features : bool
-            Whether the rows have more than scores, so that equal rows are copies.
+            Whether the rows have features, so that equal rows are copies. Scores are often equal by chance.
         """
         selection = Records()
         if features:
@@ -120,6 +120,7 @@ class Records:
         earlier, equal_rows, attempts
             As in `Ledger.record`, which also describes the errors.
         """
+        # The key of the attempt: the rows of the model, and what is tested.
         hashes = [fingerprint.kept for fingerprint in self.selected]
         if self.trained is not None:
             hashes.insert(0, self.trained.kept)

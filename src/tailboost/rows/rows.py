@@ -36,8 +36,10 @@ def numbered_strata(y: Ints, groups: Ints | None) -> Ints:
     if groups is None:
         return y
     if groups.ndim == 1:
-        return np.unique((y.max() + 1) * groups + y, return_inverse=True)[1]
-    return np.unique(np.column_stack([groups, y]), axis=0, return_inverse=True)[1].ravel()
+        _, stratum = np.unique((y.max() + 1) * groups + y, return_inverse=True)
+        return stratum
+    _, stratum = np.unique(np.column_stack([groups, y]), axis=0, return_inverse=True)
+    return stratum.ravel()  # some versions of NumPy return (n, 1)
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Rows:
             values = getattr(self, name)
             if values is not None:
                 arrays[name] = values[mask]
-        if self.used is None and not mask.all():
+        if self.used is None and not mask.all():  # None stood for all rows
             arrays["used"] = np.flatnonzero(mask)
         return replace(self, **arrays)
 
@@ -92,25 +94,26 @@ class Rows:
     def sizes(self, index: Ints, n_subgroups: int) -> Floats:
         """Return Kish's effective size (Σw)²/Σw² of each subgroup, shape (m,); 0 without rows.
 
-        Equal rows count as one row. ``index``: subgroup of each row, shape (n,) or (n, c), −1 for none.
+        Equal rows count as one row. ``index`` has the subgroup of each row, −1 for none, in the shape (n,),
+        or (n, c) for several columns of groups.
         """
         row, subgroup = memberships(index)
         weight: Floats = self.weight[row]
         if self.row_hashes is not None:
             # Equal short hashes in a small subgroup: almost surely equal rows.
-            key = subgroup * N_TINY_HASHES + self.row_hashes[row]
-            if n_subgroups * N_TINY_HASHES <= len(key):  # counting is faster than sorting
-                weight_of_key: Floats = np.bincount(key, weights=weight).astype(np.float64)
-                keys = np.flatnonzero(weight_of_key).astype(np.intp)
-                weight = weight_of_key[keys]
+            content = subgroup * N_TINY_HASHES + self.row_hashes[row]
+            if n_subgroups * N_TINY_HASHES <= len(content):  # counting is faster than sorting
+                weight_of_content = np.bincount(content, weights=weight).astype(np.float64)
+                contents = np.flatnonzero(weight_of_content).astype(np.intp)
+                weight = weight_of_content[contents]
             else:
-                keys, place = np.unique(key, return_inverse=True)
+                contents, place = np.unique(content, return_inverse=True)
                 weight = np.asarray(np.bincount(place, weights=weight), dtype=np.float64)
-            subgroup = keys // N_TINY_HASHES
+            subgroup = contents // N_TINY_HASHES
         squares = weight**2
-        if self.squares is not None:
+        if self.squares is not None:  # rows that aggregate others have no hashes
             squares = self.squares[row]
         sums = np.bincount(subgroup, weights=weight, minlength=n_subgroups)
         sums_of_squares = np.bincount(subgroup, weights=squares, minlength=n_subgroups)
-        sizes = sums**2 / np.where(sums_of_squares > 0, sums_of_squares, 1.0)
-        return sizes.round(SIZE_DECIMALS)
+        divisors = np.where(sums_of_squares > 0, sums_of_squares, 1.0)  # 0 without rows
+        return (sums**2 / divisors).round(SIZE_DECIMALS)

@@ -12,7 +12,7 @@ import json
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from numbers import Real
@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Column, Ints, Table
+from tailboost.core.array_types import Column, Ints, Mask, Table
 from tailboost.core.checks import is_missing, is_nested
 from tailboost.core.exceptions import TableChangedWarning as TableChangedWarning
 from tailboost.core.spelling import (
@@ -220,19 +220,19 @@ class TableSchema:
             changes.append(f"{how_many(len(new), 'new column')} ignored ({listed(new)})")
         # Number columns are converted together: one by one the conversion takes longer than most models.
         dtypes = dict(zip(frame.columns, frame.dtypes, strict=True))
-        ready = []
+        number_names = []
         for column in self.columns:
             if column.kind == "number" and is_plain(dtypes[column.name], "number"):
-                ready.append(column.name)
-        of_numbers = frame
-        if ready != frame.columns.tolist():
-            of_numbers = frame[ready]
-        numbers = of_numbers.to_numpy(dtype=np.float64)
+                number_names.append(column.name)
+        number_columns = frame
+        if number_names != frame.columns.tolist():
+            number_columns = frame[number_names]
+        numbers = number_columns.to_numpy(dtype=np.float64)
         for j in np.flatnonzero(np.isinf(numbers).any(axis=0)).tolist():
-            _refuse_infinite(numbers[:, j], ready[j])
-        table = pandas.DataFrame(numbers, columns=ready, index=frame.index)
+            _refuse_infinite(numbers[:, j], number_names[j])
+        table = pandas.DataFrame(numbers, columns=number_names, index=frame.index)
         for j, column in enumerate(self.columns):
-            if column.name in ready:
+            if column.name in number_names:
                 continue
             values, change = _READERS[column.kind](frame[column.name], column)
             table.insert(j, column.name, values)
@@ -269,8 +269,9 @@ class TableSchema:
 def _column_of_json(fields: dict[str, Any]) -> ColumnSchema:
     """Return the schema of a column from its JSON; raise ValueError if a field has another type."""
     column = ColumnSchema(**{**fields, "categories": tuple(fields["categories"])})
-    texts = (column.name, column.dtype, *column.categories)
-    if column.kind not in get_args(Kind) or not all(isinstance(text, str) for text in texts):
+    entries = (column.name, column.dtype, *column.categories)
+    has_texts = all(isinstance(entry, str) for entry in entries)
+    if column.kind not in get_args(Kind) or not has_texts:
         raise ValueError(f"no column is described by {str(fields)[:80]}")
     return column
 
@@ -286,10 +287,10 @@ def refuse_arrays(table: Table) -> None:
 def _converted(
     column: Column, convert: Callable[[Any], float | None], otherwise: str
 ) -> tuple[NDArray[np.float64], str]:
-    """Return the numbers of a column, NaN for missing and other values, and words about the other ones.
+    """Return the numbers of a column, NaN for missing and other values, and a text about the other values.
 
-    ``convert`` returns the number of a value, None for another value. ``otherwise`` is a verb phrase about
-    such values.
+    ``convert`` returns the number of a value, or None for a value without a number. ``otherwise`` is the verb
+    phrase of the text, for example "are no numbers". The text is empty if all values have numbers.
     """
     if convert is as_number and dtype_kind(column.dtype) == "number":
         numbers = np.array(column.to_numpy(dtype=np.float64, na_value=np.nan))
@@ -297,24 +298,25 @@ def _converted(
         return numbers, ""
     values = _values(column)
     numbers = np.full(len(values), np.nan)
-    other_rows = []
+    rows_without_number = []
     for row, value in enumerate(values):
-        if value is None:
+        if value is None:  # missing
             continue
         number = convert(value)
         if number is None:
-            other_rows.append(row)
+            rows_without_number.append(row)
         else:
             numbers[row] = number
-    if other_rows and convert is as_number:
+    if rows_without_number and convert is as_number:
+        # 1,5 is a number in other countries: an error names the option that reads it.
         texts = [value for value in values if isinstance(value, str)]
         refuse_commas_among_numbers(texts, f"column {column.name!r}")
     _refuse_infinite(numbers, column.name)
-    if not other_rows:
+    if not rows_without_number:
         return numbers, ""
-    first = other_rows[0]
+    first = rows_without_number[0]
     return numbers, (
-        f"{len(other_rows)} of {len(column)} values {otherwise} and count as missing "
+        f"{len(rows_without_number)} of {len(column)} values {otherwise} and count as missing "
         f"(row {first} holds {str(column.iloc[first])[:40]!r})"
     )
 
@@ -328,17 +330,21 @@ def _refuse_infinite(numbers: NDArray[np.float64], name: str) -> None:
 
 
 def _read_texts(column: Column, schema: ColumnSchema) -> tuple[Any, str]:
-    """Return a text column as categories, old ones before new ones, and words about the new ones."""
+    """Return a text column as categories, and a text about values that are not in the schema.
+
+    The categories of the schema keep their codes: new ones follow them.
+    """
     pandas = import_pandas("TableSchema")
     texts = _texts(column)
-    old = set(schema.categories)
-    new = [value for value in texts if value is not None and value not in old]
-    categories = [*schema.categories, *sorted(set(new))]
+    fitted = set(schema.categories)
+    new_values = [value for value in texts if value is not None and value not in fitted]
+    categories = [*schema.categories, *sorted(set(new_values))]
     values = pandas.Categorical(texts, categories=pandas.Index(categories, dtype=object))
-    if not new:
+    if not new_values:
         return values, ""
     return values, (
-        f"{len(new)} of {len(column)} values are new categories (such as {new[0][:40]!r})"
+        f"{len(new_values)} of {len(column)} values are new categories "
+        f"(such as {new_values[0][:40]!r})"
     )
 
 
@@ -414,7 +420,8 @@ def as_written(values: list[Any], *, feature: bool = True) -> tuple[NDArray[Any]
     """Convert the values of a CSV column (text, NaN for missing) to numbers or truth values.
 
     A ``feature`` with a code such as 01234 stays text. A feature with nearly all numbers becomes numbers, and
-    other values become missing. The result is the column (None for text), and the number of other values.
+    other texts become missing values. The result is the column, None if it stays text, and the number of
+    other texts.
     """
     texts = [value for value in values if isinstance(value, str)]
     has_gaps = len(texts) < len(values)
@@ -427,14 +434,14 @@ def as_written(values: list[Any], *, feature: bool = True) -> tuple[NDArray[Any]
     if numbers is None:
         return None, 0
     n_other = int(np.isnan(numbers).sum())
-    few = MANY
+    few = MANY  # with other texts, a few numbers may be categories
     if n_other == 0:
         few = -1
     if feature and not _are_numbers(numbers, texts, n_other / max(len(texts), 1), few):
         return None, 0
     if not has_gaps and n_other == 0 and all(map(_may_be_integer, texts)):
         integers = list(map(int, texts))
-        if max(map(abs, integers), default=0) < 2**63:
+        if max(map(abs, integers), default=0) < 2**63:  # the range of int64
             return np.array(integers, dtype=np.int64), 0
     column = np.full(len(values), np.nan)
     column[[isinstance(value, str) for value in values]] = numbers
@@ -449,9 +456,10 @@ def _may_be_integer(spelled: str) -> bool:
 def _are_numbers(
     numbers: NDArray[np.float64], texts: Iterable[str], share_of_others: float, few: int
 ) -> bool:
-    """Return whether values are numbers: most spell one, more than ``few`` differ, and no text is a code.
+    """Return whether a column of text holds numbers: it has more than ``few`` different ones and no code.
 
-    ``share_of_others`` is the fraction of rows with other values, which are NaN in ``numbers``.
+    ``numbers`` are those of the texts, NaN for a text without a number. ``share_of_others`` is the fraction
+    of rows with such a text, which must be small.
     """
     n_different = len(np.unique(numbers[~np.isnan(numbers)]))
     if share_of_others > 1 - MOSTLY or n_different <= few:
@@ -460,7 +468,7 @@ def _are_numbers(
 
 
 def _spelled_numbers(texts: Iterable[str], most_other: int) -> NDArray[np.float64] | None:
-    """Return the numbers that texts spell, NaN for other texts; None for more than ``most_other`` others."""
+    """Return the numbers of texts, NaN for a text without a number; None for more than ``most_other`` NaN."""
     numbers = []
     n_other = 0
     for spelled in texts:
@@ -503,28 +511,28 @@ def refuse_kinds(column: Column, what: str) -> str:
 
 
 def distinct(column: Column, what: str) -> tuple[Ints, Any]:
-    """Return the position of each value of a column of a data frame among the distinct ones, and these.
+    """Return the code of each row, shape (n,), and the distinct values of a column of a data frame.
 
-    Missing values have the position −1. Raise ValueError, with the name ``what``, for lists and other values
-    that cannot be compared.
+    A code is the position of the row's value among the distinct values, −1 for a missing value. Lists and
+    other values that cannot be compared raise ValueError, which calls the column ``what``.
     """
     try:
-        place, values = column.factorize()
-    except TypeError:
+        code, values = column.factorize()
+    except TypeError:  # a list cannot be hashed
         refuse_kinds(column, what)
         raise
-    if any(map(is_nested, values)):  # tuples can be compared
+    if any(map(is_nested, values)):  # a tuple can, but is no value of a table
         refuse_kinds(column, what)
-    return np.asarray(place), values
+    return np.asarray(code), values
 
 
 # -- data frames in fit ------------------------------------------------------------------------------------
 
 
 def learn_columns(frame: Table) -> tuple[TableSchema, Any]:
-    """Return the schema of a training table, and the table with numbers as numbers.
+    """Return the schema of a training table, and the table with text that spells numbers as numbers.
 
-    A text column in the schema has no categories if later frames are not compared with them.
+    A text column of many different values has no categories in the schema: new values are normal there.
 
     Warns
     -----
@@ -551,6 +559,7 @@ def learn_columns(frame: Table) -> tuple[TableSchema, Any]:
                 converted[j] = _with_gaps(column, numbers)
         if categories is not None:
             schema = replace(schema, kind="text")
+            # A column where most values occur once holds names or free text.
             if len(categories) <= min(CATEGORIES_COMPARED, len(present) / 2):
                 spellings = sorted({text(value) for value in categories})
                 schema = replace(schema, categories=tuple(spellings))
@@ -559,7 +568,7 @@ def learn_columns(frame: Table) -> tuple[TableSchema, Any]:
 
 
 def read_columns(frame: Table, schema: TableSchema) -> Any:
-    """Return a later table with numbers as numbers; columns are found by position.
+    """Return a later table with text that spells numbers as numbers; columns are found by position.
 
     Raises
     ------
@@ -581,12 +590,12 @@ def read_columns(frame: Table, schema: TableSchema) -> Any:
                 f"X, column {name!r} held numbers in fit, and holds {column.dtype} here"
             )
         if not fitted.categories and (fitted.kind == "text" or kind in ("number", "truth")):
-            continue
+            continue  # nothing to convert or to compare
         present = column.dropna()
         code, values = distinct(present, f"X, column {name!r}")
         if fitted.kind == "number":
             numbers = np.array([_number_or_nan(value) for value in values], dtype=np.float64)
-            is_unknown = np.isnan(numbers)[code]
+            is_unknown = np.isnan(numbers)
             most_unknown = 0.0
             fault = "are no numbers"
             if is_unknown.any():
@@ -595,27 +604,19 @@ def read_columns(frame: Table, schema: TableSchema) -> Any:
             converted[j] = _with_gaps(column, numbers[code])
         else:
             is_new = [text(value) not in fitted.categories for value in values]
-            is_unknown = np.array(is_new, dtype=bool)[code]
+            is_unknown = np.array(is_new, dtype=bool)
             most_unknown = UNKNOWN
-            shown = [*map(repr, fitted.categories[:4])]
-            if len(fitted.categories) > 4:
-                shown.append("…")
-            fault = f"were not in fit ({', '.join(shown)})"
-        if not len(present) or is_unknown.mean() <= most_unknown:
+            fault = _not_in_fit(fitted.categories)
+        is_unknown_row = is_unknown[code]
+        if not len(present) or is_unknown_row.mean() <= most_unknown:
             continue
-        example = present.iloc[int(np.flatnonzero(is_unknown)[0])]
-        if isinstance(example, np.generic):
-            example = example.item()
-        words = (
-            f"column {name!r}: {is_unknown.sum():,} of {len(present):,} values {fault}, such as "
-            f"{example!r}"
-        )
-        if is_unknown.all() and len(present) >= ROWS_WITHOUT_KNOWN:
+        change = f"column {name!r}: {_unknown_words(present, is_unknown_row, fault)}"
+        if is_unknown_row.all() and len(present) >= ROWS_WITHOUT_KNOWN:
             raise ValueError(
-                f"X, {words}; no value is known from fit: spell them as in fit, in the same "
+                f"X, {change}; no value is known from fit: spell them as in fit, in the same "
                 "data frame"
             )
-        changes.append(words)
+        changes.append(change)
     if changes:
         warn_user(
             f"X, {'; '.join(changes)}; they count as missing or unknown", TableChangedWarning
@@ -623,33 +624,50 @@ def read_columns(frame: Table, schema: TableSchema) -> Any:
     return _replaced(frame, converted)
 
 
-def _numbers(present: Any, name: Any) -> Any:
-    """Return the numbers of a column of objects or text, NaN for other values; None for categories.
+def _not_in_fit(categories: Sequence[str]) -> str:
+    """Return the verb phrase about new categories, with the first four of the fit."""
+    shown = [*map(repr, categories[:4])]
+    if len(categories) > 4:
+        shown.append("…")
+    return f"were not in fit ({', '.join(shown)})"
 
-    Text is read as numbers if nearly all values spell numbers, none is a code such as 01234, and there are
-    many different numbers. ``present`` has the values that are not missing, ``name`` is for messages.
+
+def _unknown_words(present: Column, is_unknown: Mask, fault: str) -> str:
+    """Return the count of the unknown values of a column without missing ones, with an example."""
+    example = present[is_unknown].iloc[0]
+    if isinstance(example, np.generic):  # printed as a plain value
+        example = example.item()
+    return f"{is_unknown.sum():,} of {len(present):,} values {fault}, such as {example!r}"
+
+
+def _numbers(present: Any, name: Any) -> Any:
+    """Return the number of each row of a column of objects or text, NaN for a value without a number.
+
+    The result is None for a column of categories. Text is read as numbers if nearly all values spell numbers,
+    no value is a code such as 01234, and there are many different numbers. ``present`` has the values that
+    are not missing; messages call the column ``name``.
     """
     code, values = distinct(present, f"X, column {name!r}")
     numbers = np.array([_number_or_nan(value) for value in values], dtype=np.float64)
     texts = [value for value in values if isinstance(value, str)]
-    is_other = np.isnan(numbers)
+    has_no_number = np.isnan(numbers)
     if not texts:
-        if is_other.any() or not len(values):
+        if has_no_number.any() or not len(values):
             return None
         return numbers[code]
-    if is_other.any():
+    if has_no_number.any():
         refuse_commas(
             texts, f"X, column {name!r}", remedy=_AS_CATEGORIES.format(f"X[{name!r}]")
         )
-    few = 0
+    few = 0  # a number among the objects shows that texts are numbers, too
     if len(texts) == len(values):
         few = MANY
-    if not _are_numbers(numbers, texts, is_other[code].mean(), few):
+    if not _are_numbers(numbers, texts, has_no_number[code].mean(), few):
         return None
-    n_other = int(is_other[code].sum())
+    n_other = int(has_no_number[code].sum())
     exception = ""
     if n_other:
-        example = values[is_other.argmax()]
+        example = values[has_no_number.argmax()]
         exception = f", but {n_other:,} of {len(code):,} count as missing (such as {example!r})"
     warn_user(
         f"X, column {name!r}: the text of its values spells numbers{exception}; it is read as "
@@ -671,7 +689,7 @@ def _number_or_nan(value: object) -> float:
 
 def _warn_of_numbers(categories: list[Any], n: int, name: Any) -> None:
     """Warn if the categories of a column with n values are numbers, nearly all of them different."""
-    if len(categories) <= max(MANY, n / 2):
+    if len(categories) <= max(MANY, n / 2):  # a grade or a year is a category
         return
     if not any(math.isnan(_number_or_nan(category)) for category in categories):
         warn_user(

@@ -50,27 +50,27 @@ def deferral_words(n_deferred: int, n: int) -> str:
 def deferral_lines(
     answered_error: str, overall: float, by_column: Mapping[Any, Mapping[Any, float]]
 ) -> list[str]:
-    """Return sentences on what deferral hides: the error of the answered rows, and a group that it is about.
+    """Return sentences on deferral: the error of the answered rows, and each group with many deferred rows.
 
     Parameters
     ----------
     answered_error : str
-        The error of the answered rows, in words.
+        The error of the answered rows, as printed.
     overall : float
-        The share of deferred rows.
+        The fraction of deferred rows among all rows.
     by_column : mapping of dict
-        The shares of deferred rows of the groups, by the name of their column.
+        For each column of groups, the fraction of deferred rows of each group.
     """
     lines = [
         "Deferred rows count as neither missed nor wrong: a human decides them. Error of answered rows "
         f"{answered_error}."
     ]
     for column, share_of_group in by_column.items():
-        pairs = [(share, unit_name(group)) for group, share in share_of_group.items()]
-        largest, name = max(pairs, default=(0, ""))
-        if largest > MUCH_DEFERRED * overall:
+        shares = [(share, unit_name(group)) for group, share in share_of_group.items()]
+        largest_share, group_name = max(shares, default=(0, ""))
+        if largest_share > MUCH_DEFERRED * overall:
             lines.append(
-                f"{100 * largest:.0f} % of {name} are deferred here, {100 * overall:.0f} % of "
+                f"{100 * largest_share:.0f} % of {group_name} are deferred here, {100 * overall:.0f} % of "
                 f"all: 'deferred(by={column}) <= …' limits it."
             )
     return lines
@@ -100,7 +100,7 @@ class GroupUse:
         return self.words("drop the column to prevent this")
 
     def words(self, cure: str) -> str:
-        """Return the dependence in a sentence; ``cure`` tells how to end that through features."""
+        """Return the dependence as a sentence; ``cure`` ends the statement about revealing features."""
         statements = []
         if self.by_group:
             statements.append("the rule reads it (by_group)")
@@ -135,19 +135,20 @@ def estimates_words(groups: str) -> str:
 def revealing_features(X: Table, groups: Ints) -> list[tuple[Any, ...] | None]:
     """Return for each column of groups the features that determine the group or are determined by the group.
 
-    Groups are numbers of shape (n,) or (n, c). Features are names of the columns of a data frame, else
-    numbers. None: X was not checked, because X is no table or has more than 2,000 columns.
+    Groups are numbers of shape (n,) or (n, c). Features are names of the columns of a data frame, or numbers
+    of other columns. The result has None if X is no table, or has more than 2,000 columns: such an X is not
+    checked.
     """
-    columns = groups.reshape(len(groups), -1)
+    group_columns = groups.reshape(len(groups), -1).T
     if len(X.shape) != 2 or X.shape[1] > MOST_COLUMNS:
-        return [None] * columns.shape[1]
+        return [None] * len(group_columns)
     names = list(getattr(X, "columns", range(X.shape[1])))
     first_rows = X[:FIRST_LOOK]
-    if hasattr(first_rows, "toarray"):
+    if hasattr(first_rows, "toarray"):  # a sparse matrix
         first_rows = first_rows.toarray()
     features: list[tuple[Any, ...] | None] = []
-    for numbers in columns.T:
-        _, group = distinct_and_places(numbers)
+    for numbers in group_columns:
+        _, group = distinct_and_places(numbers)  # from 0, without gaps
         first_groups = group[:FIRST_LOOK]
         revealing = []
         for j, name in enumerate(names):
@@ -175,27 +176,29 @@ def _determine(values: Column, group: Ints, *, few: bool = False) -> bool:
     sizes = np.bincount(group)
     n_values = int(code.max(initial=-1)) + 1
     n_groups = np.count_nonzero(sizes)
-    if n_values < 2 or n_groups < 2:
+    if n_values < 2 or n_groups < 2:  # a constant determines nothing; further rows may differ
         return few
     n_pairs = len(np.unique(code * len(sizes) + group))
     group_determines_value = n_pairs == n_groups
     value_determines_group = n_pairs == n_values
     if group_determines_value and n_groups < n:
         return True
-    # Values that are nearly all different determine any group, and those of few rows may by chance.
-    by_chance = 2 * n_values > n or not (few or sizes[sizes > 0].min() >= FEWEST_OF_A_GROUP)
-    return value_determines_group and not by_chance
+    if 2 * n_values > n:  # values that are nearly all different determine any group
+        return False
+    # A small group may have a value of its own by chance.
+    is_large_enough = few or sizes[sizes > 0].min() >= FEWEST_OF_A_GROUP
+    return value_determines_group and bool(is_large_enough)
 
 
 def _codes(values: Column) -> Ints:
-    """Return a number for each value, equal for equal values and for all missing ones."""
-    if getattr(values.dtype, "kind", "O") in "biufUS":
-        _, place = np.unique(values, return_inverse=True)
-        return place.ravel().astype(np.intp)
+    """Return a number from 0 for each value, shape (n,); all missing values have the same number."""
+    if getattr(values.dtype, "kind", "O") in "biufUS":  # NumPy can sort these
+        _, code = np.unique(values, return_inverse=True)
+        return code.ravel().astype(np.intp)
     code_of: dict[Any, int] = {}
     codes = []
     for value in values.tolist():
-        if is_missing(value):
+        if is_missing(value):  # NaN differs from itself
             value = None
         codes.append(code_of.setdefault(value, len(code_of)))
     return np.array(codes, dtype=np.intp)

@@ -52,7 +52,9 @@ class TrainingSet:
     def n_distinct(self, among: Mask | None = None) -> int:
         """Return the number of distinct rows with their labels, among the rows of a mask."""
         keys = self.hashes * np.uint64(self.n_classes) + self.y.astype(np.uint64)
-        return len(np.unique(keys if among is None else keys[among]))
+        if among is not None:
+            keys = keys[among]
+        return len(np.unique(keys))
 
     @cached_property
     def fingerprints(self) -> Fingerprint:
@@ -160,8 +162,10 @@ class Split:
                 )
             return cls(folds(places, n_folds), "cv")
         is_held_out = held_out(places, size)
-        if not is_held_out.any() or is_held_out.all():
-            how_many = "only" if is_held_out.any() else "no"
+        if is_held_out.all() or not is_held_out.any():
+            how_many = "no"
+            if is_held_out.all():
+                how_many = "only"
             raise ValueError(
                 f"cv={size:g} leaves {how_many} validation rows of {n_distinct} "
                 "distinct ones; use folds, another fraction or more rows"
@@ -176,8 +180,8 @@ class Split:
     def selection_rows(self, train: Rows, what: str, *, refit: bool = True) -> Rows:
         """Return the selection data: the held-out rows among the training rows.
 
-        Messages describe rows of all folds as out-of-fold ``what``. ``refit`` says whether models fitted
-        without a held-out fraction are fitted again on all rows.
+        Messages call rows of all folds out-of-fold ``what``. With ``refit``, models that were fitted without
+        a held-out fraction are fitted again on all rows.
         """
         if self.validation == "cv":
             words = f"out-of-fold {what} of the {len(train.y):,} training rows ({len(self.parts)} folds)"
@@ -191,9 +195,9 @@ def _default_size(
 ) -> int | float:
     """Return the number of folds, or the fraction to hold out, for "auto", see `Split.from_training_set`."""
     if n_distinct > CROSS_FIT_UP_TO:
-        _, first = np.unique(hashes, return_index=True)
-        distinct_rows = rows.part(np.isin(np.arange(len(rows)), first))
-        if _smallest_stratum(distinct_rows) * HELD_OUT >= LEAST_HELD_OUT:
+        _, first_of_content = np.unique(hashes, return_index=True)
+        is_first = np.isin(np.arange(len(rows)), first_of_content)
+        if _smallest_stratum(rows.part(is_first)) * HELD_OUT >= LEAST_HELD_OUT:
             return HELD_OUT
     if n_distinct > five_up_to:
         return FEW_FOLDS
@@ -201,24 +205,27 @@ def _default_size(
 
 
 def _smallest_stratum(rows: Rows) -> int:
-    """Return the number of rows of the smallest class in a group; over all columns if there are several."""
-    columns: Any = [None]
+    """Return the number of rows of the smallest class in a group, of any column of groups."""
+    columns: Any = [None]  # without groups, the smallest class
     if rows.groups is not None:
         columns = rows.groups.reshape(len(rows.y), -1).T
     return min(int(np.bincount(numbered_strata(rows.y, column)).min()) for column in columns)
 
 
-def only_known_classes(rows: Rows, side: Ints, training: TrainingSet) -> Rows:
-    """Exclude rows from their subgroups if their whole class is held out at once, or never.
+def only_known_classes(rows: Rows, fold: Ints, training: TrainingSet) -> Rows:
+    """Return the selection data without the subgroups of rows whose class no model has seen, or all have.
 
-    ``side`` is the number of the part in which each training row is held out.
+    ``fold`` is the fold in which each training row is held out, −1 for none. If one fold has all rows of a
+    class, the model for that fold does not know the class.
     """
-    lowest = np.full(training.n_classes, side.max())
-    highest = np.full(training.n_classes, side.min())
-    np.minimum.at(lowest, training.y, side)
-    np.maximum.at(highest, training.y, side)
-    is_known = (lowest < highest)[rows.y]
+    first_fold = np.full(training.n_classes, fold.max())
+    last_fold = np.full(training.n_classes, fold.min())
+    np.minimum.at(first_fold, training.y, fold)
+    np.maximum.at(last_fold, training.y, fold)
+    is_known = (first_fold < last_fold)[rows.y]
     if rows.groups is None or not is_known.any():
         return rows  # with one row per class, a rough error is better than none
-    is_known = is_known.reshape(-1, *[1] * (rows.groups.ndim - 1))
+    is_known = is_known.reshape(
+        -1, *[1] * (rows.groups.ndim - 1)
+    )  # (n,), or (n, 1) for columns
     return replace(rows, groups=np.where(is_known, rows.groups, -1))
