@@ -95,7 +95,8 @@ def as_table(X: Table, names: Sequence[Any] | None = None) -> Any:
     X = as_pandas(X)
     if sp.issparse(X):
         return X.tocsr()  # some formats have no row indexing
-    if names is not None and hasattr(X, "iloc") and set(names) <= set(X.columns):
+    is_frame = hasattr(X, "iloc")
+    if is_frame and names is not None and set(names) <= set(X.columns):
         return X[list(names)]
     if hasattr(X, "shape"):
         return X
@@ -152,8 +153,8 @@ def take(X: Table, rows: NDArray[Any]) -> Any:
     if has_named_columns(X):
         return {name: take(_column_of(column), rows) for name, column in X.items()}
     if sp.issparse(X):
-        X = X.tocsr()  # other formats cannot be indexed
-    if rows.dtype == np.bool_:
+        X = X.tocsr()  # some formats have no row indexing
+    if rows.dtype == np.bool_:  # some tables take no mask
         rows = np.flatnonzero(rows)
     return _safe_indexing(X, rows)
 
@@ -170,9 +171,10 @@ def batches(X: Table) -> list[Ints]:
     """Return the row numbers of a table in batches."""
     n = n_rows_of(X)
     values_per_row = int(np.prod(getattr(X, "shape", ())[1:]))
-    size = max(1, min(ROWS_OF_BATCH, BATCH_VALUES // max(values_per_row, 1)))
-    starts = range(0, max(n, 1), size)  # a table without rows is one batch
-    return [np.arange(start, min(start + size, n)) for start in starts]
+    most_rows = BATCH_VALUES // max(values_per_row, 1)  # 0 for enormous rows
+    n_in_batch = max(1, min(ROWS_OF_BATCH, most_rows))
+    starts = range(0, max(n, 1), n_in_batch)  # a table without rows is one batch
+    return [np.arange(start, min(start + n_in_batch, n)) for start in starts]
 
 
 def batched(X: Table) -> Iterator[tuple[Ints, Any]]:
@@ -219,12 +221,12 @@ def read_dataset(dataset: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
     labels = []
     for i in range(n):
         content = dataset[i]
-        if isinstance(content, (tuple, list)):
+        if isinstance(content, (tuple, list)):  # a row and its label, or a row alone
             if len(content) > 1:
                 labels.append(np.asarray(content[1]).item())
             content = content[0]
         row = _row_of_item(content)
-        if rows is None:
+        if rows is None:  # the first row shows the shape
             rows = np.empty((n, *row.shape), dtype=row.dtype)
         if row.shape != rows.shape[1:]:
             raise ValueError(
@@ -242,7 +244,7 @@ def _row_of_item(content: Any) -> NDArray[Any]:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(content, torch.Tensor):
         content = content.detach().cpu()
-        if content.ndim > 2:
+        if content.ndim > 2:  # C×H×W
             content = content.movedim(0, -1)
     return np.asarray(content)
 
@@ -272,25 +274,25 @@ def check_number(
     Raise ValueError if ``value`` is not such a number.
     """
     if isinstance(value, (bool, np.bool_, str, bytes)):  # float() would accept text
+        cure = ""
         percent = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", str(value))
-        cure = f"; write {float(percent[1]) / 100:g}" if percent else ""
+        if percent:
+            cure = f"; write {float(percent[1]) / 100:g}"
         raise ValueError(f"{name} must be a number, got {value!r}{cure}")
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be a number, got {value!r}") from error
-    start = f"({low:g}"
-    is_inside = low < number
-    if closed:
-        start = f"[{low:g}"
-        is_inside = low <= number
-    end = f"{high:g}]"
-    if below or high == np.inf:
-        end = f"{high:g})"
-    if below:
-        is_inside = is_inside and number < high
-    if not is_inside or number > high or not np.isfinite(number):
-        interval = f"{start}, {end}".replace("-inf", "−∞").replace("inf", "∞")
+    is_above_low = low < number or (closed and number == low)
+    is_below_high = number < high or (not below and number == high)
+    if not is_above_low or not is_below_high or not np.isfinite(number):
+        start = "("
+        if closed:
+            start = "["
+        end = "]"
+        if below or high == np.inf:
+            end = ")"
+        interval = f"{start}{low:g}, {high:g}{end}".replace("-inf", "−∞").replace("inf", "∞")
         cure = ""
         if high == 1 < number < 100:
             cure = f"; write {number / 100:g} for {number:g} %"
@@ -330,15 +332,16 @@ def finite(values: ArrayLike, name: str) -> Floats:
         raise ValueError(f"{name} must be numbers, got dtype {array.dtype}") from error
     # The sum detects NaN and infinities without a temporary array; it may overflow for finite numbers.
     with np.errstate(over="ignore", invalid="ignore"):
-        suspicious = not np.isfinite(numbers.sum())
-    if suspicious and not np.isfinite(numbers).all():
+        sum_is_finite = np.isfinite(numbers.sum())
+    if not sum_is_finite and not np.isfinite(numbers).all():
         place = _first_place(~np.isfinite(numbers))
         raise ValueError(f"{name} must be finite, got NaN or infinity at {place}")
     return numbers
 
 
 def _first_place(mask: Mask) -> tuple[int, ...]:
-    return tuple(int(i) for i in np.argwhere(mask)[0])
+    """Return the index of the first True of a mask with any number of axes."""
+    return tuple(np.argwhere(mask)[0].tolist())
 
 
 def check_vector(array: NDArray[Any], name: str) -> None:
@@ -398,11 +401,11 @@ def row_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") 
         return np.ones(n)
     checked = _checked_weights(weights, n, name)
     largest = float(checked.max())
-    relative = checked / largest
+    relative = checked / largest  # no sum of these overflows
     mean = float(relative[relative > 0].mean())
     if not count_rows(largest, mean):
         checked = relative / mean
-    mantissa, exponent = np.frexp(checked)
+    mantissa, exponent = np.frexp(checked)  # checked = mantissa · 2^exponent
     rounded = np.rint(np.ldexp(mantissa, WEIGHT_BITS))
     return np.ldexp(rounded, exponent - WEIGHT_BITS)
 
@@ -446,12 +449,13 @@ def _checked_weights(weights: ArrayLike, n: int, name: str) -> Floats:
 
 
 def check_mask(value: Column, name: str, n: int) -> NDArray[np.bool_]:
-    """Return a mask of n rows.
+    """Return a mask of n rows as booleans.
 
     Raise ValueError if ``value`` has another shape, or an entry is not True, False, 1 or 0.
     """
     mask = np.asarray(value)
-    if mask.shape != (n,) or mask.dtype.kind not in "bi" or not np.isin(mask, (0, 1)).all():
+    is_column = mask.shape == (n,)
+    if not is_column or mask.dtype.kind not in "bi" or not np.isin(mask, (0, 1)).all():
         raise ValueError(
             f"{name} must be a mask of shape ({n},), True or False for each row, got the shape "
             f"{mask.shape} and the type {mask.dtype}"
@@ -493,27 +497,25 @@ def check_indexes(**of_rows: Any) -> None:
     ValueError: y and X have different pandas indexes: row 0 is 3 in y, 7 in X. Give y.loc[X.index] to \
 match the rows, or y.to_numpy() if they are in the same order already
     """
-    reference: tuple[str, Any] | None = None
-    for name, index in _indexes(of_rows.items()):
-        if reference is None:
-            reference = name, index
-            continue
-        first_name, first_index = reference
-        if len(index) != len(first_index) or index.equals(first_index):
+    indexes = list(_indexes(of_rows.items()))
+    for name, index in indexes[1:]:
+        reference_name, reference = indexes[0]
+        if len(index) != len(reference) or index.equals(reference):
             continue
         # Missing labels of an index are equal to themselves here.
-        pairs = zip(index, first_index, strict=True)
+        pairs = zip(index, reference, strict=True)
         row = next(i for i, (a, b) in enumerate(pairs) if not (a is b or a == b))
         remedy = f"{name}.to_numpy() if they are in the same order already"
-        if index.is_unique and index.isin(first_index).all():
-            remedy = f"{name}.loc[{first_name}.index] to match the rows, or {remedy}"
+        if index.is_unique and index.isin(reference).all():
+            remedy = f"{name}.loc[{reference_name}.index] to match the rows, or {remedy}"
         else:
-            remedy = f"the rows of {first_name}, or {remedy}"
+            remedy = f"the rows of {reference_name}, or {remedy}"
+        # Lists have plain values, which are printed without their types.
         [label] = index[[row]].tolist()
-        [first_label] = first_index[[row]].tolist()
+        [reference_label] = reference[[row]].tolist()
         raise ValueError(
-            f"{name} and {first_name} have different pandas indexes: row {row} is {label!r} in "
-            f"{name}, {first_label!r} in {first_name}. Give {remedy}"
+            f"{name} and {reference_name} have different pandas indexes: row {row} is {label!r} in "
+            f"{name}, {reference_label!r} in {reference_name}. Give {remedy}"
         )
 
 
@@ -571,28 +573,27 @@ def refuse_missing(values: Column, name: str, remedy: str = GIVE_A_VALUE) -> Non
         column = np.asarray(values, dtype=object)
     if column.dtype.kind not in "fO":
         return
-    entries: list[Any] = []
+    others: list[Any] = []  # entries that are no text, of an array of objects or a list
     if column.dtype.kind == "f":
         n_missing = int(np.isnan(column).sum())
     else:
         entries = column.ravel().tolist()
-        if {*map(type, entries)} == {str}:
+        # The test for text comes first, because the other tests take thirty times as long.
+        others = [entry for entry in entries if not isinstance(entry, str)]
+        if not others:
             return
         refuse_nested(entries, name)
-        # The test for text comes first, because the other tests take thirty times as long.
-        n_missing = sum(not isinstance(entry, str) and is_missing(entry) for entry in entries)
+        n_missing = sum(map(is_missing, others))
     if n_missing:
         raise ValueError(
             f"{name} contains NaN or None: {n_missing} of {column.size} entries are missing; "
             f"{remedy}"
         )
-    if hasattr(values, "dtype"):
-        return
-    texts = [entry for entry in entries if isinstance(entry, str)]
-    others = [entry for entry in entries if not isinstance(entry, str)]
-    if texts and others:  # NumPy would turn 1 into "1"
+    is_list = not hasattr(values, "dtype")
+    if is_list and others and len(others) < column.size:  # NumPy would turn 1 into "1"
+        text = next(entry for entry in column.flat if isinstance(entry, str))
         raise ValueError(
-            f"{name} mixes text, such as {texts[0]!r}, with other values, such as {others[0]!r}"
+            f"{name} mixes text, such as {text!r}, with other values, such as {others[0]!r}"
         )
 
 
@@ -608,7 +609,7 @@ def unboxed(labels: Any) -> Any:
     array = np.asarray(labels)
     if array.dtype.kind in "biu":
         return array
-    if array.dtype.kind not in "OT" or not array.size:
+    if array.dtype.kind not in "OT" or not array.size:  # objects, or text of variable width
         return labels
     types = {type(label) for label in array.ravel().tolist()}
     are_texts = array.dtype.kind == "T" and types == {str}
@@ -715,14 +716,14 @@ def naming_columns(model: Model, X: Table) -> Iterator[None]:
 
 
 def _other_columns(model: Model, X: Table) -> str | None:
-    """Return how the columns of a data frame differ from those that a model was fitted on."""
-    fitted = getattr(model, "feature_names_in_", None)
-    if fitted is None or not hasattr(X, "columns"):
+    """Return a message if a data frame has other columns than those of a model's fit, or another order."""
+    feature_names = getattr(model, "feature_names_in_", None)
+    if feature_names is None or not hasattr(X, "columns"):
         return None
-    names = np.asarray(fitted).tolist()
+    fitted = np.asarray(feature_names).tolist()
     columns = list(X.columns)
-    missing = [name for name in names if name not in columns]
-    new = [name for name in columns if name not in names]
+    missing = [name for name in fitted if name not in columns]
+    new = [name for name in columns if name not in fitted]
     if missing:
         near = did_you_mean(str(missing[0]), map(str, new))
         return (
@@ -734,7 +735,7 @@ def _other_columns(model: Model, X: Table) -> str | None:
             f"X has columns that the model was not fitted on, {listed(new)}: give "
             "X[model.feature_names_in_]"
         )
-    if columns != names:
+    if columns != fitted:
         return (
             "X has the columns of the model in another order: give X[model.feature_names_in_]"
         )
@@ -742,9 +743,12 @@ def _other_columns(model: Model, X: Table) -> str | None:
 
 
 def check_row_shape(estimator: Model, X: Table, reset: bool) -> None:
-    """Store the shape of an image array's rows in ``fit``; raise later if the shape differs."""
+    """Store the shape of an image array's rows in ``fit``; raise later if the shape differs.
+
+    The stored shape is None for a table, and ``reset`` is True in ``fit``.
+    """
     shape = tuple(getattr(X, "shape", ()))[1:]
-    image_shape = None  # of the rows of a table
+    image_shape = None
     if len(shape) > 1:
         image_shape = shape
     if reset:
@@ -777,14 +781,16 @@ def positions(
     known = np.asarray(known)
     order = np.argsort(known)
     try:
-        place = order[np.searchsorted(known, values, sorter=order).clip(max=len(known) - 1)]
-        unknown = known[place] != values
+        sorted_place = np.searchsorted(known, values, sorter=order)
+        # A value above all known ones is compared with the last.
+        place = order[sorted_place.clip(max=len(known) - 1)]
+        is_unknown = known[place] != values
     except TypeError:  # text and numbers have no order
-        number = {value: i for i, value in enumerate(known.tolist())}
-        place = np.array([number.get(value, -1) for value in values.tolist()])
-        unknown = place < 0
-    if np.any(unknown):
-        unknown_values = sorted(set(values[unknown].tolist()), key=str)
+        place_of_value = {value: i for i, value in enumerate(known.tolist())}
+        place = np.array([place_of_value.get(value, -1) for value in values.tolist()])
+        is_unknown = place < 0
+    if np.any(is_unknown):
+        unknown_values = sorted(set(values[is_unknown].tolist()), key=str)
         listing = f"known are {known.tolist()[:NAMES_SHOWN]}"
         if len(known) > NAMES_SHOWN:
             listing += f" and {len(known) - NAMES_SHOWN} more"
@@ -802,6 +808,7 @@ def label_column(values: ArrayLike, name: str) -> Labels:
     array = as_array(values, name)
     check_vector(array, name)
     refuse_missing(values, name)
+    # Objects of one kind and text of variable width become a plain array.
     if array.dtype == object or array.dtype.kind == "T":
         types = set(map(type, array.tolist()))
         if all(issubclass(cls, str) for cls in types):
@@ -819,10 +826,10 @@ def label_column(values: ArrayLike, name: str) -> Labels:
 
 
 def distinct(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the distinct values, ascending. Of text as objects hashes are compared first: faster."""
+    """Return the distinct values, ascending."""
     if values.dtype == object:
         entries = set(values.tolist())
-        if set(map(type, entries)) == {str}:
+        if set(map(type, entries)) == {str}:  # faster than to sort all texts
             return np.array(sorted(entries), dtype=object)
     return np.unique(values)
 
@@ -869,9 +876,10 @@ def no_classes(y: Labels) -> str:
 
 
 def groups_in(X: Table, groups: Groups, name: str = "groups") -> Any:
-    """Return groups; the name of a column of a data frame ``X``, or a list of names, are these columns.
+    """Return groups as data: the name of a column of a data frame ``X`` becomes that column.
 
-    Raise ValueError if a text names no column of the table.
+    A list of names becomes these columns. Other groups are returned unchanged. Raise ValueError if a text
+    names no column of the table.
     """
     columns = list(getattr(X, "columns", ()))
     if isinstance(groups, str):
@@ -884,6 +892,7 @@ def groups_in(X: Table, groups: Groups, name: str = "groups") -> Any:
                 f"the column itself, as in {name}=table[{groups!r}]"
             )
         raise ValueError(_no_column(groups, name))
+    # A list with an entry for each row has groups, even if these are called like columns.
     if not columns or not isinstance(groups, (list, tuple)) or len(groups) == n_rows_of(X):
         return groups
     if all(isinstance(name, str) and name in columns for name in groups):
@@ -908,6 +917,8 @@ def columns_by_name(groups: Groups, name: str) -> dict[Any, Any]:
     Raise ValueError if a table has no columns or repeats a name, or an array has another shape or missing
     entries.
     """
+    if isinstance(groups, str):
+        raise ValueError(_no_column(groups, name))
     groups = as_pandas(groups)
     if isinstance(groups, Mapping) or hasattr(groups, "columns"):
         if isinstance(groups, Mapping):
@@ -919,8 +930,6 @@ def columns_by_name(groups: Groups, name: str) -> dict[Any, Any]:
         return {column: groups[column] for column in sorted_names(names)}
     refuse_missing(groups, name, GROUP_OF_MISSING)
     array = np.asarray(groups)
-    if isinstance(groups, str):
-        raise ValueError(_no_column(groups, name))
     if array.ndim not in (1, 2):
         raise ValueError(f"{name} must be a 1d array or a table, got shape {array.shape}")
     if array.ndim == 1:
@@ -1014,11 +1023,17 @@ def check_same_kind(values: Labels, name: str, others: Labels, other_name: str) 
 
 
 def _kind_of_labels(labels: Labels) -> str:
-    return "text" if labels.dtype.kind == "U" else "numbers"
+    if labels.dtype.kind == "U":
+        return "text"
+    return "numbers"
 
 
 def _advice_to_map(values: Labels, name: str, others: Labels) -> str:
-    """Return how to write labels as those of the other kind; the order of both is a guess."""
+    """Return advice to replace labels by those of the other kind; empty if there are many.
+
+    Labels that are no numbers as text, such as "no" and "yes" for 0 and 1, are matched in sorted order: a
+    guess.
+    """
     labels = distinct(values).tolist()
     other_labels = distinct(others).tolist()
     if len(labels) > NAMES_SHOWN or len(other_labels) > NAMES_SHOWN:
@@ -1053,14 +1068,14 @@ def check_probabilities(
             f"{name} must be numbers of shape (n, K) or (n,), got dtype {array.dtype}, shape "
             f"{array.shape}"
         )
+    check_length(array, name, n, of)
     if tolerance is None:
         tolerance = 1e-6
         if array.dtype.kind == "f":  # some learners compute in float32
             tolerance = max(tolerance, float(np.sqrt(np.finfo(array.dtype).eps)))
     probabilities = array.astype(np.float64)
-    if probabilities.ndim == 1:
+    if probabilities.ndim == 1:  # of the second of two classes
         probabilities = np.column_stack([1.0 - probabilities, probabilities])
-    check_length(probabilities, name, n, of)
     in_range = (probabilities >= -tolerance) & (probabilities <= 1.0 + tolerance)
     sums_to_one = np.abs(probabilities.sum(axis=1) - 1.0) <= tolerance
     is_valid = in_range.all(axis=1) & sums_to_one  # False for NaN
@@ -1094,25 +1109,25 @@ def check_labelled_rows(
     n = n_rows_of(X)
     check_length(y, "y", n)
     check_labels(y)
-    classes, index = distinct_and_places(y)
+    classes, class_numbers = distinct_and_places(y)
     weight = check_weights(sample_weight, n)
-    present = np.unique(index[weight > 0])
-    if len(present) < 2:
+    weighted_classes = np.unique(class_numbers[weight > 0])
+    if len(weighted_classes) < 2:
         raise ValueError(
-            f"y holds one class only ({classes.tolist()[present[0]]!r}) among the rows of "
+            f"y holds one class only ({classes.tolist()[weighted_classes[0]]!r}) among the rows of "
             "positive weight; at least two are needed"
         )
-    return X, classes, index.astype(np.intp), weight
+    return X, classes, class_numbers.astype(np.intp), weight
 
 
 def in_class_order(table: Table, name: str, classes: Labels) -> Any:
     """Return a table with a column for each of the K classes, shape (n, K), in the order of the classes.
 
-    A data frame has all K columns, matched to the labels by name. If the labels are numbers, a name may also
-    be the number as text. Columns with the default names 0, 1, … are in the order of the classes.
+    A data frame must have K columns, which are matched to the labels by name. If the labels are numbers, a
+    name may be the number as text. Columns with the default names 0, 1, … are in the order of the classes.
 
-    Arrays are returned unchanged. So is a single column, of shape (n,), such as a Series. Of two classes it
-    has the values of the second. Messages call the table ``name``.
+    Arrays are returned unchanged, and so is a single column of shape (n,), such as a Series: it has the
+    values of the second of two classes. Messages call the table ``name``.
 
     Raises
     ------
@@ -1125,7 +1140,11 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
     if not hasattr(table, "columns"):
         _refuse_first_class(table, name, labels)
         return table
-    columns = [c.item() if isinstance(c, np.generic) else c for c in table.columns]
+    columns = []
+    for column in table.columns:
+        if isinstance(column, np.generic):  # printed as a plain value
+            column = column.item()
+        columns.append(column)
     if _has_default_names(table):
         _refuse_other_order(columns, name, labels)
         return np.asarray(table)

@@ -95,10 +95,10 @@ def _is_alive(process: int) -> bool:
     if sys.platform == "win32":  # os.kill(process, 0) would end the process on Windows
         return True
     try:
-        os.kill(process, 0)
+        os.kill(process, 0)  # sends no signal, and raises for a missing process
     except ProcessLookupError:
         return False
-    except (OSError, OverflowError):
+    except (OSError, OverflowError):  # another user's process
         return True
     return True
 
@@ -168,7 +168,7 @@ def _open_and_lock(path: Path) -> BinaryIO:
             _lock(file.fileno())
         except BlockingIOError:
             file.close()
-            holder = ""
+            holder = ""  # empty if the holder has not written the text yet
             with suppress(OSError):
                 holder = path.read_text(errors="replace")
             raise BlockingIOError(holder or "another process") from None
@@ -229,8 +229,8 @@ def write_output(path: str | os.PathLike[str], content: str | bytes) -> None:
         If the file cannot be written.
     """
     target = Path(path)
-    real = os.path.realpath(target)
-    if os.path.islink(real):  # links form a circle
+    real_path = os.path.realpath(target)
+    if os.path.islink(real_path):  # links form a circle
         raise OSError(
             errno.ELOOP,
             f"{os.strerror(errno.ELOOP)}: the link leads back to itself",
@@ -238,16 +238,17 @@ def write_output(path: str | os.PathLike[str], content: str | bytes) -> None:
         )
     if isinstance(content, str):
         content = content.encode()
-    if target.exists() and not target.is_file():
+    is_device = target.exists() and not target.is_file()
+    if is_device:
         with target.open("wb") as out:
             out.write(content)
     else:
-        write(Path(real), content, repr(str(target)))
+        write(Path(real_path), content, repr(str(target)))
 
 
 @contextmanager
 def held(path: str | os.PathLike[str], patience: float = 0.0) -> Iterator[None]:
-    """Lock a file that is read and then replaced; remove its unfinished copies of dead processes.
+    """Lock a file in the block, which reads and replaces it; remove unfinished copies of dead processes.
 
     Parameters
     ----------
@@ -263,8 +264,8 @@ def held(path: str | os.PathLike[str], patience: float = 0.0) -> Iterator[None]:
     OSError
         If the lock file cannot be created.
     """
-    real = Path(os.path.realpath(path))
-    lock_path = real.with_name(f"{real.name}.lock")
+    real_path = Path(os.path.realpath(path))
+    lock_path = real_path.with_name(f"{real_path.name}.lock")
     deadline = time.monotonic() + patience
     while True:
         try:
@@ -277,11 +278,12 @@ def held(path: str | os.PathLike[str], patience: float = 0.0) -> Iterator[None]:
                 ) from None
         time.sleep(_PAUSE)
     try:
-        remove_parts(real.parent, real.name)
+        remove_parts(real_path.parent, real_path.name)
         yield
     finally:
-        # The folder may be deleted, and Windows cannot remove open files.
-        with suppress(OSError):
+        with suppress(
+            OSError
+        ):  # the folder may be deleted, and Windows cannot remove open files
             lock_path.unlink()
         _unlock(lock.fileno())
         lock.close()

@@ -74,7 +74,7 @@ def telling(
     patience: float | None = None,
     pause: float | None = None,
 ) -> Iterator[None]:
-    """Tell the progress of `steps` in the block.
+    """Send lines about the progress of `steps` in the block to a function.
 
     Parameters
     ----------
@@ -118,13 +118,13 @@ class Steps:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, n: int = 1, detail: str = "") -> None:
-        """Note that ``n`` further steps are finished, with words about the last one."""
+        """Count ``n`` further finished steps; ``detail`` describes the last one."""
         with self.lock:
             self.done += n
             now = time.monotonic()
             if self.teller is None or now - self.started < self.teller.patience:
                 return
-            # With all steps done, nothing is left to wait for.
+            # With all steps done, nothing is left to wait for; without patience all lines are wanted.
             is_finished = self.done >= self.total and self.teller.patience > 0
             if not is_finished and now - self.last_line >= self.teller.pause:
                 self._tell(detail)
@@ -136,13 +136,13 @@ class Steps:
                 self._tell("")
 
     def _tell(self, detail: str) -> None:
-        """Print the progress, an estimate of the time left, and words about the last step."""
+        """Print the progress, an estimate of the time left, and the detail of the last step."""
         assert self.teller is not None
         self.last_line = time.monotonic()
         line = f"{self.what}: {self.done:,} of {self.total:,}"
         if 0 < self.done < self.total:
-            elapsed = self.last_line - self.started
-            line += f", about {duration(elapsed * (self.total - self.done) / self.done)} left"
+            seconds_of_step = (self.last_line - self.started) / self.done
+            line += f", about {duration(seconds_of_step * (self.total - self.done))} left"
         if detail:
             line += f"; {detail}"
         self.teller.tell(line)
@@ -150,7 +150,7 @@ class Steps:
 
 @contextmanager
 def steps(what: str, total: int) -> Iterator[Steps]:
-    """Yield a function that counts finished steps, and tell the progress if somebody wants to know.
+    """Yield a function that counts finished steps; within `telling`, lines report the progress.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def steps(what: str, total: int) -> Iterator[Steps]:
 
 @contextmanager
 def doing(what: str) -> Iterator[None]:
-    """Tell what the block does, once the patience of the whole work is over, and somebody wants to know.
+    """Report within `telling` the work of the block, once the patience for the whole work is over.
 
     Examples
     --------
@@ -194,7 +194,7 @@ def doing(what: str) -> Iterator[None]:
     line = f"{what} …"
     patience_left = teller.patience - (time.monotonic() - teller.begun)
     timer = threading.Timer(max(0.0, patience_left), teller.tell, [line])
-    timer.daemon = True
+    timer.daemon = True  # a timer that waits must not keep the process alive
     if teller.patience == 0:
         teller.tell(line)
     else:
@@ -227,10 +227,10 @@ def duration(seconds: float) -> str:
 
 @contextmanager
 def noticing_interrupts() -> Iterator[Callable[[], bool]]:
-    """Yield a test for the arrival of SIGINT. Other effects of SIGINT remain.
+    """Yield a function that returns True once SIGINT has arrived. Other effects of SIGINT remain.
 
-    The yielded function takes no argument and returns True after SIGINT. It always returns False if SIGINT is
-    ignored, and in threads other than the main one.
+    The function takes no argument. It always returns False if SIGINT is ignored, and in threads other than
+    the main one.
 
     Examples
     --------
@@ -285,9 +285,10 @@ class _Interrupt(BaseException):
 
 @contextmanager
 def _handling_interrupts(replacement: Callable[[_Handler], _Handler]) -> Iterator[None]:
-    """Handle SIGINT in the block by the replacement of the usual handler.
+    """Handle SIGINT in the block by ``replacement(usual handler)``.
 
-    The block runs unchanged if SIGINT is ignored, and in threads other than the main one.
+    The block runs unchanged if SIGINT is ignored, and in threads other than the main one, which may set no
+    handler.
     """
     usual = signal.getsignal(signal.SIGINT)
     if not callable(usual) or threading.current_thread() is not threading.main_thread():
@@ -370,9 +371,11 @@ def count_threads(n_jobs: int | None, shape: tuple[int, ...]) -> int:
     process (or ``OMP_NUM_THREADS``, which joblib sets in its processes), −2 all but one. In threads of
     joblib, None and negative numbers are one.
     """
-    if _fork.is_child or shape[0] * shape[1] < CELLS_FOR_THREADS:
+    is_small = shape[0] * shape[1] < CELLS_FOR_THREADS
+    if is_small or _fork.is_child:
         return 1
-    if (n_jobs is None or n_jobs < 0) and _in_joblibs_thread():
+    takes_all_cores = n_jobs is None or n_jobs < 0
+    if takes_all_cores and _in_joblibs_thread():  # the other threads need cores, too
         return 1
     return int(_openmp_effective_n_threads(n_jobs))
 
@@ -451,7 +454,7 @@ class OneThread(ContextDecorator):
             if self._owner is None:
                 self._owner = thread
                 self._limit = _controller("blas").limit(limits=1)
-            if self._owner == thread:
+            if self._owner == thread:  # blocks may be nested
                 self._depth += 1
 
     def __exit__(self, *_: object) -> None:

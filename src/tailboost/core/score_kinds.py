@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -87,27 +88,33 @@ class ScoreKind:
         if missing is not None:
             values[is_missing_score] = missing
         elif is_missing_score.any():
-            lacking = _rows(is_missing_score)
-            have = "has" if len(lacking) == 1 else "have"
+            rows_without_score = _rows(is_missing_score)
+            verb = "have"
+            if len(rows_without_score) == 1:
+                verb = "has"
             raise ValueError(
-                f"{owner}: {how_many(len(lacking), 'row')} {have} no score (row "
-                f"{_shown(lacking)}); drop them, or state "
+                f"{owner}: {how_many(len(rows_without_score), 'row')} {verb} no score (row "
+                f"{_shown(rows_without_score)}); drop them, or state "
                 f"{as_typed('missing=', '--missing SCORE')}, the score of such rows"
             )
-        outside = _rows((values < self.least) | (values > self.most))
-        if outside:
-            advice = remedy
-            if self.name == "probability" and values.min() >= 0 and 1 < values.max() <= 100:
-                advice = f"divide percent by 100; {remedy}"
-                if remedy == self.remedy and (values == np.rint(values)).all():
-                    number = as_typed("kind='number'", "--kind number")
-                    advice = f"state {number} for whole numbers, such as grades"
+        rows_outside = _rows((values < self.least) | (values > self.most))
+        if rows_outside:
             raise ValueError(
                 f"{owner}: values from {values.min():.4g} to {values.max():.4g} are no "
                 f"{self.plural} between {self.lower:g} and {self.upper:g} (row "
-                f"{_shown(outside)}); {advice}"
+                f"{_shown(rows_outside)}); {self._advice_outside(values, remedy)}"
             )
         return np.clip(values, self.lower, self.upper, out=values)
+
+    def _advice_outside(self, values: Floats, remedy: str) -> str:
+        """Return the advice about values outside the range: they may be percent, or grades."""
+        are_percent = values.min() >= 0 and 1 < values.max() <= 100
+        if self.name != "probability" or not are_percent:
+            return remedy
+        if remedy == self.remedy and (values == np.rint(values)).all():
+            number = as_typed("kind='number'", "--kind number")
+            return f"state {number} for whole numbers, such as grades"
+        return f"divide percent by 100; {remedy}"
 
     def sql(self, score: str) -> str:
         """Return an SQL condition: true for accepted scores, otherwise false or NULL."""
@@ -163,23 +170,21 @@ def score_kind(name: object) -> ScoreKind:
 def _as_numbers(scores: Column, owner: str) -> Floats:
     """Return numbers as a new float64 array, missing values as NaN; text and dates are refused."""
     array = np.asarray(scores)
-    texts: list[str | bytes] = []
     if array.dtype.kind not in "biuf":
-        texts = [value for value in array.flat if isinstance(value, (str, bytes))]
+        for value in array.flat:  # NumPy would read the text "1" as a number
+            if isinstance(value, (str, bytes)):
+                raise ValueError(
+                    f"{owner}: scores must be numbers, got the text {value[:40]!r}"
+                )
     if array.dtype.kind == "O":
         missing = np.frompyfunc(is_missing, 1, 1)(array).astype(bool)
         array = np.where(missing, np.nan, array)
     if array.dtype == np.float32:
         return shortest_decimals(array)
-    if array.dtype.kind in "biufO" and not texts:
-        try:
+    if array.dtype.kind in "biufO":  # dates are no scores
+        with suppress(OverflowError, TypeError, ValueError):
             return array.astype(np.float64)
-        except (OverflowError, TypeError, ValueError):
-            pass
-    fault = ""
-    if texts:
-        fault = f", got the text {texts[0][:40]!r}"
-    raise ValueError(f"{owner}: scores must be numbers{fault}")
+    raise ValueError(f"{owner}: scores must be numbers")
 
 
 def shortest_decimals(numbers: NDArray[np.float32]) -> Floats:
@@ -200,8 +205,9 @@ def shortest_decimals(numbers: NDArray[np.float32]) -> Floats:
 
 
 def _rows(marked: NDArray[np.bool_]) -> list[int]:
-    """Return the numbers of rows with a mark."""
-    rows: list[int] = np.flatnonzero(marked.reshape(len(marked), -1).any(axis=1)).tolist()
+    """Return the numbers of the rows with a mark in any column."""
+    by_column = marked.reshape(len(marked), -1)  # also of a vector
+    rows: list[int] = np.flatnonzero(by_column.any(axis=1)).tolist()
     return rows
 
 

@@ -61,14 +61,15 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
     Capitals are ignored. Without a close name, known names are suggested if they contain the unknown one.
     """
-    by_lower_case = {other.casefold(): other for other in known}
+    by_lower_case = {known_name.casefold(): known_name for known_name in known}
     lower_case = name.casefold()
     near = difflib.get_close_matches(lower_case, by_lower_case, n=3)
-    if not near and len(lower_case) > 2:
-        near = [other for other in by_lower_case if lower_case in other][:3]
-    if near:
-        return f"did you mean {' or '.join(repr(by_lower_case[other]) for other in near)}? "
-    return ""
+    if not near and len(lower_case) > 2:  # one or two letters are in many names
+        near = [known_name for known_name in by_lower_case if lower_case in known_name][:3]
+    if not near:
+        return ""
+    quoted = [repr(by_lower_case[known_name]) for known_name in near]
+    return f"did you mean {' or '.join(quoted)}? "
 
 
 def with_known_arguments(
@@ -79,32 +80,36 @@ def with_known_arguments(
     Parameters
     ----------
     further : callable, optional
-        Takes the further arguments of the function, its ``**params``.
+        A function, to which the decorated one passes its ``**params``.
     **instead
-        What to say of an unknown argument.
+        Advice about unknown arguments with these names, in place of similar names.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         parameters = inspect.signature(function).parameters.values()
-        own = [
+        named = [
             param.name
             for param in parameters
             if param.kind is not param.VAR_KEYWORD and param.name not in ("self", "cls")
         ]
-        allowed = own
-        listing = ", ".join(own)
+        allowed = named
+        listing = ", ".join(named)
         if further is not None:
-            allowed = [*own, *inspect.signature(further).parameters]
+            allowed = [*named, *inspect.signature(further).parameters]
             listing += f", and the parameters of {further.__name__}"
 
         @wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             for name in kwargs:
                 if name not in allowed:
-                    similar = did_you_mean(name, own) or did_you_mean(name, allowed)
+                    advice = (
+                        instead.get(name)
+                        or did_you_mean(name, named)
+                        or did_you_mean(name, allowed)
+                    )
                     raise TypeError(
-                        f"{function.__qualname__} has no argument {name!r}; "
-                        f"{instead.get(name) or similar}arguments are {listing}"
+                        f"{function.__qualname__} has no argument {name!r}; {advice}arguments are "
+                        f"{listing}"
                     )
             return function(*args, **kwargs)
 
@@ -115,7 +120,9 @@ def with_known_arguments(
 
 def how_many(n: int, one: str, several: str = "") -> str:
     """Return a number with its noun: "1 row", "2,000 rows"."""
-    return f"{n:,} {one if n == 1 else several or f'{one}s'}"
+    if n == 1:
+        return f"1 {one}"
+    return f"{n:,} {several or f'{one}s'}"
 
 
 def listed(names: Sequence[Any]) -> str:
@@ -127,7 +134,7 @@ def listed(names: Sequence[Any]) -> str:
 
 
 def cut_to(name: str, most: int) -> str:
-    """Return a name of at most so many characters, with "…" for the rest."""
+    """Return the first ``most`` characters of a name; the last is "…" if the name is longer."""
     if len(name) <= most:
         return name
     return f"{name[: most - 1]}…"
@@ -149,7 +156,10 @@ def other_separator(names: Sequence[Any]) -> str:
 
 def sep_of(sign: str) -> str:
     """Return the argument that names a separator."""
-    return as_typed(f"sep={sign!r}", f"--sep {sign!r}" if sign.strip() else "--sep tab")
+    option = f"--sep {sign!r}"
+    if sign == "\t":
+        option = "--sep tab"
+    return as_typed(f"sep={sign!r}", option)
 
 
 def meant(name: object, known: Iterable[Any]) -> str:
@@ -160,18 +170,21 @@ def meant(name: object, known: Iterable[Any]) -> str:
     known_names = list(known)
     for known_name in known_names:
         if str(known_name) == str(name) and known_name != name:
-            kind = "text" if isinstance(known_name, str) else "number"
+            kind = "number"
+            if isinstance(known_name, str):
+                kind = "text"
             return f"write the {kind} {known_name!r}; "
     return did_you_mean(str(name), map(str, known_names))
 
 
 def alike(names: Iterable[Any]) -> str:
-    """Return a sentence on two different names that look alike, or an empty text.
+    """Return a sentence on two different names with the same look, or an empty text.
 
     An accented letter is one character in composed text, and a letter and an accent in decomposed text.
     """
     texts = {str(name) for name in names if isinstance(name, str) and not name.isascii()}
     composed = sorted((unicodedata.normalize("NFC", text), text) for text in texts)
+    # Names with the same composed text are neighbours.
     for (first_composed, first), (second_composed, second) in pairwise(composed):
         if first_composed == second_composed:
             return (

@@ -109,14 +109,15 @@ def read_raw(
 
     try:
         frame = pandas.read_parquet(path).reset_index(drop=True)
+        # Damaged text raises only when it is decoded.
         for _, column in frame.select_dtypes("string").items():
-            column.to_numpy(dtype=object)  # damaged text raises only when it is decoded
+            column.to_numpy(dtype=object)
         for number, dtype in enumerate(frame.dtypes):
             if dtype == "float32":  # the same numbers as in a CSV file
                 single = frame.iloc[:, number].to_numpy()
                 frame.isetitem(number, shortest_decimals(single))
         return frame
-    except (ImportError, MemoryError):
+    except (ImportError, MemoryError):  # no fault of the file
         raise
     except Exception as error:  # damaged files raise exceptions of many types
         raise ValueError(
@@ -197,7 +198,7 @@ def _check_csv(
         header = next(reader, None)
         if header is None:
             raise ValueError("it is empty")
-        while header and not header[-1].strip():
+        while header and not header[-1].strip():  # surplus separators at the end
             header.pop()
         if not header:
             raise ValueError("its first line is empty; a header is needed")
@@ -216,8 +217,8 @@ def _check_rows(reader: Any, header: list[str], sep: str, n_before: int) -> None
     n_read = reader.line_num
     try:
         for row in reader:
-            if len(row) != n_columns and row:  # of a million lines nearly none
-                surplus = row[n_columns:]
+            if len(row) != n_columns and row:  # an empty line is no row
+                surplus = row[n_columns:]  # empty values are surplus separators
                 if len(row) < n_columns or any(value.strip() for value in surplus):
                     subject = _row_words(n_read + 1 + n_before, reader.line_num + n_before)
                     raise ValueError(
@@ -233,7 +234,7 @@ def _check_rows(reader: Any, header: list[str], sep: str, n_before: int) -> None
 
 
 def _row_words(first: int, last: int) -> str:
-    """Return the subject of a sentence about a row of some lines, which are several within quotes."""
+    """Return the start of a sentence about a row; quoted text may have several lines."""
     if first == last:
         return f"line {first} has"
     return (
@@ -243,12 +244,13 @@ def _row_words(first: int, last: int) -> str:
 
 
 def _other_separator(sep: str, header: list[str], row: list[str]) -> str:
-    """Return the advice to state another separator, if it divides the header and a row alike."""
+    """Return the advice to state another separator, if it gives a row as many values as the header."""
     for other in ";\t|":
-        n_names, n_values = (
-            len(next(csv.reader(sep.join(fields).splitlines(), delimiter=other), []))
-            for fields in (header, row)
-        )
+        numbers = []
+        for fields in (header, row):
+            lines = sep.join(fields).splitlines()  # as in the file
+            numbers.append(len(next(csv.reader(lines, delimiter=other), [])))
+        n_names, n_values = numbers
         if n_names > 1 and (n_names == n_values or len(header) == 1):
             return f"; if {other!r} separates them, state {sep_of(other)}"
     return ""

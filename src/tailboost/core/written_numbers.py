@@ -22,14 +22,14 @@ _SPACES = "'’ \u00a0\u202f"  # group thousands beside any decimal sign
 
 
 def _pattern(decimal: str, other: str) -> re.Pattern[str]:
-    """Return the pattern of numbers with a decimal sign, where other signs may group thousands."""
+    """Return the pattern of numbers with a decimal sign; the other sign and spaces may group thousands."""
     sign = re.escape(decimal)
-    grouped = (
-        rf"[1-9]\d{{0,2}}(?P<group>[{re.escape(other)}{_SPACES}])\d{{3}}(?:(?P=group)\d{{3}})*"
-    )
+    separator = f"[{re.escape(other)}{_SPACES}]"
+    grouped = rf"[1-9]\d{{0,2}}(?P<group>{separator})\d{{3}}(?:(?P=group)\d{{3}})*"
+    decimals = rf"(?:{sign}\d*)?"
     exponent = r"(?:[eE][+-]?\d+)?"
     return re.compile(
-        rf"\s*[+-]?(?:(?:{grouped}|\d+)(?:{sign}\d*)?|{sign}\d+){exponent}\s*", re.ASCII
+        rf"\s*[+-]?(?:(?:{grouped}|\d+){decimals}|{sign}\d+){exponent}\s*", re.ASCII
     )
 
 
@@ -54,7 +54,7 @@ def as_number(value: object) -> float | None:
 
 
 def with_points(values: Sequence[object], decimal: str, what: str) -> list[object]:
-    """Return the values of a column, where text that is a number with a decimal sign is a plain number.
+    """Return the values of a column; text with a number in this decimal sign becomes a plain number.
 
     Each value is read by itself, so a row of a later file has the same values.
 
@@ -93,12 +93,12 @@ def _plain(number: re.Match[str], decimal: str) -> str:
 
 
 def refuse_commas(texts: Iterable[str], what: str, *, remedy: str = "") -> None:
-    """Refuse a column of numbers with decimal commas or grouped thousands, which is no text.
+    """Refuse a column of text if nearly all values are numbers with decimal commas or grouped thousands.
 
     Parameters
     ----------
     texts : iterable of str
-        The values of a column that may be text, without missing ones.
+        The values of the column, without missing ones.
     what, remedy : str
         Begin and end of the message.
 
@@ -109,29 +109,29 @@ def refuse_commas(texts: Iterable[str], what: str, *, remedy: str = "") -> None:
     """
     texts = list(texts)
     n_other = 0
-    written = []
+    with_sign = []  # numbers that are not plain
     for text in texts:
         if as_number(text) is not None:
             continue
         if _is_written(text):
-            written.append(text)
+            with_sign.append(text)
         else:
             n_other += 1
-        if n_other > (1 - MOSTLY) * len(texts):
+        if n_other > (1 - MOSTLY) * len(texts):  # names or free text
             return
-    if written and len(set(texts)) - n_other > MANY:
-        raise ValueError(_stated(written, what) + remedy)
+    if with_sign and len(set(texts)) - n_other > MANY:
+        raise ValueError(_stated(with_sign, what) + remedy)
 
 
 def refuse_commas_among_numbers(texts: Iterable[str], what: str) -> None:
     """Refuse numbers with decimal commas or grouped thousands in a column of numbers.
 
-    Each value decides by itself, so a row is refused alone if it is refused among others.
+    Each value is judged by itself: a row that is refused alone is refused among others, too.
 
     Parameters
     ----------
     texts : iterable of str
-        The values of the column that are text.
+        The values of the column as text, without numbers.
     what : str
         Begin of the message.
 
@@ -140,9 +140,9 @@ def refuse_commas_among_numbers(texts: Iterable[str], what: str) -> None:
     ValueError
         If a value is a number with some decimal sign, and no plain number.
     """
-    written = [text for text in texts if as_number(text) is None and _is_written(text)]
-    if written:
-        raise ValueError(_stated(written, what))
+    with_sign = [text for text in texts if as_number(text) is None and _is_written(text)]
+    if with_sign:
+        raise ValueError(_stated(with_sign, what))
 
 
 def _is_written(text: str) -> bool:
@@ -150,11 +150,14 @@ def _is_written(text: str) -> bool:
     return any(pattern.fullmatch(text) for pattern in _PATTERNS.values())
 
 
-def _stated(written: Sequence[str], what: str) -> str:
-    """Return which numbers a column holds, and the option that reads them."""
-    only_with_point = [text for text in written if not _PATTERNS[","].fullmatch(text)]
-    only_with_comma = [text for text in written if not _PATTERNS["."].fullmatch(text)]
-    example = written[0]
+def _stated(with_sign: Sequence[str], what: str) -> str:
+    """Return the message about numbers that are not plain, with the option that reads them.
+
+    1.234,5 is a number only with a decimal comma, and 1,234.5 only with a decimal point. 1,234 is both.
+    """
+    only_with_point = [text for text in with_sign if not _PATTERNS[","].fullmatch(text)]
+    only_with_comma = [text for text in with_sign if not _PATTERNS["."].fullmatch(text)]
+    example = with_sign[0]
     if only_with_comma:
         example = only_with_comma[0]
         sign = "a decimal comma"
