@@ -65,15 +65,15 @@ class SoftMargin:
             Class number of the best constant classifier.
         """
         K = len(self.class_weight)
-        error_of_constant = float(
-            np.average(rows.wrong(np.array(constant)), weights=rows.weight)
-        )
+        constant_is_wrong = rows.wrong(np.array(constant))
+        error_of_constant = float(np.average(constant_is_wrong, weights=rows.weight))
+        losses_of_constants = 1.0 - np.eye(K)  # constants × classes
         best = None
         least_error = np.inf
         refusal = ""
         for price in self.slack_prices:
             solution = self._solve(wrong, price, self.sample_weight)
-            constants = self._solve(1.0 - np.eye(K), price, self.class_weight)
+            constants = self._solve(losses_of_constants, price, self.class_weight)
             error = _error(answers, solution.mixture, rows, K)
             if not self._gains(solution.value, constants.value):
                 refusal = (
@@ -99,7 +99,7 @@ class SoftMargin:
         return replace(best, warning=warning)
 
     def _constant_alone(self, n_models: int, refusal: str) -> SoftMarginWeights:
-        """Return weights of 0 with a warning; ``refusal`` says why the last price brings no vote."""
+        """Return weights of 0 with a warning; ``refusal`` is the fault of the vote at the last price."""
         if len(self.slack_prices) == 1:
             refusal += "; C=None tries several prices"
         price = self.slack_prices[-1]
@@ -172,9 +172,11 @@ class AdditivePool:
         pool = replace(self, models=(*self.models, candidate.model), newest=candidate)
         if not self.keeps:
             return pool
-        losses = BitLosses(len(candidate.losses)) if self.wrong is None else self.wrong
+        wrong = self.wrong
+        if wrong is None:  # before the first round
+            wrong = BitLosses(len(candidate.losses))
         answers = (*self.answers, compact(candidate.answers, self.n_classes))
-        return replace(pool, wrong=losses.append(candidate.losses), answers=answers)
+        return replace(pool, wrong=wrong.append(candidate.losses), answers=answers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,11 +237,12 @@ class ErrorOfSteps:
         log_costs = (*memory.log_costs, self.player.log_cost(state))
         answers = centred(votes).argmax(axis=1)
         error = float(np.average(self.rows.wrong(answers), weights=self.rows.weight))
-        if self.best_prefix and error >= memory.error:
-            return Watched(error, 0.0, replace(memory, votes=votes, log_costs=log_costs))
+        uses_newest = error < memory.error or not self.best_prefix
+        if not uses_newest:
+            return Watched(error, memory=replace(memory, votes=votes, log_costs=log_costs))
         packed_answers = compact(answers, pool.n_classes)
         with_newest = Votes(votes, log_costs, len(pool.models), packed_answers, error)
-        return Watched(error, 0.0, with_newest)
+        return Watched(error, memory=with_newest)
 
 
 def compact(answers: NDArray[Any], n_classes: int) -> NDArray[Any]:
@@ -315,24 +318,25 @@ class AdditiveSelection:
         pool = position.pool
         K = pool.n_classes
         steps: Floats = np.array(position.played.state.steps)
-        used = np.flatnonzero(steps[: votes.n_kept] > 0)
-        weights = steps[used]
+        used_rounds = np.flatnonzero(steps[: votes.n_kept] > 0)
+        weights = steps[used_rounds]
         answers = votes.answers
-        choice = None
-        gap = 0.0
         decided = []
         if progress.best_prefix:
             decided.append("the number of rounds")
         if refit is not None and len(refit.slack_prices) > 1:
             decided.append("the price of slack")
-        if refit is not None and len(used):
-            kept_answers = [pool.answers[t] for t in used]
-            wrong = pool.wrong.select(candidates=used)
-            choice = refit.choose(wrong, kept_answers, rows, heaviest)
+        choice = None
+        gap = 0.0
+        if refit is not None and len(used_rounds):
+            answers_by_round = [pool.answers[t] for t in used_rounds]
+            wrong = pool.wrong.select(candidates=used_rounds)
+            choice = refit.choose(wrong, answers_by_round, rows, heaviest)
             weights = choice.weights
             gap = choice.gap
-            answers = compact(majority_vote(kept_answers, weights, len(rows.y), K), K)
-        models = [pool.models[t] for t in used[weights > 0]]
+            vote = majority_vote(answers_by_round, weights, len(rows.y), K)
+            answers = compact(vote, K)
+        models = [pool.models[t] for t in used_rounds[weights > 0]]
         constant_alone = not models
         weights = weights[weights > 0]
         if constant_alone:  # the first base model was no better than a random guess

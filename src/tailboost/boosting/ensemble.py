@@ -48,10 +48,11 @@ class MixtureEnsemble:
         return len(self.base_models)
 
     def answers(self, X: Table, members: Iterable[int] | None = None) -> Iterator[Ints]:
-        """Yield the class numbers of some base models (all by default), shape (n,)."""
-        return predict_models(
-            self.base_models if members is None else (self.base_models[m] for m in members), X
-        )
+        """Yield the class numbers, shape (n,), of each base model; of those with these numbers, if given."""
+        models: Iterable[Any] = self.base_models
+        if members is not None:
+            models = (self.base_models[m] for m in members)
+        return predict_models(models, X)
 
     @property
     def random_candidates(self) -> Ints:
@@ -73,11 +74,8 @@ class MixtureEnsemble:
         parts = batches(X)
         if len(parts) > 1:
             return np.concatenate([self.scores(take(X, part)) for part in parts])
-        return self.mix(
-            self.answers(X, np.flatnonzero(self.weights > 0)),
-            n_rows_of(X),
-            lambda m, rows: self.answer(m, take(X, rows)),
-        )
+        answers = self.answers(X, np.flatnonzero(self.weights > 0))
+        return self.mix(answers, n_rows_of(X), lambda m, rows: self.answer(m, take(X, rows)))
 
     def probabilities(self, X: Table) -> Floats:
         """Return P(y | x), the λ-average of the base models' class probabilities, shape (n, K).
@@ -88,7 +86,7 @@ class MixtureEnsemble:
         parts = batches(X)
         if len(parts) > 1:
             return np.concatenate([self.probabilities(take(X, part)) for part in parts])
-        informative = np.flatnonzero([not is_constant(member) for member in self.base_models])
+        informative = np.flatnonzero([not is_constant(model) for model in self.base_models])
         if not len(informative):
             return self.scores(X)
         weights = self.weights[informative]
@@ -96,18 +94,16 @@ class MixtureEnsemble:
             weights = np.ones(len(informative))
         weights = weights / weights.sum()
         used_models = [self.base_models[m] for m in informative[weights > 0]]
+        probabilities_by_model = model_probabilities(used_models, X, self.n_classes)
         total = np.zeros((n_rows_of(X), self.n_classes))
-        tables = model_probabilities(used_models, X, self.n_classes)
-        for weight, P in zip(weights[weights > 0], tables, strict=True):
+        for weight, P in zip(weights[weights > 0], probabilities_by_model, strict=True):
             total += weight * P
-        return total / total.sum(axis=1, keepdims=True)
+        return total / total.sum(axis=1, keepdims=True)  # removes rounding errors
 
     def scores_of(self, answers: Any) -> Floats:
-        """Return `scores` from the answers of all base models, (n_base_models, n)."""
-        used = np.flatnonzero(self.weights > 0)
-        return self.mix(
-            (answers[m] for m in used), len(answers[0]), lambda m, rows: answers[m][rows]
-        )
+        """Return `scores` from the answers of all base models, shape (n_base_models, n)."""
+        used_answers = (answers[m] for m in np.flatnonzero(self.weights > 0))
+        return self.mix(used_answers, len(answers[0]), lambda m, rows: answers[m][rows])
 
     def mix(
         self, answers: Iterable[Ints], n_rows: int, answer: Callable[[int, Ints], Ints]
@@ -193,7 +189,7 @@ def add_vote(scores: Floats, step: float, answers: Ints) -> None:
     K = scores.shape[1]
     if answers.ndim == 2:
         scores += step * answers
-    elif is_real(answers):
+    elif is_real(answers):  # `centred` gives half of it to each class, with opposite signs
         scores[:, 1] += 2.0 * step * answers
     else:
         scores[np.arange(len(scores)), answers] += step * K / (K - 1)
@@ -224,34 +220,35 @@ def majority_vote(
 
 
 def settle_ties(P: Floats, order: Iterable[int], answer: Callable[[int, Ints], Ints]) -> Floats:
-    """Settle ties of P (n, K), in place, by the first base model in ``order`` that names a tied class.
+    """Settle ties of P (n, K), in place, by the first base model in ``order`` that answers a tied class.
 
     Optima for the CVaR of a small fraction α often have ties. A plain argmax would give each tied row the
-    first class. The winner is raised by one unit in the last place above the others, so that the argmax of
-    the returned probabilities is the decision. Probabilities are compared after rounding to 1e-9.
-    ``answer(member, rows)`` returns class numbers of a base model for some of the rows.
+    first class. Probabilities are compared after rounding to 1e-9. ``answer(member, rows)`` returns class
+    numbers of a base model for some of the rows.
     """
     rounded = np.round(P, TIE_DECIMALS)
-    tied = rounded == rounded.max(axis=1, keepdims=True)
-    open_rows = np.flatnonzero(tied.sum(axis=1) > 1)
+    is_tied = rounded == rounded.max(axis=1, keepdims=True)  # shape (n, K)
+    open_rows = np.flatnonzero(is_tied.sum(axis=1) > 1)
     for member in order:
         if len(open_rows) == 0:
             break
         answers = answer(member, open_rows)
-        if answers.ndim > 1:
+        if answers.ndim > 1:  # a label distribution
             answers = answers.argmax(axis=1)
-        is_settled = tied[open_rows, answers]
+        is_settled = is_tied[open_rows, answers]
         rows = open_rows[is_settled]
         winner = answers[is_settled]
+        # One unit in the last place above the others: the argmax of P is the decision.
         P[rows, winner] = np.nextafter(P[rows].max(axis=1), 2.0)
         open_rows = open_rows[~is_settled]
     return P
 
 
 def answers_by(members: Ints, answer: Callable[[int, Ints], Ints]) -> Ints:
-    """Return the class number of each row by its base model, an entry of ``members``, shape (n,).
+    """Return the class number of each row by the base model of the row, shape (n,).
 
-    ``answer(member, rows)`` returns class numbers of a base model for some of the rows.
+    ``members`` has the number of each row's base model. ``answer(member, rows)`` returns class numbers of a
+    base model for some of the rows.
     """
     class_numbers = np.empty(len(members), dtype=np.intp)
     for m in np.unique(members):
@@ -263,5 +260,8 @@ def answers_by(members: Ints, answer: Callable[[int, Ints], Ints]) -> Ints:
 def draw(P: Floats, rng: np.random.RandomState) -> NDArray[np.intp]:
     """Draw a class number for each row from its label distribution."""
     cumulative = P.cumsum(axis=1)
-    u = rng.random_sample(len(P)) * cumulative[:, -1]
-    return (u[:, None] >= cumulative).sum(axis=1).clip(max=P.shape[1] - 1)
+    u = rng.random_sample(len(P)) * cumulative[:, -1]  # the last sum may miss 1 by rounding
+    n_passed = (u[:, None] >= cumulative).sum(
+        axis=1
+    )  # classes whose cumulated mass u has passed
+    return n_passed.clip(max=P.shape[1] - 1)

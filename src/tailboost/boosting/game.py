@@ -57,7 +57,8 @@ class Units:
         index = None
         weight = sample_weight
         if rows is not None:
-            index = np.where(rows, np.cumsum(rows) - 1, -1)
+            place_in_mask = np.cumsum(rows) - 1
+            index = np.where(rows, place_in_mask, -1)
             weight = sample_weight[rows]
         total = float(weight.sum())
         return cls(weight / total, weight, total, index)
@@ -73,13 +74,14 @@ class Units:
         sample_weight : ndarray of shape (n,)
             Weights of the rows.
         """
-        row, unit = memberships(index)
+        row, unit = memberships(index)  # one entry for each row and each of its units
         unit_weight: Floats = np.bincount(unit, weights=sample_weight[row]).astype(np.float64)
-        # Each row counts once, in the first of its units. Rows ascend.
+        # For the total each row counts once, in the first of its units. Rows ascend.
         is_first = np.ones(len(row), dtype=bool)
         is_first[1:] = np.diff(row) != 0
         total = float(np.bincount(unit[is_first], weights=sample_weight[row[is_first]]).sum())
-        return cls(np.full(len(unit_weight), 1.0 / len(unit_weight)), unit_weight, total, index)
+        uniform = np.full(len(unit_weight), 1.0 / len(unit_weight))
+        return cls(uniform, unit_weight, total, index)
 
     @property
     def count(self) -> float:
@@ -100,13 +102,13 @@ class Units:
         """
         # n·w for equal sample weights, without rounding errors
         u: Floats = w * self.total / self.weight
-        if self.index is None:
+        if self.index is None:  # each row is a unit
             return u
-        if self.index.ndim == 1:
-            return np.where(self.index >= 0, u[self.index], 1.0)
         in_unit = self.index >= 0
-        unit_sums = np.where(in_unit, u[self.index], 0.0).sum(axis=1)
-        return np.where(in_unit.any(axis=1), unit_sums, 1.0)
+        if self.index.ndim == 1:
+            return np.where(in_unit, u[self.index], 1.0)
+        sums = np.where(in_unit, u[self.index], 0.0).sum(axis=1)  # over the columns of units
+        return np.where(in_unit.any(axis=1), sums, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +154,7 @@ class SubgroupStakes:
 
     @classmethod
     def of(cls, units: Units, judged: Rows, index: Ints, pseudo_rows: float = 0.0) -> Self:
-        """Return the stakes of subgroups; one without selection data has loss 0.
+        """Return the stakes of subgroups; a subgroup without selection data has loss 0.
 
         Parameters
         ----------
@@ -166,21 +168,22 @@ class SubgroupStakes:
             Errors of n rows are shrunk by the factor s/(n + s), for s pseudo-rows, see `shrunk`.
         """
         m = len(units.base)
-        row, subgroup = memberships(index)
+        row, subgroup = memberships(index)  # one entry for each row and each of its subgroups
         weight = judged.weight[row]
         subgroup_weight = np.bincount(subgroup, weights=weight, minlength=m)
-        fraction = weight / np.where(subgroup_weight > 0, subgroup_weight, 1.0)[subgroup]
-        factor = None
+        divisors = np.where(subgroup_weight > 0, subgroup_weight, 1.0)  # 0 without rows
+        shrinkage = None
         if pseudo_rows > 0:
-            factor = pseudo_rows / (judged.sizes(index, m) + pseudo_rows)
-        return cls(units, judged.y, row, subgroup, fraction, factor)
+            shrinkage = pseudo_rows / (judged.sizes(index, m) + pseudo_rows)
+        return cls(units, judged.y, row, subgroup, weight / divisors[subgroup], shrinkage)
 
     def means(self, candidate: Candidate) -> Floats:
-        """Return the error of a candidate on each subgroup, shape (m,); 0 if none is measured."""
+        """Return the error of a candidate on each subgroup, shape (m,); 0 without selection data."""
         wrong = candidate.answers != self.y
-        errors = self.fraction * wrong[self.row]
-        sums = np.bincount(self.subgroup, weights=errors, minlength=len(self.units.base))
-        return sums.astype(np.float64, copy=False)
+        parts_of_error = self.fraction * wrong[self.row]
+        m = len(self.units.base)
+        errors = np.bincount(self.subgroup, weights=parts_of_error, minlength=m)
+        return errors.astype(np.float64, copy=False)
 
     def losses(self, candidate: Candidate) -> Floats:
         """Return the errors, shrunk towards their mean."""
@@ -261,10 +264,13 @@ class TargetStakes:
         """
         errors = self.subgroups.means(candidate)
         if self.indicator:
-            return ((errors - self.allowed).round(DECIMALS) >= 0).astype(np.float64)
-        losses = (errors + self.penalty) / (1.0 + self.penalty.max())
+            excess = (errors - self.allowed).round(
+                DECIMALS
+            )  # an equality despite rounding errors
+            return (excess >= 0).astype(np.float64)
+        losses = (errors + self.penalty) / (1.0 + self.penalty.max())  # at most 1
         measured = self.measured
-        if self.shrinkage is not None:
+        if self.shrinkage is not None:  # towards the mean of the measured subgroups
             losses[measured] = shrunk(losses[measured], self.shrinkage[measured])
         return np.where(measured, losses, 0.0)
 
@@ -272,11 +278,12 @@ class TargetStakes:
 def tilted(base: Floats, exponent: Floats) -> tuple[Floats, float]:
     """Return weights proportional to p e^exponent with sum 1, and the logarithm of the sum of p e^exponent.
 
-    For uniform p the weights are those of e^exponent to the last bit, as the papers print them.
+    ``base`` is p. If p is uniform, the weights equal those of e^exponent to the last bit, as in the papers.
     """
     largest = float(base.max())
-    with np.errstate(divide="ignore"):
-        w, log_sum = normalised_exp(np.log(base / largest) + exponent)
+    with np.errstate(divide="ignore"):  # p may be 0
+        log_ratio = np.log(base / largest)  # exactly 0 for uniform p
+    w, log_sum = normalised_exp(log_ratio + exponent)
     return w, log_sum + float(np.log(largest))
 
 
@@ -407,9 +414,9 @@ class Demand:
         return round(weighted_loss - self.weighted_loss, DECIMALS)
 
     def refusal(self, t: int, weighted_loss: float) -> Stop | None:
-        """Return why round ``t``, counted from 1, does not count, or None.
+        """Return the reason to drop round ``t``, counted from 1: its learner misses a required demand.
 
-        It does not count if its learner, fully grown, misses a required demand.
+        None keeps the round.
         """
         if not self.required or self.distance(weighted_loss) <= 0:
             return None
@@ -472,7 +479,9 @@ class Round:
     value: float
 
     def __str__(self) -> str:
-        objective = "" if np.isnan(self.value) else f", objective {self.value:.4f}"
+        objective = ""
+        if not np.isnan(self.value):
+            objective = f", objective {self.value:.4f}"
         return (
             f"weighted loss {self.weighted_loss:.4f}{objective}, effective size "
             f"{self.effective_size:.3f}"
@@ -559,7 +568,7 @@ class Trace:
     def _repr_html_(self) -> str:
         """Return the rounds as an HTML table; of many rounds the first and the last ones."""
         headings = ["round", "weighted loss", "effective size", "objective", "gap", "seconds"]
-        rows = [
+        table_rows = [
             [
                 str(t),
                 f"{record.weighted_loss:.4f}",
@@ -570,14 +579,14 @@ class Trace:
             ]
             for t, record in enumerate(self.rounds, start=1)
         ]
-        shown_rows = rows
         omitted = ""
-        if len(rows) > SHOWN_ROUNDS:
+        n_omitted = len(table_rows) - SHOWN_ROUNDS
+        if n_omitted > 0:
             half = SHOWN_ROUNDS // 2
-            shown_rows = [*rows[:half], *rows[-half:]]
-            omitted = f", {len(rows) - len(shown_rows)} in the middle omitted"
-        caption = f"{len(rows)} rounds{omitted}. {self.stop_reason}".strip()
-        return html_table(headings, shown_rows, caption)
+            table_rows = [*table_rows[:half], *table_rows[-half:]]
+            omitted = f", {n_omitted} in the middle omitted"
+        caption = f"{len(self)} rounds{omitted}. {self.stop_reason}".strip()
+        return html_table(headings, table_rows, caption)
 
 
 @dataclass(frozen=True)
@@ -620,9 +629,9 @@ class Schedule:
         return cls(rounds, patience, tol, max_time, least=0.0)
 
     def stop(self, trace: Trace, elapsed: float) -> Stop | None:
-        """Return why no further round begins after those of the trace, or None to continue.
+        """Return the reason to begin no further round, or None to continue.
 
-        ``elapsed`` are the seconds since the start of the game.
+        ``trace`` has the rounds so far, ``elapsed`` is the number of seconds since the start of the game.
         """
         if not trace.rounds:
             return None
@@ -786,7 +795,7 @@ class Game:
                 stop = self.refusal(position, weights, candidate)
                 if stop is not None:
                     break
-                # A position is whole, so an interrupt leaves the one before or the one after the round.
+                # One assignment: an interrupt leaves the position before or after the round.
                 position = self.after_round(position, weights, candidate, round_start)
                 if observe(position):
                     words = f"stopped by a callback after round {position.n_rounds}"
@@ -800,17 +809,17 @@ class Game:
 
     def first_position(self, pool: Any) -> Position:
         """Return the position before the first round."""
-        keeps_weights = (
-            self.stakes.grouped and len(self.stakes.units.base) <= KEEP_WEIGHTS_UP_TO
-        )
-        trace = Trace(unit_weights=() if keeps_weights else None)
-        played = Played(self.stakes, self.player, self.player.start(self.stakes.units), trace)
+        units = self.stakes.units
+        trace = Trace()
+        if self.stakes.grouped and len(units.base) <= KEEP_WEIGHTS_UP_TO:
+            trace = Trace(unit_weights=())
+        played = Played(self.stakes, self.player, self.player.start(units), trace)
         return Position(played, pool, self.progress.start(pool))
 
     def reason_to_stop(self, position: Position, elapsed: float) -> Stop | None:
-        """Return why no further round begins, or None: the schedule, the player or the demand may say so.
+        """Return the reason of the schedule, the player or the demand to begin no further round, or None.
 
-        ``elapsed`` are the seconds since the start of the game.
+        ``elapsed`` is the number of seconds since the start of the game.
         """
         trace = position.trace
         if len(trace) >= self.schedule.rounds:
@@ -818,14 +827,15 @@ class Game:
         stop = self.player.finished(position.played.state)
         if stop is None:
             stop = self.schedule.stop(trace, elapsed)
+        # A first round that misses the demand is kept, and is the last.
         if stop is None and self.demand is not None and len(trace) == 1:
             stop = self.demand.refusal(1, trace.rounds[0].weighted_loss)
         return stop
 
     def request(self, position: Position, weights: Floats, entropy: int) -> Request:
-        """Return what the learner is asked for in the next round, by the weights of the player.
+        """Return the request to the learner in the next round.
 
-        ``entropy`` is the root of the seeds.
+        ``weights`` are those of the player, ``entropy`` is the root of the seeds.
         """
         t = position.n_rounds
 
@@ -833,7 +843,7 @@ class Game:
             return float(weights @ self.stakes.losses(candidate))
 
         refuses = None
-        if self.refuses is not None and t > 0:
+        if self.refuses is not None and t > 0:  # the first round always counts
             refuses = partial(self.refuses, position.pool)
         density = self.stakes.units.density(weights)
         return Request(density, round_seed(entropy, t), self.demand, weighted_loss, refuses)
@@ -841,26 +851,27 @@ class Game:
     def refusal(
         self, position: Position, weights: Floats, candidate: Candidate | Stop
     ) -> Stop | None:
-        """Return why the round of the learner's answer does not count, or None.
+        """Return the reason to drop the round of a candidate, or None to keep it.
 
-        The learner may answer with a reason itself, or with a candidate that misses the demand.
+        The learner may return a reason itself, in the place of a candidate. Otherwise the candidate may miss
+        the demand.
         """
         if isinstance(candidate, Stop):
             return candidate
-        if self.demand is None or position.n_rounds == 0:
+        if self.demand is None or position.n_rounds == 0:  # see `reason_to_stop`
             return None
         weighted_loss = float(weights @ self.stakes.losses(candidate))
         return self.demand.refusal(position.n_rounds + 1, weighted_loss)
 
     def after_round(
-        self, position: Position, weights: Floats, answer: Candidate, round_start: float
+        self, position: Position, weights: Floats, fitted: Candidate, round_start: float
     ) -> Position:
-        """Return the position after a round, in which the learner answered the weights.
+        """Return the position after a round with these weights, in which the learner returned ``fitted``.
 
         ``round_start`` is the start of the round by ``time.perf_counter()``.
         """
         played = position.played
-        candidate = position.pool.joined(answer)
+        candidate = position.pool.joined(fitted)  # may answer together with earlier rounds
         losses = self.stakes.losses(candidate)
         state = self.player.update(played.state, losses)
         pool = position.pool.adding(candidate)

@@ -68,7 +68,7 @@ class CheckpointedLearner:
         identity: str,
         interrupted: Callable[[], bool],
     ) -> CheckpointedLearner:
-        """Open or create the folder given as parameter ``checkpoint_dir``.
+        """Return a learner with the folder of the parameter ``checkpoint_dir``, which is created if missing.
 
         Raises
         ------
@@ -80,7 +80,7 @@ class CheckpointedLearner:
         return cls(learner, path, identity, interrupted)
 
     def fit(self, request: Request) -> Candidate | Stop:
-        """Return the candidate of the folder, or a new one.
+        """Return the candidate of a request from the folder or, the first time, a fitted one.
 
         Raises
         ------
@@ -124,33 +124,37 @@ class _Hasher(NumpyHasher):
         """Add a value to the hash: of a tensor its type and numbers, of a module its attributes."""
         torch: Any = sys.modules.get("torch")
         if torch is not None and isinstance(value, torch.Tensor):
-            # A lazy tensor has no values before the first forward pass.
-            shape = flat = None
-            if not hasattr(value, "materialize"):
+            shape = None
+            bytes_of_tensor = None
+            if not hasattr(
+                value, "materialize"
+            ):  # a lazy tensor has no values before its first use
                 shape = tuple(value.shape)
-                flat = value.detach().cpu().flatten().view(torch.uint8).numpy()
-            value = (str(value.dtype), shape, value.requires_grad, flat)
+                bytes_of_tensor = value.detach().cpu().flatten().view(torch.uint8).numpy()
+            value = (str(value.dtype), shape, value.requires_grad, bytes_of_tensor)
         elif torch is not None and isinstance(value, torch.nn.Module):
-            # PyTorch numbers hooks within a process, so the numbers differ between processes.
-            attributes = {
-                name: part for name, part in vars(value).items() if "hook" not in name
-            }
+            attributes = vars(value).copy()
+            for name in vars(value):
+                if (
+                    "hook" in name
+                ):  # PyTorch numbers hooks within a process, differently in each
+                    del attributes[name]
             value = (type(value), attributes)
         super().save(value)
 
 
 def describe(value: object) -> str:
-    """Return a short text, the same for equal values in every process.
+    """Return a short text about a value, which is the same for equal values in every process.
 
     Raises
     ------
     Exception
         If the value cannot be pickled: pickling fails with exceptions of many types.
     """
-    if isinstance(value, (np.bool_, np.integer, np.float64)):
+    if isinstance(value, (np.bool_, np.integer, np.float64)):  # 1 of NumPy equals 1
         value = value.item()
-    scalar = value is None or isinstance(value, (bool, int, float, str))
-    if scalar and len(repr(value)) <= LONGEST_SCALAR:
+    is_scalar = value is None or isinstance(value, (bool, int, float, str))
+    if is_scalar and len(repr(value)) <= LONGEST_SCALAR:
         return repr(value)
     cls = type(value)
     name = f"{cls.__module__}.{cls.__qualname__}"
@@ -161,7 +165,7 @@ def describe(value: object) -> str:
 
 
 def identify(classifier: Model, data: str, entropy: int) -> str:
-    """Return all inputs of the rounds of a fit as text.
+    """Return all inputs of the rounds of a fit as text: only a fit with the same text may continue.
 
     Parameters
     ----------
@@ -178,11 +182,11 @@ def identify(classifier: Model, data: str, entropy: int) -> str:
         If a parameter cannot be compared by value. The message names the parameter.
     """
     params = {}
-    classes = [type(classifier)]
+    types = [type(classifier)]
     for name, value in sorted(classifier.get_params().items()):
         if name in FREE or name.endswith("random_state"):
             continue
-        classes.append(type(value))
+        types.append(type(value))
         try:
             params[name] = describe(value)
         except Exception as error:  # pickling raises exceptions of any type
@@ -190,16 +194,25 @@ def identify(classifier: Model, data: str, entropy: int) -> str:
                 f"checkpoint_dir needs parameters that can be pickled; {name} cannot "
                 f"({type(value).__name__}: {error}); define functions at the top of a module"
             ) from None
-    modules = {base.__module__ for cls in classes for base in cls.__mro__}
+    description = {
+        "class": f"{types[0].__module__}.{types[0].__qualname__}",
+        "data": data,
+        "entropy": entropy,
+        "params": params,
+        "versions": _versions_of(types),
+    }
+    return json.dumps(description, sort_keys=True)
+
+
+def _versions_of(types: list[type]) -> dict[str, str]:
+    """Return the versions of the libraries of every fit, and of those that define these types."""
+    modules = {base.__module__ for cls in types for base in cls.__mro__}
     libraries = {*LIBRARIES, *(module.partition(".")[0] for module in modules)}
     if any(module.startswith("tailboost.learners.torch") for module in modules):
         libraries.add("torch")
-    loaded = {name: sys.modules[name] for name in sorted(libraries) if name in sys.modules}
-    versions = {
-        name: str(module.__version__)
-        for name, module in loaded.items()
-        if hasattr(module, "__version__")
-    }
-    class_name = f"{classes[0].__module__}.{classes[0].__qualname__}"
-    description = {"class": class_name, "data": data, "entropy": entropy}
-    return json.dumps(description | {"params": params, "versions": versions}, sort_keys=True)
+    versions = {}
+    for library in libraries & sys.modules.keys():
+        version = getattr(sys.modules[library], "__version__", None)
+        if version is not None:  # modules of the user have none
+            versions[library] = str(version)
+    return versions

@@ -39,8 +39,9 @@ NEGLIGIBLE = 2.0**-32
 
 def round_significant(x: Floats) -> Floats:
     """Return densities with 16 significant bits; negligible ones are 0."""
-    mantissa, exponent = np.frexp(np.where(x < NEGLIGIBLE, 0.0, x))
-    return np.ldexp(np.rint(np.ldexp(mantissa, SIGNIFICANT_BITS)), exponent - SIGNIFICANT_BITS)
+    mantissa, exponent = np.frexp(np.where(x < NEGLIGIBLE, 0.0, x))  # x = mantissa · 2^exponent
+    rounded = np.rint(np.ldexp(mantissa, SIGNIFICANT_BITS))
+    return np.ldexp(rounded, exponent - SIGNIFICANT_BITS)
 
 
 @dataclass(frozen=True)
@@ -82,23 +83,24 @@ class Whole:
         return ~self.held
 
     def fit(self, request: Request) -> Candidate:
-        """Return the candidate of a round: the first stage of growth that is good enough, else the nearest.
+        """Return the candidate of a round: the first stage of growth that is good enough, or the nearest.
 
-        With held-out rows it is fitted without them and judged on them.
+        With held-out rows the candidate is fitted without these rows, and measured on them.
         """
         seed = request.seed
         grow = request.grows
         weight = _weight(self.train, request.density, self.exact)
-        fit_arguments: tuple[Floats, int, Mask | None] = weight, seed, None
+        fit_weight = weight
+        fit_rows = self.player_rows
         if self.held is not None:
-            fit_arguments = outside(self.held, weight, self.train), seed, ~self.held
-        grown_models = stages(self.session, *fit_arguments, grow=grow)
+            fit_weight = outside(self.held, weight, self.train)
+        staged_models = stages(self.session, fit_weight, seed, fit_rows, grow=grow)
         keeps = bool(getattr(self.session, "keeps_stages", False))
-        number, candidate = nearest_stage(grown_models, self._measured, request, keeps)
+        number, candidate = nearest_stage(staged_models, self._measured, request, keeps)
         if self.refit:
             model = model_after_stages(self.session, number, weight, seed, grow=grow)
-        elif candidate.model is None:
-            model = model_after_stages(self.session, number, *fit_arguments)
+        elif candidate.model is None:  # a later stage changed it: grow it again
+            model = model_after_stages(self.session, number, fit_weight, seed, fit_rows)
         else:
             return candidate
         return replace(candidate, model=model)
@@ -159,7 +161,7 @@ class CrossFit:
         return None
 
     def fit(self, request: Request) -> Candidate | Stop:
-        """Return the candidate of a round, whose answers are out of fold, or why the round does not count."""
+        """Return the candidate of a round with out-of-fold answers, or the reason to drop the round."""
         seed = request.seed
         weight = _weight(self.train, request.density, self.exact)
         masks = [self.fold == j for j in range(self.fold.max() + 1)]
@@ -176,18 +178,20 @@ class CrossFit:
         if self.averaging is not None and not grow:
             fitted_rows = [~rows for rows in masks]
             model = self.averaging.mean([fold.model for fold in folds], weight, fitted_rows)
-        if model is None:
+        if model is None:  # these models have no mean: fit one on all rows
             model = model_after_stages(self.session, number, weight, seed, grow=grow)
         if grow or self.accumulating is None:
             return replace(candidate, model=model)
+        # A mean of one model has the table by which rounds answer together.
         all_rows = np.ones(len(weight), dtype=np.bool_)
         model = self.accumulating.mean([model], weight, [all_rows])
         return replace(candidate, model=model, probabilities=out_of_fold(folds))
 
     def _refusal(self, request: Request, folds: list[Fold]) -> Stop | None:
-        """Return why the round does not help, or None: asked with the first fold, then with all folds.
+        """Return the reason to drop the round, or None to keep it.
 
-        With much label noise, the weights concentrate on mislabelled rows.
+        With much label noise, the weights concentrate on mislabelled rows, and a round does not help. The
+        request decides by the outputs of the first fold, which saves the other fits, and then of all folds.
         """
         if request.refuses is None or not isinstance(self.session, AveragingLearner):
             return None
@@ -200,14 +204,16 @@ class CrossFit:
         return request.refuses(np.ones(len(self.fold), dtype=np.bool_), out_of_fold(folds))
 
     def _lockstep(self, folds: list[tuple[Mask, Iterator[Ints]]]) -> Generator[Ints]:
-        """Yield the answers to all rows after each stage of growth; a fold that has finished growing waits.
+        """Yield the answers to all rows after each stage of growth.
 
-        ``folds`` are the rows of each fold with its answers by stage.
+        ``folds`` has the rows of each fold, with an iterator over the answers to these rows by stage. A fold
+        that has finished growing keeps its last answers.
         """
         answers = np.empty(len(self.fold), dtype=np.intp)
 
-        def grow_fold(rows: Mask, fold_answers: Iterator[Ints]) -> bool:
-            for newest in fold_answers:
+        def grow_fold(rows: Mask, staged_answers: Iterator[Ints]) -> bool:
+            # One more stage; whether there is one.
+            for newest in staged_answers:
                 answers[rows] = newest
                 return True
             return False
@@ -220,7 +226,10 @@ class CrossFit:
         return Candidate(None, answers != self.train.y, answers)
 
     def _threads(self) -> Parallel:
-        return Parallel(n_jobs=self.n_jobs if self.session.concurrent else 1, prefer="threads")
+        n_jobs = self.n_jobs
+        if not self.session.concurrent:
+            n_jobs = 1
+        return Parallel(n_jobs=n_jobs, prefer="threads")
 
 
 class Fold:
@@ -283,7 +292,10 @@ def _weight(train: Rows, density: Floats, exact: bool) -> Floats:
 
 
 def outside(held: Mask, weight: Floats, train: Rows) -> Floats:
-    """Return weights for a fit without held-out rows: sample weights if the player's are all 0 there."""
+    """Return the weights for a fit without held-out rows, of which at least one is positive.
+
+    If the player weighs only held-out rows, these are the sample weights.
+    """
     if weight.any(where=~held):
         return weight
     return train.weight
@@ -292,7 +304,7 @@ def outside(held: Mask, weight: Floats, train: Rows) -> Floats:
 def row_losses(answers: NDArray[Any], y: Ints) -> NDArray[Any]:
     """Return the loss of each row, shape (n,): 1 for a wrong class number, (1 − h_y)/2 for real values h.
 
-    With two classes h has one column, h_1 = −h_0.
+    Values h have the shape (n, K). With two classes they have the shape (n,) and are h_1 = −h_0.
     """
     if not is_real(answers):
         return answers != y
@@ -325,8 +337,9 @@ def model_after_stages(
 ) -> Any:
     """Return the base model after this number of stages, or after the last stage if there are fewer."""
     model = None
-    with closing(stages(session, weight, seed, rows, grow=grow)) as growing:
-        for newest in islice(growing, n_stages):
+    with closing(stages(session, weight, seed, rows, grow=grow)) as staged_models:
+        # A learner may change its model in place, so that only the last one is whole.
+        for newest in islice(staged_models, n_stages):
             model = newest
     return model
 
@@ -337,9 +350,11 @@ def nearest_stage(
     request: Request,
     keeps_models: bool,
 ) -> tuple[int, Candidate]:
-    """Return the first stage that is good enough, else the first of the nearest, with its number from 1.
+    """Return the number, from 1, and the candidate of the stage of growth that ends a round.
 
-    Without ``keeps_models`` a later stage changes earlier models: an earlier candidate then has no model.
+    This is the first stage that meets the demand. If none does, it is the nearest, and the first of equally
+    near ones. Without ``keeps_models`` a later stage changes the model of earlier ones, and an earlier
+    candidate has no model.
     """
     least_distance = np.inf
     nearest_number = 0
@@ -350,7 +365,7 @@ def nearest_stage(
                 nearest = replace(nearest, model=None)
             candidate = measure(model)
             distance = request.distance(candidate)
-            if number == 1 or distance < least_distance:
+            if number == 1 or distance < least_distance:  # the first may be NaN
                 least_distance = distance
                 nearest_number = number
                 nearest = candidate

@@ -93,39 +93,41 @@ class Pool:
     # -- the game ------------------------------------------------------------------------------------
 
     def joined(self, candidate: Candidate) -> Candidate:
-        """Return a candidate as it joins: by the sum of the probabilities of all rounds so far.
+        """Return a candidate that answers together with all rounds so far, by the sum of the probabilities.
 
-        Without probabilities the candidate is unchanged.
+        A candidate without probabilities is unchanged.
         """
         P = candidate.probabilities
         if P is None:
             return candidate
-        table = candidate.model.table_
+        trees = candidate.model.table_
         if self.together is not None:
             P = self.together + P
-            table = self.rounds[-1].model.table_.with_models_of(table)
+            trees = self.rounds[-1].model.table_.with_models_of(trees)
         answers = P.argmax(axis=1)
-        return Candidate(Ranked(table), self.rows.wrong(answers), answers, P)
+        return Candidate(Ranked(trees), self.rows.wrong(answers), answers, P)
 
     def adding(self, candidate: Candidate) -> Pool:
         """Return the pool with the candidate of a further round.
 
         After the first round the runners-up join too, if they are wanted.
         """
-        losses = BitLosses(len(self.rows.y)) if self.round_losses is None else self.round_losses
+        round_losses = self.round_losses
+        if round_losses is None:
+            round_losses = BitLosses(len(self.rows.y))
         newest = Judged.of(candidate.model, candidate.answers, self.n_classes)
         P = candidate.probabilities
         pool = replace(
             self,
             rounds=(*self.rounds, newest),
             together=P,
-            round_losses=losses.append(self.rows.wrong(candidate.answers)),
+            round_losses=round_losses.append(self.rows.wrong(candidate.answers)),
         )
-        if P is None or self.rounds or not self.runners_up:
-            return pool
-        table = candidate.model.table_
-        for rank in range(1, min(RUNNERS_UP + 1, P.shape[1])):
-            pool = pool.beside(Ranked(table, rank), class_of_rank(P, rank))
+        is_first_round = not self.rounds
+        if self.runners_up and is_first_round and P is not None:
+            trees = candidate.model.table_
+            for rank in range(1, min(RUNNERS_UP + 1, P.shape[1])):  # rank 0 is the candidate
+                pool = pool.beside(Ranked(trees, rank), class_of_rank(P, rank))
         return pool
 
     def beside(self, model: Model, answers: NDArray[Any]) -> Pool:
@@ -150,9 +152,10 @@ class Pool:
 
     def places(self, n_rounds: int | None = None) -> Ints:
         """Return the numbers of the candidates of `first` among all; by default all of them."""
+        n_all = len(self.judged)
         if n_rounds is None:
-            return np.arange(len(self.judged))
-        return np.r_[:n_rounds, self.n_rounds : len(self.judged)]
+            return np.arange(n_all)
+        return np.r_[:n_rounds, self.n_rounds : n_all]
 
     def on_rows(self, X: Table, rows: Rows) -> Pool:
         """Return a pool of the same models on other rows."""
@@ -215,8 +218,8 @@ class Pool:
     ) -> MixtureEnsemble:
         """Return the rule with these mixture weights λ.
 
-        Candidates settle ties between classes in the order of their mean loss: those ``among`` them, by
-        default all.
+        Candidates settle ties between classes, in the order of their mean loss: those with numbers ``among``,
+        by default all.
         """
         order = self.by_mean_loss
         if among is not None:
@@ -225,9 +228,11 @@ class Pool:
 
     def shares(self, ensemble: MixtureEnsemble) -> Floats:
         """Return the label distribution of an ensemble on the selection data, shape (n, K)."""
-        used = np.flatnonzero(ensemble.weights > 0).tolist()
-        answers = map(self.answer, used)
-        return ensemble.mix(answers, len(self.rows.y), lambda m, rows: self.answer(m)[rows])
+        used_numbers = np.flatnonzero(ensemble.weights > 0).tolist()
+        used_answers = map(self.answer, used_numbers)
+        return ensemble.mix(
+            used_answers, len(self.rows.y), lambda m, rows: self.answer(m)[rows]
+        )
 
     # -- losses --------------------------------------------------------------------------------------
 

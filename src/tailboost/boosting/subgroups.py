@@ -30,15 +30,18 @@ EPSILON = 5e-4
 def edge_from_share(q: float, n_units: int) -> float:
     """Return γ = ⌊qK⌋/K − ½ − ε with ε = .0005: round 1 must meet the targets of a fraction q of the classes.
 
-    It is not positive where the indicator game is degenerate, as for K = 2 and q < 1.
+    ``n_units`` is K. A γ of at most 0 belongs to a degenerate indicator game, as for K = 2 and q < 1.
     """
-    return math.floor(q * n_units + 1e-9) / n_units - 0.5 - EPSILON
+    n_met = math.floor(q * n_units + 1e-9)  # q = 2/3 of 3 units are 2, despite rounding errors
+    return n_met / n_units - 0.5 - EPSILON
 
 
 def is_kept(excess: Floats | float, strict: bool = False) -> Mask:
     """Return whether errors minus their targets are at most 0, or below 0 if ``strict``."""
     rounded = np.asarray(excess).round(DECIMALS)
-    return np.asarray(rounded < 0 if strict else rounded <= 0)
+    if strict:
+        return np.asarray(rounded < 0)
+    return np.asarray(rounded <= 0)
 
 
 @dataclass(frozen=True)
@@ -77,12 +80,16 @@ class NamedSubgroups:
         assert rows.groups is not None
         if kind == "group":
             return cls(kind, groups.names, K, groups.column)
-        cells = np.unique(memberships(cells_of(rows, K))[1])
-        labels = classes.tolist()
-        group_names = groups.names.tolist()
+        _, row_cells = memberships(cells_of(rows, K))
+        cells = np.unique(row_cells)
+        class_of_cell = cells % K
+        group_of_cell = cells // K
+        labels = classes[class_of_cell].tolist()
+        group_names = groups.names[group_of_cell].tolist()
         names = np.empty(len(cells), dtype=object)
-        names[:] = [(labels[cell % K], group_names[cell // K]) for cell in cells]
-        return cls(kind, names, K, cells % K + K * groups.column[cells // K], cells)
+        names[:] = list(zip(labels, group_names, strict=True))
+        family = class_of_cell + K * groups.column[group_of_cell]  # class and column
+        return cls(kind, names, K, family, cells)
 
     @property
     def codes(self) -> list[int]:
@@ -98,15 +105,16 @@ class NamedSubgroups:
         if self.cells is None:
             return rows
         row_cells = cells_of(rows, self.n_classes)
-        index = np.searchsorted(self.cells, row_cells).clip(max=len(self.cells) - 1)
-        trained = self.cells[index] == row_cells
-        return replace(rows, groups=np.where(trained, index, -1).astype(np.intp))
+        last = len(self.cells) - 1
+        place = np.searchsorted(self.cells, row_cells).clip(max=last)
+        has_training_rows = self.cells[place] == row_cells
+        return replace(rows, groups=np.where(has_training_rows, place, -1).astype(np.intp))
 
 
 def cells_of(rows: Rows, n_classes: int) -> Ints:
     """Return ``class + K · group`` for every group of each row, shape (n,) or (n, c)."""
     assert rows.groups is not None
-    return (rows.y + n_classes * rows.groups.T).T
+    return (rows.y + n_classes * rows.groups.T).T  # transposed: the classes belong to rows
 
 
 @dataclass(frozen=True)
@@ -133,15 +141,18 @@ class Pools:
             assert rows.groups is not None
             sizes.append(rows.sizes(rows.groups, m))
         size = np.min(sizes, axis=0)
+        is_small = size < min_rows
         pool = np.arange(m)
-        for number in np.unique(subgroups.family[size < min_rows]):
-            family = np.flatnonzero(subgroups.family == number)
-            pooled = family[size[family] < min_rows]
-            large = family[size[family] >= min_rows]
+        for family in np.unique(subgroups.family[is_small]):
+            in_family = subgroups.family == family
+            pooled = np.flatnonzero(in_family & is_small)
+            large = np.flatnonzero(in_family & ~is_small)
             if size[pooled].sum() < min_rows and len(large):
-                pooled = np.append(pooled, large[size[large].argmin()])
+                smallest_large = large[size[large].argmin()]
+                pooled = np.append(pooled, smallest_large)
             pool[pooled] = pooled.min()
-        return cls(np.unique(pool, return_inverse=True)[1], size, min_rows)
+        _, number = np.unique(pool, return_inverse=True)  # from 0, without gaps
+        return cls(number, size, min_rows)
 
     @property
     def count(self) -> int:
@@ -160,10 +171,10 @@ class Pools:
         return np.where(groups >= 0, self.pool[groups], -1)
 
     def strictest(self, allowed: Floats) -> Floats:
-        """Return the smallest target in each pool."""
-        strictest_errors = np.full(self.count, np.inf)
-        np.fmin.at(strictest_errors, self.pool, allowed)
-        return np.where(np.isinf(strictest_errors), np.nan, strictest_errors)
+        """Return the smallest target in each pool; NaN for a pool without a target."""
+        smallest = np.full(self.count, np.inf)
+        np.fmin.at(smallest, self.pool, allowed)  # ignores NaN
+        return np.where(np.isinf(smallest), np.nan, smallest)
 
 
 def pooled_subgroups(
@@ -178,15 +189,13 @@ def pooled_subgroups(
     Subgroups with fewer than ``min_rows`` effective rows share a pool.
     """
     subgroups = NamedSubgroups.of(kind, training.rows, classes, groups)
-    if training.validation is None:
-        tables = [training.rows]
-    else:
-        tables = [training.rows, training.validation[1]]
+    tables = [training.rows]
+    if training.validation is not None:
+        X_val, validation_rows = training.validation
+        tables.append(validation_rows)
+        training.validation = X_val, subgroups.with_subgroups(validation_rows)
     pools = Pools.small(subgroups, tables, min_rows)
     training.groups = subgroups.with_subgroups(training.rows).groups
-    if training.validation is not None:
-        X_val, rows = training.validation
-        training.validation = X_val, subgroups.with_subgroups(rows)
     return subgroups, pools
 
 
@@ -200,33 +209,36 @@ def allowed_errors(max_error: Stated, units: Sequence[Any], kind: str) -> Floats
     ValueError
         If a target is not in (0, 1], a unit has none, or a target names no unit.
     """
+    if max_error == "auto":
+        return np.full(len(units), np.nan)
     if not isinstance(max_error, Mapping):
-        return np.full(len(units), np.nan if max_error == "auto" else float(max_error))
+        return np.full(len(units), float(max_error))
     max_error = {plain(key): value for key, value in max_error.items()}
     for key, value in max_error.items():
         if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) <= 1:
             raise ValueError(
                 f"max_error: the target of {key!r} must be a number in (0, 1], got {value!r}"
             )
-    stated_keys = []
+    key_of_unit = {}
     for unit in units:
-        names = [unit, None]
-        if kind == "cell":  # a cell without a target of its own has that of its class
-            names = [unit, unit[0], None]
-        stated_keys.append([name for name in names if name in max_error])
-    used_keys = {keys[0] for keys in stated_keys if keys} | {None}
+        keys = [unit, None]  # None has the target of all units without their own
+        if kind == "cell":  # a cell may have the target of its class
+            keys = [unit, unit[0], None]
+        stated_keys = [key for key in keys if key in max_error]
+        if stated_keys:
+            key_of_unit[unit] = stated_keys[0]
     for key in max_error:
-        if key not in used_keys:
+        if key is not None and key not in key_of_unit.values():
             raise ValueError(
                 f"max_error={max_error!r}: no {kind} is called {key!r}; there are {list(units)[:20]}"
             )
-    for unit, keys in zip(units, stated_keys, strict=True):
-        if not keys:
+    for unit in units:
+        if unit not in key_of_unit:
             raise ValueError(
                 f"max_error={max_error!r} has no target for {kind} {unit!r}; name it, or give "
                 "one for the rest under the key None"
             )
-    return np.array([max_error[keys[0]] for keys in stated_keys], dtype=np.float64)
+    return np.array([max_error[key_of_unit[unit]] for unit in units], dtype=np.float64)
 
 
 def checked_targets(max_error: Stated, units: Sequence[Any], kind: str) -> Floats:

@@ -113,14 +113,15 @@ class Additive(Player[AdditiveState]):
         """
         wrong = np.asarray(losses) > 0
         z = np.where(wrong, -1.0 / (self.cost.n_classes - 1), 1.0)
-        if not wrong[state.base > 0].any():
-            return self.moved(state, z, max(state.steps, default=PERFECT_STEP), FLAWLESS)
-        a = 0.0
+        if not wrong[state.base > 0].any():  # no error
+            longest_step = max(state.steps, default=PERFECT_STEP)
+            return self.moved(state, z, longest_step, FLAWLESS)
+        a = 0.0  # if the model is wrong on the whole weight
         if state.learner_weights[~wrong].sum() > 0:
             a = self.cost.step(wrong, state)
         if a == np.inf:  # the weights of its wrong rows have underflowed
             return self.unmoved(state, "the newest base model errs only on rows without weight")
-        if not a > 0:
+        if not a > 0:  # NaN too
             return self.unmoved(state, self.cost.no_step)
         return self.moved(state, z, a * self.learning_rate)
 
@@ -131,7 +132,7 @@ class Additive(Player[AdditiveState]):
         return self.at(state.base, state.margins + a * z, (*state.steps, a), verdict)
 
     def unmoved(self, state: AdditiveState, verdict: str) -> AdditiveState:
-        """Return the state after a base model without a step, and why the game ends."""
+        """Return the state after a base model without a step; ``verdict`` is the reason to end the game."""
         return replace(state, steps=(*state.steps, 0.0), verdict=verdict)
 
     def log_cost(self, state: AdditiveState) -> float:
@@ -186,12 +187,13 @@ def variance_cost(margins: Floats, base: Floats, variance_weight: float) -> floa
     This is the logarithm of cost (3) of Shivaswamy and Jebara 2011, divided by n² for uniform p. Logarithms
     allow large margins. The base measure p ≥ 0 has the sum 1, and λ = ``variance_weight`` ≥ 0.
     """
-    mean = tilted(base, -margins)[1]
-    with np.errstate(divide="ignore"):
-        # e^(−m) over its mean, minus 1: the variance does not cancel.
-        centred = np.expm1(-margins - mean)
-        variance = np.log(base @ (centred - base @ centred) ** 2)
-        return 2 * mean + float(np.logaddexp(0.0, np.log(variance_weight) + variance))
+    _, log_mean = tilted(base, -margins)
+    # e^(−m) over its mean, minus 1: a small variance is no difference of two large numbers.
+    centred = np.expm1(-margins - log_mean)
+    with np.errstate(divide="ignore"):  # λ and the variance may be 0
+        log_variance = np.log(base @ (centred - base @ centred) ** 2)  # over the squared mean
+        log_penalty = np.log(variance_weight) + log_variance
+    return 2 * log_mean + float(np.logaddexp(0.0, log_penalty))
 
 
 @dataclass(frozen=True)
@@ -219,15 +221,16 @@ class VariancePenalty:
 
     def weigh(self, margins: Floats, base: Floats) -> Weighed:
         """Return ``w_i ∝ p_i exp(−m_i)``, ``u``, and the variance-penalised cost."""
-        w = tilted(base, -margins)[0]
+        w, _ = tilted(base, -margins)
         u = self.variance_weight * w * (w / base) + (1 - self.variance_weight) * w
         return Weighed(w, u, variance_cost(margins, base, self.variance_weight))
 
     def step(self, wrong: Mask, state: AdditiveState) -> float:
         """Return the minimiser of the bound along the base model."""
         u = state.weighed.pull
-        right = float(u[~wrong].sum())
-        return exponential_step(right, float(u[wrong].sum()), self.n_classes) / 2
+        sum_right = float(u[~wrong].sum())
+        sum_wrong = float(u[wrong].sum())
+        return exponential_step(sum_right, sum_wrong, self.n_classes) / 2
 
 
 @dataclass(frozen=True)
@@ -252,7 +255,7 @@ class ExactVariancePenalty:
 
     def weigh(self, margins: Floats, base: Floats) -> Weighed:
         """Return ``w_i ∝ p_i exp(−m_i)`` and the variance-penalised cost."""
-        w = tilted(base, -margins)[0]
+        w, _ = tilted(base, -margins)
         return Weighed(w, w, variance_cost(margins, base, self.variance_weight))
 
     def step(self, wrong: Mask, state: AdditiveState) -> float:
@@ -260,8 +263,9 @@ class ExactVariancePenalty:
         w = state.weighed.rows
         square = w * (w / state.base)
 
-        def half(rows: Mask) -> float:  # P or Q
-            mean = (1 - self.variance_weight) * w[rows].sum() ** 2
-            return float(mean + self.variance_weight * square[rows].sum())
+        def penalised_sum(rows: Mask) -> float:
+            # P of the rows with a right answer, Q of the others.
+            squared_sum = (1 - self.variance_weight) * w[rows].sum() ** 2
+            return float(squared_sum + self.variance_weight * square[rows].sum())
 
-        return exponential_step(half(~wrong), half(wrong), self.n_classes) / 2
+        return exponential_step(penalised_sum(~wrong), penalised_sum(wrong), self.n_classes) / 2

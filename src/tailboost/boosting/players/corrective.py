@@ -35,15 +35,15 @@ class History:
 
     def add(self, losses: NDArray[Any]) -> History:
         """Return the history with one more loss vector of shape (m,), of the type of the others."""
-        past = self.losses
+        all_losses = self.losses
         if losses.dtype == np.bool_:
-            if not isinstance(past, BitLosses):  # before the first round
-                past = BitLosses(len(losses))
-            past = past.append(losses)
+            if not isinstance(all_losses, BitLosses):  # before the first round
+                all_losses = BitLosses(len(losses))
+            all_losses = all_losses.append(losses)
         else:
-            assert not isinstance(past, BitLosses)
-            past = np.vstack([past, losses])
-        return replace(self, losses=past, cumulative=self.cumulative + losses)
+            assert not isinstance(all_losses, BitLosses)
+            all_losses = np.vstack([all_losses, losses])
+        return replace(self, losses=all_losses, cumulative=self.cumulative + losses)
 
 
 @dataclass(frozen=True)
@@ -115,9 +115,9 @@ def entropic_theory(alpha: float, delta: float) -> tuple[float, int]:
     by Zhai et al. 2021.
     """
     log_inverse = math.log(1 / alpha)
-    return max(2 / delta * log_inverse, 0.5), math.ceil(
-        max(32 / delta**2 * log_inverse, 8 / delta)
-    )
+    beta = max(2 / delta * log_inverse, 0.5)
+    n_rounds = math.ceil(max(32 / delta**2 * log_inverse, 8 / delta))
+    return beta, n_rounds
 
 
 @dataclass(frozen=True)
@@ -149,10 +149,9 @@ class EntropicLP(TotallyCorrective):
 
         The start is the last solution, with multiplier 0 for the newest model.
         """
-        if past.multipliers is None:
-            first_multipliers = None
-        else:
-            first_multipliers = np.append(past.multipliers, 0.0)
+        start = None  # in the first round
+        if past.multipliers is not None:
+            start = np.append(past.multipliers, 0.0)
         return entropic_weights(
-            past.losses, self.alpha, self.beta, self.inliers(past), start=first_multipliers
+            past.losses, self.alpha, self.beta, self.inliers(past), start=start
         )

@@ -112,27 +112,30 @@ class WorstCase:
 
         At zero margins all losses are equal, so the worst case is p.
         """
+        # Rows outside of p get the loss 0.
         losses, log_top = scaled_losses(self.loss, np.where(base > 0, margins, np.inf))
         smoothing = 0.0
-        if self.smoothing > 0:  # divided by the largest loss, at most e^LOG_LARGE
+        if self.smoothing > 0:  # divided by the largest loss, as the losses are
             smoothing = float(np.exp(min(np.log(self.smoothing) - log_top, LOG_LARGE)))
         solution = worst_case_weights(
             losses, self.uncertainty, radius=self.radius, base=base, smoothing=smoothing
         )
         w = solution.unit_weights
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore"):  # the logarithm of 0 is −∞
             log_cost = log_top + float(np.log(solution.value))
             log_u = np.log(w) + MARGIN_LOSSES[self.loss].log_slope(margins)
         u = np.zeros(len(w))
-        if log_u.max() > -np.inf:
-            u = normalised_exp(log_u)[0]
+        if log_u.max() > -np.inf:  # the slope is not 0 everywhere
+            u, _ = normalised_exp(log_u)
         return Weighed(w, u, log_cost, solution.gap)
 
     def step(self, wrong: Mask, state: AdditiveState) -> float:
         """Return the minimiser of ``F(f + a h)`` over a ≥ 0."""
         u = state.learner_weights
+        z = np.where(wrong, -1.0 / (self.n_classes - 1), 1.0)
+        # The first guess is the step of AdaBoost.
         high = exponential_step(float(u[~wrong].sum()), float(u[wrong].sum()), self.n_classes)
-        return self.minimiser(np.where(wrong, -1.0 / (self.n_classes - 1), 1.0), high, state)
+        return self.minimiser(z, high, state)
 
     def minimiser(self, z: Floats, high: float, state: AdditiveState) -> float:
         """Return the minimiser of ``F`` at margins ``m + a z`` over a ≥ 0, from the first guess ``high`` > 0.
@@ -141,13 +144,14 @@ class WorstCase:
         """
 
         def descent(a: float) -> float:
-            tried = self.weigh(state.margins + a * z, state.base)
-            return float((tried.pull * z).sum())  # no BLAS, which would start threads
+            # −F′(a) up to a positive factor, which falls with a.
+            weighed = self.weigh(state.margins + a * z, state.base)
+            return float((weighed.pull * z).sum())  # no BLAS, which would start threads
 
         if not high > _LEAST_STEP:
             return 0.0
         low = 0.0
-        high = min(high, 1.0 + float(np.ptp(state.margins)))
+        high = min(high, 1.0 + float(np.ptp(state.margins)))  # the first guess may be infinite
         while descent(high) > 0:
             low = high
             high = 2.0 * high
@@ -169,19 +173,22 @@ class RealAdditive(Additive):
     def update(self, state: AdditiveState, losses: NDArray[Any]) -> AdditiveState:
         """Return the state after a real-valued base model: its step, and the new worst case.
 
-        A base model that points the wrong way gets no step and ends the game. One that is right on all rows
+        A base model in the wrong direction gets no step and ends the game. A model that is right on all rows
         of two classes gets the longest step so far and ends the game.
         """
-        z = 1.0 - 2.0 * np.asarray(losses, dtype=np.float64)
+        z = 1.0 - 2.0 * np.asarray(losses, dtype=np.float64)  # h_y, positive for a right answer
         if not (state.learner_weights * z).sum() > 0:
             return self.unmoved(state, self.cost.no_step)
-        if not (z[state.base > 0] > 0).all():
+        is_right = z[state.base > 0] > 0
+        if not is_right.all():
             a = self.learning_rate * self.cost.minimiser(z, 1.0, state)
             if a == 0.0:
                 return self.unmoved(state, self.cost.no_step)
             return self.moved(state, z, a)
-        # The model is right on all rows: with two classes the cost falls with the length of the step.
-        if self.cost.n_classes == 2:
-            return self.moved(state, z, max(state.steps, default=PERFECT_STEP), FLAWLESS)
+        if (
+            self.cost.n_classes == 2
+        ):  # the cost falls with the length of the step, which has no best
+            longest_step = max(state.steps, default=PERFECT_STEP)
+            return self.moved(state, z, longest_step, FLAWLESS)
         # Longer steps never raise the cost, but the true class's positive score may not be the largest.
         return self.moved(state, z, self.learning_rate * PERFECT_STEP)

@@ -47,11 +47,13 @@ def without_outliers(base: Floats, cumulative: Floats, fraction: float) -> Float
     """
     if fraction <= 0.0 or np.ptp(cumulative) == 0.0:
         return base
-    level, index = np.unique(-cumulative, return_inverse=True)  # highest cumulative loss first
-    mass = np.bincount(index, weights=base, minlength=len(level))
-    dropped = np.clip(fraction - (np.cumsum(mass) - mass), 0.0, mass)
-    remaining = np.divide(mass - dropped, mass, out=np.zeros_like(mass), where=mass > 0)
-    inlier_mass: Floats = base * remaining[index]
+    # Units with equal losses are one level; the highest loss is the first.
+    levels, level = np.unique(-cumulative, return_inverse=True)
+    mass = np.bincount(level, weights=base, minlength=len(levels))
+    mass_above = np.cumsum(mass) - mass
+    dropped = np.clip(fraction - mass_above, 0.0, mass)
+    kept_part = np.divide(mass - dropped, mass, out=np.zeros_like(mass), where=mass > 0)
+    inlier_mass: Floats = base * kept_part[level]
     return inlier_mass / inlier_mass.sum()
 
 
@@ -92,7 +94,8 @@ class Hedge(Player[HedgeState]):
     def weights(self, state: HedgeState) -> Floats:
         """Return the weights, normalised in the log domain, so that 10⁴ rounds do not overflow."""
         p = without_outliers(state.base, state.cumulative, self.outlier_fraction)
-        return tilted(p, self.eta * state.cumulative)[0]
+        w, _ = tilted(p, self.eta * state.cumulative)
+        return w
 
     def update(self, state: HedgeState, losses: NDArray[Any]) -> HedgeState:
         """Return the state with the newest losses added."""
