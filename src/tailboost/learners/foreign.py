@@ -31,10 +31,8 @@ FOR_FITTED = (
 
 def constant(k: int, n_classes: int) -> DummyClassifier:
     """Return the classifier that predicts class number ``k`` for every row."""
-    labels = np.arange(n_classes)
-    return DummyClassifier(strategy="constant", constant=k).fit(
-        np.zeros((n_classes, 1)), labels
-    )
+    classifier = DummyClassifier(strategy="constant", constant=k)
+    return classifier.fit(np.zeros((n_classes, 1)), np.arange(n_classes))
 
 
 def is_constant(model: Model) -> bool:
@@ -51,13 +49,14 @@ def rows_of_mask(X: Table, rows: Mask | None) -> Any:
 
 def set_seeds(estimator: Model, seed: int) -> None:
     """Set all ``random_state`` parameters of an estimator, including nested ones, from one seed."""
-    names = sorted(
-        k
-        for k in estimator.get_params(deep=True)
-        if k == "random_state" or k.endswith("__random_state")
-    )
-    seeds = np.random.SeedSequence(seed).generate_state(max(len(names), 1))
-    estimator.set_params(**{k: int(s >> 1) for k, s in zip(names, seeds, strict=False)})
+    names = []
+    for name in sorted(estimator.get_params(deep=True)):
+        if name == "random_state" or name.endswith("__random_state"):
+            names.append(name)
+    words = np.random.SeedSequence(seed).generate_state(len(names))
+    # scikit-learn takes seeds below 2³¹.
+    seeds = [int(word >> 1) for word in words]
+    estimator.set_params(**dict(zip(names, seeds, strict=True)))
 
 
 @contextmanager
@@ -89,21 +88,19 @@ GROWTH = 1.25
 
 
 def growth_parameter(estimator: Model) -> str | None:
-    """Return the parameter with the number of steps of a learner that can grow; None if it cannot.
+    """Return the name of the parameter with the number of steps of a learner; None if it cannot grow.
 
-    ``max_iter`` if an epoch is one ``partial_fit`` (SGD, multilayer perceptrons) or steps are stages
-    (histogram boosting). ``n_estimators`` if ``warm_start`` adds models (forests, bagging, gradient
-    boosting). Learners with early stopping, or class weights by frequency, cannot grow.
+    The name is ``max_iter`` if an epoch is one ``partial_fit`` (SGD, multilayer perceptrons) or steps are
+    stages (histogram boosting). It is ``n_estimators`` if ``warm_start`` adds models (forests, bagging,
+    gradient boosting). Learners with early stopping, or class weights by frequency, cannot grow.
     """
     params = estimator.get_params(deep=False)
     if params.get("early_stopping") is True or isinstance(params.get("class_weight"), str):
         return None
-    steps = hasattr(estimator, "partial_fit") or hasattr(estimator, "staged_predict")
-    by_epochs = "max_iter" in params and steps
-    if by_epochs:
+    name = "n_estimators"
+    has_epochs = hasattr(estimator, "partial_fit") or hasattr(estimator, "staged_predict")
+    if "max_iter" in params and has_epochs:
         name = "max_iter"
-    else:
-        name = "n_estimators"
     if "warm_start" in params and isinstance(params.get(name), Integral):
         return name
     return None
@@ -125,7 +122,7 @@ def grow(model: Model, X: Table, y: Ints, weights: dict[str, Any]) -> Iterator[A
         transformers = model[:-1]
         if transformers.steps:
             X = transformers.fit_transform(X, y)
-            model.steps[:-1] = transformers.steps
+            model.steps[:-1] = transformers.steps  # the slice may have copied the steps
         step_weights = {key.removeprefix(f"{name}__"): w for key, w in weights.items()}
         for _ in grow(final_step, X, y, step_weights):
             yield model
@@ -133,22 +130,24 @@ def grow(model: Model, X: Table, y: Ints, weights: dict[str, Any]) -> Iterator[A
     parameter = growth_parameter(model)
     if parameter is None:
         yield from fit_whole(model, X, y, weights)
-    elif hasattr(model, "partial_fit"):
+        return
+    n_steps = getattr(model, parameter)
+    if hasattr(model, "partial_fit"):
         seed = model.get_params()["random_state"]
         # A generator gives each epoch another order of the rows.
         model.set_params(random_state=np.random.RandomState(seed))
         try:
-            for _ in range(getattr(model, parameter)):
+            for _ in range(n_steps):
                 yield model.partial_fit(X, y, classes=np.unique(y), **weights)
         finally:
             model.set_params(random_state=seed)
-    else:
-        size = 0
-        full_size = getattr(model, parameter)
-        model.set_params(warm_start=True)
-        while size < full_size:
-            size = min(max(size + 1, int(size * GROWTH)), full_size)
-            yield model.set_params(**{parameter: size}).fit(X, y, **weights)
+        return
+    n_taken = 0
+    model.set_params(warm_start=True)
+    while n_taken < n_steps:
+        grown = max(n_taken + 1, int(n_taken * GROWTH))
+        n_taken = min(grown, n_steps)
+        yield model.set_params(**{parameter: n_taken}).fit(X, y, **weights)
 
 
 class _OnPresentClasses:
@@ -159,7 +158,8 @@ class _OnPresentClasses:
         self.present = present
 
     def predict(self, X: Table) -> Ints:
-        return self.present[np.asarray(self.model.predict(X)).astype(np.intp).ravel()]
+        place = np.asarray(self.model.predict(X)).astype(np.intp).ravel()
+        return self.present[place]
 
     @property
     def classes_(self) -> Ints:
@@ -211,27 +211,31 @@ class SklearnSession:
 
     def stages(self, weight: Floats, seed: int, rows: Mask | None = None) -> Iterator[Any]:
         """Yield a clone after each stage of its growth, see `grow`."""
-        return self._fitted(weight, seed, rows, fit_whole if self.fit_params else grow)
+        if self.fit_params:  # other methods of growth take no metadata
+            return self._fitted(weight, seed, rows, fit_whole)
+        return self._fitted(weight, seed, rows, grow)
 
     def _fitted(
         self, weight: Floats, seed: int, rows: Mask | None, grow_model: Any
     ) -> Iterator[Any]:
         """Yield a clone after each stage of ``grow_model``, which is `grow` or `fit_whole`.
 
-        Without weights it is fitted on a resample. Rows of one class give a constant.
+        A learner without weights is fitted on a resample. Rows of one class give a constant.
         """
-        index = rows_of_mask(np.arange(len(self.y)), rows)
+        index = rows_of_mask(np.arange(len(self.y)), rows)  # numbers of the fitted rows
         params: dict[str, Any] = {}
         if self.weight_parameter is None:
-            size = max(1, round(float(self.sample_weight[index].sum())))
+            # As many draws as the rows count, by weight.
+            n_draws = max(1, round(float(self.sample_weight[index].sum())))
             p = weight[index] / weight[index].sum()
-            index = np.sort(np.random.default_rng(seed).choice(index, size=size, p=p))
+            index = np.sort(np.random.default_rng(seed).choice(index, size=n_draws, p=p))
         else:
             params[self.weight_parameter] = weight[index]
         X = self.X
         if rows is not None or self.weight_parameter is None:
             X = _safe_indexing(X, index)
         params |= _check_method_params(self.X, self.fit_params, indices=index)
+        # The learner gets class numbers without gaps.
         present_classes, y = np.unique(self.y[index], return_inverse=True)
         weighted_classes = np.unique(self.y[index][weight[index] > 0])
         if len(weighted_classes) == 1:
@@ -286,16 +290,13 @@ class RegressorSession:
                 f"estimator={estimator!r} has no parameter sample_weight in fit, but the "
                 "weights differ"
             )
-        coded = np.where(np.arange(n_classes) == y[:, None], 1.0, -1.0 / (n_classes - 1))
-        if n_classes > 2:
-            self.coded = coded
-        else:
-            self.coded = coded[:, 1]
-        fits_each_class = n_classes > 2 and not get_tags(estimator).target_tags.multi_output
-        if fits_each_class:
+        is_label = np.arange(n_classes) == y[:, None]  # shape (n, K)
+        self.coded = np.where(is_label, 1.0, -1.0 / (n_classes - 1))
+        self.estimator = estimator
+        if n_classes == 2:
+            self.coded = self.coded[:, 1]
+        elif not get_tags(estimator).target_tags.multi_output:
             self.estimator = MultiOutputRegressor(estimator)
-        else:
-            self.estimator = estimator
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
         """Return a clone fitted to the targets ``u z/p`` on these rows, with the weights p.
@@ -303,13 +304,14 @@ class RegressorSession:
         ``weight`` are the weights u of the player.
         """
         p = rows_of_mask(self.sample_weight, rows)
-        target = (rows_of_mask(self.coded, rows).T * (rows_of_mask(weight, rows) / p)).T
+        density = rows_of_mask(weight, rows) / p
+        # Transposed: the density belongs to rows, also for targets of shape (n, K).
+        target = (rows_of_mask(self.coded, rows).T * density).T
         model = clone(self.estimator)
         set_seeds(model, seed)
-        if self.weight_parameter is None:
-            weights = {}
-        else:
-            weights = {self.weight_parameter: p}
+        weights = {}
+        if self.weight_parameter is not None:
+            weights[self.weight_parameter] = p
         return model.fit(rows_of_mask(self.X, rows), target, **weights)
 
     def predict(self, model: Model, rows: Mask | None = None) -> Any:

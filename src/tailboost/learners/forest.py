@@ -119,8 +119,9 @@ class TableForest(TableClassifier):
 
     def _predict_rows(self, rows: Table) -> NDArray[np.float64]:
         """Return the probabilities of rows in one thread, in blocks of bounded memory."""
-        n = max(rows.shape[0], 1)
-        step = min(max(ENTRIES_AT_ONCE * n // max(rows.size, 1), 1024), PREDICTED_AT_ONCE)
+        n = max(rows.shape[0], 1)  # no rows are one empty block
+        rows_of_entries = ENTRIES_AT_ONCE * n // max(rows.size, 1)  # also of a sparse table
+        step = min(max(rows_of_entries, 1024), PREDICTED_AT_ONCE)
         blocks = [self._predict_block(rows[i : i + step]) for i in range(0, n, step)]
         return np.concatenate(blocks)
 
@@ -129,31 +130,32 @@ class TableForest(TableClassifier):
 
         scikit-learn's forests change warning filters, which threads share, and sum trees in any order.
         """
-        total = np.zeros((block.shape[0], len(self.classes_)))
-        n_trees = np.zeros(len(self.classes_))
-        sparse = sp.issparse(block)
+        K = len(self.classes_)
+        is_sparse = sp.issparse(block)
         # Rows of one leaf take similar paths through the other trees. Sorted by leaf they use the cache.
-        leaf = self.batches_[0].estimators_[0].apply(block, check_input=sparse)
+        leaf = self.batches_[0].estimators_[0].apply(block, check_input=is_sparse)
         order = np.argsort(leaf, kind="stable")
         sorted_rows = block[order]
+        P = np.zeros((block.shape[0], K))  # of the sorted rows; first the sums over the trees
+        n_trees = np.zeros(K)  # trees that were fitted with each class
         for batch in self.batches_:
             columns: Any = batch.classes_
-            if len(columns) == len(n_trees):
-                columns = slice(None)
+            if len(columns) == K:
+                columns = slice(None)  # faster than a list of numbers
             for tree in batch.estimators_:
                 # Only sparse rows need checks; checks of dense rows for each tree would be slow.
-                if sparse:
-                    total[:, columns] += tree.predict_proba(sorted_rows)
+                if is_sparse:
+                    P[:, columns] += tree.predict_proba(sorted_rows)
                 else:
-                    total[:, columns] += tree.tree_.predict(sorted_rows)
+                    P[:, columns] += tree.tree_.predict(sorted_rows)
             n_trees[columns] += len(batch.estimators_)
-        total /= np.maximum(n_trees, 1.0)
-        if any(len(batch.classes_) < len(n_trees) for batch in self.batches_):
-            total /= total.sum(axis=1, keepdims=True)
+        P /= np.maximum(n_trees, 1.0)
+        if any(len(batch.classes_) < K for batch in self.batches_):
+            P /= P.sum(axis=1, keepdims=True)  # means over different trees
         if self.prior:
-            total += self.prior * (self.shares_ - total)
-        probabilities = np.empty_like(total)
-        probabilities[order] = total
+            P += self.prior * (self.shares_ - P)
+        probabilities = np.empty_like(P)
+        probabilities[order] = P
         return probabilities
 
 
@@ -215,48 +217,49 @@ class ForestSession:
 
         With folds the trees for all rows are those without each fold; trees without a fold are grown once.
         """
-        fitted_rows = rows
-        if fitted_rows is None:
-            fitted_rows = np.ones(len(weight), dtype=bool)
-        if self.fold is None:
-            return self._grow(weight, fitted_rows, self.n_trees, 0)
-        # With a single fold the other half of the trees uses all rows.
-        n_folds = max(2, int(self.fold.max()) + 1)
-        numbers = list(range(n_folds))
-        if rows is not None:
-            numbers = [j for j in numbers if np.array_equal(rows, self.fold != j)]
-        if not numbers:  # rows that are not the complement of a fold
-            return self._grow(weight, fitted_rows, self.n_trees, 0)
+        left_out = []  # the folds without which trees were grown on these rows
+        if self.fold is not None:
+            # With a single fold the other half of the trees uses all rows.
+            n_folds = max(2, int(self.fold.max()) + 1)
+            left_out = list(range(n_folds))
+            if rows is not None:
+                left_out = [j for j in left_out if np.array_equal(rows, self.fold != j)]
+        if self.fold is None or not left_out:  # the rows are not the complement of a fold
+            if rows is None:
+                rows = np.ones(len(weight), dtype=bool)
+            return self._grow(weight, rows, self.n_trees, 0)
         if self.grown_key != weight.tobytes():
             self.grown = {}
             self.grown_key = weight.tobytes()
         n_trees = _evenly(self.n_trees, n_folds)
-        for j in numbers:
+        for j in left_out:
             if j not in self.grown:
                 self.grown[j] = self._grow(weight, self.fold != j, n_trees[j], j)
-        return list(chain.from_iterable(self.grown[j] for j in numbers))
+        return list(chain.from_iterable(self.grown[j] for j in left_out))
 
-    def _grow(self, weight: Floats, rows: Mask, n_trees: int, number: int) -> list[Any]:
+    def _grow(self, weight: Floats, rows: Mask, n_trees: int, fold: int) -> list[Any]:
         """Return batches of trees, grown on rows of positive weight.
 
-        ``number`` identifies the fold in the seeds. Batches on many rows have different samples, with a quota
-        of rows for each class.
+        ``fold`` is the number of the fold that the rows are without, which is part of the seeds. Batches on
+        many rows have different samples, with a quota of rows for each class.
         """
         used = np.flatnonzero(rows & (weight > 0.0))
         y = self.y
         place, class_sizes = self._places
         quotas = stratum_quotas(class_sizes, ROWS_OF_TREE)
         if (quotas == class_sizes).all() or n_trees <= TREES_OF_SAMPLE:
-            return self._batch(used, weight[used], n_trees, (number, 0))
+            return self._batch(used, weight[used], n_trees, (fold, 0))
         n_batches = math.ceil(n_trees / TREES_OF_SAMPLE)
         class_weight = np.bincount(y[used], weights=weight[used]).astype(np.float64)
         batches = []
         for b, batch_trees in enumerate(_evenly(n_trees, n_batches)):
-            # Consecutive windows of places: samples have few rows in common.
-            offset = (place - (number * n_batches + b) * quotas[y]) % class_sizes[y]
-            sample = used[(offset < quotas[y])[used]]
+            # Consecutive windows of places, with a class as a circle: samples have few rows in common.
+            window = fold * n_batches + b
+            offset = (place - window * quotas[y]) % class_sizes[y]
+            in_window = offset < quotas[y]
+            sample = used[in_window[used]]
             sample_weight = with_stratum_weights(weight[sample], y[sample], class_weight)
-            batches += self._batch(sample, sample_weight, batch_trees, (number, b))
+            batches += self._batch(sample, sample_weight, batch_trees, (fold, b))
         return batches
 
     def _batch(
@@ -272,7 +275,7 @@ class ForestSession:
         y = self.y[index]
         leaf_weight = smallest_leaf(self.opened.hashes[index], y, template.leaf_rows)
         common = {"min_weight_fraction_leaf": leaf_weight, "random_state": int(seed >> 1)}
-        n_best = 0
+        n_best = 0  # trees with best cuts, which need bins: a sparse table has none
         if not sp.issparse(self.opened.table):
             n_best = round(template.best_cuts * n_trees)
         forests = []
@@ -304,32 +307,42 @@ class ForestSession:
 
 
 def _cut_values(tree: Any, cuts: list[NDArray[np.float32]]) -> None:
-    """Replace bin numbers by values: "bin ≤ b" is "value < the cut above bin b"."""
-    for j, thresholds in enumerate(cuts):
+    """Replace the bin numbers in the splits of a tree by values, in place.
+
+    "bin ≤ b" becomes "value < the cut above bin b". A tree compares by ≤, so the threshold is the next
+    smaller number.
+    """
+    for j, column_cuts in enumerate(cuts):
         # An infinite threshold separates missing values.
         nodes = np.flatnonzero((tree.feature == j) & np.isfinite(tree.threshold))
         if len(nodes):
-            above = thresholds[tree.threshold[nodes].astype(np.intp)]
-            tree.threshold[nodes] = np.nextafter(above, np.float32(-np.inf))
+            cuts_above = column_cuts[tree.threshold[nodes].astype(np.intp)]
+            tree.threshold[nodes] = np.nextafter(cuts_above, np.float32(-np.inf))
 
 
 def with_stratum_weights(weight: Floats, strata: Ints, stratum_weight: Floats) -> Floats:
-    """Return weights multiplied by one factor per stratum, so that each stratum sums to about its mass.
+    """Return weights multiplied by one factor per stratum, so that each sums to about ``stratum_weight``.
 
     Factors have few significant bits, so that sums of weights are exact and trees break ties in one way.
     """
     sums = np.bincount(strata, weights=weight, minlength=len(stratum_weight))
-    mantissa, exponent = np.frexp(stratum_weight / np.where(sums > 0.0, sums, 1.0))
-    factor = np.ldexp(np.rint(np.ldexp(mantissa, FACTOR_BITS)), exponent - FACTOR_BITS)
+    exact_factor = stratum_weight / np.where(
+        sums > 0.0, sums, 1.0
+    )  # a stratum may have no rows
+    mantissa, exponent = np.frexp(exact_factor)  # mantissa · 2^exponent
+    rounded = np.rint(np.ldexp(mantissa, FACTOR_BITS))
+    factor = np.ldexp(rounded, exponent - FACTOR_BITS)
     new_weight: Floats = weight * factor[strata]
     return new_weight
 
 
 def smallest_leaf(hashes: Hashes, y: NDArray[Any], leaf_rows: float) -> float:
     """Return the minimum weight of a leaf, as a fraction of the total weight; equal rows count once."""
-    _, class_sizes = places_in_strata(np.unique(y, return_inverse=True)[1], hashes)
+    _, present_class = np.unique(y, return_inverse=True)
+    _, class_sizes = places_in_strata(present_class, hashes)
+    n_distinct = float(class_sizes.sum())
     smallest = max(SMALLEST_LEAF, 1.0 / (LEAVES_PER_CLASS * len(class_sizes)))
-    return max(smallest, min(leaf_rows / float(class_sizes.sum()), LARGEST_LEAF))
+    return max(smallest, min(leaf_rows / n_distinct, LARGEST_LEAF))
 
 
 def places_in_strata(stratum: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
@@ -337,14 +350,15 @@ def places_in_strata(stratum: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
 
     Places depend on content: equal rows have the same place, at any position.
     """
-    order = np.lexsort((hashes, stratum))
-    is_distinct = np.empty(len(order), dtype=bool)
+    order = np.lexsort((hashes, stratum))  # by stratum, and by content within it
+    is_distinct = np.empty(len(order), dtype=bool)  # differs from the row before, in this order
     is_distinct[:1] = True
     is_distinct[1:] = (np.diff(stratum[order]) > 0) | (hashes[order[1:]] != hashes[order[:-1]])
     sizes = np.bincount(stratum[order[is_distinct]])
+    first_place = np.cumsum(sizes) - sizes  # of each stratum
     place = np.empty(len(order), dtype=np.intp)
     place[order] = np.cumsum(is_distinct) - 1
-    return place - (np.cumsum(sizes) - sizes)[stratum], sizes
+    return place - first_place[stratum], sizes
 
 
 def stratum_quotas(sizes: Ints, n_rows: int) -> Ints:
@@ -352,11 +366,11 @@ def stratum_quotas(sizes: Ints, n_rows: int) -> Ints:
     if sizes.sum() <= n_rows:
         return sizes
     minimum = n_rows // (CLASS_PART * len(sizes))
-    return np.minimum(
-        sizes, np.maximum(np.ceil(sizes * (n_rows / sizes.sum())).astype(np.intp), minimum)
-    )
+    proportional = np.ceil(sizes * (n_rows / sizes.sum())).astype(np.intp)
+    return np.minimum(sizes, np.maximum(proportional, minimum))
 
 
 def _evenly(n: int, n_parts: int) -> list[int]:
+    """Return the sizes of ``n_parts`` nearly equal parts of n, the larger ones first."""
     sizes: list[int] = (n // n_parts + (np.arange(n_parts) < n % n_parts)).tolist()
     return sizes

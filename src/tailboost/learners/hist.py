@@ -96,14 +96,14 @@ def cut_table(
             thresholds[j] = np.arange(n_categories, dtype=np.float32)
         elif has_missing[j]:
             # A split of all numbers from the missing ones has a threshold above all numbers.
-            kept_cuts = column_cuts[: max(max_bins - 2, 1)]
-            thresholds[j] = np.r_[-BIN_BOUND, kept_cuts, BIN_BOUND]
+            fewer_cuts = column_cuts[: max(max_bins - 2, 1)]
+            thresholds[j] = np.r_[-BIN_BOUND, fewer_cuts, BIN_BOUND]
         elif len(column_cuts):
             opens_bin_0 = np.nextafter(column_cuts[0], np.float32(-np.inf))
             thresholds[j] = np.r_[opens_bin_0, column_cuts]
-        else:
+        else:  # a constant
             thresholds[j] = np.zeros(1, dtype=np.float32)
-    height = max(2, *map(len, thresholds))
+    height = max(2, *map(len, thresholds))  # XGBoost needs two bins
     reference = np.full((height, len(thresholds)), np.nan, dtype=np.float32)
     for j, values in enumerate(thresholds):
         reference[: len(values), j] = values
@@ -198,9 +198,9 @@ class HistSession:
 
     def _targets(self, y: Ints) -> NDArray[np.float32]:
         """Return labels for XGBoost: class numbers, or class indicators for a tree with vector leaves."""
-        indicators = isinstance(self.template, HistTreeClassifier) and self.n_classes > 2
-        if indicators:
-            return np.eye(self.n_classes, dtype=np.float32)[y]
+        is_single_tree = isinstance(self.template, HistTreeClassifier)
+        if is_single_tree and self.n_classes > 2:
+            return np.eye(self.n_classes, dtype=np.float32)[y]  # shape (n, K)
         return y.astype(np.float32)
 
     def _new_model(self) -> _HistClassifier:
@@ -236,22 +236,27 @@ class HistSession:
     def _by_xgboost(
         self, weight: Floats, rows: Mask | None, *, whole: bool
     ) -> Generator[_HistClassifier, None, None]:
-        """Yield the classifier after each tree of XGBoost; it is whole when the generator has ended.
+        """Yield the classifier after each tree of XGBoost; the generator's end completes its model.
 
-        ``whole`` says that the trees are fitted in one go, so that predictions of other rows are not needed.
+        With ``whole`` the trees are fitted in one go, so that predictions of other rows are not needed.
         """
         model = self._new_model()
-        row_weight = weight if rows is None else np.where(rows, weight, 0.0)
+        row_weight = weight
+        if rows is not None:
+            row_weight = np.where(rows, weight, 0.0)
         params, scale = self._training_params(row_weight)
         data = self.data
-        row_weight = row_weight * scale
+        row_weight = (
+            row_weight * scale
+        )  # a new array, by which `table_weight` recognises the fit
         if whole and rows is not None and not model._vector_leaves(self.n_classes):
             # A new binned table of the used rows is faster here: XGBoost would otherwise count and predict
             # the rows of weight 0 with every tree. Other fits in stages need predictions of all rows.
             data = self.bin(self.table[rows])
             row_weight = row_weight[rows]
             data.set_info(label=self._targets(self.y[rows]))
-        model._booster = booster = xgboost.Booster(params, [data])
+        booster = xgboost.Booster(params, [data])
+        model._booster = booster
         try:
             for round_number in range(getattr(model, "n_estimators", 1)):
                 # Another fit may have set its weights since the last tree.
@@ -272,9 +277,8 @@ class HistSession:
         """
         template = self.template
         total = float(weight.sum())
-        if WEIGHT_RANGE[0] <= total <= WEIGHT_RANGE[1]:
-            scale = 1.0
-        else:
+        scale = 1.0
+        if not WEIGHT_RANGE[0] <= total <= WEIGHT_RANGE[1]:
             scale = len(weight) / total
         params = {
             "tree_method": "hist", "max_bin": self.n_bins, "max_depth": template.max_depth,
@@ -282,8 +286,9 @@ class HistSession:
             **template._booster_params(self.y, weight, self.n_classes),
         }  # fmt: skip
         for penalty in ("min_child_weight", "reg_lambda"):
-            scaled = min(params[penalty] * scale, HEAVIEST)
-            params[penalty] = 0.0 if scaled * HEAVIEST < 1.0 else scaled  # no denormal numbers
+            params[penalty] = min(params[penalty] * scale, HEAVIEST)
+            if params[penalty] < 1.0 / HEAVIEST:  # no denormal numbers
+                params[penalty] = 0.0
         return params, scale
 
     def predict(self, model: _HistClassifier, rows: Mask | None = None) -> Ints:
@@ -341,8 +346,10 @@ class BoostSession(HistSession):
         else:
             self.grown = self._grow(self._own_fold(weight, rows), weight, seed, rows)
             self.grown_key = None
-        n_trees = self.grown[0].n_estimators if self.grown else FEW_TREES
-        if rows is None and self.refits:
+        n_trees = FEW_TREES  # if no row can be held out
+        if self.grown:
+            n_trees = self.grown[0].n_estimators
+        if rows is None and self.refits:  # one model in the place of the mean of several
             n_trees = round(MORE_TREES * n_trees)
         return self._fit_trees(n_trees, weight, seed, rows)
 
@@ -352,8 +359,9 @@ class BoostSession(HistSession):
         if rows is not None:
             used &= rows
         place = stratified_places(self.opened.hashes[used], self.y[used], weight[used])
+        is_held_out = place % OWN_PARTS == OWN_PARTS - 1
         fold = np.full(len(weight), -1)
-        fold[used] = np.where(place % OWN_PARTS == OWN_PARTS - 1, 0, -1)
+        fold[used] = np.where(is_held_out, 0, -1)
         return fold
 
     def _fit_trees(
@@ -386,25 +394,21 @@ class BoostSession(HistSession):
         if not held_out.any():
             return []
         fold_rows = [fold == j for j in range(int(fold.max()) + 1)]
-        fitted_rows = [~held if rows is None else rows & ~held for held in fold_rows]
+        fitted_rows = [~mask for mask in fold_rows]
+        if rows is not None:
+            fitted_rows = [rows & mask for mask in fitted_rows]
         if self.backend == "xgboost":
             step = STEP
             growing = [self._by_xgboost(weight, mask, whole=True) for mask in fitted_rows]
             tables = [self.bin(self.table[mask]) for mask in fold_rows]
-        else:
+        else:  # `grow` chooses the steps
             step = 1
             growing = [self.stages(weight, seed, mask) for mask in fitted_rows]
             tables = [self.table[mask] for mask in fold_rows]
         loss_weight = weight[held_out]
-        if not loss_weight.any():
+        if not loss_weight.any():  # the player weighs other rows alone
             loss_weight = np.ones(len(loss_weight))
-        max_trees = MOST_OF_FOLDS if fold is self.fold and self.refits else MOST_TREES
-        min_gain = LOSS_GAIN
-        min_wait = LEAST_WAIT
-        n_rows = len(np.unique(self.opened.hashes))
-        if n_rows > MANY_ROWS:
-            min_gain = LOSS_GAIN * MANY_ROWS / n_rows
-            min_wait = LONG_WAIT
+        max_trees, min_gain, min_wait = self._limits_of_growth(fold)
         scores = np.zeros((len(fold), self.n_classes))
         models: list[Any] = [None] * len(fold_rows)
         least_loss = np.inf
@@ -429,6 +433,16 @@ class BoostSession(HistSession):
         if self.backend == "sklearn":  # the stages were one growing model
             return [self._fit_trees(best_size, weight, seed, mask) for mask in fitted_rows]
         return [model.first(best_size) for model in models]
+
+    def _limits_of_growth(self, fold: Ints) -> tuple[int, float, int]:
+        """Return the most trees, the least relative gain of the loss, and the fewest trees to wait for it."""
+        max_trees = MOST_TREES
+        if fold is self.fold and self.refits:
+            max_trees = MOST_OF_FOLDS
+        n_rows = len(np.unique(self.opened.hashes))
+        if n_rows > MANY_ROWS:
+            return max_trees, LOSS_GAIN * MANY_ROWS / n_rows, LONG_WAIT
+        return max_trees, LOSS_GAIN, LEAST_WAIT
 
     def _scores(self, model: _HistClassifier, table: Any) -> Floats:
         """Return the scores of the rows of a table by class, shape (n, K).
@@ -473,14 +487,15 @@ def _scaled_loss(scores: Floats, y: Ints, weight: Floats, scale: float) -> tuple
     centred = scores - scores[np.arange(len(y)), y][:, None]  # 0 for the class of the row
     for step in range(SCALING_STEPS + 1):
         scaled = scale * centred
-        largest = scaled.max(axis=1, keepdims=True)
+        largest = scaled.max(axis=1, keepdims=True)  # subtracted: nothing overflows
         exponentials = np.exp(scaled - largest)
         total = exponentials.sum(axis=1, keepdims=True)
         if step == SCALING_STEPS:
             break
-        exponentials /= total
-        mean = (exponentials * centred).sum(axis=1)
-        curvature = weight @ ((exponentials * centred**2).sum(axis=1) - mean**2)
+        # A Newton step: the slope and the curvature are moments of the softmax.
+        P = exponentials / total
+        mean = (P * centred).sum(axis=1)
+        curvature = weight @ ((P * centred**2).sum(axis=1) - mean**2)
         if curvature > 0.0:
             scale = float(np.clip(scale - weight @ mean / curvature, scale / 2, 2 * scale))
     losses = (largest + np.log(total)).ravel()
@@ -519,6 +534,12 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     def _vector_leaves(self, n_classes: int) -> bool:
         """Return whether a leaf contains a value for every class."""
         return n_classes > 2 and self.vector_leaves
+
+    def _strategy(self, n_classes: int) -> str:
+        """Return XGBoost's name for trees with vector leaves, or with one value in a leaf."""
+        if self._vector_leaves(n_classes):
+            return "multi_output_tree"
+        return "one_output_per_tree"
 
     @abstractmethod
     def _sklearn_estimator(self) -> Any:
@@ -562,23 +583,24 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         return self._session(self, opened, y, n_classes)
 
     def _checked(self, X: Table, y: Column = None) -> Any:
-        """Return the checked table, in a fit with the labels; scikit-learn's attributes are set in a fit."""
+        """Return the checked table; with labels y, as in a fit, the table and the labels.
+
+        A fit sets scikit-learn's attributes, such as ``n_features_in_``.
+        """
+        options: dict[str, Any] = {"reset": y is not None}
+        if y is not None:
+            options["y"] = y
         if hasattr(X, "iloc"):  # keeps categories; TableReader checks the columns
             refuse_frame(X)
-            return validate_data(
-                self,
-                X,
-                "no_validation" if y is None else y,
-                reset=y is not None,
-                skip_check_array=True,
-            )
-        X = summed(X)
-        options: dict[str, Any] = {
-            "accept_sparse": "csr", "dtype": np.float32, "ensure_all_finite": "allow-nan",
-        }  # fmt: skip
-        if y is None:
-            return validate_data(self, X, reset=False, **options)
-        return validate_data(self, X, y, **options)
+            return validate_data(self, X, skip_check_array=True, **options)
+        return validate_data(
+            self,
+            summed(X),
+            accept_sparse="csr",
+            dtype=np.float32,
+            ensure_all_finite="allow-nan",
+            **options,
+        )
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Table, y: Column, sample_weight: Column = None) -> Self:
@@ -611,15 +633,17 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
             else:
                 rows = X[used_rows]
             session = fitted.open_session(rows, class_numbers[used_rows], len(classes))
-            seed = 0
+            seed = 0  # deterministic by default
             if self.random_state is not None:
                 seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-            fitted_trees = session.fit(weight[used_rows], seed)
-            for name in ("table_", "backend_", "model_"):
-                setattr(fitted, name, getattr(fitted_trees, name))
+            # The session's classifier answers by class numbers; this one has the labels.
+            by_number = session.fit(weight[used_rows], seed)
+            fitted.table_ = by_number.table_
+            fitted.backend_ = by_number.backend_
+            fitted.model_ = by_number.model_
+            fitted.classes_ = classes
             if fitted.backend_ == "xgboost":
                 fitted._booster = _load(fitted.model_)
-            fitted.classes_ = classes
         return self
 
     # The booster is stored as bytes, which can be pickled, copied and written to safe model files.
@@ -655,6 +679,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
             return importances
         total = np.zeros(self.booster_.num_features())
         for name, gain in self.booster_.get_score(importance_type="total_gain").items():
+            # XGBoost calls column 3 "f3". Vector leaves have a gain for each class.
             total[int(name.removeprefix("f"))] = np.sum(gain)
         if total.any():
             return total / total.sum()
@@ -786,18 +811,13 @@ class HistTreeClassifier(_HistClassifier):
         # With squared error on class indicators, the gain of a split is the decrease in Gini impurity. The
         # value of a leaf is the class distribution.
         """Return XGBoost's parameters for one tree, whose splits minimise the Gini impurity."""
-        if self._vector_leaves(n_classes):
-            strategy = "multi_output_tree"
-        else:
-            strategy = "one_output_per_tree"
-        if self.max_leaf_nodes is None:
-            leaf_limit = {}
-        else:
-            leaf_limit = {"max_leaves": self.max_leaf_nodes, "grow_policy": "lossguide"}
-        return leaf_limit | {
+        params = {
             "objective": "reg:squarederror", "base_score": 0.0, "eta": 1.0, "reg_lambda": 0.0,
-            "multi_strategy": strategy,
+            "multi_strategy": self._strategy(n_classes),
         }  # fmt: skip
+        if self.max_leaf_nodes is not None:
+            params |= {"max_leaves": self.max_leaf_nodes, "grow_policy": "lossguide"}
+        return params
 
     vector_leaves = True
 
@@ -809,8 +829,11 @@ class HistTreeClassifier(_HistClassifier):
         )
 
     def _probabilities(self, margin: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return the class distributions of the leaves, which rounding may move out of [0, 1]."""
         P = margin.astype(np.float64)
-        P = (np.column_stack([1.0 - P, P]) if P.ndim == 1 else P).clip(0.0, 1.0)
+        if P.ndim == 1:  # of class 1
+            P = np.column_stack([1.0 - P, P])
+        P = P.clip(0.0, 1.0)
         return P / P.sum(axis=1, keepdims=True)
 
 
@@ -912,14 +935,12 @@ class HistBoostClassifier(_HistClassifier):
         if n_classes > 2:
             return shared | {
                 "objective": "multi:softprob", "num_class": n_classes, "base_score": 0.5,
-                "multi_strategy": "multi_output_tree" if self.vector_leaves else "one_output_per_tree",
+                "multi_strategy": self._strategy(n_classes),
             }  # fmt: skip
         # Start at the weighted frequency of class 1, in float32 as in the model file.
         prior = float(np.float32(weight[y == 1].sum() / weight.sum()))
-        return shared | {
-            "objective": "binary:logistic",
-            "base_score": min(max(prior, 1e-6), 1 - 1e-6),
-        }
+        start = min(max(prior, 1e-6), 1 - 1e-6)  # its logit is finite
+        return shared | {"objective": "binary:logistic", "base_score": start}
 
     def _sklearn_estimator(self) -> Any:
         return HistGradientBoostingClassifier(
@@ -929,8 +950,9 @@ class HistBoostClassifier(_HistClassifier):
         )  # fmt: skip
 
     def _probabilities(self, margin: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return the softmax of the scores."""
         score = margin.astype(np.float64)
-        if score.ndim == 1:
+        if score.ndim == 1:  # log odds of class 1
             score = np.column_stack([-score / 2, score / 2])
         odds = np.exp(score - score.max(axis=1, keepdims=True))
         return odds / odds.sum(axis=1, keepdims=True)

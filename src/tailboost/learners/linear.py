@@ -78,25 +78,26 @@ class TableLinear(_Refitted):
         table = opened.table
         self.table_ = opened.reader
         number_columns = list[int]()
-        self.levels_ = list[tuple[int, int]]()
-        width = 0
+        self.levels_ = list[tuple[int, int]]()  # columns of categories, with their number
+        n_entries = 0  # of a row
         for j, categories in enumerate(self.table_.categories_):
             if categories is None:
                 number_columns.append(j)
-                width += 1
+                n_entries += 1
             elif 0 < len(categories) <= CATEGORIES_OF_COLUMN:
                 self.levels_.append((j, len(categories)))
-                width += len(categories)
+                n_entries += len(categories)
         self.columns_ = np.array(number_columns, dtype=np.intp)
         if sp.issparse(table):
-            width = table.nnz // table.shape[0]
-        max_rows = MOST_ENTRIES // max(width, self.landmarks, 1)
+            n_entries = table.nnz // table.shape[0]
+        max_rows = MOST_ENTRIES // max(n_entries, self.landmarks, 1)
         index, weight = _sampled(opened.hashes, y, weight, max_rows)
         y = y[index]
         rows = table[index]
         self.mean_, deviation = _moments(rows[:, self.columns_], weight)
         self.scale_ = _positive(deviation)
         if self.scaling < 1.0:
+            # The root of the rows' mean squared length after the division.
             length = np.sqrt((deviation ** (2.0 - 2.0 * self.scaling)).sum())
             self.scale_ = _positive(deviation**self.scaling * length)
         scaled_rows = self._numbers(rows)
@@ -104,7 +105,7 @@ class TableLinear(_Refitted):
             whitening = self._choose_landmarks(scaled_rows, opened.hashes[index])
             kernels = rbf_kernel(scaled_rows, self.landmarks_, gamma=self._gamma)
             coef, self.intercept_ = _coefficients(kernels @ whitening, y, weight, self.C)
-            self.coef_ = coef @ whitening
+            self.coef_ = coef @ whitening  # of the kernels
         else:
             self.coef_, self.intercept_ = _coefficients(scaled_rows, y, weight, self.C)
         self.classes_ = np.arange(len(self.coef_))
@@ -116,9 +117,11 @@ class TableLinear(_Refitted):
             scaled = sp.csr_matrix(table[:, self.columns_].multiply(1.0 / self.scale_))
             scaled.data = np.nan_to_num(scaled.data).clip(-CLIPPED_AT, CLIPPED_AT)
             return scaled
-        values = np.nan_to_num((table[:, self.columns_] - self.mean_) / self.scale_)
-        blocks = [values.clip(-CLIPPED_AT, CLIPPED_AT)]
-        blocks += [table[:, [j]] == np.arange(n) for j, n in self.levels_]
+        # A missing number becomes the mean, 0.
+        scaled = np.nan_to_num((table[:, self.columns_] - self.mean_) / self.scale_)
+        blocks = [scaled.clip(-CLIPPED_AT, CLIPPED_AT)]
+        for j, n_categories in self.levels_:
+            blocks.append(table[:, [j]] == np.arange(n_categories))  # shape (n, n_categories)
         if self.levels_:
             return np.hstack(blocks)
         return blocks[0]
@@ -126,17 +129,16 @@ class TableLinear(_Refitted):
     def _choose_landmarks(self, rows: Any, hashes: Hashes) -> Floats:
         """Choose rows by their hashes, so that order and repetitions do not matter; return the whitening.
 
-        Inner products of kernels, whitened by this symmetric matrix, approximate the kernels of rows.
+        This is the symmetric matrix W = G^(−½), for the kernels G of the landmarks. For rows with kernels k
+        to the landmarks, the inner products of kW approximate the kernels between the rows.
         """
-        distinct = np.unique(hashes, return_index=True)[1]
-        n_landmarks = max(1, min(self.landmarks, len(distinct) // 2))
-        self.landmarks_ = as_dense(rows[distinct[:n_landmarks]])
-        eigenvalues, eigenvectors = np.linalg.eigh(
-            rbf_kernel(self.landmarks_, gamma=self._gamma)
-        )
-        whitening: Floats = (
-            eigenvectors / np.sqrt(np.maximum(eigenvalues, LEAST_EIGENVALUE))
-        ) @ eigenvectors.T
+        _, distinct_rows = np.unique(hashes, return_index=True)
+        n_landmarks = max(1, min(self.landmarks, len(distinct_rows) // 2))
+        self.landmarks_ = as_dense(rows[distinct_rows[:n_landmarks]])
+        kernels = rbf_kernel(self.landmarks_, gamma=self._gamma)
+        eigenvalues, eigenvectors = np.linalg.eigh(kernels)
+        roots = np.sqrt(np.maximum(eigenvalues, LEAST_EIGENVALUE))
+        whitening: Floats = (eigenvectors / roots) @ eigenvectors.T
         return whitening
 
     @property
@@ -149,13 +151,14 @@ class TableLinear(_Refitted):
         check_is_fitted(self)
         if self.landmarks:
             raise AttributeError("a kernel model has no importances of columns")
-        mean_sizes = np.abs(self.coef_ - self.coef_.mean(axis=0)).mean(axis=0)
+        sizes = np.abs(self.coef_ - self.coef_.mean(axis=0)).mean(axis=0)
         importances = np.zeros(len(self.table_.categories_))
-        importances[self.columns_] = mean_sizes[: len(self.columns_)]
-        start = len(self.columns_)
-        for j, n in self.levels_:
-            importances[j] = mean_sizes[start : start + n].mean()
-            start += n
+        n_numbers = len(self.columns_)
+        importances[self.columns_] = sizes[:n_numbers]
+        start = n_numbers  # of the indicators of a column
+        for j, n_categories in self.levels_:
+            importances[j] = sizes[start : start + n_categories].mean()
+            start += n_categories
         total = importances.sum()
         if total > 0.0:
             return importances / total
@@ -164,13 +167,12 @@ class TableLinear(_Refitted):
     def predict_proba_table(self, table: Table) -> Floats:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
         if sp.issparse(table) and not self.landmarks:
-            return np.asarray(
-                softmax(self._numbers(table) @ self.coef_.T + self.intercept_, axis=1)
+            scores = self._numbers(table) @ self.coef_.T + self.intercept_
+        else:
+            starts = range(0, max(table.shape[0], 1), BLOCK_ROWS)
+            scores = np.concatenate(
+                [self._scores(self._numbers(table[i : i + BLOCK_ROWS])) for i in starts]
             )
-        starts = range(0, max(table.shape[0], 1), BLOCK_ROWS)
-        scores = np.concatenate(
-            [self._scores(self._numbers(table[i : i + BLOCK_ROWS])) for i in starts]
-        )
         return np.asarray(softmax(scores, axis=1))
 
     def _scores(self, numbers: Any) -> Floats:
@@ -179,10 +181,10 @@ class TableLinear(_Refitted):
         if self.landmarks:
             squares = cdist(as_dense(numbers), self.landmarks_, "sqeuclidean")
             numbers = np.exp(-self._gamma * squares)
-        scores = np.repeat(self.intercept_[:, None], len(numbers), axis=1)
-        for values, coefficients in zip(numbers.T, self.coef_.T, strict=True):
-            scores += coefficients[:, None] * values
-        return np.ascontiguousarray(scores.T)
+        scores_by_class = np.repeat(self.intercept_[:, None], len(numbers), axis=1)  # (K, n)
+        for column, coefficients in zip(numbers.T, self.coef_.T, strict=True):
+            scores_by_class += coefficients[:, None] * column
+        return np.ascontiguousarray(scores_by_class.T)
 
 
 class TableBayes(_Refitted):
@@ -195,10 +197,10 @@ class TableBayes(_Refitted):
         """Fit the model to rows of at least two classes."""
         self.table_ = opened.reader
         used_rows = np.flatnonzero(weight)
-        fitted = MultinomialNB(alpha=SMOOTHING).fit(
-            _counts(opened.table[used_rows]), y[used_rows], weight[used_rows]
-        )
-        self.coef_, self.intercept_ = fitted.feature_log_prob_, fitted.class_log_prior_
+        counts = _counts(opened.table[used_rows])
+        fitted = MultinomialNB(alpha=SMOOTHING).fit(counts, y[used_rows], weight[used_rows])
+        self.coef_ = fitted.feature_log_prob_
+        self.intercept_ = fitted.class_log_prior_
         self.classes_ = np.arange(len(self.coef_))
         return self
 
@@ -253,8 +255,9 @@ def _sampled(hashes: Hashes, y: Ints, weight: Floats, max_rows: int) -> tuple[In
     if (quotas == class_sizes).all():
         return index, weight
     class_weight = np.bincount(y, weights=weight).astype(np.float64)
-    sampled = place < quotas[y]
-    return index[sampled], with_stratum_weights(weight[sampled], y[sampled], class_weight)
+    is_sampled = place < quotas[y]  # the rows with the smallest hashes
+    sample_weight = with_stratum_weights(weight[is_sampled], y[is_sampled], class_weight)
+    return index[is_sampled], sample_weight
 
 
 def _coefficients(Z: Any, y: Ints, weight: Floats, C: float) -> tuple[Floats, Floats]:
@@ -262,14 +265,14 @@ def _coefficients(Z: Any, y: Ints, weight: Floats, C: float) -> tuple[Floats, Fl
 
     They minimise ``Σ_i w_i log loss_i + |coef|²/(2C)``.
     """
-    binary = y.max() == 1
-    # scikit-learn has one row of coefficients for two classes. Two opposite halves have half the penalty.
-    fitted = LogisticRegression(C=2.0 * C if binary else C, max_iter=MOST_STEPS).fit(
-        Z, y, weight
-    )
+    is_binary = y.max() == 1
+    if is_binary:
+        # scikit-learn has one row of coefficients for two classes. Two opposite halves have half the penalty.
+        C = 2.0 * C
+    fitted = LogisticRegression(C=C, max_iter=MOST_STEPS).fit(Z, y, weight)
     coef = fitted.coef_
     intercept = fitted.intercept_
-    if binary:
+    if is_binary:
         return np.vstack([-coef, coef]) / 2.0, np.r_[-intercept, intercept] / 2.0
     return coef, intercept
 
@@ -283,13 +286,15 @@ def _moments(table: Table, weight: Floats) -> tuple[Floats, Floats]:
         values = table.copy()
         values.data = np.nan_to_num(values.data.astype(np.float64))
         squares = values.multiply(values)
-        scale = np.sqrt(np.asarray(squares.T @ (weight / weight.sum())).ravel())
-        return np.zeros(table.shape[1]), scale
+        mean_square = np.asarray(squares.T @ (weight / weight.sum())).ravel()
+        return np.zeros(table.shape[1]), np.sqrt(mean_square)
     present = ~np.isnan(table)
+    # The weight of the present values by column, which may be 0.
     total_weight = np.maximum(weight @ present, np.finfo(np.float64).tiny)
     values = np.where(present, table, 0.0).astype(np.float64)
     mean = weight @ values / total_weight
-    return mean, np.sqrt(weight @ (present * (values - mean)) ** 2 / total_weight)
+    variance = weight @ (present * (values - mean)) ** 2 / total_weight
+    return mean, np.sqrt(variance)
 
 
 def _positive(scale: Floats) -> Floats:

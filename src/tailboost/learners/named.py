@@ -48,11 +48,13 @@ if XGBClassifier is not None:
             self, X: Table, y: Column, sample_weight: Column = None, **params: object
         ) -> Self:
             """Fit on class numbers."""
-            labels, index = np.unique(y, return_inverse=True)
+            labels, class_numbers = np.unique(y, return_inverse=True)
             with fitting_apart(self) as fitted:
-                # XGBoost compares the class numbers with these.
+                # XGBoost compares the class numbers with `classes_`.
                 fitted.labels_ = np.arange(len(labels))
-                super(PlainXGBoost, fitted).fit(X, index, sample_weight=sample_weight, **params)
+                super(PlainXGBoost, fitted).fit(
+                    X, class_numbers, sample_weight=sample_weight, **params
+                )
                 fitted.labels_ = labels
             return self
 

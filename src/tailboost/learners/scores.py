@@ -182,7 +182,7 @@ class Scores(ClassifierMixin, BaseEstimator):
                 )
             return
         if len(labels) > 2 or self.label_list[0] not in labels:
-            if len(labels) > NAMES_SHOWN and y_labels.dtype.kind in "iuf":
+            if len(labels) > NAMES_SHOWN and y_labels.dtype.kind in "iuf":  # a quantity
                 raise ValueError(f"{self!r}: {no_classes(y_labels)}")
             names = list(getattr(as_pandas(X), "columns", columns))
             absent = ""
@@ -198,46 +198,49 @@ class Scores(ClassifierMixin, BaseEstimator):
     def _learn_ranks(self, scores: Floats, positive: NDArray[np.bool_]) -> None:
         """Learn the ranks of a score of kind "number"; warn of equal scores, or of the wrong direction.
 
-        ``positive`` says which rows have the label of high scores.
+        ``positive`` is the mask of the rows with the label of high scores.
         """
-        n = len(scores)
         if scores.min() == scores.max():
             warn_user(
                 f"{self!r}: all rows have the score {scores[0]:g}, so every row is answered "
                 "alike"
             )
-        label, other = (self.classes_.tolist()[k] for k in (self.positive_, 1 - self.positive_))
         area = area_if_below_half(scores, positive)
         if area is not None:
+            labels = self.classes_.tolist()
+            label = labels[self.positive_]
+            other = labels[1 - self.positive_]
             warn_user(
                 f"{self!r}: higher scores go with {other!r} (area under the ROC curve of "
                 f"{label!r}: {area:.2f}); is label= right?"
             )
         if self.kind == "number":
             knots, counts = np.unique(scores, return_counts=True)
-            levels = (np.cumsum(counts) - counts / 2) / n
+            # The rank of the middle row of each score, as a fraction of the rows.
+            levels = (np.cumsum(counts) - counts / 2) / len(scores)
             if len(knots) > MOST_KNOTS:
                 even_levels = np.linspace(levels[0], levels[-1], MOST_KNOTS)
-                kept_knots = np.unique(np.searchsorted(levels, even_levels))
-                knots = knots[kept_knots]
-                levels = levels[kept_knots]
+                stored = np.unique(np.searchsorted(levels, even_levels))
+                knots = knots[stored]
+                levels = levels[stored]
             self.knots_ = knots
             self.levels_ = levels
 
     def refuse_other_label(self, X: Table, y: Column) -> None:
         """Raise ValueError if high values of a single score go with another label than the stated one.
 
-        Rows with two labels are needed to tell, and an area under the ROC curve that is below ½ beyond noise.
+        This needs rows with two labels. The area under the ROC curve must be below ½ by more than noise.
         """
-        labels = label_vector(y)
-        other_labels = [
-            label for label in np.unique(labels).tolist() if label not in self.label_list
-        ]
-        if len(self.column_list) > 1 or len(other_labels) != 1:
+        if len(self.column_list) > 1:
             return
-        area = area_if_below_half(self.values(X)[:, 0], np.asarray(labels != other_labels[0]))
+        labels = label_vector(y)
+        present = np.unique(labels).tolist()
+        other_labels = [label for label in present if label not in self.label_list]
+        if len(other_labels) != 1:
+            return
+        [other] = other_labels
+        area = area_if_below_half(self.values(X)[:, 0], np.asarray(labels != other))
         if area is not None:
-            other = other_labels[0]
             raise ValueError(
                 f"{self!r}: high scores go with {other!r}, not with {self.label_list[0]!r}, "
                 f"whose area under the ROC curve is {area:.2f} on the {len(labels):,} rows that "
@@ -266,7 +269,8 @@ class Scores(ClassifierMixin, BaseEstimator):
         if values.shape[1] > 1:
             if self.kind == "logit":
                 return np.asarray(softmax(values, axis=1))
-            return values / np.maximum(values.sum(axis=1, keepdims=True), 1e-300)
+            sums = values.sum(axis=1, keepdims=True)  # 0 if all are 0
+            return values / np.maximum(sums, 1e-300)
         score = values[:, 0]
         if self.kind == "logit":
             score = expit(score)
@@ -290,18 +294,19 @@ class Scores(ClassifierMixin, BaseEstimator):
 
 
 def area_if_below_half(scores: Floats, positive: NDArray[np.bool_]) -> float | None:
-    """Return the area under the ROC curve if it is below ½ beyond noise, otherwise None."""
+    """Return the area under the ROC curve if it is below ½ by more than noise, otherwise None."""
     n = len(scores)
     n_positive = int(positive.sum())
     if n_positive in (0, n):
         return None
     n_negative = n - n_positive
-    of_positive = np.sort(scores[positive])
-    of_negative = np.sort(scores[~positive])
-    n_below = np.searchsorted(of_negative, of_positive, side="left").sum()
-    n_at_or_below = np.searchsorted(of_negative, of_positive, side="right").sum()
+    # The area is the fraction of pairs of both labels in which the positive score is higher; ties count half.
+    positive_scores = np.sort(scores[positive])
+    negative_scores = np.sort(scores[~positive])
+    n_below = np.searchsorted(negative_scores, positive_scores, side="left").sum()
+    n_at_or_below = np.searchsorted(negative_scores, positive_scores, side="right").sum()
     area = float(n_below + n_at_or_below) / (2 * n_positive * n_negative)
-    standard_error = np.sqrt((n + 1) / (12 * n_positive * n_negative))
+    standard_error = np.sqrt((n + 1) / (12 * n_positive * n_negative))  # without information
     if area < 0.5 - WRONG_DIRECTION * standard_error:
         return area
     return None
@@ -319,10 +324,10 @@ def score_columns(X: Table, columns: Sequence[Any], owner: str) -> NDArray[Any]:
             raise ValueError(
                 f"{owner}: the table has no column {absent[0]!r}; it has {list(X.columns)[:20]}"
             )
-        table = X[list(columns)].to_numpy()
-        if table.shape[1] > len(columns):
+        scores = X[list(columns)].to_numpy()
+        if scores.shape[1] > len(columns):
             raise ValueError(f"{owner}: the table has more than one column of this name")
-        return np.asarray(table)
+        return np.asarray(scores)
     array = np.asarray(X)
     if array.ndim != 2:
         if len(columns) == 1:
@@ -380,14 +385,11 @@ class GivenModel(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Table) -> Floats:
         """Return the class probabilities that the model gives, checked, shape (n, K)."""
-        if hasattr(self.model, "predict_proba"):
-            predict = self.model.predict_proba
-        else:
-            predict = self.model
+        predict: Any = getattr(self.model, "predict_proba", self.model)
         P = predict(X)
         n = n_rows_of(X)
         labels = self.classes_.tolist()
-        if hasattr(P, "columns"):
+        if hasattr(P, "columns"):  # matched to the labels by name
             absent = [label for label in labels if label not in P.columns]
             if absent:
                 raise ValueError(
@@ -396,7 +398,7 @@ class GivenModel(ClassifierMixin, BaseEstimator):
                 )
             P = P[labels]
         P = np.asarray(P, dtype=np.float64)
-        if P.ndim == 1 and len(labels) == 2:
+        if P.ndim == 1 and len(labels) == 2:  # of the second label
             P = np.column_stack([1.0 - P, P])
         if P.shape != (n, len(labels)):
             raise ValueError(
@@ -478,11 +480,11 @@ def as_classifier(model: Model, X: Table, y: Column) -> Any:
     """
     if not needs_adapter(model):
         return model
-    if isinstance(model, Scores):
+    if isinstance(model, Scores):  # the user's object stays unfitted
         adapter = clone(model)
-    else:
+    elif isinstance(model, GivenModel):
         adapter = model
-    if not isinstance(adapter, (Scores, GivenModel)):
+    else:
         adapter = GivenModel(model)
     return FrozenEstimator(adapter.fit(X, y))
 

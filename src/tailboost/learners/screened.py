@@ -38,13 +38,11 @@ class ScreenedBoost(TableClassifier):
         table = opened.table[is_used]
         y = y[is_used]
         weight = weight[is_used]
-        best_columns = np.argsort(-between_classes(table, y, weight), kind="stable")[
-            : self.n_columns
-        ]
-        self.columns_ = np.sort(best_columns)
+        best_first = np.argsort(-between_classes(table, y, weight), kind="stable")
+        self.columns_ = np.sort(best_first[: self.n_columns])
         trees = HistBoostClassifier(
             n_estimators="auto", max_depth=DEPTH, learning_rate=RATE, max_bins=FEW_BINS
-        )  # fmt: skip
+        )
         self.model_ = trees.fit(table[:, self.columns_], y, weight)
         self.classes_ = self.model_.classes_
         return self
@@ -61,14 +59,15 @@ def between_classes(table: Table, y: Ints, weight: Floats) -> Floats:
     values count as the mean.
     """
     present = ~np.isnan(table)
-    total = np.maximum(weight @ present, np.finfo(np.float64).tiny)
-    mean = weight @ np.where(present, table, 0.0) / total
-    values = np.where(present, table - mean, 0.0)
-    class_weights = np.zeros((int(y.max()) + 1, len(y)))
-    class_weights[y, np.arange(len(y))] = weight
-    class_totals = np.maximum(class_weights.sum(axis=1), np.finfo(np.float64).tiny)
-    between = ((class_weights @ values) ** 2 / class_totals[:, None]).sum(axis=0)
-    variance = weight @ values**2
+    tiny = np.finfo(np.float64).tiny  # of sums that may be 0
+    mean = weight @ np.where(present, table, 0.0) / np.maximum(weight @ present, tiny)
+    centred = np.where(present, table - mean, 0.0)
+    weight_by_class = np.zeros((int(y.max()) + 1, len(y)))  # shape (K, n)
+    weight_by_class[y, np.arange(len(y))] = weight
+    class_totals = np.maximum(weight_by_class.sum(axis=1), tiny)
+    class_sums = weight_by_class @ centred  # shape (K, d)
+    between = (class_sums**2 / class_totals[:, None]).sum(axis=0)
+    variance = weight @ centred**2
     ratio: Floats = np.divide(
         between, variance, out=np.zeros_like(between), where=variance > 0.0
     )

@@ -55,24 +55,26 @@ class SortedColumn:
         mode_start = bounds[self.n_below]
         mode_end = bounds[self.n_below + 1]
         self.order = np.concatenate([order[:mode_start], order[mode_end:]])
-        # End of the rows below each threshold, in ``order``.
-        self.ends = np.where(edges > mode_start, edges - (mode_end - mode_start), edges)
+        # End of the rows below each threshold, in ``order``, from which rows are left out.
+        n_left_out = mode_end - mode_start
+        self.ends = np.where(edges > mode_start, edges - n_left_out, edges)
 
     def below(self, terms: Floats, total: float) -> Floats:
         """Return the sum of the terms below each threshold; ``total`` is the sum over all rows."""
         running = np.append(0.0, terms.take(self.order).cumsum())
         sums: Floats = running.take(self.ends)
-        sums[self.n_below :] += total - running[-1]
+        sum_of_most_common = total - running[-1]
+        sums[self.n_below :] += sum_of_most_common
         return sums
 
 
 def threshold_value(column: Floats, threshold: int) -> float:
     """Return the value of the threshold with this number: the midpoint between neighbouring values."""
     low, high = np.unique(column)[threshold : threshold + 2].tolist()
-    middle: float = low / 2 + high / 2
+    middle: float = low / 2 + high / 2  # a sum may overflow
     if low <= middle < high:
         return middle
-    return low
+    return low  # neighbours in float64 have no midpoint
 
 
 class StumpSession:
@@ -92,7 +94,9 @@ class StumpSession:
 
     def _columns(self, rows: Mask | None) -> list[SortedColumn]:
         """Return the sorted columns of these rows, from the last fit if the rows are the same."""
-        key = b"" if rows is None else rows.tobytes()
+        key = b""
+        if rows is not None:
+            key = rows.tobytes()
         # Fits of several threads may replace the dict, so it is read once.
         columns = self.sorted.get(key)
         if columns is None:
@@ -128,11 +132,12 @@ class StumpSession:
 
 
 def eb_cost(s: Floats, t: Floats, variance_weight: float, V: float) -> Floats:
-    """Return the cost after the best step, ``2√(PQ) + 2(1−λ)AB``.
+    """Return the cost after the best step, ``2√(PQ) + 2(1−λ)AB``, with the symbols of `StumpClassifier`.
 
-    Here A + B = 1, C + D = V, s = A − B and t = (C − D)/V. B = D = 0 gives exactly 0.
+    Here A + B = 1, C + D = V, s = A − B and t = (C − D)/V, so that 1 + s = 2A, 1 − s = 2B, 1 + t = 2C/V and
+    1 − t = 2D/V. B = D = 0 gives exactly 0.
     """
-    # 2A, 2B, 2C/V, 2D/V; rounding errors are set to 0, because the root would enlarge them.
+    # Rounding errors are set to 0, because the root would enlarge them.
     a, b, c, d = (np.where(x < TIE, 0.0, x) for x in (1 + s, 1 - s, 1 + t, 1 - t))
     if variance_weight == 0:
         return a * b
@@ -190,16 +195,21 @@ def best_stump(
         differences = []  # s and t of `eb_cost` for each threshold
         for signed_terms, signed_sum, total in sums:
             # A stump that predicts class 1 above is right on class 1 above and on class 0 below.
-            below = np.zeros(1) if is_constant else columns[j].below(signed_terms, signed_sum)
+            below = np.zeros(1)
+            if not is_constant:
+                below = columns[j].below(signed_terms, signed_sum)
             differences.append((signed_sum - 2 * below) / total)
         s = differences[0]
         t = differences[-1]
         cost = eb_cost(s, t, variance_weight, V)
-        if len(cost) and cost.min() < least_cost - TIE:
+        if len(cost) and cost.min() < least_cost - TIE:  # a constant column has no threshold
             number = int((cost <= cost.min() + TIE).argmax())
-            # P − Q, up to a positive factor
+            # P − Q up to a positive factor: with P ≥ Q the stump predicts class 1 above.
             excess = (1 - variance_weight) * s[number] + variance_weight * V * t[number]
-            best = (-1 if is_constant else j, number, int(excess >= -TIE))
+            feature = j
+            if is_constant:
+                feature = -1
+            best = (feature, number, int(excess >= -TIE))
             least_cost = float(cost[number])
     return (*best, least_cost)
 
@@ -296,15 +306,17 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
             check_classification_targets(y)
             weight = check_weights(sample_weight, len(y))
             used = weight > 0
-            fitted.classes_, index = np.unique(y[used], return_inverse=True)
-            if len(fitted.classes_) == 1:
+            classes, class_numbers = np.unique(y[used], return_inverse=True)
+            if len(classes) == 1:
                 raise ValueError(
-                    f"y has one class only ({fitted.classes_.tolist()[0]!r}); two are needed"
+                    f"y has one class only ({classes.tolist()[0]!r}); two are needed"
                 )
-            session = fitted.open_session(X[used], index, len(fitted.classes_), weight[used])
-            stump = session.fit(weight[used], seed=0)
+            session = fitted.open_session(X[used], class_numbers, len(classes), weight[used])
+            # The session's stump answers by class numbers; this one has the labels.
+            by_number = session.fit(weight[used], seed=0)
             for name in ("feature_", "threshold_", "above_", "cost_", "table_"):
-                setattr(fitted, name, getattr(stump, name))
+                setattr(fitted, name, getattr(by_number, name))
+            fitted.classes_ = classes
         return self
 
     @property

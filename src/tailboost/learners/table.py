@@ -59,12 +59,11 @@ class TableReader:
             If a number does not fit float32, or X is an array although `fit` found categories.
         """
         if self.sparse_ or sp.issparse(X):
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore"):  # refused below
                 table = sp.csr_matrix(summed(X), dtype=np.float32, copy=True)
             table.eliminate_zeros()  # in place
-            if np.isinf(table.data).any():
-                columns = np.unique(table.indices[np.isinf(table.data)])
-                _refuse_infinite(np.full((1, len(columns)), np.inf, dtype=np.float32), columns)
+            infinite_columns = np.unique(table.indices[np.isinf(table.data)])
+            _refuse_columns(infinite_columns.tolist())
             if self.sparse_:
                 return table
             return table.toarray()
@@ -76,31 +75,28 @@ class TableReader:
                 "data frame in fit contained categories: pass a data frame, because numbers of "
                 "an array could be values or codes"
             )
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # refused below
             table = np.asarray(X, dtype=np.float32)
-        _refuse_infinite(table, range(table.shape[1]))
+        _refuse_columns(_infinite_columns(table))
         return table
 
     def _frame_numbers(self, X: Any) -> NDArray[np.float32]:
         """Return a data frame as float32, with the number of each category."""
         table = np.empty(X.shape, dtype=np.float32)
-        # All NumPy columns are converted at once: one by one would be slower than most models.
         numpy_columns = []
         for j, (categories, dtype) in enumerate(zip(self.categories_, X.dtypes, strict=True)):
-            if categories is None and is_plain(dtype, "number", "truth"):
+            if categories is not None:
+                table[:, j] = _codes(X.iloc[:, j], categories)
+            elif is_plain(dtype, "number", "truth"):
                 numpy_columns.append(j)
+            else:  # a type of pandas, or objects
+                table[:, j] = X.iloc[:, j].to_numpy(np.float32, na_value=np.nan)
+        # All NumPy columns are converted at once: one by one would be slower than most models.
         numbers = X
         if len(numpy_columns) < X.shape[1]:
             numbers = X.iloc[:, numpy_columns]
         table[:, numpy_columns] = numbers.to_numpy(dtype=np.float32)
-        for j in sorted({*range(X.shape[1])} - {*numpy_columns}):
-            column = X.iloc[:, j]
-            categories = self.categories_[j]
-            if categories is None:
-                table[:, j] = column.to_numpy(np.float32, na_value=np.nan)
-            else:
-                table[:, j] = _codes(column, categories)
-        _refuse_infinite(table, X.columns)
+        _refuse_columns([X.columns[j] for j in _infinite_columns(table)])
         return table
 
     @property
@@ -109,12 +105,18 @@ class TableReader:
         return ["q" if c is None else "c" for c in self.categories_]
 
 
-def _refuse_infinite(table: NDArray[np.float32], names: Any) -> None:
-    infinite = np.isinf(table)
-    if infinite.any():
-        columns = [str(names[j]) for j in np.flatnonzero(infinite.any(axis=0))]
+def _infinite_columns(table: NDArray[np.float32]) -> list[int]:
+    """Return the numbers of the columns with an infinite value."""
+    columns: list[int] = np.flatnonzero(np.isinf(table).any(axis=0)).tolist()
+    return columns
+
+
+def _refuse_columns(infinite_columns: list[Any]) -> None:
+    """Raise ValueError if there are columns with an infinite value; they are given by name or number."""
+    if infinite_columns:
+        names = list(map(str, infinite_columns))
         raise ValueError(
-            f"X contains infinity or a value too large for float32 in column(s) {columns}"
+            f"X contains infinity or a value too large for float32 in column(s) {names}"
         )
 
 
@@ -180,7 +182,9 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
 
 def as_dense(table: Table) -> Any:
     """Return a sparse matrix as an array; other tables unchanged."""
-    return table.toarray() if sp.issparse(table) else table
+    if sp.issparse(table):
+        return table.toarray()
+    return table
 
 
 class BinnedReader:
@@ -201,13 +205,12 @@ class BinnedReader:
     def bins(self, table: Table) -> Table:
         """Return bin numbers of a prepared table."""
         table = as_dense(table)
-        codes = np.empty(table.shape, dtype=np.float32)
-        for j, thresholds in enumerate(self.cuts):
+        bin_numbers = np.empty(table.shape, dtype=np.float32)
+        for j, column_cuts in enumerate(self.cuts):
             column = table[:, j]
-            codes[:, j] = np.where(
-                np.isnan(column), np.nan, np.searchsorted(thresholds, column, side="right")
-            )
-        return codes
+            bin_of_row = np.searchsorted(column_cuts, column, side="right")
+            bin_numbers[:, j] = np.where(np.isnan(column), np.nan, bin_of_row)
+        return bin_numbers
 
 
 def _categories(column: Any, name: Any) -> list[Any] | None:
@@ -245,12 +248,14 @@ def _categories(column: Any, name: Any) -> list[Any] | None:
 
 def _codes(column: Any, categories: list[Any]) -> NDArray[np.float32]:
     """Return the category number of each value, by value or by its text; NaN for unknown values."""
-    code = {value: float(i) for i, value in enumerate(categories)}
-    code_of_text = {text(value): float(i) for i, value in enumerate(categories)}
-    numbers, values = distinct(column, f"column {column.name!r}")
-    codes = [code.get(value, code_of_text.get(text(value), np.nan)) for value in values]
-    codes.append(np.nan)  # missing values have the number −1
-    return np.array(codes, dtype=np.float32)[numbers]
+    number_of = {value: float(i) for i, value in enumerate(categories)}
+    number_of_text = {text(value): float(i) for i, value in enumerate(categories)}
+    code, values = distinct(column, f"column {column.name!r}")
+    numbers = [
+        number_of.get(value, number_of_text.get(text(value), np.nan)) for value in values
+    ]
+    numbers.append(np.nan)  # missing values have the code −1, the last
+    return np.array(numbers, dtype=np.float32)[code]
 
 
 def bin_cuts(
@@ -262,29 +267,26 @@ def bin_cuts(
     in scikit-learn's trees. Other columns have midpoints at evenly spaced quantiles of the distinct rows. A
     row goes left of a threshold if its value is smaller. NaN and absent entries of a csr matrix are ignored.
     """
-    _, distinct_rows = np.unique(
-        hash_rows(table) if hashes is None else hashes, return_index=True
-    )
+    if hashes is None:
+        hashes = hash_rows(table)
+    _, distinct_rows = np.unique(hashes, return_index=True)
     rows = table[distinct_rows[:ROWS_FOR_CUTS]]
     if sp.issparse(rows):
         by_column = sp.csc_matrix(rows)
-        columns = [
-            by_column.data[a:b]
-            for a, b in zip(by_column.indptr[:-1], by_column.indptr[1:], strict=True)
-        ]
+        columns = np.split(by_column.data, by_column.indptr[1:-1])  # the present entries
     else:
         columns = list(rows.T)
     return [_column_cuts(np.sort(column[~np.isnan(column)]), max_bins) for column in columns]
 
 
 def _column_cuts(ordered: NDArray[np.float32], max_bins: int) -> NDArray[np.float32]:
-    """Return the cuts of a column from its sorted numbers, see `cuts`."""
+    """Return the thresholds of a column from its sorted numbers, see `bin_cuts`."""
     # The last row of each distinct value except the largest: a cut lies between it and the next row.
     cut_rows = np.flatnonzero(ordered[1:] > ordered[:-1])
     if len(cut_rows) >= max_bins:
         quantile_rows = np.arange(1, max_bins) * (len(ordered) / max_bins)
-        nearest = np.searchsorted(cut_rows, quantile_rows - 1).clip(max=len(cut_rows) - 1)
-        cut_rows = cut_rows[np.unique(nearest)]
+        next_cut = np.searchsorted(cut_rows, quantile_rows - 1).clip(max=len(cut_rows) - 1)
+        cut_rows = cut_rows[np.unique(next_cut)]
     low = ordered[cut_rows]
     high = ordered[cut_rows + 1]
     middle = ((low.astype(np.float64) + high) / 2).astype(np.float32)
@@ -296,7 +298,7 @@ def class_of_rank(P: NDArray[Any], rank: int) -> Ints:
     """Return the class with the ``rank``-th largest probability, from 0; ties go to the first class."""
     for _ in range(rank):
         P = P.copy()
-        P[np.arange(len(P)), P.argmax(axis=1)] = -1.0
+        P[np.arange(len(P)), P.argmax(axis=1)] = -1.0  # below all others
     return P.argmax(axis=1)
 
 
@@ -334,13 +336,12 @@ class ClassProbabilities:
         The logarithms are averaged, and each row is normalised. Decision rules are selected on probabilities
         of single models. The arithmetic mean would be larger than these for a rare class.
         """
-        logs = sum(
-            share * np.log(np.maximum(model.predict_proba_table(table), SMALLEST_PROBABILITY))
-            for share, model in zip(
-                self.share / self.share.sum(axis=0), self.models, strict=True
-            )
-        )
-        P: Floats = np.exp(logs - np.max(logs, axis=1, keepdims=True))
+        shares = self.share / self.share.sum(axis=0)
+        mean_log: Any = 0.0
+        for share, model in zip(shares, self.models, strict=True):
+            P = np.maximum(model.predict_proba_table(table), SMALLEST_PROBABILITY)
+            mean_log = mean_log + share * np.log(P)
+        P = np.exp(mean_log - mean_log.max(axis=1, keepdims=True))
         return P / P.sum(axis=1, keepdims=True)
 
     def predict_proba(self, X: Table) -> Floats:
@@ -360,9 +361,10 @@ class ClassProbabilities:
     def transform(self, X: Table) -> Floats:
         """Return the arithmetic mean of the models' probabilities by class, shape (n, K)."""
         table = self.table_.transform(X)
-        tables = (model.predict_proba_table(table) for model in self.models)
-        total: Floats = sum(share * P for share, P in zip(self.share, tables, strict=True))
-        return total / self.share.sum(axis=0)
+        total: Any = 0.0
+        for share, model in zip(self.share, self.models, strict=True):
+            total = total + share * model.predict_proba_table(table)
+        return np.asarray(total / self.share.sum(axis=0))
 
 
 class Ranked:

@@ -100,11 +100,11 @@ class FittedNet:
         """Return the outputs of the net for prepared rows, in batches, shape (n, K)."""
         net = self.net()
         device = find_device(self.table_.device)
-        batches = (
-            self.table_.batch(rows, device) for rows in torch.split(table, self.eval_batch_size)
-        )
+        outputs = []
         with threads_for(net, table, self.eval_batch_size):
-            return torch.cat([net(x).float() for x in batches])
+            for rows in torch.split(table, self.eval_batch_size):
+                outputs.append(net(self.table_.batch(rows, device)).float())
+        return torch.cat(outputs)
 
     def predict_table(self, table: Tensor) -> Ints:
         """Return class numbers for rows prepared by ``table_.transform``, shape (n,)."""

@@ -150,10 +150,9 @@ def influence_balanced(
     .. [1] S. Park et al., "Influence-Balanced Loss for Imbalanced Visual Classification", ICCV
        2021.
     """
+    weight = _inverse_counts(class_counts.to(logits))
     factor = _inverse_influence(logits, y, features, alpha, epsilon)
-    return (
-        _inverse_counts(class_counts.to(logits))[y] * factor * _cross_entropies(logits, y)
-    ).mean()
+    return (weight[y] * factor * _cross_entropies(logits, y)).mean()
 
 
 def influence_balanced_cb(
@@ -161,21 +160,17 @@ def influence_balanced_cb(
 ) -> Tensor:
     """`influence_balanced` with the weights of `class_balanced` in place of the inverse counts (IB + CB)."""
     weight = _effective_weights(class_counts.to(logits), 0.9999)
-    return (
-        weight[y] * _inverse_influence(logits, y, features) * _cross_entropies(logits, y)
-    ).mean()
+    factor = _inverse_influence(logits, y, features)
+    return (weight[y] * factor * _cross_entropies(logits, y)).mean()
 
 
 def influence_balanced_focal(
     logits: Tensor, y: Tensor, class_counts: Tensor, *, features: Tensor | None = None
 ) -> Tensor:
     """`influence_balanced` of the focal loss, γ = 1, in place of the cross-entropy (IB + focal)."""
-    terms = focal_terms(_cross_entropies(logits, y), 1.0)
-    return (
-        _inverse_counts(class_counts.to(logits))[y]
-        * _inverse_influence(logits, y, features)
-        * terms
-    ).mean()
+    weight = _inverse_counts(class_counts.to(logits))
+    factor = _inverse_influence(logits, y, features)
+    return (weight[y] * factor * focal_terms(_cross_entropies(logits, y), 1.0)).mean()
 
 
 def class_dependent_temperature(
@@ -220,9 +215,9 @@ def vector_scaling(
        Overparameterization", NeurIPS 2021, eq. (2), with its constants for CIFAR-10.
     """
     counts = class_counts.to(logits)
-    return functional.cross_entropy(
-        logits * _temperature(counts, gamma) + tau * torch.log(counts / counts.sum()), y
-    )
+    log_frequency = torch.log(counts / counts.sum())
+    scaled = logits * _temperature(counts, gamma)
+    return functional.cross_entropy(scaled + tau * log_frequency, y)
 
 
 def naive(
@@ -243,17 +238,19 @@ def naive(
     .. [1] Y. Saito et al., "Bounding the Worst-class Error: A Boosting Approach", 2024.
     """
     # `bincount` would wait for a GPU, and `index_add` would sum in a varying order.
-    in_class = y[:, None] == torch.arange(logits.shape[1], device=y.device)
+    in_class = y[:, None] == torch.arange(logits.shape[1], device=y.device)  # shape (m, K)
     class_sizes = in_class.sum(0)
 
     def class_means(values: Tensor) -> Tensor:
         total = torch.where(in_class, values[:, None], 0).sum(0)
+        # An absent class is never the worst.
         return torch.where(class_sizes > 0, total / class_sizes.clamp(min=1), -torch.inf)
 
     losses = class_means(_cross_entropies(logits, y))
     if not by_accuracy:
         return losses.max()
-    return losses[class_means((logits.argmax(1) != y).to(logits)).argmax()]
+    is_wrong = (logits.argmax(1) != y).to(logits)
+    return losses[class_means(is_wrong).argmax()]
 
 
 def cvar_doro(
@@ -294,11 +291,10 @@ def cvar_doro(
     # Each row has an interval of length 1/m; the part from ε to ε + α (1 − ε) counts.
     start = outlier_fraction
     end = outlier_fraction + alpha * (1 - outlier_fraction)
-    edges = torch.linspace(
-        0, 1, len(losses) + 1, dtype=losses.dtype, device=losses.device
-    ).clamp(start, end)
-    fractions = edges.diff()
-    return (fractions * torch.where(fractions > 0, losses, 0)).sum() / (end - start)
+    edges = torch.linspace(0, 1, len(losses) + 1, dtype=losses.dtype, device=losses.device)
+    fractions = edges.clamp(start, end).diff()
+    counted = torch.where(fractions > 0, losses, 0)  # 0 · ∞ would be NaN
+    return (fractions * counted).sum() / (end - start)
 
 
 def _inverse_influence(
@@ -403,13 +399,12 @@ def make_loss(
     if not takes(loss, "class_counts") or "class_counts" in getattr(loss, "keywords", ()):
         return loss
     counts = np.asarray(class_counts, dtype=np.float64)
-    valid = np.isfinite(counts) & (counts >= 0)
-    if counts.ndim != 1 or not valid.all() or not counts.any():
+    is_valid = np.isfinite(counts) & (counts >= 0)
+    if counts.ndim != 1 or not is_valid.all() or not counts.any():
         raise ValueError(
             "class_counts must be finite numbers ≥ 0, one per class, not all zero: got "
             f"{counts}"
         )
     counts = np.where(counts > 0, counts, counts[counts > 0].min())
-    return partial(
-        loss, class_counts=torch.as_tensor(counts, dtype=torch.float32, device=device)
-    )
+    on_device = torch.as_tensor(counts, dtype=torch.float32, device=device)
+    return partial(loss, class_counts=on_device)

@@ -53,11 +53,13 @@ class RowPreparation:
                 f"X has rows of shape {X.shape[1:]}, the net takes rows of shape "
                 f"{self.row_shape}"
             )
-        if not (self.pixels and X.dtype == np.uint8):
-            with np.errstate(over="ignore"):
+        are_bytes = self.pixels and X.dtype == np.uint8
+        if not are_bytes:
+            with np.errstate(over="ignore"):  # refused below
                 X = X.astype(np.float32, copy=False)
-            low, high = (X.min(), X.max()) if X.size else (0.0, 0.0)
-            if not (np.isfinite(low) and np.isfinite(high)):
+            low = X.min(initial=np.inf)  # also without rows
+            high = X.max(initial=-np.inf)
+            if X.size and not (np.isfinite(low) and np.isfinite(high)):
                 raise ValueError("X contains NaN, infinity or a value too large for float32")
             if self.pixels and (low < 0 or high > 1):
                 raise ValueError(
@@ -67,11 +69,10 @@ class RowPreparation:
         # PyTorch warns of read-only arrays, so they are copied. Warning filters are shared by all threads.
         table = torch.from_numpy(np.require(X, requirements=["C_CONTIGUOUS", "WRITEABLE"]))
         device = find_device(self.device)
-        if (
-            device.type == "cuda"
-            and table.nbytes > SHARE_OF_DEVICE * torch.cuda.mem_get_info(device)[0]
-        ):
-            return table
+        if device.type == "cuda":
+            free_bytes, _ = torch.cuda.mem_get_info(device)
+            if table.nbytes > SHARE_OF_DEVICE * free_bytes:
+                return table
         return table.to(device)
 
     def batch(self, rows: Tensor, device: torch.device) -> Tensor:
@@ -79,11 +80,11 @@ class RowPreparation:
         x = rows.to(device, non_blocking=True)
         if x.dtype == torch.uint8:
             x = x.float().div_(255)
-        if x.ndim == 2:
+        if x.ndim == 2:  # rows of a table
             return x
-        if x.ndim == 3:
+        if x.ndim == 3:  # grey images get one channel
             return x.unsqueeze(1)
-        return x.movedim(-1, 1)
+        return x.movedim(-1, 1)  # channels first
 
 
 def find_device(name: str) -> torch.device:

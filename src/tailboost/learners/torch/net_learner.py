@@ -84,22 +84,23 @@ class TorchSession:
         learner = self.learner
         recipe = self.recipe
         K = self.architecture.n_classes
+        # Without effect on PyTorch's global generators.
         with Randomness(self.seed, recipe.device).in_use():
             net = self.architecture.build().to(recipe.device).eval()
             if not any(p.requires_grad for p in net.parameters()):
                 raise ValueError(f"module={learner.module!r} has no parameter to train")
             x = self.feed.batch(self.X[:2], recipe.device)
-            shown = f"rows of shape {tuple(x.shape[1:])}"
+            row_words = f"rows of shape {tuple(x.shape[1:])}"
             if x.ndim > 2:
-                shown += " (channels first)"
+                row_words += " (channels first)"
             try:
                 scores = net(x)
             except (RuntimeError, ValueError, IndexError, TypeError) as error:
                 reason = str(error).splitlines()[0]
-                raise ValueError(f"the module rejects {shown}: {reason}") from error
+                raise ValueError(f"the module rejects {row_words}: {reason}") from error
             if _shape(scores) != (len(x), K):
                 raise ValueError(
-                    f"the module returns {_shape(scores)} for {len(x)} {shown}; {(len(x), K)} "
+                    f"the module returns {_shape(scores)} for {len(x)} {row_words}; {(len(x), K)} "
                     f"is needed, one score for each of the {K} classes"
                 )
             if learner.augment is not None:
@@ -117,15 +118,16 @@ class TorchSession:
 
     def _loss(self, rows: Mask | None) -> Callable[[Tensor, Tensor], Tensor]:
         """Return the loss of the learner, with the class counts of these rows (None: all)."""
-        selected = slice(None) if rows is None else rows
-        counts = np.bincount(
-            self.y[selected],
-            weights=self.sample_weight[selected],
-            minlength=self.architecture.n_classes,
-        )
+        y = self.y
+        weight = self.sample_weight
+        if rows is not None:
+            y = y[rows]
+            weight = weight[rows]
+        counts = np.bincount(y, weights=weight, minlength=self.architecture.n_classes)
         return make_loss(self.learner.loss, counts, self.recipe.device)
 
     def _drawn_from(self, rows: Mask | None) -> Ints:
+        """Return the numbers of these rows (None: all), in the order of their content."""
         if rows is None:
             return self.order
         return self.order[rows[self.order]]
@@ -144,9 +146,8 @@ class TorchSession:
 
     def _start(self, rows: Mask | None) -> Start:
         """Return the model warmed up on these rows, from which rounds start; each fold has its own."""
-        if rows is None:
-            key = "all"
-        else:
+        key = "all"
+        if rows is not None:
             key = digest(rows.tobytes())
         if key not in self.starts:
             self.starts[key] = self.warm_up(rows)
@@ -159,8 +160,9 @@ class TorchSession:
             self.recipe, self._loss(rows), self.seed, index, self.sample_weight[index]
         )
         training.advance(self.learner.warmup_steps)
-        net, optimizer = training.net, training.optimizer
-        return Start(copy_state(net.state_dict()), copy_state(optimizer.state_dict()))
+        return Start(
+            copy_state(training.net.state_dict()), copy_state(training.optimizer.state_dict())
+        )
 
     def _fitted_net(self, training: Training) -> FittedNet:
         state = training.net.state_dict()
@@ -175,8 +177,10 @@ class TorchSession:
     def grown(self, training: Training) -> Iterator[FittedNet]:
         """Yield the net of a training after every ``growth`` steps, up to ``steps``."""
         steps = self.learner.steps
+        growth = self.learner.growth or steps
         while training.steps_taken < steps:
-            training.advance(min(self.learner.growth or steps, steps - training.steps_taken))
+            steps_left = steps - training.steps_taken
+            training.advance(min(growth, steps_left))
             yield self._fitted_net(training)
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> FittedNet:
@@ -187,10 +191,9 @@ class TorchSession:
 
     def predict(self, model: Model, rows: Mask | None = None) -> Ints:
         """Return class numbers of the session's rows."""
-        if rows is None:
-            table = self.X
-        else:
-            table = self.X[torch.from_numpy(rows).to(self.X.device)]
+        table = self.X
+        if rows is not None:
+            table = table[torch.from_numpy(rows).to(table.device)]
         return model.predict_table(table)
 
 
@@ -340,18 +343,14 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
 
     def _make_optimizer(self, parameters: Any) -> torch.optim.Optimizer:
         """Return the optimiser for the trained parameters of a net, by name or by the given factory."""
-        parameters = [p for p in parameters if p.requires_grad]
-        factory: Callable[..., torch.optim.Optimizer] = OPTIMIZERS.get(
-            self.optimizer, self.optimizer
-        )
-        if factory is self.optimizer:
-            return factory(parameters)
-        options = {}
+        trained = [p for p in parameters if p.requires_grad]
+        if callable(self.optimizer):
+            optimizer: torch.optim.Optimizer = self.optimizer(trained)
+            return optimizer
+        options = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
         if self.optimizer == "sgd":
             options["momentum"] = self.momentum
-        return factory(
-            parameters, lr=self.learning_rate, weight_decay=self.weight_decay, **options
-        )
+        return OPTIMIZERS[self.optimizer](trained, **options)
 
     def open_session(
         self, X: Table, y: Ints, n_classes: int, sample_weight: Floats
@@ -367,7 +366,10 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         return TorchSession(self, np.asarray(X), y, n_classes, sample_weight)
 
     def _checked(self, X: Table, y: Column = None) -> Any:
-        labels: dict[str, Any] = {} if y is None else {"y": y}
+        """Return the checked rows; with labels y, as in a fit, the rows and the labels."""
+        labels = {}
+        if y is not None:
+            labels["y"] = y
         check_row_shape(self, X, reset=y is not None)
         return validate_data(self, X, reset=y is not None, allow_nd=True, **labels)
 
@@ -395,8 +397,8 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         """
         X, y = unpack(X, y)
         with fitting_apart(self) as fitted:
-            X, classes, index, weight = check_labelled_rows(fitted, X, y, sample_weight)
-            session = fitted.open_session(X, index, len(classes), weight)
+            X, classes, class_numbers, weight = check_labelled_rows(fitted, X, y, sample_weight)
+            session = fitted.open_session(X, class_numbers, len(classes), weight)
             fitted.net_ = session.fit(weight, session.seed)
             fitted.classes_ = classes
         return self

@@ -37,7 +37,9 @@ class Randomness:
     """Random state of one training, used in place of the state of PyTorch's global generators."""
 
     def __init__(self, seed: int, device: torch.device) -> None:
-        devices = [torch.device("cpu"), *([device] if device.type == "cuda" else [])]
+        devices = [torch.device("cpu")]
+        if device.type == "cuda":
+            devices.append(device)
         self.generators = [torch.Generator(d).manual_seed(seed) for d in devices]
 
     @contextmanager
@@ -58,12 +60,10 @@ class Randomness:
 def threads_for(net: nn.Module, rows: Tensor, batch_size: int) -> Iterator[None]:
     """Use one thread of the processor in the block for small nets on tables; other nets are unaffected."""
     n_weights = sum(p.numel() for p in net.parameters())
+    is_small = n_weights * min(batch_size, len(rows)) < WORK_FOR_THREADS
+    are_images = rows.ndim > 2
     n_threads = torch.get_num_threads()
-    if (
-        rows.ndim > 2
-        or n_threads == 1
-        or n_weights * min(batch_size, len(rows)) >= WORK_FOR_THREADS
-    ):
+    if are_images or not is_small or n_threads == 1:
         yield
         return
     torch.set_num_threads(1)
@@ -142,7 +142,7 @@ class Training:
         self.random = Randomness(seed, recipe.device)
         with self.random.in_use():
             self.net = recipe.build().to(recipe.device)
-        if len(recipe.feed.row_shape) == 3:
+        if len(recipe.feed.row_shape) == 3:  # convolutions of colour images are faster
             self.net = self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload,unused-ignore]
         self.mixed = is_mixed(recipe.precision, self.net, recipe.device)
         self.optimizer = recipe.optimizer(self.net.parameters())
@@ -156,9 +156,9 @@ class Training:
             linear[-1].register_forward_pre_hook(
                 lambda layer, inputs: self.layer_inputs.update(features=inputs[0].float())
             )
-        self.forward: Callable[[Tensor], Tensor] = (
-            torch.compile(self.net) if recipe.compile else self.net
-        )
+        self.forward: Callable[[Tensor], Tensor] = self.net
+        if recipe.compile:
+            self.forward = torch.compile(self.net)
 
     def draw(self, n_steps: int) -> Tensor:
         """Draw the rows of the coming steps with replacement by weight, shape (n_steps, batch size)."""
@@ -175,9 +175,9 @@ class Training:
         loss = torch.zeros(())
         with threads_for(self.net, recipe.X, recipe.batch_size), self.random.in_use():
             for rows, y in zip(batches, labels, strict=True):
-                if self.steps_taken in self.milestones:
-                    for group in self.optimizer.param_groups:
-                        group["lr"] *= DECAY ** self.milestones.count(self.steps_taken)
+                n_decays = self.milestones.count(self.steps_taken)  # mostly 0
+                for group in self.optimizer.param_groups:
+                    group["lr"] *= DECAY**n_decays
                 loss = self._step(recipe.X.index_select(0, rows), y)
                 self.steps_taken += 1
         value = float(loss.mean())
