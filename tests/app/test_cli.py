@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import warnings
 from functools import partial
 from io import StringIO
 from types import ModuleType
@@ -24,6 +25,7 @@ from typer.testing import CliRunner
 import tailboost
 from tailboost import __version__, datasets
 from tailboost.app import cli
+from tailboost.app.cli import shared
 from tailboost.app.cli.fit import name_labels
 from tailboost.app.cli.parameters import literal
 from tailboost.app.cli.shared import shortened
@@ -616,7 +618,6 @@ class TestLaterTables:
         for words in (
             "2 of 3 values are new categories",
             "1 of 3 values are no numbers",
-            "1 new column ignored",
         ):
             assert words in output
 
@@ -961,3 +962,12 @@ def test_example_writes_three_files_of_different_clients(tmp_path):
     again = call("example", tmp_path / "new")
     assert again.exit_code == 2
     assert " exists; give another folder" in again.output
+
+
+def test_a_warning_is_printed_once_in_a_command(capsys):
+    for _ in range(2):
+        with shared.exit_codes(verbose=False):
+            shared.warn("of a file")
+            with shared.warnings_as_lines():
+                warnings.warn("of a file", UserWarning, stacklevel=1)
+    assert capsys.readouterr().err.splitlines() == ["warning: of a file"] * 2

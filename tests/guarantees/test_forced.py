@@ -229,3 +229,42 @@ def test_limits_with_most_excess_errors_and_with_fewest_rows_are_tried_by_turns(
     errors = np.array([0.0, 0.1, 0.9, 0.8, 0.5])[group]
     ordered = likeliest_to_force_first(limited, errors, np.zeros(len(group)))
     assert [bound.bound.n for bound in ordered] == [40, 300, 10, 200, 100]
+
+
+def test_of_two_columns_of_groups_the_limit_is_named_without_which_the_error_is_the_lowest():
+    """Each limit is left out by a calibration of its own; both columns have a group "other"."""
+    rng = np.random.default_rng(0)
+    n = 6_000
+    groups = {
+        "site": rng.choice(["main", "other"], n),
+        "ward": rng.choice(["a", "b", "other"], n, p=[0.6, 0.3, 0.1]),
+    }
+    shift = np.where(groups["ward"] == "other", -1.0, 0.0) + np.where(groups["site"] == "other", 0.4, 0.0)
+    y = rng.integers(0, 2, n)
+    X = (2.0 * y - 1.0 + shift + rng.normal(size=n))[:, None]
+    half = slice(n // 2, None)
+    fresh = {name: column[half] for name, column in groups.items()}
+    allowed = {("site", "main"): 0.2, ("site", "other"): 0.2} | {
+        ("ward", ward): 0.2 for ward in ("a", "b", "other")
+    }
+
+    def limits(dropped=None):
+        kept = {key: bound for key, bound in allowed.items() if key != dropped}
+        columns = [{name: kept[by, name] for by, name in kept if by == column} for column in groups]
+        return [tb.rates.miss(1, by=column) <= bounds for column, bounds in zip(groups, columns, strict=True)]
+
+    first = {name: column[: n // 2] for name, column in groups.items()}
+    given = {"groups": first, "limits": limits(), "infer_groups": False}
+    rule = tb.tune(tb.Scores(0, 1, kind="logit"), X[: n // 2], y[: n // 2], **given)
+    errors = {}
+    for dropped in (None, *allowed):
+        certified = tb.calibrate(copy.deepcopy(rule), X[half], y[half], groups=fresh, limits=limits(dropped))
+        errors[dropped] = np.mean(certified.predict(X[half]) != y[half])
+        if dropped is None:
+            forced = certified.certificate_.forced_by
+    column, name = min(allowed, key=errors.__getitem__)
+    assert (column, name) == ("ward", "other")
+    assert forced.name == f"{column} {name}"
+    assert forced.limit == "miss rate of 1 by ward: other"
+    assert forced.without == pytest.approx(errors[column, name])
+    assert str(forced).startswith("ward other forces the rule, with")

@@ -36,6 +36,7 @@ from tailboost.guarantees.forced import (
     answer_names,
     by_group_option,
     by_group_to_read,
+    group_words,
     what_forces,
 )
 from tailboost.guarantees.fresh_rows import (
@@ -617,10 +618,17 @@ def groups_with_one_answer(
         if answer != HUMAN_REVIEW:
             other_labels = " or ".join(label for label in labels if label != answer)
             sentence += f", so no row of label {other_labels} is found there"
-        if any(bound.name in names for bound in without_rows):
+        in_group = [
+            group_words(bound.name, bound.counted.by, limits) in names for bound in without_rows
+        ]
+        if any(in_group):
             sentence += ", and limits without a row that counts are kept by construction"
         sentences.append(f"{sentence}.")
-        without_rows = [bound for bound in without_rows if bound.name not in names]
+        without_rows = [
+            bound
+            for bound, is_named in zip(without_rows, in_group, strict=True)
+            if not is_named
+        ]
     sentences += [
         f"{bound.title} {bound.without_rows}, so the limit is kept by construction."
         for bound in without_rows
@@ -669,7 +677,8 @@ def _constant_groups(fresh: FreshRows, limits: Sequence[Limit]) -> dict[str, str
         for name, has_stratum in zip(names, strata_of_groups, strict=True):
             answers = np.unique(answered.actions[has_stratum[answered.stratum]])
             if len(answers) == 1:
-                constant[unit_name(name)] = answer_names(answered.strata)[answers[0]]
+                words = group_words(unit_name(name), by, limits)
+                constant[words] = answer_names(answered.strata)[answers[0]]
     return constant
 
 

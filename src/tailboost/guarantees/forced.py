@@ -199,6 +199,15 @@ def by_group_option(by_group: str | bool) -> str:
     )
 
 
+def group_words(name: str, by: Any, limits: Sequence[Limit]) -> str:
+    """Return the name of a group, with its column if limits are about the groups of several columns."""
+    kinds = {limit.rate.by for limit in limits} - {None, CLASS, CELL}
+    if by in kinds and len(kinds) > 1:
+        columns = " and ".join(map(str, by)) if isinstance(by, tuple) else by
+        return f"{columns} {name}"
+    return name
+
+
 def answer_names(strata: Strata) -> list[str]:
     """Return the names of the answers by number."""
     return [*map(repr, strata.classes), HUMAN_REVIEW]
@@ -412,7 +421,7 @@ def _as_forced(
     number = forcing.number
     limit = limits[number]
     bound = forcing.bound
-    name = bound.name
+    name = group_words(bound.name, limit.rate.by, limits)
     if bound.subgroup is None or limit.compares:
         name = _rate_and_subgroup(bound)
     n = bound.n

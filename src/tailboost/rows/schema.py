@@ -27,7 +27,6 @@ from tailboost.core.exceptions import TableChangedWarning as TableChangedWarning
 from tailboost.core.spelling import (
     COLUMNS_NAMED,
     did_you_mean,
-    how_many,
     listed,
     other_separator,
 )
@@ -134,7 +133,7 @@ class TableSchema:
     decimal commas, 1,000           ValueError with the option that reads them
     ==============================  ====================================================================
 
-    One `TableChangedWarning` has the counts of missing, new and ignored values and columns.
+    One `TableChangedWarning` has the counts of values that became missing and of new categories.
 
     Attributes
     ----------
@@ -208,16 +207,14 @@ class TableSchema:
         Warns
         -----
         TableChangedWarning
-            Once, with counts of values of another kind, new categories and new columns.
+            Once, with counts of values of another kind and of new categories. A new column changes no answer.
         """
         pandas = import_pandas("TableSchema")
         refuse_arrays(frame)
         if not all(isinstance(name, str) for name in frame.columns):
             frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         changes = []
-        new = self._new_columns(frame.columns.tolist())
-        if new:
-            changes.append(f"{how_many(len(new), 'new column')} ignored ({listed(new)})")
+        self._refuse_missing_columns(frame.columns.tolist())
         # Number columns are converted together: one by one the conversion takes longer than most models.
         dtypes = dict(zip(frame.columns, frame.dtypes, strict=True))
         number_names = []
@@ -249,21 +246,20 @@ class TableSchema:
             )
         return table
 
-    def _new_columns(self, names: list[str]) -> list[str]:
-        """Return which columns of a later table are new; raise ValueError if it lacks a feature."""
+    def _refuse_missing_columns(self, names: list[str]) -> None:
+        """Raise ValueError if the columns of a later table lack a feature."""
         features = [column.name for column in self.columns]
         expected = set(features)
         if self.target is not None:
             expected.add(self.target.name)
-        new = [name for name in names if name not in expected]
         missing = [name for name in features if name not in set(names)]
         if missing:
+            new = [name for name in names if name not in expected]
             advice = other_separator(names)
             if not advice:
                 advice = f"{did_you_mean(missing[0], new)}the table has {listed(names)}"
             columns = "columns" if len(missing) > 1 else "column"
             raise ValueError(f"missing {columns} {listed(missing)}; {advice}")
-        return new
 
 
 def _column_of_json(fields: dict[str, Any]) -> ColumnSchema:

@@ -37,6 +37,8 @@ INTERRUPTED = 130  # exit code of a process ended by Ctrl-C
 LEAST_PATIENCE = 0.5
 
 _quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+# The warnings that this command has printed; None outside a command.
+_printed: ContextVar[set[str] | None] = ContextVar("printed", default=None)
 # When the process of this command began; None within another program, whose imports are done.
 _started: ContextVar[float | None] = ContextVar("started", default=None)
 
@@ -73,6 +75,7 @@ def exit_codes(verbose: bool, quiet: bool = False) -> Iterator[None]:
     from tailboost.core.long_work import PATIENCE, telling
 
     token = _quiet.set(quiet)
+    printed = _printed.set(set())
     start = _started.get()
     patience = None  # seconds until the first line of progress; None: the usual ones
     if start is not None:
@@ -101,6 +104,7 @@ def exit_codes(verbose: bool, quiet: bool = False) -> Iterator[None]:
         raise typer.Exit(fail(f"{type(error).__name__}: {error}{hint}", 1)) from None
     finally:
         _quiet.reset(token)
+        _printed.reset(printed)
 
 
 @contextmanager
@@ -236,7 +240,12 @@ def warnings_as_lines() -> Iterator[None]:
 
 
 def warn(message: str) -> None:
-    """Print a warning, also with --quiet."""
+    """Print a warning, once in a command, also with --quiet."""
+    printed = _printed.get()
+    if printed is not None:
+        if message in printed:
+            return
+        printed.add(message)
     print(f"warning: {printable(message)}", file=sys.stderr)
 
 
