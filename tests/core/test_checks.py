@@ -136,3 +136,26 @@ def test_numbers_of_a_short_range_are_counted_and_not_sorted(monkeypatch):
     names, places = _checks.distinct_and_places(np.array([7, 5, 7, 5]))
     assert names.tolist() == [5, 7]
     assert places.tolist() == [1, 0, 1, 0]
+
+
+@pytest.mark.parametrize("dtype", ["category", "string", "str"])
+def test_columns_of_categories_and_text_are_read_by_their_distinct_values(dtype, monkeypatch):
+    texts = ["b", "long", "b", "a"]
+    column = pd.Series(texts, dtype=dtype)
+    with monkeypatch.context() as patch:
+        patch.setattr(pd.Series, "__array__", None)  # one object for each row
+        labels = _checks.label_column(column, "groups")
+    assert labels.dtype.kind == "U"
+    assert labels.tolist() == texts
+    with pytest.raises(ValueError, match=r"groups contains NaN or None: 1 of 4 entries"):
+        _checks.label_column(column.where(column != "a"), "groups")
+
+
+def test_numbers_as_categories_keep_their_type():
+    for values in ([3, 1, 3], np.array([0.5, 0.25], dtype=np.float32), [True, False]):
+        expected = np.asarray(values)
+        labels = _checks.label_column(pd.Series(expected).astype("category"), "y")
+        assert labels.dtype == expected.dtype
+        assert labels.tolist() == expected.tolist()
+    with pytest.raises(ValueError, match="one kind"):
+        _checks.label_column(pd.Series([1, "a"], dtype="category"), "y")

@@ -26,6 +26,8 @@ from tailboost.core.spelling import alike, did_you_mean, how_many, listed
 # Maximum number of rows and of values in a batch of a prediction, which limits memory and tells progress.
 ROWS_OF_BATCH = 65_536
 BATCH_VALUES = 2**30
+# Names of pandas' types of text.
+PANDAS_TEXT = ("str", "string")
 # The most known labels or groups in a message.
 NAMES_SHOWN = 10
 
@@ -566,8 +568,11 @@ GROUP_OF_MISSING = "drop their rows, or make them a group: groups.fillna('missin
 
 def refuse_missing(values: Column, name: str, remedy: str = GIVE_A_VALUE) -> None:
     """Raise if labels or groups have missing or nested entries, or a list mixes text with other values."""
+    names_and_places = _factorized(values)
     # Without an object dtype, a list of text and NaN would become text with "nan".
-    if hasattr(values, "dtype"):
+    if names_and_places is not None:
+        column, _ = names_and_places
+    elif hasattr(values, "dtype"):
         column = np.asarray(values)
     else:
         column = np.asarray(values, dtype=object)
@@ -595,6 +600,21 @@ def refuse_missing(values: Column, name: str, remedy: str = GIVE_A_VALUE) -> Non
         raise ValueError(
             f"{name} mixes text, such as {text!r}, with other values, such as {others[0]!r}"
         )
+
+
+def _factorized(values: Any) -> tuple[NDArray[Any], Ints] | None:
+    """Return the distinct values of a column of pandas' categories or text, and the place of each value.
+
+    A million values take .02 seconds, as objects .2. None for other columns and if values are missing.
+    """
+    dtype = getattr(values, "dtype", None)
+    has_few_values = hasattr(dtype, "categories") or getattr(dtype, "name", "") in PANDAS_TEXT
+    if not has_few_values or not hasattr(values, "factorize"):
+        return None
+    places, names = values.factorize()
+    if not len(places) or places.min() < 0:
+        return None
+    return np.asarray(names), places
 
 
 def unboxed(labels: Any) -> Any:
@@ -805,6 +825,10 @@ def label_column(values: ArrayLike, name: str) -> Labels:
 
     Raise ValueError if the column is empty, has another shape than (n,), has missing entries, or mixes types.
     """
+    names_and_places = _factorized(values)
+    if names_and_places is not None:
+        distinct_values, places = names_and_places
+        return label_column(distinct_values, name)[places]
     array = as_array(values, name)
     check_vector(array, name)
     refuse_missing(values, name)

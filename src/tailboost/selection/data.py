@@ -662,7 +662,9 @@ def sums_of_answers(scores: Floats, values: Floats, thresholds: Floats) -> Float
     """
     order = np.argsort(scores, kind="stable")
     n_at_or_below = np.searchsorted(scores[order], thresholds, side="right")
-    cumulated_first, cumulated_second = np.vstack([np.zeros(2), values[order].cumsum(axis=0)]).T
+    cumulated = np.zeros((len(scores) + 1, 2))
+    np.cumsum(values[order], axis=0, out=cumulated[1:])
+    cumulated_first, cumulated_second = cumulated.T
     of_first = cumulated_first[n_at_or_below]
     return of_first + cumulated_second[-1] - cumulated_second[n_at_or_below]
 

@@ -123,8 +123,8 @@ class NewRows:
             groups[name] = group_names(column, "missing")
         if not groups:
             return None
-        # Each use of another dtype for text would convert it: seconds for a million rows.
-        return pd.DataFrame(groups, dtype=object)
+        # Each use of another type would convert it: seconds for a million rows.
+        return pd.DataFrame(groups, dtype="category")
 
 
 def columns_instead(columns: list[Any], name: str, has: str) -> str:
