@@ -110,6 +110,26 @@ def test_of_every_pattern_of_verdicts_the_thresholds_before_the_first_failure_pa
             assert tests.n_passed(path, [rate, second], 0.05) == len(both.split("-")[0])
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_of_the_thresholds_before_the_first_failure_the_one_of_least_loss_is_certified(seed):
+    """One group; errors, tests and losses are counted row by row for each threshold of the path."""
+    rng = np.random.default_rng(seed)
+    rows = [draw(n, rng, share=(1.0,)) for n in (600, 500)]
+    tests = procedure([rates.precision(1, by="g") >= 0.8], *rows, groups=1)
+    (path,) = tests.paths([tests.fresh_rates], 0.05)
+    s, _, y = rows[1]
+    losses = []
+    for t in path.thresholds:
+        wrong, selected = ((s > t) & (y == 0)).sum(), (s > t).sum()
+        if not (selected and binom.cdf(wrong, selected, 0.2) <= 0.05):
+            break
+        losses.append(sum(((s > t) != y).sum() for s, _, y in rows))
+    assert np.argmin(losses) > 0
+    certified, first = tests.thresholds(0.05)
+    assert certified.tolist() == [path.thresholds[np.argmin(losses)]]
+    assert first.tolist() == [path.thresholds[0]]
+
+
 def test_a_threshold_without_rows_does_not_pass_and_ends_the_sequence():
     tests = procedure(PRECISION, *[draw(100, np.random.default_rng(seed)) for seed in (0, 1)])
     rate, path = sequence_of([0, 0, 0])

@@ -134,6 +134,37 @@ def test_a_group_that_is_read_gets_the_class_probabilities_in_its_own_strata(ord
     np.testing.assert_allclose(found, by_hand, atol=1e-6)
 
 
+@pytest.mark.parametrize("sexes", [1, 2])
+def test_rows_have_no_probability_outside_the_group_that_they_state(sexes):
+    """Three sites are read; their strata sum to the class probabilities, all others to 0."""
+    n, rng = 30, np.random.default_rng(sexes)
+    combinations = np.array([[site, sex] for site in (1, 2, 0) for sex in range(sexes)])
+    shares = np.tile([0.25, 0.75] if sexes == 2 else [1.0], (2, 3))
+    belief = StratumProbabilities(2, combinations, told=0, shares=shares)
+    chances, read = rng.dirichlet(np.ones(2), n), rng.integers(3, size=n)
+    found = belief.predict(np.log(chances), None, read).reshape(2, len(combinations), n)
+    of_site = np.stack([found[:, combinations[:, 0] == site].sum(axis=1) for site in range(3)])
+    for row in range(n):
+        for site in range(3):
+            expected = chances[row] if site == read[row] else np.zeros(2)
+            np.testing.assert_allclose(of_site[site, :, row], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("sexes", [1, 2])
+def test_the_order_of_the_combinations_moves_their_probabilities_alone(sexes):
+    rng = np.random.default_rng(2)
+    combinations = np.array([[site, sex] for site in range(3) for sex in range(sexes)])
+    G = len(combinations)
+    shares, chances, read = rng.random((2, G)), rng.dirichlet(np.ones(2), 20), rng.integers(3, size=20)
+
+    def found(order):
+        belief = StratumProbabilities(2, combinations[order], told=0, shares=shares[:, order])
+        return belief.predict(np.log(chances), None, read).reshape(2, G, 20)
+
+    for order in ([*range(1, G), 0], [*range(G)][::-1], [1, 0, *range(2, G)]):
+        np.testing.assert_allclose(found(order), found([*range(G)])[:, order], atol=1e-6)
+
+
 def test_beside_a_group_that_is_read_another_column_has_its_frequencies_in_each_class():
     """Combinations of site and sex: the site is read, the sex has its share in the class and the site."""
     combinations = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
