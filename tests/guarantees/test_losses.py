@@ -1,5 +1,7 @@
 """Certificates for given losses: joint coverage of groups, agreement with `certify`, bad input."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.optimize import brentq, minimize_scalar
@@ -191,3 +193,64 @@ def test_means_of_several_groups_share_the_level_evenly():
     for kind, name, k, n in (("mean", None, 30, 160), ("group", "a", 10, 100), ("group", "b", 20, 60)):
         bound = certificate.bound(kind, name)
         assert bound.upper == pytest.approx(beta.ppf(1 - 0.1 / 3, k + 1, n - k))
+
+
+@pytest.mark.parametrize("mean", [0.05, 0.4])
+def test_a_shift_of_the_divergence_of_two_shares_leads_from_one_to_the_other(mean):
+    for share in np.linspace(mean + 0.01, 0.99, 9):
+        radius = rel_entr(share, mean) + rel_entr(1 - share, 1 - mean)
+        assert shift_of_mean(mean, radius) == pytest.approx(share, abs=1e-8)
+
+
+@pytest.mark.parametrize("theta", [0.3, 2.0, 9.0])
+def test_a_shift_of_the_divergence_of_a_tilted_band_has_its_mean(theta):
+    """Weights in proportion to mass · exp(θ · loss) have the largest mean of their divergence."""
+    losses = np.random.default_rng(3).beta(1, 3, 60)
+    values, mass = band_by_hand(losses, 0.05)
+    tilted = mass * np.exp(theta * values)
+    tilted /= tilted.sum()
+    radius = rel_entr(tilted, mass).sum()
+    assert band_shift(tail_band(losses, 0.05), radius) == pytest.approx(tilted @ values, abs=1e-7)
+
+
+@pytest.mark.parametrize("n_largest", [1, 10, 45])
+def test_the_cvar_of_a_band_is_the_loss_of_one_and_the_largest_losses(n_largest):
+    losses = np.random.default_rng(4).beta(1, 3, 80)
+    epsilon = ksone.isf(0.05, 80)
+    alpha = epsilon + n_largest / 80
+    by_hand = (epsilon + np.sort(losses)[-n_largest:].sum() / 80) / alpha
+    assert band_cvar(tail_band(losses, 0.05), alpha) == pytest.approx(by_hand, abs=1e-9)
+
+
+@pytest.mark.parametrize("delta", [0.005, 0.05, 0.3])
+def test_of_many_rows_a_band_moves_the_mass_of_massarts_inequality(delta):
+    """√(log(1/δ) / (2n)), which is a little more than the quantile of the exact statistic."""
+    _, mass = tail_band(np.linspace(0, 0.5, 1500), delta)
+    assert mass[-1] == pytest.approx(np.sqrt(np.log(1 / delta) / 3000))
+    assert ksone.isf(delta, 1500) <= mass[-1] <= 1.05 * ksone.isf(delta, 1500)
+
+
+def test_of_many_equal_losses_the_cvar_has_the_mass_of_massarts_inequality():
+    certificate = tb.certify_losses(np.full(2000, 0.5), alphas=[0.2])
+    epsilon = np.sqrt(np.log(1 / 0.025) / 4000)
+    assert certificate.bound("cvar", 0.2).upper == pytest.approx((epsilon + 0.5 * (0.2 - epsilon)) / 0.2)
+
+
+@pytest.mark.parametrize(("loss", "n", "delta"), [(0.0, 20, 0.05), (0.3, 100, 0.05), (0.1, 400, 0.01)])
+def test_the_bets_on_equal_losses_reach_the_inverse_of_the_level_at_the_bound(loss, n, delta):
+    """All stakes of a piece, 2^(−i/2) with weights in proportion to 2^(i/2), on a fine grid of means."""
+    log_level = np.log(1 / delta)
+    edges = [0.0]
+    while len(edges) < 60:
+        edges.append(1 / (1 + 2.0 ** -(len(edges) - 1) * n / (2 * log_level)))
+    last = int(np.ceil(np.log2(max(1.0, n / (2 * log_level))))) + 8
+    edges = [*edges[: last + 1], 1.0]
+    largest = 0.0
+    for piece, (low, high) in enumerate(pairwise(edges)):
+        means = np.linspace(low, high, 4001)[:-1]
+        stakes = 2.0 ** (-0.5 * np.arange(piece + 1))
+        prior = (1 / stakes) / (1 / stakes).sum()
+        with np.errstate(over="ignore"):
+            wealth = prior @ (1 - stakes[:, None] + stakes[:, None] * (1 - loss) / (1 - means)) ** n
+        largest = max(largest, means[wealth < 1 / delta].max(initial=0.0))
+    assert betting_upper(np.full(n, loss), delta) == pytest.approx(largest, abs=2e-4)

@@ -148,3 +148,18 @@ def test_the_size_of_a_passed_pair_is_near_its_level_and_not_above_it(level):
         for second in np.linspace(0.0, 1 - gap, 30)
     ]
     assert level / 2 < max(sizes) <= level
+
+
+@pytest.mark.parametrize(("errors", "rows", "factor", "gap"), [
+    ((1, 3), (12, 14), 1.0, 0.2), ((5, 4), (16, 10), 1.0, 0.3), ((5, 7), (14, 12), 0.7, 0.0),
+])  # fmt: skip
+def test_a_pair_passes_from_the_level_of_its_enumerated_p_value(errors, rows, factor, gap):
+    """γ is a twentieth of a small level, so the level solves an equation: here by halving the interval."""
+    low, high = 1e-4, 0.5
+    for _ in range(14):
+        level = np.sqrt(low * high)
+        passes = enumerated_p_value(errors, rows, factor, gap, min(1e-3, level / 20)) <= level
+        low, high = (low, level) if passes else (level, high)
+    assert 2e-3 < level < 0.3
+    assert pair_passes(errors, rows, 1.01 * level, factor=factor, gap=gap)
+    assert not pair_passes(errors, rows, 0.99 * level, factor=factor, gap=gap)

@@ -457,6 +457,49 @@ def test_a_withdrawn_attempt_alone_leaves_the_ledger():
     assert spent(ledger) == pytest.approx([0.9, 0.009, 0.9 * 0.091])
 
 
+def test_a_withdrawn_attempt_leaves_those_of_models_inside():
+    inner = Ledger()
+    inner.record(numbered_attempt(0))
+    outer = Ledger(inner=(inner,))
+    outer.record(numbered_attempt(1))
+    outer.withdraw(numbered_attempt(1))
+    for ledger in (outer, inner):
+        assert spent(ledger) == pytest.approx([0.9])
+    outer.record(numbered_attempt(2))
+    assert spent(inner) == pytest.approx([0.9, 0.09])
+
+
+def test_attempts_of_a_classifier_are_attempts_of_the_rule_that_is_tuned_on_it(rule):
+    asked = {"limits": ["miss(yes) <= .4"]}
+    outer = tb.tune([rule], *scored(9, 600), **asked)
+    tb.calibrate(rule, *scored(1, 400), **asked)
+    tb.calibrate(outer, *scored(2, 400), **asked)
+    tb.calibrate(rule, *scored(3, 400), **asked)
+    assert spent(rule.ledger_) == pytest.approx([0.9, 0.09, 0.009])
+
+
+def test_all_attempts_before_a_named_one_count(rule):
+    """The named result is of the second attempt of a copy, whose ledger this rule does not know."""
+    asked = {"limits": ["miss(yes) <= .4"]}
+    other = copy.deepcopy(rule)
+    for k in (1, 2):
+        previous = tb.calibrate(other, *scored(k, 400), **asked)
+    rows = scored(3, 400)
+    calibrated = tb.calibrate(rule, *rows, **asked, previous=previous)
+    assert spent(calibrated.ledger_) == pytest.approx([0.9, 0.09, 0.009])
+    with pytest.raises(tb.LeakageError, match="attempt 1 used 400"):
+        tb.calibrate(rule, *scored(1, 400), limits=["miss(yes) <= .3"])
+
+
+def test_too_few_rows_for_a_test_leave_earlier_attempts_in_the_ledger(rule):
+    tb.calibrate(rule, *scored(1, 400), limits=["miss(yes) <= .35"])
+    with pytest.raises(tb.NotCertifiedError, match="no attempt is spent"):
+        tb.calibrate(rule, *scored(2, 8), limits=["miss(yes) <= .35"])
+    assert spent(rule.ledger_) == pytest.approx([0.9])
+    calibrated = tb.calibrate(rule, *scored(3, 400), limits=["miss(yes) <= .35"])
+    assert spent(calibrated.ledger_) == pytest.approx([0.9, 0.09])
+
+
 def assert_tested_at(level, calibrated, rows):
     """Check misses and false alarms: of all thresholds that pass the exact test, none has fewer alarms."""
     X, y = rows

@@ -361,6 +361,19 @@ def test_a_row_without_score_has_the_stated_one(form, tmp_path):
     assert answers_in(form, rule, scores, groups, tmp_path) == expected
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_the_stated_score_may_be_in_any_range(form, tmp_path):
+    lacking = None if form in ("python", "sql") else np.nan
+    for missing, expected in (
+        (0.0, ["no", "no", "yes"]),
+        (THIRD, ["yes", "human review", "yes"]),
+        (LAST, ["yes", "yes", "no"]),
+        (1.0, ["yes", "yes", "no"]),
+    ):
+        rule = replace(BY_HAND, missing=missing)
+        assert answers_in(form, rule, [lacking] * 3, ["a", "b", "c"], tmp_path) == expected
+
+
 def test_python_and_sql_give_a_nan_and_a_null_the_stated_score():
     rule = replace(BY_HAND, missing=THIRD, groups=None, bands=BY_HAND.bands[:1])
     names = {}
