@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from conftest import errors_of, noisy
 from scipy.sparse import csr_matrix
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold, StratifiedKFold, TimeSeriesSplit
 from sklearn.naive_bayes import GaussianNB
@@ -110,6 +111,50 @@ def test_rows_of_one_person_stay_together():
     held = RobustMixtureClassifier(tree, cv=0.25, **options).fit(X, y, clusters=who)
     assert "60 held-out" in held.rates_.words
     assert 0.2 < errors_of(held).mean() < 0.8
+
+
+class Memory(ClassifierMixin, BaseEstimator):
+    """Is sure of the first class for a row of its fit, and not at all for any other row."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        self.rows_ = {*X[:, 0].tolist()}
+        return self
+
+    def predict_proba(self, X):
+        seen = np.isin(X[:, 0], [*self.rows_])
+        return np.where(seen[:, None], [0.99, 0.01], [0.5, 0.5])
+
+
+@pytest.mark.parametrize("cv", [2, 3, 5, KFold(4)])
+def test_no_row_is_judged_by_a_model_of_a_fold_that_has_read_it(cv):
+    X, y = noisy(5, n=90, K=2)
+    logs = judged_by([("memory", Memory())], problem_of(X, y), cv=cv).logs[0]
+    np.testing.assert_allclose(logs, np.log(0.5), atol=LOG_STEP)
+
+
+def test_each_model_of_a_fold_reads_all_rows_but_those_that_it_judges():
+    """Eleven rows of each of four classes, in five folds: models of 35 or 36 rows, then one of all rows."""
+    sizes = []
+
+    class Sized(GaussianNB):
+        def fit(self, X, y, sample_weight=None):
+            sizes.append(len(y))
+            return super().fit(X, y)
+
+    X, _ = noisy(6, n=44, K=4)
+    judged_by([("sized", Sized())], problem_of(X, np.arange(44) % 4), cv=5)
+    *of_folds, last = sizes
+    assert last == 44
+    assert len(of_folds) == 5
+    assert sum(44 - size for size in of_folds) == 44
+
+
+def test_models_of_held_out_rows_have_not_read_them():
+    X, y = noisy(7, n=100, K=2)
+    judged = judged_by([("memory", Memory())], problem_of(X, y), cv=0.3)
+    assert len(judged.logs[0]) == len(judged.rows.y) < 50
+    np.testing.assert_allclose(judged.logs[0], np.log(0.5), atol=LOG_STEP)
 
 
 def test_a_splitter_and_its_splits_say_who_is_judged_by_whom():

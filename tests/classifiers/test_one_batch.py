@@ -196,6 +196,54 @@ def test_labels_of_the_selecting_rows_are_as_random_as_the_rows(monkeypatch):
     assert chi2(59).ppf(0.0005) < 59 * np.var(counts, ddof=1) / true.var() < chi2(59).ppf(0.9995)
 
 
+def selecting_and_certifying(monkeypatch, arguments, **asked):
+    """Return the rows that `tune` gets and those that are to certify, by the index of their table."""
+    selecting = []
+    own = calibrating.tune
+
+    def recorded(model, X, labels, **given):
+        selecting.append((X, labels))
+        return own(model, X, labels, **given)
+
+    monkeypatch.setattr(calibrating, "tune", recorded)
+    batch = OneBatch.of(tb.Scores("s", 1, kind="logit"), arguments, **asked)
+    return selecting[0], batch
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.8])
+def test_each_row_selects_or_certifies(share, monkeypatch):
+    T, y, g = Population().draw(400, np.random.default_rng(1))
+    asked = {"limits": ["precision(1) >= .6"], "selection_share": share}
+    (X, labels), batch = selecting_and_certifying(monkeypatch, Given(T, y, g), **asked)
+    assert len(X) == batch.n_selected == round(400 * share)
+    assert sorted([*X.index, *batch.rows.X.index]) == list(range(400))
+    np.testing.assert_array_equal(labels, y[X.index])
+    np.testing.assert_array_equal(batch.rows.y, y[batch.rows.X.index])
+    np.testing.assert_array_equal(batch.rows.groups, g[batch.rows.X.index])
+
+
+def test_each_cluster_selects_or_certifies(monkeypatch):
+    T, y, g = Population().draw(400, np.random.default_rng(2))
+    person = np.random.default_rng(0).integers(90, size=400)
+    arguments = Given(T, y, g, clusters=person)
+    (X, _), batch = selecting_and_certifying(monkeypatch, arguments, limits=["precision(1) >= .6"])
+    assert {*person[X.index]}.isdisjoint(person[batch.rows.X.index])
+    assert sorted([*X.index, *batch.rows.X.index]) == list(range(400))
+    np.testing.assert_array_equal(batch.rows.clusters, person[batch.rows.X.index])
+
+
+def test_a_certificate_counts_the_rows_that_did_not_select(monkeypatch):
+    """The rows of its bounds are those with the label among the rows that certify."""
+    T, y, _ = Population().draw(900, np.random.default_rng(3))
+    asked = {"limits": ["miss(1) <= .4", "false_alarm(1) <= .6"], "selection_share": 0.3}
+    (X, labels), _ = selecting_and_certifying(monkeypatch, Given(T, y), **asked)
+    certificate = tb.calibrate(tb.Scores("s", 1, kind="logit"), T, y, **asked).certificate_
+    assert certificate.n_rows == 900 - len(X) == 630
+    assert [bound.n for bound in certificate.bounds] == [
+        y.sum() - labels.sum(), (y == 0).sum() - (labels == 0).sum(),
+    ]  # fmt: skip
+
+
 def test_clusters_stay_together():
     rng = np.random.default_rng(0)
     T, y, g = Population().draw(600, rng)

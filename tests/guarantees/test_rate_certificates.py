@@ -628,3 +628,25 @@ def test_an_estimate_at_the_limit_is_not_above_it():
     for limit in (rates.miss(1) <= 0.5, rates.selected(1) >= 0.5):
         (bound,) = (one for one in tb.certify(answers, None, truth, rates=[limit]).bounds if one.target)
         assert bound.verdict == "not certified: the estimate is at the limit"
+
+
+def test_bounds_on_each_rate_are_exact_for_counts_by_hand():
+    """200 rows: 60 of 80 with the label 1 are found, and 15 of 120 others get the answer 1."""
+    y, answers = np.repeat([1, 1, 0, 0], [60, 20, 15, 105]), np.repeat([1, 0, 1, 0], [60, 20, 15, 105])
+    counts = {
+        "error() <= .5": (35, 200),
+        "miss(1) <= .5": (20, 80),
+        "false_alarm(1) <= .5": (15, 120),
+        "selected(1) <= .5": (75, 200),
+        "precision(1) >= .5": (15, 75),
+        "recall(1) >= .5": (20, 80),
+        "npv(1) >= .5": (20, 125),
+    }
+    bounds = tb.certify(answers, None, y, limits=list(counts), confidence=0.93).bounds
+    for bound, (errors, n) in zip(bounds, counts.values(), strict=True):
+        upper = beta.ppf(1 - 0.07 / 7, errors + 1, n - errors)  # seven bounds share .07
+        if bound.sense == "≥":
+            assert (bound.estimate, bound.lower) == pytest.approx((1 - errors / n, 1 - upper))
+        else:
+            assert (bound.estimate, bound.upper) == pytest.approx((errors / n, upper))
+        assert bound.n == n

@@ -8,6 +8,16 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
+from tailboost.guarantees.limited_rates import LimitedFamily
+from tailboost.rates import Strata
+from tailboost.rates.bounds import (
+    betting_upper,
+    clopper_pearson_interval,
+    clopper_pearson_upper,
+    most_reached,
+    tail_band,
+)
+from tailboost.rates.pair_test import pair_passes
 
 LISTED = {"group": [("g", "a"), ("g", "b"), ("s", "m"), ("s", "f")], "class": [0, 1]}
 CROSSED = rates.error(by=("g", "s"))
@@ -222,3 +232,48 @@ def test_a_limit_with_too_few_rows_for_any_test_is_refused_before_an_attempt():
     # The cures can be followed with the same rows.
     looser = ["miss(1, by=group) <= {a: 40%, b: 40%, other: 50%}"]
     assert tb.calibrate(rule, *fresh, groups=g, limits=looser).certificate_.certified
+
+
+# -- without rows nothing is known -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", [
+    "error(by=group) <= .99", "miss(1, by=group) <= .99", "false_alarm(1, by=group) <= .99",
+    "selected(1, by=group) >= .01", "recall(1, by=group) >= .01", "precision(1, by=group) >= .01",
+])  # fmt: skip
+def test_the_loosest_limit_is_not_certified_for_a_listed_group_without_rows(text):
+    y, answers = np.tile([0, 1, 1, 0], 200), np.tile([0, 1, 0, 1], 200)
+    groups = np.repeat(["a", "b"], 400)
+    certificate = tb.certify(
+        answers, None, y, groups=groups, subgroups=["a", "b", "c"], limits=[text], equal_rows="natural"
+    )
+    by_name = {bound.subgroup: bound for bound in certificate.bounds if bound.target is not None}
+    assert by_name["a"].certified
+    assert by_name["b"].certified
+    assert (by_name["c"].n, by_name["c"].estimate, by_name["c"].certified) == (0, None, False)
+    assert (by_name["c"].lower, by_name["c"].upper) == (0.0, 1.0)
+    assert not certificate.certified
+
+
+def test_bounds_without_rows_are_those_that_hold_for_every_rate():
+    assert clopper_pearson_upper(0, 0) == betting_upper([]) == 1.0
+    assert [float(end) for end in clopper_pearson_interval(0.0, 0.0)] == [0.0, 1.0]
+    assert [float(mass @ values) for values, mass in [tail_band([])]] == [1.0]
+    for bound in (0.01, 0.5, 0.99):
+        assert most_reached(0, bound, 0.05) == -1
+        assert not pair_passes((0, 0), (0, 50), 0.05, gap=bound)
+        assert not pair_passes((0, 0), (50, 0), 0.05, gap=bound)
+
+
+def test_counts_without_rows_pass_no_test_unless_no_rule_could_break_the_limit():
+    strata, _ = Strata.of(
+        np.array([0, 1, 0, 1]), np.array([[0], [0], [1], [1]]), np.ones(4), (0, 1), ("g",), (("a", "b"),)
+    )
+    # The strata are both groups of label 0, then of label 1: only the first group has rows.
+    counts = np.array([[95.0, 5.0, 0.0], [0, 0, 0], [0, 0, 0], [0, 0, 0]])
+    family = LimitedFamily.from_limit(tb.rates.false_alarm(1, by="g") <= 0.9, strata)
+    never = np.zeros((4, 3), dtype=bool)
+    assert strata.names[:2] == [(0, "a"), (0, "b")]
+    assert not family.passes(counts, never, 0.05)
+    never[1, 1] = True
+    assert family.passes(counts, never, 0.05)

@@ -5,6 +5,7 @@ import pytest
 from sklearn.base import clone
 
 from tailboost import rates
+from tailboost.rates import Strata
 
 FAMILIES = {
     "error": lambda y, a, k: (np.ones(len(y), bool), (a != y) & (a >= 0)),
@@ -78,6 +79,101 @@ def test_every_rate_is_what_counting_row_by_row_gives(kind, by):
             assert np.isnan(value)
         else:
             assert value == pytest.approx(np.average(counted[rows], weights=w[rows]))
+
+
+def test_rates_of_weighted_rows_by_hand():
+    """Weights 5, 1, 2, 3 and 9, of which the second and the third row are wrong."""
+    y, answers = ["yes", "yes", "no", "no", "no"], ["yes", "no", "yes", "no", "no"]
+    by_hand = {
+        rates.error(): {None: 3 / 20},
+        rates.miss("yes"): {None: 1 / 6},
+        rates.false_alarm("yes"): {None: 2 / 14},
+        rates.precision("yes"): {None: 5 / 7},
+        rates.selected("yes"): {None: 7 / 20},
+        rates.error(by="group"): {"a": 1 / 6, "b": 2 / 14},
+        rates.error(by="class"): {"no": 2 / 14, "yes": 1 / 6},
+    }
+    for rate, expected in by_hand.items():
+        found = rates.measure(rate, y, answers, groups=list("aabbb"), sample_weight=[5, 1, 2, 3, 9])
+        assert found == pytest.approx(expected)
+
+
+def weighted_strata():
+    """Return the strata of rows of weights 5, 1, 2, 3 and 9, by label and group; (no, b) has the last."""
+    y, g, w = np.array([1, 1, 0, 0, 0]), np.array([0, 0, 1, 1, 1]), np.array([5.0, 1, 2, 3, 9])
+    return Strata.of(y, g[:, None], w, ("no", "yes"), ("g",), (("a", "b"),))
+
+
+def test_weights_of_strata_are_sums_and_their_sizes_those_of_kish_by_hand():
+    strata, stratum = weighted_strata()
+    mass, size = (
+        {name: table[i] for i, name in enumerate(strata.names)} for table in (strata.mass, strata.size)
+    )
+    assert [strata.names[s] for s in stratum] == [("yes", "a")] * 2 + [("no", "b")] * 3
+    assert mass == pytest.approx({("yes", "a"): 0.3, ("no", "b"): 0.7, ("yes", "b"): 0, ("no", "a"): 0})
+    assert size[("yes", "a")] == pytest.approx(6**2 / 26)
+    assert size[("no", "b")] == pytest.approx(14**2 / 94)
+
+
+def test_a_constant_answer_to_weighted_rows_errs_by_the_weight_of_the_other_label():
+    strata, _ = weighted_strata()
+    for counts, error in zip(strata.constants(), (0.3, 0.7), strict=True):
+        assert counts.sum() == pytest.approx(1.0)
+        assert rates.error().terms(strata).values(counts) == pytest.approx([error])
+
+
+def test_inequalities_of_limits_have_the_weights_of_rows():
+    """False alarms by group: of group b the weight of the answer yes, over 14 of 20."""
+    strata, _ = weighted_strata()
+    counts = np.zeros((4, 2))
+    counts[strata.names.index(("no", "b"))] = [5 / 20, 9 / 20]
+    counts[strata.names.index(("yes", "a"))] = [1 / 20, 5 / 20]
+    (alarms,) = (rates.false_alarm("yes", by="g") <= 0.5).rows(strata)
+    assert (alarms.matrix * counts).sum() == pytest.approx(9 / 14)
+    (misses,) = (rates.miss("yes", by="g") <= 0.5).rows(strata)
+    assert (misses.matrix * counts).sum() == pytest.approx(1 / 6)
+
+
+@pytest.mark.parametrize("kind", ["error", "miss", "false_alarm", "precision", "selected"])
+def test_a_row_of_weight_k_counts_as_k_rows(kind):
+    rng = np.random.default_rng(1)
+    y, answers, g, w = (
+        NAMES[rng.integers(3, size=40)],
+        NAMES[rng.integers(3, size=40)],
+        *rng.integers(5, size=(2, 40)),
+    )
+    for by in (None, "class", "group"):
+        rate = rule_of(kind, "yes")(by)
+        weighted = rates.measure(rate, y, answers, groups=g, sample_weight=w, labels=NAMES)
+        repeated = rates.measure(
+            rate, np.repeat(y, w), np.repeat(answers, w), groups=np.repeat(g, w), labels=NAMES
+        )
+        assert {name: weighted[name] for name in repeated} == pytest.approx(repeated, nan_ok=True)
+
+
+def test_rates_with_deferred_rows_by_hand():
+    """Of four rows 1 two are found and one is missed; of six rows 0 three are right; one each is deferred."""
+    y = [1, 1, 1, 1, 0, 0, 0, 0, 0, 0]
+    answers = [1, 1, 0, 0, 0, 0, 0, 1, 1, 1]
+    deferred = [False, False, False, True, False, False, False, False, False, True]
+    by_hand = {
+        rates.error(): 3 / 10,
+        rates.miss(1): 1 / 4,
+        rates.recall(1): 3 / 4,
+        rates.false_alarm(1): 2 / 6,
+        rates.specificity(1): 4 / 6,
+        rates.selected(1): 4 / 10,
+        rates.precision(1): 2 / 4,
+        rates.npv(1): 3 / 4,
+        rates.deferred(): 2 / 10,
+        rates.answered_error(): 3 / 8,
+        rates.jaccard(1): 2 / 6,
+        rates.f_score(1): 2 / 4,
+    }
+    for rate, expected in by_hand.items():
+        assert rates.measure(rate, y, answers, deferred=deferred) == {None: pytest.approx(expected)}
+    by_class = rates.measure(rates.deferred(by="class"), y, answers, deferred=deferred)
+    assert by_class == pytest.approx({0: 1 / 6, 1: 1 / 4})
 
 
 def test_costs_by_matrix_and_by_row():
