@@ -356,19 +356,26 @@ class CostTable:
             missing = [name for name in names if name not in columns]
             if missing:
                 raise ValueError(f"there is no column for the prediction {missing[0]!r}")
-            if not is_by_row:
-                return cls._by_true_label(classes, table, y, data, csv)
-            if HUMAN_REVIEW in columns:
-                raise ValueError(
-                    f"{HUMAN_REVIEW!r} needs a table by true label, this one is by row"
-                )
-            if len(table) != len(y):
-                raise ValueError(
-                    f"{len(table):,} rows, but {data.name} has {len(y):,}; a row is needed for each of "
-                    "them, or one for each true label, with the label in the first column"
-                )
-            costs = [_finite(table[name], f"column {name!r}") for name in names]
-            return cls(classes, by_row=np.column_stack(costs))
+            if is_by_row:
+                return cls._of_rows(classes, table, len(y), data)
+            return cls._by_true_label(classes, table, y, data, csv)
+
+    @classmethod
+    def _of_rows(
+        cls, classes: tuple[Any, ...], table: Table, n_rows: int, data: Path
+    ) -> CostTable:
+        """Return the costs of a table with a row for each of the rows of DATA."""
+        if HUMAN_REVIEW in table:
+            raise ValueError(
+                f"{HUMAN_REVIEW!r} needs a table by true label, this one is by row"
+            )
+        if len(table) != n_rows:
+            raise ValueError(
+                f"{len(table):,} rows, but {data.name} has {n_rows:,}; a row is needed for each of "
+                "them, or one for each true label, with the label in the first column"
+            )
+        costs = [_finite(table[str(label)], f"column {str(label)!r}") for label in classes]
+        return cls(classes, by_row=np.column_stack(costs))
 
     @classmethod
     def _by_true_label(

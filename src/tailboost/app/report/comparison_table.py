@@ -228,29 +228,44 @@ class ComparisonTable:
                 place = self._place_on_curve(ours, baseline, worst)
                 if place is not None and _shared_records(ours, baseline):
                     compared.append((worst, ours, baseline, place))
-        differences = {}
-        for worst, ours, baseline, place in compared:
-            points = self.curve(ours, worst)
-            means = [(point["error"]["mean"], point[worst]["mean"]) for point in points]
-            baseline_at = tuple(figure_of(baseline, key)["mean"] for key in ("error", worst))
-            on_splits = []
-            for our_record, baseline_record in _shared_records(ours, baseline):
-                our_points = [our_record] if len(points) == 1 else our_record["tradeoff"]
-                our_worst = place.between([point[worst] for point in our_points])
-                on_splits.append(our_worst - baseline_record[worst])
-            differences[worst, baseline["name"]] = Difference(
-                ours,
-                baseline,
-                tuple(map(place.between, zip(*means, strict=True))),
-                baseline_at,
-                self._interval_of(on_splits, worst, len(compared)),
+        return {
+            (worst, baseline["name"]): self._difference(
+                worst, ours, baseline, place, n_compared=len(compared)
             )
-        return differences
+            for worst, ours, baseline, place in compared
+        }
+
+    def _difference(
+        self,
+        worst: str,
+        ours: ComparedMethod,
+        baseline: ComparedMethod,
+        place: PlaceOnCurve,
+        n_compared: int,
+    ) -> Difference:
+        """Return the difference of a worst error at a place of our trade-off, one of ``n_compared``."""
+        points = self.curve(ours, worst)
+        our_error = place.between([point["error"]["mean"] for point in points])
+        our_worst = place.between([point[worst]["mean"] for point in points])
+        baseline_error = figure_of(baseline, "error")["mean"]
+        baseline_worst = figure_of(baseline, worst)["mean"]
+        on_splits = []
+        for our_record, baseline_record in _shared_records(ours, baseline):
+            our_points = [our_record] if len(points) == 1 else our_record["tradeoff"]
+            worst_on_split = place.between([point[worst] for point in our_points])
+            on_splits.append(worst_on_split - baseline_record[worst])
+        return Difference(
+            ours,
+            baseline,
+            (our_error, our_worst),
+            (baseline_error, baseline_worst),
+            self._interval_of(on_splits, worst, n_compared),
+        )
 
     def _interval_of(
         self, on_splits: Sequence[float], worst: str, n_compared: int
     ) -> Mapping[str, Any]:
-        """Return mean and interval of a difference of worst errors, one of ``n_compared`` differences."""
+        """Return mean and interval of a difference of worst errors from its values on the splits."""
         test_size = self.settings["test_size"]
         n_test = max(1.0, test_size * self._fewest_rows(worst))  # rows of the error, about
         interval = resampled_interval(
