@@ -131,7 +131,7 @@ def fit(
         save_model(pipeline, out, notes=notes | {"csv": csv.noted})
     shared.say(f"Model: {out}")
     for sentence in group_sentences(classifier, columns, table.no_features):
-        shared.say(f"G{sentence[1:]}.")
+        shared.say(f"G{sentence[1:]}.")  # each begins with "group"
     _print_summary(classifier, out, test, csv)
 
 

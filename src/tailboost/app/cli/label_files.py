@@ -162,7 +162,7 @@ class LabelFile(StoredDocument):
     def fresh_rows(
         self, data: Path | None, csv: CsvFormat, cluster: str | None
     ) -> dict[str, Any]:
-        """Return the rows and labels of a file as arguments of `LabelRules`; none without a file."""
+        """Return the rows and labels of a file as arguments of `LabelRules`; None without a file."""
         if data is None:
             return {"X": None, "Y": None}
         rows = replace(self.scores_of(data, csv), cluster_column=cluster)

@@ -370,6 +370,7 @@ class FileLedger(Ledger):
     """
 
     def __init__(self, stored: StoredModel) -> None:
+        # For root, os.access allows all files.
         writable = stored.path.stat().st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)
         if not writable or not os.access(stored.path, os.W_OK):
             raise BadInput(

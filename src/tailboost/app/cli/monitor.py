@@ -107,15 +107,15 @@ def monitor(
         with shared.bad_input("--state: "):
             stack.enter_context(held(state))  # until the state is written
         stored = LabelFile.read_if_several(model) or read_model(model)
-        columns, evidence = read_state(state, stored)
+        columns, model_monitor = read_state(state, stored)
         options_of_bounds = (certificate, max_error, limit)
-        if evidence is not None and any(value is not None for value in options_of_bounds):
+        if model_monitor is not None and any(value is not None for value in options_of_bounds):
             raise BadInput(
                 f"--state: {str(state)!r} exists, so its bounds are tested; leave out --certificate, "
                 "--max-error and --limit"
             )
         needed_columns = stored.columns_read
-        if evidence is None:
+        if model_monitor is None:
             new_bounds = _Bounds.of_options(stored, certificate, max_error, limit)
             if new_bounds.need_groups:
                 needed_columns = stored.group_columns
@@ -127,8 +127,8 @@ def monitor(
             stored.refuse_unknown_groups(rows)
             y = _labels(stored, rows, target)
             with shared.bad_input(f"{data}: "):
-                if evidence is None:
-                    evidence = new_bounds.monitor(stored.classifier, rows, confidence)
+                if model_monitor is None:
+                    model_monitor = new_bounds.monitor(stored.classifier, rows, confidence)
                 X = rows.features
                 if stored.encoder is not None:
                     # The monitor applies the whole model, and needs its input, read as at the fit.
@@ -136,7 +136,7 @@ def monitor(
                 ids = None if row_id is None else rows.column(row_id, "--id")
                 if batch is None:
                     batch = data.name.split(".")[0]  # without any of its suffixes
-                evidence = evidence.add(
+                model_monitor = model_monitor.add(
                     stored.model,
                     X,
                     y,
@@ -146,23 +146,29 @@ def monitor(
                     clusters=rows.clusters,
                     id=ids,
                 )
-        document = {"model": stored.digest(), "group": columns, "monitor": evidence.to_dict()}
+        document = {
+            "model": stored.digest(),
+            "group": columns,
+            "monitor": model_monitor.to_dict(),
+        }
         shared.write_out(state, json.dumps(document, allow_nan=False), "--state")
         shared.say_aside(f"State: {state}")
-    _print_evidence(evidence, page, model.name, as_json)
+    _print_evidence(model_monitor, page, model.name, as_json)
 
 
-def _print_evidence(evidence: Monitor, page: Path | None, name: str, as_json: bool) -> None:
-    """Print the evidence, and write its page; end with exit code 3 after an alarm."""
+def _print_evidence(
+    model_monitor: Monitor, page: Path | None, name: str, as_json: bool
+) -> None:
+    """Print the evidence of a monitor, and write its page; end with exit code 3 after an alarm."""
     if page is not None:
-        shared.write_out(page, render_monitor(evidence, f"{name}: monitor"), "--page")
+        shared.write_out(page, render_monitor(model_monitor, f"{name}: monitor"), "--page")
         shared.say_aside(f"Page: {page}")
     if as_json:
-        shared.tell_json(evidence.summary())
+        shared.tell_json(model_monitor.summary())
     else:
-        shared.tell(str(evidence))
-    if evidence.alarms:
-        shared.warn(evidence.verdict)
+        shared.tell(str(model_monitor))
+    if model_monitor.alarms:
+        shared.warn(model_monitor.verdict)
         raise typer.Exit(ALARM)
 
 
@@ -178,12 +184,12 @@ def read_state(
             columns = list(document["group"])
             model_digest = document["model"]
             monitor_content = document["monitor"]
-        evidence = Monitor.from_dict(monitor_content)
+        model_monitor = Monitor.from_dict(monitor_content)
     if model_digest != model.digest():
         raise BadInput(
             f"{option}: {str(state)!r} belongs to another model than {str(model.path)!r}; give a new file"
         )
-    return columns, evidence
+    return columns, model_monitor
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ def shortened(line: str) -> str:
 
     Whole sentences are left out, and then entries of a list: a number stays beside its words.
     """
-    for final_signs in (".;", ".;,"):
+    for final_signs in (".;", ".;,"):  # of sentences, then also of entries
         if len(line) > LONGEST_LINE:
             line = _without_middle(line, final_signs)
     return line
