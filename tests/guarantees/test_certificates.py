@@ -26,6 +26,7 @@ from tailboost.rates.bounds import (
     Evidence,
     betting_p_value,
     betting_upper,
+    clopper_pearson_interval,
     clopper_pearson_upper,
     cvar_of_mean,
     shift_of_mean,
@@ -172,6 +173,33 @@ def test_the_band_is_the_published_bound():
     assert cvar(values, alpha, mass) == pytest.approx(published)
     few = tail_band(losses[:50], delta)[1][-1]
     assert few < np.sqrt(np.log(1 / delta) / 100)
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
+def test_the_interval_of_a_count_is_that_of_scipys_exact_test(confidence):
+    for k, n in ((0, 1), (0, 12), (3, 10), (17, 40), (200, 200), (250, 1000)):
+        low, high = clopper_pearson_interval(k / n, n, confidence)
+        exact = binomtest(k, n).proportion_ci(confidence, method="exact")
+        assert (float(low), float(high)) == pytest.approx((exact.low, exact.high), abs=1e-9)
+
+
+def test_at_the_ends_of_an_interval_the_tails_of_the_count_have_half_of_the_rest():
+    for k, n in ((1, 9), (7, 30), (60, 64)):
+        low, high = clopper_pearson_interval(k / n, n, 0.9)
+        assert binom.sf(k - 1, n, low) == pytest.approx(0.05)
+        assert binom.cdf(k, n, high) == pytest.approx(0.05)
+
+
+def test_each_end_of_an_interval_fails_with_at_most_half_of_the_rest():
+    """Over all counts of 40 rows, for a fine grid of rates; near some of them it fails almost as often."""
+    k, n = np.arange(41), 40
+    low, high = clopper_pearson_interval(k / n, np.full(41, n), 0.9)
+    failures = []
+    for p in np.linspace(0.005, 0.995, 199):
+        chances = binom.pmf(k, n, p)
+        failures.append((chances[low > p].sum(), chances[high < p].sum()))
+    assert np.max(failures) <= 0.05
+    assert (np.max(failures, axis=0) > 0.04).all()
 
 
 def test_a_mean_bounds_tails_and_shifts():

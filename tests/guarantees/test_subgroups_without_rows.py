@@ -1,5 +1,7 @@
 """Limits on every group: a group or combination without rows has the bounds 0 and 1."""
 
+from itertools import permutations
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 import tailboost as tb
 from tailboost import rates
 from tailboost.guarantees.limited_rates import LimitedFamily
+from tailboost.guarantees.rate_bounds import MEAN_BOUNDS
 from tailboost.rates import Strata
 from tailboost.rates.bounds import (
     betting_upper,
@@ -17,7 +20,7 @@ from tailboost.rates.bounds import (
     most_reached,
     tail_band,
 )
-from tailboost.rates.pair_test import pair_passes
+from tailboost.rates.pair_test import pair_p_value, pair_passes
 
 LISTED = {"group": [("g", "a"), ("g", "b"), ("s", "m"), ("s", "f")], "class": [0, 1]}
 CROSSED = rates.error(by=("g", "s"))
@@ -277,3 +280,42 @@ def test_counts_without_rows_pass_no_test_unless_no_rule_could_break_the_limit()
     assert not family.passes(counts, never, 0.05)
     never[1, 1] = True
     assert family.passes(counts, never, 0.05)
+
+
+@pytest.mark.parametrize("text", ["gap(error(by=group)) <= .99", "ratio(selected(1, by=group)) >= .01"])
+def test_the_loosest_comparison_is_not_certified_with_a_listed_group_without_rows(text):
+    y = np.tile([0, 1], 400)
+    given = {"groups": np.repeat(["a", "b"], 400), "limits": [text], "equal_rows": "natural"}
+    assert tb.certify(y, None, y, **given).bounds[-1].certified
+    with_absent = tb.certify(y, None, y, subgroups=["a", "b", "c"], **given)
+    assert with_absent.bounds[-1].certified is False
+    counts = [(200, 400), (200, 400), (0, 0)]
+    for first, second in permutations(counts, 2):
+        errors, rows = (first[0], second[0]), (first[1], second[1])
+        assert pair_passes(errors, rows, 0.05, gap=0.99) == (0 not in rows)
+
+
+def test_fewer_rows_without_an_error_have_a_larger_bound_down_to_no_rows():
+    for bound in MEAN_BOUNDS:
+        uppers = [bound.upper(np.zeros(n), 0.05) for n in (0, 1, 2, 5, 20, 100)]
+        assert uppers[0] == 1.0
+        assert (np.diff(uppers) < 0).all()
+
+
+@pytest.mark.parametrize("delta", [0.001, 0.05, 0.5, 0.9])
+def test_without_rows_no_level_gives_a_bound(delta):
+    assert clopper_pearson_upper(0, 0, delta) == 1.0
+    assert clopper_pearson_upper(0, 1, delta) == pytest.approx(1 - delta)  # P(no error of one) = 1 − rate
+    assert pair_p_value((0, 0), (0, 7), gap=delta) == pair_p_value((0, 0), (7, 0), gap=delta) == 1.0
+
+
+@pytest.mark.parametrize("limit", [
+    rates.precision(1) >= 0.01, rates.npv(1) >= 0.01, rates.miss(1) <= 0.99, rates.error(by="g") <= 0.99,
+])  # fmt: skip
+def test_no_rows_at_all_pass_no_test(limit):
+    y, g = np.array([0, 1, 0, 1]), np.array([[0], [0], [1], [1]])
+    strata, _ = Strata.of(y, g, np.ones(4), (0, 1), ("g",), (("a", "b"),))
+    family = LimitedFamily.from_limit(limit, strata)
+    assert not family.passes(np.zeros((4, 3)), np.zeros((4, 3), dtype=bool), 0.05)
+    right = np.array([[60.0, 0, 0], [60, 0, 0], [0, 60, 0], [0, 60, 0]])  # all rows of both labels
+    assert family.passes(right, np.zeros((4, 3), dtype=bool), 0.05)
