@@ -110,17 +110,18 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
         limited, minimised, _ = stated_problem("error").traded(a, b)
         values = []
         for objective in (limited, minimised):
-            lines = judged(self).measured(objective.rate)
+            lines = judged(self).measured(objective.rate)  # one for each class or group
             values.append(objective.value(np.array([line.value for line in lines])))
+        limited_value, minimised_value = values
 
         def at(limit: Limit, point: Any) -> Any:
-            if point is not None:
-                return point
-            raise InfeasibleLimitsError(
-                f"{limit}: an additive classifier has one rule, with {values[0]:.4g}"
-            )
+            if point is None:  # the only point is not within the limit
+                raise InfeasibleLimitsError(
+                    f"{limit}: an additive classifier has one rule, with {limited_value:.4g}"
+                )
+            return point
 
-        point = CurvePoint(values[0], values[1], copy.copy(self))
+        point = CurvePoint(limited_value, minimised_value, copy.copy(self))
         return Curve((point,), limited, minimised, self.selection_.rows.words, at, self)
 
     def decision_function(self, X: Table) -> Floats:
@@ -289,13 +290,15 @@ def open_steps(fit: BoostingFit, training: TrainingSet) -> Whole | CrossFit:
     """
     cv = fit.classifier.cv
     patience = fit.classifier.n_iter_no_change
-    if cv == "auto":
-        cv = "train" if patience is None else HELD_OUT
-    elif cv == "train" and patience is not None:
+    if cv == "train" and patience is not None:
         raise ValueError(
             f"n_iter_no_change={patience} needs held-out rows, and cv='train' has none; use "
             "cv='auto' or a fraction"
         )
+    if cv == "auto":
+        cv = "train"
+        if patience is not None:
+            cv = HELD_OUT
     return fit.open(training, cv, refit=False)  # a step is computed for its hypothesis
 
 

@@ -146,9 +146,9 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
         """
         check_is_fitted(self)
         total = np.zeros(self.n_features_in_)
-        for weight, member in zip(self.estimator_weights_, self.estimators_, strict=True):
-            if not is_constant(member):
-                total += weight * np.asarray(member.feature_importances_, dtype=np.float64)
+        for weight, model in zip(self.estimator_weights_, self.estimators_, strict=True):
+            if not is_constant(model):
+                total += weight * np.asarray(model.feature_importances_, dtype=np.float64)
         if total.any():
             return total / total.sum()
         return total
@@ -157,19 +157,15 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Route metadata of ``fit`` to the learner; ``sample_weight`` is for this classifier."""
-        return (
-            MetadataRouter(owner=type(self).__name__)
-            .add_self_request(self)
-            .add(
-                estimator=self._learner(),
-                method_mapping=MethodMapping().add(caller="fit", callee="fit"),
-            )
-        )
+        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
+        fit_to_fit = MethodMapping().add(caller="fit", callee="fit")
+        return router.add(estimator=self._learner(), method_mapping=fit_to_fit)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Results are computed anew after loading.
-        state = cast("dict[str, Any]", super().__getstate__())
-        return {k: {} if k == "_results" else v for k, v in state.items()}
+        state = cast("dict[str, Any]", super().__getstate__()).copy()
+        if "_results" in state:  # computed anew after loading
+            state["_results"] = {}
+        return state
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -317,11 +313,11 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         """
         check_is_fitted(self)
         problem = self.selection_.problem
-        if deferred is not None:
+        if deferred is not None:  # a mixture defers no rows: the selection raises
             for fraction in fractions_of(deferred):
                 limits = (*problem.limits, deferred_rate() <= fraction)
-                self.selection_.aiming_at(problem.within(limits))  # raises
-        if a is None and b is None and problem.over_rows:
+                self.selection_.aiming_at(problem.within(limits))
+        if a is None and b is None and problem.over_rows:  # the objective is a CVaR
             return tail_curve(self)
         return rate_curve(self, problem.traded(a, b), n_points)
 
@@ -356,9 +352,10 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         check_is_fitted(self)
         if np.ndim(alphas) != 1 or np.size(alphas) == 0:
             raise ValueError(f"alphas={alphas!r} must be a non-empty list of numbers in (0, 1]")
-        values = np.array([check_number(alpha, "each of alphas", 0, 1) for alpha in alphas])
+        tail_masses = [check_number(alpha, "each of alphas", 0, 1) for alpha in alphas]
         pool = self.selection_.pool
-        return np.array([s.mixture for s in mixture_path(pool.losses, values, pool.base)])
+        solutions = mixture_path(pool.losses, tail_masses, pool.base)
+        return np.array([solution.mixture for solution in solutions])
 
     # -- on the selection data -----------------------------------------------------------------------
 
@@ -562,9 +559,9 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
             The last array uses all hypotheses.
         """
         ensemble, X = rule_and_table(self, X)
-        answers = list(ensemble.answers(X))
-        for t in range(1, self.n_iter_):
-            yield self.selection_.stage(t).scores_of(answers)
+        answers = list(ensemble.answers(X))  # of all hypotheses, once for all stages
+        for n_rounds in range(1, self.n_iter_):
+            yield self.selection_.stage(n_rounds).scores_of(answers)
         yield ensemble.scores_of(answers)
 
     def staged_predict(self, X: Table) -> Iterator[NDArray[Any]]:

@@ -55,37 +55,37 @@ def restated(
 ) -> Problem:
     """Return the problem stated to `reweight`, and set its ``alpha`` in the new classifier.
 
-    ``rows_given`` says whether X and y are given. A new objective has no limits but ``limits``.
+    The arguments are those of `reweight`, and ``rows_given`` is True if X and y are given. A new objective
+    drops the limits of the fit.
     """
     problem = clf.selection_.problem
     alpha = _alpha_for(clf, objective, alpha)
-    same_objective = objective is None and alpha is None
-    if same_objective:
-        new_objective = problem.objective
-        new_limits = problem.limits
-    else:
+    keeps_objective = objective is None and alpha is None
+    new_objective = problem.objective
+    new_limits = problem.limits
+    if not keeps_objective:
         new_objective = objective_named(objective or "cvar", alpha)
         new_limits = ()
+    if limits is not None:
+        new_limits = checked_limits(limits)
     budget = problem.error_budget
     if error_budget is not None:
         budget = check_number(error_budget, "error_budget", 0, 1, closed=True)
-    if alpha is not None and "alpha" in clf.get_params(deep=False):
-        clf.alpha = alpha
-    if groups is not None and same_objective and not problem.steering.needs_groups:
+    if groups is not None and keeps_objective and not problem.steering.needs_groups:
         raise ValueError(
             f"the {new_objective} is not about groups: give objective='worst_group'"
         )
     if rows_given and objective == "worst_group" and groups is None:
         raise ValueError("objective='worst_group' needs groups")
-    about_classes = same_objective or objective in (None, "cvar", "worst_class")
-    if not rows_given and groups is not None and about_classes:
+    is_about_classes = keeps_objective or objective in (None, "cvar", "worst_class")
+    if not rows_given and groups is not None and is_about_classes:
         raise ValueError("groups without X and y need objective='worst_group'")
-    if limits is not None:
-        new_limits = checked_limits(limits)
     if new_limits and new_objective.over_rows:
         raise ValueError(
             f"limits have no meaning with the {new_objective}: the objective must be a rate"
         )
+    if alpha is not None and "alpha" in clf.get_params(deep=False):
+        clf.alpha = alpha
     return replace(problem, objective=new_objective, limits=new_limits, error_budget=budget)
 
 
@@ -128,15 +128,15 @@ def mixture_on_rows(clf: Any, arguments: Given, problem: Problem) -> Mixture:
     fitted bring a warning.
     """
     arguments.refuse("boosting")
-    if (
-        arguments.groups is not None
-        and problem.objective is not clf.selection_.problem.objective
-    ):
+    has_new_objective = problem.objective is not clf.selection_.problem.objective
+    if has_new_objective and arguments.groups is not None:
         name_groups(clf, arguments.groups)
     words = "the {:,} rows given to reweight"
     X, rows = selection_data(clf, judged(clf).checked(arguments.X), arguments, "", words)
     rows = marked_if_seen(clf.seen_rows_, X, rows, ADVICE)
-    names = None if arguments.groups is None else clf._group_names
+    names = None
+    if arguments.groups is not None:
+        names = clf._group_names
     pool = clf.selection_.pool.on_rows(X, rows)
     return Mixture(problem, pool, Counts(rows, clf.classes_, names))
 
@@ -181,15 +181,16 @@ def select(clf: Any, mixture: Mixture, problem: Problem, max_error: Stated) -> N
 
     ``max_error`` as given to `reweight` replaces objective and limits of the problem.
     """
-    limits_changed = problem.limits != clf.selection_.problem.limits
-    if max_error is not None:
-        problem = problem_of_max_error(clf, mixture, problem, max_error)
+    if max_error is None:
+        limits_changed = problem.limits != clf.selection_.problem.limits
+        select_for(clf, mixture, problem)
+        if limits_changed and problem.limits:
+            judged(clf).selected.warn_of_violations()
+        return
+    problem = problem_of_max_error(clf, mixture, problem, max_error)
     select_for(clf, mixture, problem)
     view = judged(clf)
-    if max_error is None:
-        if limits_changed and problem.limits:
-            view.selected.warn_of_violations()
-        return
+    # The targets of other subgroups than those of the fit are no parameter of the classifier.
     if view.own_subgroups and "max_error" in clf.get_params(deep=False):
         clf.max_error = max_error
         clf._allowed = allowed_errors(max_error, clf._named.names.tolist(), clf._named.kind)
@@ -223,26 +224,26 @@ def problem_of_max_error(
             "objective='worst_class' or 'worst_group'"
         )
     rate = objective.rate
-    if rate.by is None:  # of earlier limits
+    if rate.by is None:  # the overall error: earlier limits name the subgroups
         rate = clf.selection_.problem.steering
-    names = mixture.counts.strata.subgroups(rate.by)[0]
-    allowed = checked_targets(max_error, names, rate.by)
-    limit = rate <= dict(zip(names, allowed.tolist(), strict=True))
+    names, _ = mixture.counts.strata.subgroups(rate.by)
+    targets = checked_targets(max_error, names, rate.by)
+    limit = rate <= dict(zip(names, targets.tolist(), strict=True))
     limit = replace(limit, strict=clf.game_.stakes.indicator)
     return replace(problem, objective=Objective.from_expression(error()), limits=(limit,))
 
 
 def classifier_within(clf: Any, objective: Objective, limits: tuple[Limit, ...]) -> Any:
-    """Return a copy that answers by another selection: an objective within limits, in place of its own.
+    """Return a copy of a classifier with the rule of another objective and other limits.
 
     Nothing is trained. An error budget is dropped if the overall error is the objective or limited.
     """
-    reaching_clf = copy.copy(clf)
+    new_clf = copy.copy(clf)
     problem = replace(clf.selection_.problem, objective=objective, limits=limits)
     if error() in (objective.rate, *(limit.rate for limit in limits)):
         problem = replace(problem, error_budget=None)
-    select_for(reaching_clf, clf.selection_, problem)
-    return reaching_clf
+    select_for(new_clf, clf.selection_, problem)
+    return new_clf
 
 
 def rate_curve(
@@ -250,17 +251,17 @@ def rate_curve(
 ) -> Curve:
     """Return the trade-off of a limited and a minimised rate, as a curve of classifiers.
 
-    ``rates`` are the limited rate, the minimised one, and limits on other rates. ``n_points`` limits are
-    tried.
+    ``rates`` are the limited rate, the minimised rate, and limits on other rates. ``n_points`` is the number
+    of limits for which candidates are searched.
     """
     limited, minimised, other_limits = rates
     loosest = classifier_within(clf, minimised, (*other_limits, limited.within(limited.most)))
     problem = replace(loosest.selection_.problem.within(other_limits), confidence=None)
 
     def answering(ensemble: MixtureEnsemble) -> Any:
-        answering_clf = copy.copy(loosest)
-        answer_by(answering_clf, loosest.selection_.aiming_at(problem), ensemble)
-        return answering_clf
+        new_clf = copy.copy(loosest)
+        answer_by(new_clf, loosest.selection_.aiming_at(problem), ensemble)
+        return new_clf
 
     def at(level_limit: Limit, point: Any) -> Any:
         if point is None:
@@ -289,9 +290,9 @@ def tail_curve(clf: Any) -> Curve:
     """Return the trade-off of the overall error with a CVaR, as a curve of classifiers."""
 
     def answering(corner: SelectedTail) -> Any:
-        answering_clf = copy.copy(clf)
-        answer_by(answering_clf, corner.mixture, corner.ensemble)
-        return answering_clf
+        new_clf = copy.copy(clf)
+        answer_by(new_clf, corner.mixture, corner.ensemble)
+        return new_clf
 
     return cvar_curve(clf, judged(clf).selected, answering)
 
@@ -309,20 +310,21 @@ def summary_of(clf: Any) -> Summary:
     bounds, symbols = clf._bounds()
     view = judged(clf)
     summary = mixture_summary(clf.game_, clf.selection_, weights, clf.gap_, bounds, classes)
-    table = None
+    errors = None
     by_class = None
     if clf.selection_.problem.over_rows:
         by_class = replace(view.measured(error(by="class")), kind="class")
     else:
-        table = view.errors_table
-        randomised_errors = view.errors_by(view.expected_counts)
-        pairs = zip(table, randomised_errors, strict=True)
-        if not all(np.array_equal(a.value, b.value, equal_nan=True) for a, b in pairs):
-            lines = [replace(line, rule="randomised") for line in randomised_errors]
-            table = replace(table, lines=(*table.lines, *lines))
+        errors = view.errors_table
+        randomised_lines = view.errors_by(view.expected_counts).lines
+        values = [line.value for line in errors.lines]
+        randomised_values = [line.value for line in randomised_lines]
+        if not np.array_equal(values, randomised_values, equal_nan=True):
+            lines = [replace(line, rule="randomised") for line in randomised_lines]
+            errors = replace(errors, lines=(*errors.lines, *lines))
     return replace(
         summary,
-        errors=table,
+        errors=errors,
         by_class=by_class,
         overall_line=view.measured(error()).lines[0],
         groups=group_uses(clf),
@@ -337,7 +339,7 @@ def missed_words(
     *,
     strict: bool,
 ) -> str:
-    """Return the warning of subgroups with an error above their limit.
+    """Return the text of a warning about subgroups with an error above their limit.
 
     Parameters
     ----------
@@ -346,7 +348,7 @@ def missed_words(
     missed : sequence of (name, error, limit)
         The subgroups.
     reasons : sequence of str
-        Further reasons.
+        Reasons, to which the reason of the selection is added.
     strict : bool
         Whether an error equal to the limit is too large.
     """

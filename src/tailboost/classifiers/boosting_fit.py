@@ -101,14 +101,14 @@ def fit_classifier(
     """
     clf: Any = classifier
     learner_params = routed_params(clf, fit_params)
+    arguments.check_indexes()
+    validation.check_indexes("_val")
     context = None
     if getattr(clf, "_skl_callbacks", None):
         max_rounds = clf.n_estimators
         if max_rounds == "auto":  # the number of rounds depends on the data
             max_rounds = None
         context = clf._init_callback_context(max_subtasks=max_rounds)
-    arguments.check_indexes()
-    validation.check_indexes("_val")
     with fitting_apart(clf) as copied, noticing_interrupts() as interrupted:
         entropy = int(check_random_state(clf.random_state).randint(2**31 - 1))
         fit = BoostingFit(
@@ -272,32 +272,33 @@ class BoostingFit:
             raise KeyboardInterrupt
         clf.probe_rows_ = probe_rows(training.X, self.entropy)  # verify a model file
         fit_arguments = {"estimator": clf, "X": training.X, "y": training.y}
+
+        def task_ended(context: Any, position: Position) -> bool:
+            # Calls scikit-learn's callbacks after a round or the fit; whether one of them stops the fit.
+            attributes = partial(results_at, clf, position, select)
+            return bool(
+                context.call_on_fit_task_end(
+                    **fit_arguments, reconstruction_attributes=attributes
+                )
+            )
+
+        def observe(position: Position) -> bool:
+            report_round(1, str(position.trace.rounds[-1]))
+            if self.context is None:
+                return False
+            return task_ended(self.context.subcontext(task_name="round"), position)
+
         if self.context is not None:
             self.context.call_on_fit_task_begin(**fit_arguments)
-        progress = telling(patience=0, pause=0) if clf.verbose else nullcontext()
+        progress: Any = nullcontext()
+        if clf.verbose:
+            progress = telling(patience=0, pause=0)
         with progress, steps("rounds", game.schedule.rounds) as report_round:
-
-            def observe(position: Position) -> bool:
-                """Report a round; return whether a callback stops the fit."""
-                report_round(1, str(position.trace.rounds[-1]))
-                if self.context is None:
-                    return False
-                round_context = self.context.subcontext(task_name="round")
-                attributes = partial(results_at, clf, position, select)
-                return bool(
-                    round_context.call_on_fit_task_end(
-                        **fit_arguments, reconstruction_attributes=attributes
-                    )
-                )
-
             position = game.play(
                 pool, self.entropy, observe=observe, interrupted=self.interrupted
             )
         if self.context is not None:
-            attributes = partial(results_at, clf, position, select)
-            self.context.call_on_fit_task_end(
-                **fit_arguments, reconstruction_attributes=attributes
-            )
+            task_ended(self.context, position)
         set_results(clf, position, select(position))
 
 
@@ -340,11 +341,11 @@ def results_at(
 
     ``position`` is the game after a round, and ``select`` makes the selection from its candidates.
     """
-    old_attributes = vars(classifier)
+    attributes = vars(classifier)
     at_position = copy.copy(classifier)
     set_results(at_position, position, select(position))
-    return {
-        name: value
-        for name, value in vars(at_position).items()
-        if name not in old_attributes or value is not old_attributes[name]
-    }
+    new_attributes = {}
+    for name, value in vars(at_position).items():
+        if name not in attributes or value is not attributes[name]:
+            new_attributes[name] = value
+    return new_attributes

@@ -245,19 +245,14 @@ def calibrate(
             "model is a rule without selection data: give the classifier of tune. The shell calibrates "
             "the rule of a file: tailboost calibrate rule.json fresh.csv --out certified.json"
         )
-    with telling() if verbose else nullcontext():
-        view = judged(model)
-        # Its rule was selected on other rows.
-        if view.knows_rows and view.classifier is model:
-            unused = list(params)
-            if selection_share is not None:
-                unused.insert(0, "selection_share")
-            if unused:
-                raise ValueError(
-                    f"{', '.join(unused)}: the rule of this {type(model).__name__} was "
-                    "selected on other rows; these arguments are for a model without a "
-                    "selected rule"
-                )
+    progress: Any = nullcontext()
+    if verbose:
+        progress = telling()
+    view = judged(model)
+    is_selected = view.knows_rows and view.classifier is model  # on other rows
+    if is_selected:
+        _refuse_parameters_of_tune(model, selection_share, params)
+        with progress:
             return calibrate_selected(
                 model,
                 arguments,
@@ -266,6 +261,7 @@ def calibrate(
                 reference=own_answers(model),
                 **options,
             )
+    with progress:
         batch = OneBatch.of(
             model,
             arguments,
@@ -274,20 +270,42 @@ def calibrate(
             selection_share=selection_share,
             **params,
         )
-        try:
-            return batch.certified(**options)
-        except NotCertifiedError as error:
-            # Without advice no attempt was made.
-            if not error.advice or batch.classifier.records_.ledger.inner:
-                raise
-            raise NotCertifiedError(
-                error.reason,
-                error.shortfalls,
-                error.attempts,
-                f"This was attempt {len(error.attempts)}. The model has no ledger: for a "
-                "further attempt give previous= this error, and rows that no attempt had. Its "
-                "rows cannot be used again, also not with other limits.",
-            ) from None
+        return _certified(batch, options)
+
+
+def _refuse_parameters_of_tune(
+    model: Model, selection_share: float | None, params: dict[str, Any]
+) -> None:
+    """Raise ValueError for arguments that a model with a selected rule does not need."""
+    unused = list(params)
+    if selection_share is not None:
+        unused.insert(0, "selection_share")
+    if unused:
+        raise ValueError(
+            f"{', '.join(unused)}: the rule of this {type(model).__name__} was selected on other "
+            "rows; these arguments are for a model without a selected rule"
+        )
+
+
+def _certified(batch: OneBatch, options: dict[str, Any]) -> Any:
+    """Return the certified classifier of a batch; options as in `calibrate`.
+
+    If the model has no ledger, the error of a failed attempt advises to name it in the next call.
+    """
+    try:
+        return batch.certified(**options)
+    except NotCertifiedError as error:
+        has_ledger = bool(batch.classifier.records_.ledger.inner)
+        if has_ledger or not error.advice:  # without advice no attempt was made
+            raise
+        raise NotCertifiedError(
+            error.reason,
+            error.shortfalls,
+            error.attempts,
+            f"This was attempt {len(error.attempts)}. The model has no ledger: for a "
+            "further attempt give previous= this error, and rows that no attempt had. Its "
+            "rows cannot be used again, also not with other limits.",
+        ) from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,10 +365,12 @@ class OneBatch:
             score.values(X)
             if arguments.X_unlabeled is not None:
                 score.values(arguments.X_unlabeled)
-        strata = Answered.from_arrays(labels, labels, groups=groups).strata
         by_group = params.get("by_group", False)
-        share = selection_share or default_share(target_limits, strata, by_group=by_group)
-        params = {"random_state": 0} | params
+        share = selection_share
+        if share is None:
+            strata = Answered.from_arrays(labels, labels, groups=groups).strata
+            share = default_share(target_limits, strata, by_group=by_group)
+        params = {"random_state": 0, "training_rows": arguments.training_rows} | params
         seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
         selects = _drawn_to_select(arguments, labels, share, seed)
         _refuse_one_sided("y_cal", labels, selects)
@@ -359,19 +379,17 @@ class OneBatch:
             _refuse_one_sided("groups", column, selects)
         for score in scores:
             score.refuse_other_label(take(X, selects), labels[selects])
-        parameters = {"training_rows": arguments.training_rows} | params
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), selecting_from(len(labels)):
             for category in ABOUT_SELECTION:
                 warnings.simplefilter("ignore", category)
-            with selecting_from(len(labels)):
-                classifier = tune(
-                    model,
-                    take(X, selects),
-                    take(arguments.y, selects),
-                    groups=take(groups, selects),
-                    limits=target_limits,
-                    **parameters,
-                )
+            classifier = tune(
+                model,
+                take(X, selects),
+                take(arguments.y, selects),
+                groups=take(groups, selects),
+                limits=target_limits,
+                **params,
+            )
         return cls(
             classifier,
             _certifying_rows(model, arguments, selects),
@@ -386,19 +404,20 @@ class OneBatch:
 
         Its records know the rows that select and those that certify.
         """
-        # Rows of one batch are different rows, also if a row of each part has the same content.
-        selected = self.classifier.records_
-        without_rows = copy.copy(self.classifier)
-        without_rows.records_ = replace(selected, selected=(), tables=())
+        # Rows of one batch are different rows, also if a row of each part has the same content. So the
+        # records of the selection are left out while the other rows certify.
+        records = self.classifier.records_
+        without_selection = copy.copy(self.classifier)
+        without_selection.records_ = replace(records, selected=(), tables=())
         calibrated = calibrate_selected(
-            without_rows,
+            without_selection,
             self.rows,
             self.max_error,
             limits=self.limits,
             reference=self.reference,
             **options,
         )
-        calibrated.records_ = selected.joined(calibrated.records_)
+        calibrated.records_ = records.joined(calibrated.records_)
         certificate = calibrated.certificate_
         n = self.n_selected + certificate.n_rows
         note = (
@@ -452,16 +471,14 @@ def _certifying_rows(model: Model, arguments: Given, selects: Mask) -> Given:
             "groups_unlabeled": arguments.groups_unlabeled,
         }
         check_indexes(**unlabeled)
-        in_batch = row_hashes(model, arguments.X_unlabeled).copied_from(
-            row_hashes(model, arguments.X)
-        )
-        further = np.flatnonzero(~in_batch)
-        certifying |= {name: take(table, further) for name, table in unlabeled.items()}
+        hashes = row_hashes(model, arguments.X_unlabeled)
+        is_in_batch = hashes.copied_from(row_hashes(model, arguments.X))
+        certifying |= {name: take(table, ~is_in_batch) for name, table in unlabeled.items()}
     return replace(arguments, **certifying)
 
 
 def own_answers(classifier: Any) -> Reference:
-    """Return what the models of a classifier answer by themselves, without limits.
+    """Return the answers of a classifier's models by themselves, without limits, and their name.
 
     A model that came fitted answers by its ``predict``. Scores, functions, models that read the group and
     models that the fit has trained answer by their most probable label. Several models answer by that of
@@ -475,26 +492,31 @@ def own_answers(classifier: Any) -> Reference:
         return Reference("the average of the models", _most_probable)
     (model,) = models.fitted
     inner_model = getattr(model, "estimator", model)
-    # A model that the fit has trained knows the labels by their numbers.
-    has_labels = isinstance(model, FrozenEstimator)
-    has_labels &= not isinstance(inner_model, (GivenModel, GivenProbabilities))
-    if not has_labels or judged(last_step(model)).by_group:
+    came_fitted = isinstance(model, FrozenEstimator)  # others answer by the numbers of labels
+    has_predict = not isinstance(inner_model, (GivenModel, GivenProbabilities))
+    if not came_fitted or not has_predict or judged(last_step(model)).by_group:
         return Reference("the model's most probable label", _most_probable)
     if not isinstance(inner_model, Scores):
         return Reference("the model's own answers", lambda fresh: fresh.predicted_by(model))
-    name = {"probability": "the score at 0.5", "logit": "the score at 0"}.get(inner_model.kind)
-    if name is None:
+    if inner_model.kind == "number":
         return Reference("", lambda fresh: None)
     if models.score_column is None:
-        name = "the largest score"
-    return Reference(name, _most_probable)
+        return Reference("the largest score", _most_probable)
+    if inner_model.kind == "logit":
+        return Reference("the score at 0", _most_probable)
+    return Reference("the score at 0.5", _most_probable)
 
 
 def _most_probable(fresh: FreshRows) -> FreshRows:
     """Return fresh rows with the most probable label by the only model or the average as the answer."""
-    tables = [table for part in fresh.opened for table in part.tables]
-    logs = [table.pooled if table.n_models > 1 else table[0] for table in tables]
-    return fresh.with_actions(np.concatenate(logs).argmax(axis=1))
+    log_probabilities = []
+    for part in fresh.opened:
+        for table in part.tables:
+            if table.n_models > 1:
+                log_probabilities.append(table.pooled)
+            else:
+                log_probabilities.append(table[0])
+    return fresh.with_actions(np.concatenate(log_probabilities).argmax(axis=1))
 
 
 def _needed_groups(
@@ -502,20 +524,22 @@ def _needed_groups(
 ) -> list[Labels]:
     """Return the columns of groups of which each group needs rows in both parts.
 
-    They are those of limits and the one that rules read, by ``read_by_rule``, or every column.
+    These are the columns in limits, and the column ``read_by_rule``. A limit by "group" or "cell", and
+    ``all_columns``, need every column.
     """
     if groups is None:
         return []
-    needed: set[Any] = {read_by_rule}
+    needed_names: set[Any] = {read_by_rule}
     for limit in limits:
-        needed.update(names_in(limit.rate.by))
-    needed.discard(None)
-    all_columns = all_columns or not needed.isdisjoint(("group", "cell"))
-    return [
-        label_column(column, "groups")
-        for name, column in group_columns(groups, "groups").items()
-        if all_columns or name in needed
-    ]
+        needed_names.update(names_in(limit.rate.by))
+    needed_names.discard(None)  # a limit without subgroups
+    if not needed_names.isdisjoint(("group", "cell")):
+        all_columns = True
+    needed_columns = []
+    for name, column in group_columns(groups, "groups").items():
+        if all_columns or name in needed_names:
+            needed_columns.append(label_column(column, "groups"))
+    return needed_columns
 
 
 def _refuse_one_sided(name: str, column: Labels, selects: Mask) -> None:
@@ -524,36 +548,36 @@ def _refuse_one_sided(name: str, column: Labels, selects: Mask) -> None:
     ``column`` has the labels or groups of all rows, and ``selects`` marks the part that selects.
     """
     names, place = distinct_and_places(column)
-    for rows, purpose, size in (
-        (selects, "select", "larger"),
-        (~selects, "certify", "smaller"),
-    ):
+    parts = ((selects, "select", "larger"), (~selects, "certify", "smaller"))
+    for rows, purpose, cure in parts:
         is_absent = np.bincount(place[rows], minlength=len(names)) == 0
-        absent = sorted(names[is_absent].tolist(), key=repr)
+        absent = names[is_absent].tolist()
         if absent:
-            n = int((column == absent[0]).sum())
+            value = min(absent, key=repr)
+            n = int((column == value).sum())
             raise ValueError(
-                f"{name}: {absent[0]!r} has {n:,} rows, and none of them is among the "
+                f"{name}: {value!r} has {n:,} rows, and none of them is among the "
                 f"{rows.sum():,} rows drawn to {purpose}. No rule was tested, so no attempt is "
-                f"spent. Give a {size} selection_share=, bring more rows, or leave these out"
+                f"spent. Give a {cure} selection_share=, bring more rows, or leave these out"
             )
 
 
 def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool | str) -> float:
     """Return the fraction of the rows that select: more for tests than for ranks, see `calibrate`.
 
-    ``by_group`` says whether the rule reads the group, or names the column of groups that it reads.
+    ``by_group`` is True if the rule reads the group, or the name of the column of groups that the rule reads.
     """
     if not limits or any(limit.rate.counts_deferral for limit in limits):
         return FOR_TESTS
     if any(counted_answer(limit.rate, strata) is None for limit in limits):
         return FOR_TESTS
-    if any(limit.compares for limit in limits):
-        reads_groups = by_group is True or by_group in names_in(limits[0].rate.by)
-        if reads_groups and len(limits) == 1:
-            return FOR_COMPARISONS
-        return FOR_TESTS
-    return FOR_RANKS
+    if not any(limit.compares for limit in limits):
+        return FOR_RANKS
+    # Ranks serve a single gap or ratio, of a rule that reads the group.
+    reads_groups = by_group is True or by_group in names_in(limits[0].rate.by)
+    if reads_groups and len(limits) == 1:
+        return FOR_COMPARISONS
+    return FOR_TESTS
 
 
 def contents_of(X: Table, labels: Labels, groups: Groups) -> Hashes:
@@ -562,10 +586,11 @@ def contents_of(X: Table, labels: Labels, groups: Groups) -> Hashes:
     It depends neither on the order of the rows nor on that of the columns.
     """
     X = as_table(X)
-    if len(X.shape) == 1:  # `tune` refuses it
+    if len(X.shape) == 1:  # refused later, by `tune`
         X = np.asarray(X)[:, None]
     if hasattr(X, "columns"):
         X = as_table(X, sorted_names(list(X.columns)))
+    # The label and each column of groups have a seed, so that equal values of two of them differ.
     contents = hash_rows(X) + hash_rows(labels[:, None], seed=1)
     if groups is not None:
         for seed, column in enumerate(group_columns(groups, "groups").values(), 2):
@@ -600,7 +625,9 @@ def drawn_part(contents: Hashes, share: float, seed: int, clusters: Ints | None 
     ValueError
         If a part would be empty.
     """
-    units = np.arange(len(contents)) if clusters is None else clusters
+    units = clusters
+    if units is None:
+        units = np.arange(len(contents))
     n_units = int(units.max(initial=-1)) + 1
     if n_units < 2:
         raise ValueError(
@@ -613,9 +640,9 @@ def drawn_part(contents: Hashes, share: float, seed: int, clusters: Ints | None 
             f"X_cal: {n_units:,} rows or clusters are too few: one part selects the rule "
             f"(selection_share={share:g}), the other certifies it"
         )
-    sums = np.zeros(n_units, dtype=np.uint64)
-    np.add.at(sums, units, contents.astype(np.uint64))
-    numbers = random_numbers(sums, np.full(n_units, seed))
+    content_of_unit = np.zeros(n_units, dtype=np.uint64)
+    np.add.at(content_of_unit, units, contents.astype(np.uint64))  # the sum over its rows
+    numbers = random_numbers(content_of_unit, np.full(n_units, seed))
     drawn = np.zeros(n_units, dtype=bool)
     drawn[np.argpartition(numbers, n_drawn)[:n_drawn]] = True
     return drawn[units]

@@ -15,8 +15,8 @@ from tailboost.boosting.game import (
     Schedule,
     StopKind,
     Units,
-    Unwatched,
 )
+from tailboost.boosting.learner import CrossFit, Whole
 from tailboost.boosting.players.corrective import (
     EntropicLP,
     TotallyCorrectiveLP,
@@ -39,6 +39,7 @@ from tailboost.guarantees.game_bounds import (
     totally_corrective_bounds,
 )
 from tailboost.learners import HistTreeClassifier
+from tailboost.rows.training_set import TrainingSet
 from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import CVaR, Problem, WorstRow
 from tailboost.selection.progress import HelpsTail, LeastTail
@@ -118,16 +119,16 @@ class EntropicOverRows(RowPlayer):
 
         β is the stated one, or that of the theorem.
         """
-        by_theory = isinstance(clf.beta, str)
-        if by_theory:
-            clf.beta_ = entropic_theory(clf.alpha, clf.delta)[0]
-        else:
-            clf.beta_ = float(clf.beta)
+        beta = clf.beta
+        if beta == "theory":
+            beta, _ = entropic_theory(clf.alpha, clf.delta)
+        clf.beta_ = float(beta)
         return EntropicLP(clf.alpha, clf.beta_, outlier_fraction=clf.outlier_fraction)
 
     def rounds_by_theory(self, clf: CVaRBoostClassifier) -> int:
         """Return the number of rounds of the theorem."""
-        return entropic_theory(clf.alpha, clf.delta)[1]
+        _, n_rounds = entropic_theory(clf.alpha, clf.delta)
+        return n_rounds
 
     def bounds(self, clf: CVaRBoostClassifier) -> Bounds:
         """Return the bound of regularised LPBoost."""
@@ -281,56 +282,75 @@ class CVaRBoostClassifier(MixtureClassifier):
 
     def _play(self, fit: BoostingFit) -> Cautions:
         """Play the game over rows, and select the mixture of least CVaR, or the even mixture."""
-        n_rounds = max_rounds(self)
+        if self.combine == "average":
+            return _play_even(self, fit)
         row_weights = row_player(self)
-        even = self.combine == "average"
-        together = row_weights.together and not even
-        constants = self.include_constants and not even
-        cv = self.cv
-        patience = self.n_iter_no_change
         problem = Problem(CVaR(self.alpha), randomized=True)
-        if even:  # an even mixture has training losses alone
-            if fit.validation.any_given:
-                raise ValueError(
-                    "X_val: with combine='average' there is nothing to choose on other rows"
-                )
-            if cv not in ("auto", "train"):
-                raise ValueError(f"cv={cv!r}: an even mixture has training losses only")
-            cv = "train"
-            patience = None
-            problem = Problem(WorstRow(), randomized=True)
         training = fit.read()
-        self._named = NamedSubgroups.of("class", training.rows, self.classes_, None)
         learner = fit.open(
             training,
-            cv,
-            five_up_to=row_weights.five_folds_up_to if together else math.inf,
-            together=together,
+            self.cv,
+            five_up_to=row_weights.five_folds_up_to,
+            together=row_weights.together,
         )
-        units = Units.samples(training.weight, learner.player_rows)
-        watches_objective = patience is not None or (self.verbose and not even)
-        game = Game(
-            RowStakes(units),
-            row_weights.player(self, units),
-            fit.with_checkpoints(learner, training),
-            Schedule.falling(n_rounds, patience, self.tol, self.max_time),
-            LeastTail(problem) if watches_objective else Unwatched(),
-            refuses=HelpsTail(problem, self.tol) if together and patience else None,
-        )
+        patience = self.n_iter_no_change
+        game = _game(self, fit, training, learner, patience)
+        if patience is not None or self.verbose:  # a round prints the objective
+            game = replace(game, progress=LeastTail(problem))
+        if row_weights.together and patience:
+            game = replace(game, refuses=HelpsTail(problem, self.tol))
+        # The runners-up answer by the probabilities of the rounds together.
+        runners_up = row_weights.together and self.include_constants and training.n_classes > 2
         pool = Pool(
             learner.judged,
             training.n_classes,
             outlier_fraction=self.outlier_fraction,
-            runners_up=together and constants and training.n_classes > 2,
+            runners_up=runners_up,
         )
-        if constants:
+        if self.include_constants:
             pool = pool.with_constants()
-        mixture = Mixture(problem, pool, counts_of(self, pool.rows), even=even)
+        mixture = Mixture(problem, pool, counts_of(self, pool.rows))
         fit.play(game, pool, training, lambda at: replace(mixture, pool=at.pool))
         return []
 
     def _bounds(self) -> tuple[Bounds, dict[str, str]]:
         return row_player(self).bounds(self), {}
+
+
+def _play_even(clf: CVaRBoostClassifier, fit: BoostingFit) -> Cautions:
+    """Play the game over rows for the even mixture, which has training losses alone."""
+    if fit.validation.any_given:
+        raise ValueError(
+            "X_val: with combine='average' there is nothing to choose on other rows"
+        )
+    if clf.cv not in ("auto", "train"):
+        raise ValueError(f"cv={clf.cv!r}: an even mixture has training losses only")
+    training = fit.read()
+    learner = fit.open(training, "train")
+    game = _game(clf, fit, training, learner, patience=None)
+    pool = Pool(learner.judged, training.n_classes, outlier_fraction=clf.outlier_fraction)
+    problem = Problem(WorstRow(), randomized=True)
+    mixture = Mixture(problem, pool, counts_of(clf, pool.rows), even=True)
+    fit.play(game, pool, training, lambda at: replace(mixture, pool=at.pool))
+    return []
+
+
+def _game(
+    clf: CVaRBoostClassifier,
+    fit: BoostingFit,
+    training: TrainingSet,
+    learner: Whole | CrossFit,
+    patience: int | None,
+) -> Game:
+    """Return the game over rows, which does not watch an objective."""
+    clf._named = NamedSubgroups.of("class", training.rows, clf.classes_, None)
+    units = Units.samples(training.weight, learner.player_rows)
+    return Game(
+        RowStakes(units),
+        row_player(clf).player(clf, units),
+        fit.with_checkpoints(learner, training),
+        Schedule.falling(max_rounds(clf), patience, clf.tol, clf.max_time),
+    )
 
 
 def row_player(clf: CVaRBoostClassifier) -> RowPlayer:
@@ -726,8 +746,10 @@ class OCOBoostClassifier(MixtureClassifier):
 
 
 def edge_and_rounds(clf: OCOBoostClassifier, units: Units) -> tuple[float, int]:
-    """Return γ, and the largest number of rounds for units."""
-    edge = AUTO_GAMMA if isinstance(clf.gamma, str) else float(clf.gamma)
+    """Return γ and the largest number of rounds: stated, or by the theorem for the number of units."""
+    edge = AUTO_GAMMA
+    if not isinstance(clf.gamma, str):
+        edge = float(clf.gamma)
     if isinstance(clf.n_estimators, str):
         return edge, theory_rounds(units.count, edge)
     return edge, int(clf.n_estimators)

@@ -173,17 +173,14 @@ class RandomizedDecision:
             )
         u = _draws(self._hasher, encoded)
         candidate = drawn_candidates(mixture.estimator_weights_, u)
-        if transformers is None:
-            rows = X
-        else:
-            rows = transformers.transform(X)
+        if transformers is not None:
+            X = transformers.transform(X)
         group_argument = group_arguments(mixture, groups)
         deferred = np.zeros(n, dtype=bool)
         if judged(mixture).can_defer:
-            deferred = mixture.defers_with(rows, candidate, **group_argument)
-        return Decisions(
-            mixture.predict_with(rows, candidate, **group_argument), candidate, u, deferred
-        )
+            deferred = mixture.defers_with(X, candidate, **group_argument)
+        y = mixture.predict_with(X, candidate, **group_argument)
+        return Decisions(y, candidate, u, deferred)
 
     def __repr__(self) -> str:
         return f"RandomizedDecision({type(self.model).__name__}, context={self.context!r})"
@@ -233,8 +230,10 @@ def verify(ids: Any, u: ArrayLike, *, secret: bytes, context: str) -> Mask:
 def drawn_candidates(weights: Floats, u: Floats) -> Ints:
     """Return for each u the candidate t with λ₀ + … + λ_{t−1} ≤ u < λ₀ + … + λ_t, for λ scaled to sum 1."""
     used = np.flatnonzero(weights > 0)
-    edges = np.cumsum(weights[used])
-    return used[np.searchsorted(edges[:-1] / edges[-1], u, side="right")]
+    cumulated = np.cumsum(weights[used])
+    # Borders between the intervals; the last interval has no upper border, so rounding leaves no gap.
+    borders = cumulated[:-1] / cumulated[-1]
+    return used[np.searchsorted(borders, u, side="right")]
 
 
 def _keyed(secret: Any, context: Any) -> Any:
@@ -242,10 +241,10 @@ def _keyed(secret: Any, context: Any) -> Any:
 
     The traceback of an error raised here would show the secret.
     """
+    if secret is None:
+        return TypeError("secret must be bytes, got None")
     if not isinstance(secret, (bytes, bytearray)):
-        return TypeError(
-            f"secret must be bytes, got {'None' if secret is None else type(secret).__name__}"
-        )
+        return TypeError(f"secret must be bytes, got {type(secret).__name__}")
     if not SHORTEST_SECRET <= len(secret) <= LONGEST_SECRET:
         return ValueError(
             f"secret must have {SHORTEST_SECRET} to {LONGEST_SECRET} bytes, got {len(secret)}; "
@@ -266,16 +265,14 @@ def _keyed(secret: Any, context: Any) -> Any:
 def _draws(hasher: Any, encoded: list[bytes]) -> Floats:
     """Return u in [0, 1) of each encoded id.
 
-    It is made of the first 53 of 64 bits of the hash, so it is exact as a float on every machine.
+    The first 53 of 64 bits of the hash make u, so u is exact as a float on every machine.
     """
-    copy_state = hasher.copy
-
-    def digest(encoded_id: bytes) -> bytes:
-        state = copy_state()
+    digests = []
+    for encoded_id in encoded:
+        state = hasher.copy()  # with the key
         state.update(encoded_id)
-        return bytes(state.digest())
-
-    bits = np.frombuffer(b"".join(map(digest, encoded)), dtype=">u8")
+        digests.append(state.digest())
+    bits = np.frombuffer(b"".join(digests), dtype=">u8")
     u: Floats = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return u
 
@@ -322,14 +319,13 @@ def _encoded_ids(ids: Any) -> list[bytes]:
     TypeError, ValueError
         If ids are of another type than text or integers, missing, empty, or not all different.
     """
-    if isinstance(ids, (str, bytes)) or not (
-        hasattr(ids, "__array__") or isinstance(ids, (list, tuple, range))
-    ):
+    is_array = hasattr(ids, "__array__")
+    if isinstance(ids, (str, bytes)) or not (is_array or isinstance(ids, (list, tuple, range))):
         raise TypeError(f"ids must be a sequence of ids, one per row, got {type(ids).__name__}")
     if np.ndim(ids) != 1:
         raise TypeError(f"ids must have shape (n,), got {np.shape(ids)}")
     refuse_missing(ids, "ids")
-    if hasattr(ids, "__array__"):
+    if is_array:
         ids = list(np.asarray(ids))
     encoded = [_encoded_id(value) for value in ids]
     n_repeats = len(encoded) - len(set(encoded))

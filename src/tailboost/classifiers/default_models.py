@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, prod
 from typing import Any, Self
 
@@ -93,14 +93,12 @@ class TableKind:
     @classmethod
     def of(cls, problem: TrainingSet) -> Self:
         """Return the kind of a training table: its size, its sparsity and its number of classes."""
-        sparse = bool(sp.issparse(problem.X))
-        if sparse:
-            numbers = distinct_numbers(problem.X)
-        else:
-            numbers = ()
-        return cls(
-            problem.n_distinct(), prod(problem.X.shape[1:]), sparse, numbers, problem.n_classes
-        )
+        n_rows = problem.n_distinct()
+        n_columns = prod(problem.X.shape[1:])  # pixels and channels of images
+        kind = cls(n_rows, n_columns, n_classes=problem.n_classes)
+        if sp.issparse(problem.X):
+            kind = replace(kind, sparse=True, numbers=distinct_numbers(problem.X))
+        return kind
 
 
 def distinct_numbers(X: Any) -> tuple[int, ...]:
@@ -109,13 +107,13 @@ def distinct_numbers(X: Any) -> tuple[int, ...]:
     Missing values are one number.
     """
     table = sp.coo_matrix(X)
-    stored = table.data != 0
-    numbers = np.where(np.isnan(table.data), np.inf, table.data)[stored]
-    columns = table.col[stored]
-    order = np.lexsort((numbers, columns))
+    is_entry = table.data != 0  # zeros may be stored, too
+    numbers = np.where(np.isnan(table.data), np.inf, table.data)[is_entry]
+    columns = table.col[is_entry]
+    order = np.lexsort((numbers, columns))  # by column, and by number in a column
     columns = columns[order]
     numbers = numbers[order]
-    is_new = np.ones(len(order), dtype=bool)
+    is_new = np.ones(len(order), dtype=bool)  # differs from the entry before
     is_new[1:] = (columns[1:] != columns[:-1]) | (numbers[1:] != numbers[:-1])
     return tuple(np.bincount(columns[is_new], minlength=table.shape[1]).tolist())
 
@@ -134,10 +132,10 @@ def default_estimators(kind: TableKind | None = None) -> Named:
     """
     if kind is None:
         kind = TableKind()
-    size = next(size for max_rows, size in BOOSTED if kind.n_rows <= max_rows)
+    params = next(params for max_rows, params in BOOSTED if kind.n_rows <= max_rows)
     if kind.n_classes > 2 and FIVE_FOLDS_UP_TO < kind.n_rows <= CROSS_FIT_UP_TO:
-        size = {**size, "learning_rate": RATE_OF_CLASSES}
-    boosted = ("boosted", HistBoostClassifier(**size))
+        params = {**params, "learning_rate": RATE_OF_CLASSES}
+    boosted = ("boosted", HistBoostClassifier(**params))
     if kind.is_text:
         linear: Named = [
             ("linear", TableLinear(C=10.0, scaling=0.5)),

@@ -161,16 +161,18 @@ class DROBoostClassifier(AdditiveClassifier):
         selection = self.selection_
         worst_case = cast("Additive", self.game_.player).cost
         value = float(np.exp(selection.log_cost))
-        at_zero = float(np.exp(MARGIN_LOSSES[self.loss].log_value(np.zeros(1))[0]))
+        (log_at_zero,) = MARGIN_LOSSES[self.loss].log_value(np.zeros(1))
+        at_zero = float(np.exp(log_at_zero))
         worst_error = None
         if selection.rows.fitted:
             wrong = selection.rows.wrong(selection.answers).astype(np.float64)
-            worst_error = worst_case_weights(
+            solution = worst_case_weights(
                 wrong,
                 worst_case.uncertainty,
                 radius=worst_case.radius,
                 base=selection.rows.base,
-            ).value
+            )
+            worst_error = solution.value
         symbols = {
             "L": f"{self.loss} loss, L(0) = {at_zero:.4g}",
             "ball": f"{self.uncertainty}, of radius δ = {self.radius_:.4g} around these rows",
@@ -183,14 +185,14 @@ class DROBoostClassifier(AdditiveClassifier):
             formula = "(F + σδ)/L(0)"
             penalty = " − σ KL(w ‖ p)"
             symbols["σ"] = f"smoothing = {worst_case.smoothing:g}"
+        # An error on a row has a loss of at least L(0).
         bound = margin_bound(selection.n_classes, formula, upper / at_zero, worst_error)
+        bound = replace(bound, name=f"largest {ON_TRAINING}, re-weighted within the ball,")
         return Cost(
             f"F, the worst case of the mean of L(m){penalty} over the ball, m the margins",
             value,
             promised=(),
-            observed=(
-                replace(bound, name=f"largest {ON_TRAINING}, re-weighted within the ball,"),
-            ),
+            observed=(bound,),
             symbols=symbols,
         )
 
@@ -198,13 +200,15 @@ class DROBoostClassifier(AdditiveClassifier):
         """Return the weight player."""
         smoothing = float(self.smoothing)
         cost = WorstCase(n_classes, self.radius_, self.uncertainty, self.loss, smoothing)
-        make = RealAdditive if is_regressor(self._learner()) else Additive
-        return make(cost, learning_rate=float(self.learning_rate))
+        rate = float(self.learning_rate)
+        if is_regressor(self._learner()):
+            return RealAdditive(cost, learning_rate=rate)
+        return Additive(cost, learning_rate=rate)
 
     def _set_radius(self, training: TrainingSet, learner: Whole | CrossFit, seed: int) -> None:
-        """Set the radius δ of the ball: the stated one, or by `dro_radius`.
+        """Set the radius δ of the ball: the stated one, or by `dro_radius` from the number of parameters d.
 
-        Then the number of parameters d is set too: the stated one, or the leaves of the first hypothesis.
+        A d that is not stated is the number of leaves of the first hypothesis.
         """
         self.effective_dim_ = None
         if not isinstance(self.radius, str):
@@ -226,17 +230,15 @@ class DROBoostClassifier(AdditiveClassifier):
     def _set_worst_case(self, training: TrainingSet) -> None:
         """Set the worst-case weights of the rows after the last round: 0 for rows held out."""
         units = self.game_.units
-        if units.index is None:
-            is_played = np.ones(len(training.y), dtype=bool)
-        else:
+        is_played = np.ones(len(training.y), dtype=bool)
+        if units.index is not None:  # some rows are held out
             is_played = units.index >= 0
-        margins = self.margins(
-            take(training.X, is_played), self.classes_[training.y[is_played]]
-        )
+        labels = self.classes_[training.y[is_played]]
+        margins = self.margins(take(training.X, is_played), labels)
         cost = cast("Additive", self.game_.player).cost
-        weights = cost.weigh(margins, units.base).rows
         self.worst_case_weights_ = np.zeros(training.n_given)
-        self.worst_case_weights_[training.used[is_played]] = weights
+        played_rows = training.used[is_played]
+        self.worst_case_weights_[played_rows] = cost.weigh(margins, units.base).rows
 
 
 def warning_of_large_radius(clf: DROBoostClassifier) -> Cautions:
@@ -262,10 +264,10 @@ def warning_of_large_radius(clf: DROBoostClassifier) -> Cautions:
     return [(message, UserWarning)]
 
 
-def n_leaves(member: Any) -> int:
+def n_leaves(model: Any) -> int:
     """Return the number of leaves of a tree or of a pipeline that ends in one, and 1 for other models."""
-    if isinstance(member, Pipeline):
-        member = member[-1]
-    if hasattr(member, "get_n_leaves"):
-        return int(member.get_n_leaves())
+    if isinstance(model, Pipeline):
+        model = model[-1]
+    if hasattr(model, "get_n_leaves"):
+        return int(model.get_n_leaves())
     return 1

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from numbers import Real
 from typing import Any
 
@@ -28,6 +29,7 @@ from tailboost.core.checks import (
 )
 from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.core.long_work import Steps, noticing_interrupts, steps
+from tailboost.core.spelling import how_many
 from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import constant, set_seeds, weight_parameter
 from tailboost.learners.protocols import AveragingLearner, Partitioned, TableLearner
@@ -99,6 +101,7 @@ def fit_models(
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
     scores = only_scores([estimator for _, estimator in estimators])
     parts = Parts.of(training, cv, seed, all(frozen), scores=scores)
+    # The fits get other weights than the selection data.
     weighted_training = training
     if factors is not None:
         weighted_training = replace(training, weight=training.weight * factors)
@@ -116,9 +119,11 @@ def fit_models(
     models = Models([], training.n_classes, [], [])
     log_probabilities = []
     for i, (name, estimator) in enumerate(estimators):
-        if None in fits[i]:
+        if None in fits[i]:  # left out with a warning
             continue
-        *fold_fits, final = [frozen_fit(name, estimator, classes)] if frozen[i] else fits[i]
+        if frozen[i]:
+            fits[i] = [frozen_fit(name, estimator, classes)]
+        *fold_fits, final = fits[i]
         models.names.append(name)
         models.fitted.append(final[0])
         models.columns.append(final[1])
@@ -140,29 +145,31 @@ def _without_unfinished(
 ) -> Parts:
     """Warn of estimators without all their fits, and return the held-out parts that can be used.
 
-    If all estimators lack fits, only the parts that the best one has reached remain, and its model of the
-    first part answers. ``stopped`` says that Ctrl-C was pressed.
+    If all estimators lack fits, the estimator with the most fits answers by its model of the first part. Only
+    the parts for which this estimator has models remain. ``stopped`` is True after Ctrl-C.
     """
-    why = "fit was interrupted" if stopped else "max_time is over"
+    reason = "max_time is over"
+    if stopped:
+        reason = "fit was interrupted"
     unfinished = [i for i, estimator_fits in fits.items() if None in estimator_fits]
     if len(unfinished) == len(fits):  # not even the first estimator has all its fits
         answering = max(unfinished, key=lambda i: len(fits[i]) - fits[i].count(None))
         reached = [j for j, fit in enumerate(fits[answering]) if fit is not None]
         warn_user(
-            f"{why}: {estimators[answering][0]!r} was judged on {len(reached)} of "
+            f"{reason}: {estimators[answering][0]!r} was judged on {len(reached)} of "
             f"{len(parts.held_out)} held-out parts, and is not fitted to all rows",
             FitInterruptedWarning,
         )
         parts = parts.only(reached, training)
-        # Its model of the first part that it reached answers.
-        fits[answering] = [fits[answering][j] for j in (*reached, reached[0])]
+        fold_fits = [fits[answering][j] for j in reached]
+        fits[answering] = [*fold_fits, fold_fits[0]]  # the last one answers
         unfinished.remove(answering)
     if unfinished:
         names = [estimators[i][0] for i in unfinished]
-        warn_user(
-            f"{why}: {names} {'is' if len(unfinished) == 1 else 'are'} left out of the mixture",
-            FitInterruptedWarning,
-        )
+        verb = "are"
+        if len(unfinished) == 1:
+            verb = "is"
+        warn_user(f"{reason}: {names} {verb} left out of the mixture", FitInterruptedWarning)
     return parts
 
 
@@ -190,19 +197,22 @@ def frozen_fit(name: str, estimator: Model, classes: Any) -> Fit:
 def _selection_logs(
     models: Models, final: Fit, fold_fits: list[Fit], parts: Parts, training: TrainingSet
 ) -> Floats:
-    """Return the log-probabilities of the selection data by the last one of ``models``.
+    """Return the log-probabilities of the selection data by the last one of ``models``, shape (n, K).
 
-    Its models of the folds predict the rows held out; a frozen model predicts all rows.
+    The models of its folds predict the rows held out; a frozen model predicts all rows.
     """
-    model_number = len(models.names) - 1
+    last = len(models.names) - 1
     if training.validation is not None:
-        return logs_of(models.probabilities(model_number, *final, training.validation[0]))
+        X_val, _ = training.validation
+        return logs_of(models.probabilities(last, *final, X_val))
     if not fold_fits:  # a frozen model
-        held_out = parts.fold >= 0 if parts.held_out else np.ones(len(training.y), dtype=bool)
-        return logs_of(models.probabilities(model_number, *final, take(training.X, held_out)))
+        X = training.X
+        if parts.held_out:  # some rows may never be held out
+            X = take(X, parts.fold >= 0)
+        return logs_of(models.probabilities(last, *final, X))
     out_of_fold = np.zeros((len(training.y), training.n_classes))
     for mask, fit in zip(parts.held_out, fold_fits, strict=True):
-        probabilities = models.probabilities(model_number, *fit, take(training.X, mask))
+        probabilities = models.probabilities(last, *fit, take(training.X, mask))
         out_of_fold[mask] = logs_of(probabilities)
     # Models of other folds differ far more than by this step. Zeros in the digits beyond make files smaller.
     return np.rint(out_of_fold[parts.fold >= 0] / LOG_STEP) * LOG_STEP
@@ -231,48 +241,48 @@ def _fits(
     """
     fits: dict[int, list[Any]] = {i: [] for i in range(len(estimators))}
     jobs = {
-        i: [name, _seeded(estimator, seed), clock]
+        i: Job(name, _seeded(estimator, seed), clock)
         for i, (name, estimator) in enumerate(estimators)
         if not frozen[i]
     }
-    table_learners = [i for i in jobs if isinstance(estimators[i][1], TableLearner)]
-    other_learners = [i for i in jobs if i not in table_learners]
+    on_table = [i for i in jobs if isinstance(estimators[i][1], TableLearner)]
+    alone = [i for i in jobs if i not in on_table]
     if not any(frozen):  # otherwise a frozen one can answer
-        jobs[(table_learners or other_learners)[0]][2] = replace(clock, sure=True)
-    row_masks = [*parts.fitted, np.ones(len(training.y), dtype=bool)]
+        first = (on_table or alone)[0]
+        jobs[first] = replace(jobs[first], clock=replace(clock, sure=True))
+    n_fits = len(parts.fitted) + 1  # of each estimator: the last is on all rows
     stopped = False
     with (
-        steps("fits", len(row_masks) * len(jobs)) as report_fit,
+        steps("fits", n_fits * len(jobs)) as report_fit,
         noticing_interrupts() as interrupted,
     ):
         try:
-            if table_learners:
+            if on_table:
                 fit_on_table = partial(
                     _fits_on_table, training, parts, seed, report_fit, OpenTable(training.X)
                 )
                 parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
-                table_fits = parallel(delayed(fit_on_table)(*jobs[i]) for i in table_learners)
-                for i, estimator_fits in zip(table_learners, table_fits, strict=True):
+                table_fits = parallel(delayed(fit_on_table)(jobs[i]) for i in on_table)
+                for i, estimator_fits in zip(on_table, table_fits, strict=True):
                     fits[i] = estimator_fits
-            if other_learners:
-                fit_alone = partial(_fit_alone, training, weighted)
-                tasks = [
-                    (i, *numbered) for i in other_learners for numbered in enumerate(row_masks)
-                ]
+            if alone:
+                all_rows = np.ones(len(training.y), dtype=bool)
+                tasks = list(product(alone, enumerate([*parts.fitted, all_rows])))
                 single_fits = Parallel(n_jobs=n_jobs, return_as="generator")(
-                    delayed(fit_alone)(*jobs[i], number, rows) for i, number, rows in tasks
+                    delayed(_fit_alone)(training, weighted, jobs[i], number, rows)
+                    for i, (number, rows) in tasks
                 )
-                for (i, _, _), fit in zip(tasks, single_fits, strict=True):
+                for (i, _), fit in zip(tasks, single_fits, strict=True):
                     # A learner that catches Ctrl-C may have returned a half-trained model.
                     if interrupted():
                         raise KeyboardInterrupt
                     fits[i].append(fit)
                     if fit is not None:
-                        report_fit(detail=estimators[i][0])
+                        report_fit(detail=jobs[i].name)
         except KeyboardInterrupt:
             stopped = True
     if stopped:
-        unfinished = [i for i in jobs if len(fits[i]) < len(row_masks)]
+        unfinished = [i for i in jobs if len(fits[i]) < n_fits]
         fits |= {i: [None] for i in unfinished}
         if len(unfinished) == len(estimators):
             raise KeyboardInterrupt
@@ -289,6 +299,15 @@ class Clock:
     def late(self, number: int) -> bool:
         """Return whether the ``number``-th fit of an estimator, from 0, must not begin any more."""
         return time.time() >= self.until and not (self.sure and number == 0)
+
+
+@dataclass(frozen=True)
+class Job:
+    """All fits of one estimator."""
+
+    name: str  # for messages
+    estimator: Any
+    clock: Clock
 
 
 @contextmanager
@@ -351,6 +370,7 @@ class Parts:
     def _of_splits(cls, training: TrainingSet, cv: Any) -> Parts:
         """Return the parts that a splitter makes, or a sequence of (fitted, held-out) row numbers."""
         n = len(training.y)
+        # The place of each row of the splits among the rows of positive weight, −1 for other rows.
         position = np.full(training.n_given, -1)
         position[training.used] = np.arange(n)
         if hasattr(cv, "split"):  # a splitter gets the rows of positive weight
@@ -362,19 +382,20 @@ class Parts:
             raise ValueError(
                 f"cv makes {len(splits):,} splits; from 1 to {MOST_PARTS} are possible"
             )
-        fold = np.full(n, -1)
+        was_held_out = np.zeros(n, dtype=bool)
         held_masks = []
         fitted_masks = []
         for j, (train, test) in enumerate(splits):
-            held_rows, fitted_rows = (_row_mask(rows, position, j) for rows in (test, train))
-            if (fold[held_rows] >= 0).any():
+            held_out = _row_mask(test, position, j)
+            fitted = _row_mask(train, position, j)
+            if (was_held_out & held_out).any():
                 raise ValueError(
                     f"cv: split {j} holds out rows that an earlier one held out; hold out each row once"
                 )
-            _check_split(j, held_rows, fitted_rows, training.clusters)
-            fold[held_rows] = j
-            held_masks.append(held_rows)
-            fitted_masks.append(fitted_rows)
+            _check_split(j, held_out, fitted, training.clusters)
+            was_held_out |= held_out
+            held_masks.append(held_out)
+            fitted_masks.append(fitted)
         return cls._of_some_rows(training, held_masks, fitted_masks)
 
     @classmethod
@@ -384,13 +405,14 @@ class Parts:
         """Return parts that need not contain all rows; those that are held out are the selection data."""
         parts = cls(held_masks, fitted_masks, training.rows, "splits")
         fold = parts.fold
-        count = f"{(fold >= 0).sum():,} of the {len(fold):,} training rows"
-        rows = replace(training.rows, fold=fold.astype(np.uint8), refit=True).part(fold >= 0)
-        splits = "1 split"
-        if len(held_masks) > 1:
-            splits = f"{len(held_masks)} splits"
-        words = f"out-of-fold probabilities of {count} ({splits})"
-        return replace(parts, rows=replace(rows, words=words))
+        is_held_out = fold >= 0
+        splits = how_many(len(held_masks), "split")
+        words = (
+            f"out-of-fold probabilities of {is_held_out.sum():,} of the {len(fold):,} training rows "
+            f"({splits})"
+        )
+        rows = replace(training.rows, fold=fold.astype(np.uint8), refit=True, words=words)
+        return replace(parts, rows=rows.part(is_held_out))
 
     def only(self, numbers: list[int], training: TrainingSet) -> Parts:
         """Return some of the parts. A single one judges the model that answers: nothing is fitted again."""
@@ -455,39 +477,37 @@ def _row_mask(rows: Any, position: Ints, split: int) -> Mask:
             f"cv: split {split} names row {rows.max():,}, but there are {len(position):,} rows"
         )
     places = position[rows.astype(np.intp)]
-    marked = np.zeros(np.count_nonzero(position >= 0), dtype=bool)
-    marked[places[places >= 0]] = True
-    return marked
+    mask = np.zeros(np.count_nonzero(position >= 0), dtype=bool)
+    mask[places[places >= 0]] = True
+    return mask
 
 
 def _fit_alone(
-    training: TrainingSet,
-    weighted: bool,
-    name: str,
-    estimator: Model,
-    clock: Clock,
-    number: int,
-    rows: Mask,
+    training: TrainingSet, weighted: bool, job: Job, number: int, rows: Mask
 ) -> Fit | None:
     """Return an estimator fitted on some rows, with the class number of each column of its probabilities.
 
-    It is None if the fit would begin too late. ``number`` counts the fits of the estimator from 0, and
-    ``weighted`` says whether ``fit`` gets weights.
+    The result is None if the fit would begin too late. ``number`` counts the fits of the estimator from 0.
+    With ``weighted``, ``fit`` gets the weights of the rows.
     """
-    if clock.late(number):
+    if job.clock.late(number):
         return None
-    present, y = np.unique(training.y[rows], return_inverse=True)
-    if len(present) == 1:  # many classifiers refuse a single class
-        return constant(int(present[0]), training.n_classes), np.arange(training.n_classes)
-    model = clone(estimator)
-    params = {}
+    present_classes, y = np.unique(training.y[rows], return_inverse=True)
+    if len(present_classes) == 1:  # many classifiers refuse a single class
+        n_classes = training.n_classes
+        return constant(int(present_classes[0]), n_classes), np.arange(n_classes)
+    model = clone(job.estimator)
+    weights = {}
     if weighted:
-        params = {str(weight_parameter(model)): training.weight[rows]}
+        weights[str(weight_parameter(model))] = training.weight[rows]
+    X = training.X
+    if not rows.all():  # a copy of all rows may be large
+        X = take(X, rows)
     try:
-        model.fit(training.X if rows.all() else take(training.X, rows), y, **params)
+        model.fit(X, y, **weights)
     except (TypeError, ValueError) as error:
-        raise _failed_fit(name, model, error) from error
-    return model, present[np.asarray(model.classes_, dtype=np.intp)]
+        raise _failed_fit(job.name, model, error) from error
+    return model, present_classes[np.asarray(model.classes_, dtype=np.intp)]
 
 
 def _failed_fit(name: str, estimator: Model, error: Exception) -> ValueError:
@@ -500,9 +520,7 @@ def _fits_on_table(
     seed: int,
     report_fit: Steps,
     opened: OpenTable,
-    name: str,
-    learner: Model,
-    clock: Clock,
+    job: Job,
 ) -> list[Fit | None]:
     """Return the fits of a learner of tailboost for all parts, and the final one, on a prepared table.
 
@@ -510,45 +528,48 @@ def _fits_on_table(
     """
     weight = training.weight
     try:
-        session = learner.open_table(opened, training.y, training.n_classes, weight)
+        session = job.estimator.open_table(opened, training.y, training.n_classes, weight)
     except (TypeError, ValueError) as error:
-        raise _failed_fit(name, learner, error) from error
+        raise _failed_fit(job.name, job.estimator, error) from error
     if parts.held_out and parts.complementary and isinstance(session, Partitioned):
         session.leave_out(parts.fold)
     models = list[Any]()
     for number, rows in enumerate(parts.fitted):
-        if clock.late(number):
-            models.append(None)
-        else:
-            models.append(session.fit(weight, seed, rows))
-            report_fit(detail=name)
+        model = None
+        if not job.clock.late(number):
+            model = session.fit(weight, seed, rows)
+            report_fit(detail=job.name)
+        models.append(model)
+    is_late = job.clock.late(len(models))
+    has_mean = isinstance(session, AveragingLearner) and parts.is_partition
     final = None
-    if isinstance(session, AveragingLearner) and None not in models and parts.is_partition:
-        no_refit = not session.refits or clock.late(len(models))
-        if no_refit:
-            final = session.mean(models, weight, parts.fitted)
-    if final is not None:
-        final = final.table_  # a classifier with the mean probabilities
-    elif not clock.late(len(models)):
+    if has_mean and None not in models and (is_late or not session.refits):
+        mean = session.mean(models, weight, parts.fitted)
+        if mean is not None:
+            final = mean.table_  # a classifier with the mean probabilities
+    if final is None and not is_late:
         final = session.fit(weight, seed)
     if final is not None:
-        report_fit(detail=name)
-    return [
-        None if model is None else (model, np.asarray(model.classes_, dtype=np.intp))
-        for model in (*models, final)
-    ]
+        report_fit(detail=job.name)
+    return [_with_classes(model) for model in (*models, final)]
+
+
+def _with_classes(model: Model | None) -> Fit | None:
+    """Return a model with the class number of each column of its probabilities; None for no model."""
+    if model is None:
+        return None
+    return model, np.asarray(model.classes_, dtype=np.intp)
 
 
 def _seeded(estimator: Model, seed: int) -> Any:
     """Return a clone whose parameters ``random_state`` without a value have one drawn from ``seed``."""
     estimator = clone(estimator)
-    fixed_seeds = {
-        k: v
-        for k, v in estimator.get_params().items()
-        if k.endswith("random_state") and v is not None
-    }
-    set_seeds(estimator, seed)
-    return estimator.set_params(**fixed_seeds)
+    stated_seeds = {}
+    for name, value in estimator.get_params().items():
+        if name.endswith("random_state") and value is not None:
+            stated_seeds[name] = value
+    set_seeds(estimator, seed)  # also the stated ones, which come back
+    return estimator.set_params(**stated_seeds)
 
 
 def check_estimators(estimators: Estimators, weighted: bool) -> None:
@@ -561,7 +582,9 @@ def check_estimators(estimators: Estimators, weighted: bool) -> None:
     """
     for name, estimator in estimators:
         is_frozen = isinstance(estimator, FrozenEstimator)
-        model = estimator.estimator if is_frozen else estimator
+        model = estimator
+        if is_frozen:
+            model = estimator.estimator
         if isinstance(model, type):
             raise TypeError(
                 f"estimators: {name!r} is a class; give an instance: {model.__name__}()"
@@ -606,15 +629,23 @@ def _kind_of(model: Model) -> str:
 
 
 def named_models(models: Any) -> list[tuple[str, Any]]:
-    """Return models as (name, model) pairs: named by the caller, else by class, function or score column."""
+    """Return models as (name, model) pairs.
+
+    Models without a name are called by their class, function or score column, and numbered from 1 if several
+    have the same name.
+    """
     if isinstance(models, Mapping):
         return list(models.items())
-    model_list = list(models) if isinstance(models, (list, tuple)) else [models]
+    model_list = [models]
+    if isinstance(models, (list, tuple)):
+        model_list = list(models)
     if model_list and all(isinstance(pair, tuple) and len(pair) == 2 for pair in model_list):
         return model_list
     kinds = [_kind_of(model) for model in model_list]
-    names = []
-    for i, kind in enumerate(kinds):
-        number = kinds[: i + 1].count(kind)
-        names.append(kind if kinds.count(kind) == 1 else f"{kind} {number}")
-    return list(zip(names, model_list, strict=True))
+    named = []
+    for i, (kind, model) in enumerate(zip(kinds, model_list, strict=True)):
+        name = kind
+        if kinds.count(kind) > 1:
+            name = f"{kind} {kinds[: i + 1].count(kind)}"
+        named.append((name, model))
+    return named

@@ -66,7 +66,7 @@ from tailboost.solvers.worst_case import BALLS
 def read_unlabeled(
     classifier: Model, arguments: Given, labelled: Sequence[Any]
 ) -> tuple[Any, Rows]:
-    """Return the checked table and rows without labels, of class number K, without copies of the others.
+    """Return the table and the rows without labels, of class number K, without copies of labelled rows.
 
     Parameters
     ----------
@@ -77,6 +77,11 @@ def read_unlabeled(
     labelled : sequence of tables
         All rows with labels. If chance does not explain how many of them are among the rows without labels,
         each removes one equal row.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the rows are unlike those of the fit, or all of them have labels too.
     """
     try:
         X = checked_table(classifier, classifier, arguments.X_unlabeled)
@@ -92,12 +97,13 @@ def read_unlabeled(
         names = classifier._group_names
         numbers = names.numbers_of(arguments.groups_unlabeled, "groups_unlabeled", n_rows_of(X))
         groups = numbers[new_rows]
-    content_numbers = np.unique(hashes[new_rows], return_inverse=True)[1] % N_TINY_HASHES
-    y = np.full(len(new_rows), len(classifier.classes_))
-    words = f"the {len(new_rows):,} rows without labels"
-    return take(X, new_rows), Rows(
-        y, np.ones(len(new_rows)), groups, words, content_numbers.astype(np.uint16)
-    )
+    n = len(new_rows)
+    y = np.full(n, len(classifier.classes_))
+    words = f"the {n:,} rows without labels"
+    # The number of a content serves as its short hash.
+    _, content_numbers = np.unique(hashes[new_rows], return_inverse=True)
+    short_hashes = (content_numbers % N_TINY_HASHES).astype(np.uint16)
+    return take(X, new_rows), Rows(y, np.ones(n), groups, words, short_hashes)
 
 
 def refuse_validation(arguments: Given, validation: Given, cv: object) -> None:
@@ -107,13 +113,12 @@ def refuse_validation(arguments: Given, validation: Given, cv: object) -> None:
     """
     facts = []
     details = {"cv": cv}
+    validation_arguments = validation.arguments("_val")
     if validation.any_given:
         facts.append("validation")
         names = ("X_val", "y_val", "groups_val", "sample_weight_val")
-        validation_arguments = validation.arguments("_val")
-        details["alone"] = ", ".join(
-            name for name in names if validation_arguments[name] is not None
-        )
+        stated = [name for name in names if validation_arguments[name] is not None]
+        details["alone"] = ", ".join(stated)  # of a message that one of them is alone
         if cv != "auto":
             facts.append("cv")
         if validation.X is not None and n_rows_of(validation.X) == 0:
@@ -123,7 +128,7 @@ def refuse_validation(arguments: Given, validation: Given, cv: object) -> None:
         details=details,
         groups=arguments.groups,
         clusters=arguments.clusters,
-        **validation.arguments("_val"),
+        **validation_arguments,
     )
 
 
@@ -132,9 +137,8 @@ def input_tags(learner: Model) -> InputTags:
     tags = get_tags(learner).input_tags
     tags.three_d_array |= is_skorch(learner)  # skorch's nets accept images without a tag
     if isinstance(learner, Pipeline):
-        transformer_tags = get_tags(
-            next(step for _, step in learner.steps if step != "passthrough")
-        ).input_tags
+        first_step = next(step for _, step in learner.steps if step != "passthrough")
+        transformer_tags = get_tags(first_step).input_tags
         tags.allow_nan = transformer_tags.allow_nan
         tags.categorical = transformer_tags.categorical
         tags.string = transformer_tags.string
@@ -154,7 +158,7 @@ def refuse_learner(
     last_step = learner
     if isinstance(learner, Pipeline):
         steps = learner.steps
-        last_step = steps[-1][1]
+        _, last_step = steps[-1]
     if not hasattr(last_step, "__sklearn_tags__"):
         raise TypeError(
             f"estimator={estimator!r} is no estimator of scikit-learn: let its class inherit "
@@ -177,13 +181,15 @@ def refuse_learner(
 
 
 def checked_table(classifier: Model, learner: Model, X: Table, y: Column = None) -> Any:
-    """Return a checked table; in a fit, so with ``y``, also the labels and the schema of its columns.
+    """Return a checked table; in a fit (with ``y``) the table, the labels and the schema of its columns.
 
-    ``learner`` says what is allowed: sparse matrices, missing values, images. A fit sets scikit-learn's
-    attributes of the classifier; other tables must have the columns of the fit.
+    The tags of ``learner`` allow sparse matrices, missing values and images. A fit sets scikit-learn's
+    attributes of the classifier; other tables must have the columns of the fit. An array has no schema.
     """
     in_fit = y is not None
-    labels: dict[str, Any] = {} if y is None else {"y": unboxed(y)}
+    options: dict[str, Any] = {"reset": in_fit}
+    if in_fit:
+        options["y"] = unboxed(y)
     refuse_swapped(X, y)
     refuse_texts(X)
     X, _ = unpack(X)
@@ -191,26 +197,24 @@ def checked_table(classifier: Model, learner: Model, X: Table, y: Column = None)
     check_row_shape(classifier, X, in_fit)
     if hasattr(X, "iloc"):  # the learner checks the columns of data frames
         refuse_frame(X)
-        checked = validate_data(classifier, X, reset=in_fit, skip_check_array=True, **labels)
+        checked = validate_data(classifier, X, skip_check_array=True, **options)
         if in_fit:
+            _, labels = checked
             schema, X = learn_columns(X)
-            return X, checked[1], schema
-        fitted = getattr(classifier, "_table_schema", None)
-        if fitted is None:
+            return X, labels, schema
+        schema_of_fit = getattr(classifier, "_table_schema", None)
+        if schema_of_fit is None:
             return X
-        return read_columns(X, fitted)
+        return read_columns(X, schema_of_fit)
     tags = input_tags(learner)
+    if tags.sparse:
+        options["accept_sparse"] = ["csr", "csc"]
+    if tags.allow_nan:
+        options["ensure_all_finite"] = "allow-nan"
+    if tags.categorical or tags.string:
+        options["dtype"] = None  # any type
     try:
-        checked = validate_data(
-            classifier,
-            summed(X),
-            reset=in_fit,
-            accept_sparse=["csr", "csc"] if tags.sparse else False,
-            ensure_all_finite="allow-nan" if tags.allow_nan else True,
-            dtype=None if tags.categorical or tags.string else "numeric",
-            allow_nd=tags.three_d_array,
-            **labels,
-        )
+        checked = validate_data(classifier, summed(X), allow_nd=tags.three_d_array, **options)
     except ValueError as failure:
         names = getattr(classifier, "feature_names_in_", None)
         if in_fit or names is None:
@@ -237,19 +241,19 @@ def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Flo
     if class_weight is None:
         return np.ones(len(classes))
     if isinstance(class_weight, str):
-        total = np.bincount(y, weights=weight, minlength=len(classes))
-        return weight.sum() / (len(classes) * total)
+        total_of_class = np.bincount(y, weights=weight, minlength=len(classes))
+        return weight.sum() / (len(classes) * total_of_class)
     # compute_class_weight of scikit-learn 1.9 would convert labels such as "5" to numbers.
     labels = classes.tolist()
     class_weight = {plain(label): value for label, value in class_weight.items()}
-    stray = [label for label in class_weight if label not in labels]
-    if stray and any(label not in class_weight for label in labels):
+    unknown = [label for label in class_weight if label not in labels]
+    has_all_labels = all(label in class_weight for label in labels)
+    if unknown and not has_all_labels:  # perhaps a misspelt label; otherwise an absent class
         raise ValueError(
-            f"class_weight={class_weight!r}: y has no class {stray[0]!r}, its classes are {labels}"
+            f"class_weight={class_weight!r}: y has no class {unknown[0]!r}, its classes are {labels}"
         )
-    factors: Floats = np.array(
-        [class_weight.get(label, 1.0) for label in labels], dtype=np.float64
-    )
+    stated = [class_weight.get(label, 1.0) for label in labels]
+    factors: Floats = np.array(stated, dtype=np.float64)
     if not np.all((factors > 0) & np.isfinite(factors)):
         raise ValueError(
             f"class_weight={class_weight!r}: factors must be positive; to leave out a class, drop its rows"
@@ -281,37 +285,34 @@ def selection_data(
         raise ValueError(f"y{suffix} has {len(y)} labels, X{suffix} has {n} rows")
     weight = row_weights(arguments.sample_weight, n, f"sample_weight{suffix}")
     used = weight > 0
-    index = positions(y[used], classifier.classes_, f"y{suffix}")
-    numbers = None
+    class_numbers = positions(y[used], classifier.classes_, f"y{suffix}")
+    groups = None
     if arguments.groups is not None:
-        numbers = classifier._group_names.numbers_of(
+        groups = classifier._group_names.numbers_of(
             arguments.groups, f"groups{suffix}", n, used
         )
     X = take(X, used)
     words = words.format(n_rows_of(X))
-    used_rows = None
-    if not used.all():
-        used_rows = np.flatnonzero(used)
     hashes = tiny_hashes(hash_rows(X))
-    return X, Rows(index, weight[used], numbers, words, hashes, n_given=n, used=used_rows)
+    rows = Rows(class_numbers, weight[used], groups, words, hashes, n_given=n)
+    if not used.all():
+        rows = replace(rows, used=np.flatnonzero(used))
+    return X, rows
 
 
 def regroup(classifier: Model, names: GroupNames) -> None:
     """Give a classifier the groups of other rows than the training rows.
 
-    Features revealing the training groups are kept if all columns of groups have the same names and
-    values. Groups of an array have no name, so the features that reveal them are unknown.
+    Features that reveal the training groups are kept if all columns of groups have the same names and values.
+    Otherwise, and for an array, whose groups have no name, these features are unknown.
     """
-    same_columns = names.columns is not None and np.array_equal(
-        getattr(classifier, "groups_", ()), names.names
-    )
-    if same_columns:
+    columns = names.columns or (None,)
+    revealing: list[Any] = [None for _ in columns]
+    training_groups = getattr(classifier, "groups_", ())
+    if names.columns is not None and np.array_equal(training_groups, names.names):
         features = dict(getattr(classifier, "group_features_", ()))
-    else:
-        features = {}
-    _set_groups(
-        classifier, names, [features.get(column) for column in names.columns or (None,)]
-    )
+        revealing = [features.get(column) for column in columns]
+    _set_groups(classifier, names, revealing)
 
 
 def _set_groups(classifier: Model, names: GroupNames, revealing: Iterable[Any]) -> None:
@@ -342,29 +343,35 @@ def read_training_set(
     check_labels(y)
     if len(y) != n_rows_of(X):
         raise ValueError(f"y has {len(y)} labels, X has {n_rows_of(X)} rows")
-    weight = row_weights(rows.sample_weight, len(y))
+    n = len(y)
+    weight = row_weights(rows.sample_weight, n)
     used = weight > 0
-    classes, index = distinct_and_places(y[used])
+    classes, class_numbers = distinct_and_places(y[used])
     if len(classes) < 2:
         raise ValueError(
             f"y holds one class only ({classes.tolist()[0]!r}) among the rows of positive "
             "weight; a classifier needs at least two classes"
         )
     weight = weight[used]
-    weight = weight * class_factors(class_weight, classes, index, weight)[index]
-    if used.all():
-        table = X
-    else:
-        table = take(X, used)
-    group_numbers = None
+    factors = class_factors(class_weight, classes, class_numbers, weight)
+    if not used.all():
+        X = take(X, used)
     classifier.classes_ = classes
     classifier._table_schema = schema
+    group_numbers = None
     if groups is not None:
-        names = GroupNames.from_groups(groups, "groups", len(y), used)
-        group_numbers = names.numbers_of(groups, "groups", len(y), used)
-        _set_groups(classifier, names, revealing_features(table, group_numbers))
+        names = GroupNames.from_groups(groups, "groups", n, used)
+        group_numbers = names.numbers_of(groups, "groups", n, used)
+        _set_groups(classifier, names, revealing_features(X, group_numbers))
     return TrainingSet(
-        table, index, weight, group_numbers, len(classes), np.flatnonzero(used), len(y), None
+        X,
+        class_numbers,
+        weight * factors[class_numbers],
+        group_numbers,
+        len(classes),
+        np.flatnonzero(used),
+        n,
+        None,
     )
 
 
@@ -374,9 +381,10 @@ def read_training_set(
 def marked_if_seen(
     fingerprint: Fingerprint, X: Table, rows: Rows, default_data: str = ""
 ) -> Rows:
-    """Return selection data; if they contain training rows, warn and mark them.
+    """Return selection data; if they contain training rows, warn and mark them as fitted.
 
-    ``fingerprint`` are the fingerprints of the training rows, ``default_data`` the default selection data.
+    ``fingerprint`` is that of the training rows. The warning names ``default_data``, the selection data
+    without X and y, as a cure.
     """
     n_seen, n_compared = fingerprint.count(hash_rounded_rows(X))
     if not too_many(n_seen, n_compared):
@@ -385,12 +393,14 @@ def marked_if_seen(
 
 
 def marked_if_frozen(estimator: Model, X: Table, rows: Rows) -> Rows:
-    """Return selection data; if they contain rows of frozen models, warn and mark them."""
-    counts = counts_within(estimator, X).tolist()
-    shares = [repeated / sampled for repeated, sampled in counts if too_many(repeated, sampled)]
-    if shares:
-        return _warned_and_marked(max(shares), "rows of the fit of a frozen model", rows)
-    return rows
+    """Return selection data; if they contain rows of frozen models, warn and mark them as fitted."""
+    shares = []
+    for n_seen, n_compared in counts_within(estimator, X).tolist():
+        if too_many(n_seen, n_compared):
+            shares.append(n_seen / n_compared)
+    if not shares:
+        return rows
+    return _warned_and_marked(max(shares), "rows of the fit of a frozen model", rows)
 
 
 def marked_if_fitted(
@@ -400,18 +410,16 @@ def marked_if_fitted(
     X_unlabeled: Table,
     training_rows: Fingerprint | None,
 ) -> Rows:
-    """Return selection data that know whether a model was fitted on them, or on the rows without labels.
+    """Return selection data, marked as fitted if a model was fitted on them or on the rows without labels.
 
     Rows of frozen ``models`` are recognised by the records of these models, others by ``training_rows``.
     """
     if models:
         rows = marked_if_frozen(models, features, rows)
         if X_unlabeled is not None:
-            unlabeled = replace(
-                rows, words=f"the {n_rows_of(X_unlabeled):,} rows of X_unlabeled"
-            )
-            fitted = marked_if_frozen(models, X_unlabeled, unlabeled).fitted
-            rows = replace(rows, fitted=rows.fitted or fitted)
+            words = f"the {n_rows_of(X_unlabeled):,} rows of X_unlabeled"
+            unlabeled = marked_if_frozen(models, X_unlabeled, replace(rows, words=words))
+            rows = replace(rows, fitted=unlabeled.fitted)
     if training_rows is None:
         return rows
     return marked_if_seen(training_rows, features, rows)
@@ -422,21 +430,20 @@ def _warned_and_marked(
 ) -> Rows:
     """Warn that models were fitted on a share of the selection data; return these rows, marked as fitted.
 
-    ``training_rows`` says which rows they equal, ``default_data`` which selection data are there by default.
+    ``training_rows`` is the printed name of the equal rows, and ``default_data`` that of the selection data
+    without X and y.
     """
+    second_cure = ""
     if default_data:
-        default = f", or leave X and y out for {default_data}"
-    else:
-        default = ""
+        second_cure = f", or leave X and y out for {default_data}"
     warn_user(
         f"{share:.0%} of {rows.words} equal {training_rows}, and models have smaller errors "
-        f"there than on fresh rows: give rows that were not given to fit{default} (if features "
+        f"there than on fresh rows: give rows that were not given to fit{second_cure} (if features "
         "take so few values that fresh rows equal training rows, ignore this warning)",
         ResubstitutionWarning,
     )
-    return replace(
-        rows, words=f"{rows.words}, {share:.0%} of which equal {training_rows}", fitted=True
-    )
+    words = f"{rows.words}, {share:.0%} of which equal {training_rows}"
+    return replace(rows, words=words, fitted=True)
 
 
 # -- Allowed values of parameters ----------------------------------------------------------------------------
@@ -527,9 +534,10 @@ def with_suggestions(init: Callable[..., None]) -> Callable[..., None]:
         """Raise TypeError for an unknown parameter, else call the constructor."""
         for name in params:
             if name not in parameters:
-                same = [other for other in _SAME_MEANING.get(name, ()) if other in parameters]
-                if same:
-                    hint = f"here it is {same[0]}=; "
+                meanings = _SAME_MEANING.get(name, ())
+                same_meaning = [other for other in meanings if other in parameters]
+                if same_meaning:
+                    hint = f"here it is {same_meaning[0]}=; "
                 elif name == "limits":
                     hint = "tailboost.tune(model, X, y, limits=…) keeps limits with this model, once fitted; "
                 else:
@@ -552,17 +560,21 @@ def with_parameters(cls: C) -> C:
     """
     built: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
     signature = inspect.signature(built.__init__)
-    inherited = Counter(
-        name for base in built.__mro__ for name in vars(base).get("__dataclass_fields__", ())
+    # A parameter of a base class is a field of more classes.
+    n_classes_with: Counter[str] = Counter()
+    for base in built.__mro__:
+        n_classes_with.update(list(vars(base).get("__dataclass_fields__", ())))
+    parameters = sorted(
+        signature.parameters.values(), key=lambda p: (p.kind, n_classes_with[p.name])
     )
-    order = sorted(signature.parameters.values(), key=lambda p: (p.kind, inherited[p.name]))
-    built.__init__.__signature__ = signature.replace(parameters=order)
+    built.__init__.__signature__ = signature.replace(parameters=parameters)
     built.__init__ = with_suggestions(built.__init__)
-    for parameter in fields(built):  # the default of an argument is none of the class
+    for parameter in fields(built):  # the default of an argument is no attribute of the class
         if parameter.init and parameter.name in vars(built):
             delattr(built, parameter.name)
-    stated = [vars(base).get("_parameter_constraints", {}) for base in built.__mro__]
-    built._parameter_constraints = dict(ChainMap(*stated))
+    # The entry of the first class in this order counts.
+    constraints = [vars(base).get("_parameter_constraints", {}) for base in built.__mro__]
+    built._parameter_constraints = dict(ChainMap(*constraints))
     return cls
 
 

@@ -20,11 +20,9 @@ from tailboost.classifiers.robust_selection import (
     checked_rows,
     column_read,
     group_numbers,
+    models_and_table,
     problem_of,
     tables_of,
-)
-from tailboost.classifiers.robust_selection import (
-    models_and_table as readable_by,
 )
 from tailboost.core.array_types import Column, Floats, Groups, Model, Table
 from tailboost.core.checks import has_named_columns, label_vector
@@ -138,12 +136,12 @@ class JudgedModels(Recorded):
         limits : sequence of Limit, optional
             The stated limits, instead of those of the classifier.
         """
-        answering_mix = copy.copy(self.classifier)
+        new_mix = copy.copy(self.classifier)
         if limits:
-            answering_mix.limits = list(limits)
-            answering_mix.max_error = None
-        answer_by(answering_mix, selection)
-        return answering_mix
+            new_mix.limits = list(limits)
+            new_mix.max_error = None
+        answer_by(new_mix, selection)
+        return new_mix
 
     def checked(self, X: Table) -> Any:
         """Return a table in the form of the fit."""
@@ -163,8 +161,8 @@ class JudgedModels(Recorded):
     def row_hashes(self, X: Table) -> RowHashes:
         """Return the hashes by which rows are recognised, equal for all forms of the same rows.
 
-        They are of the whole rows, and of what single models read: `Scores`, and given probabilities. A
-        table and a dict of probabilities without a common score have no hash in common.
+        There are hashes of the whole rows, and of the columns that a single model reads: `Scores`, and given
+        probabilities. A table and a dict of probabilities without a common score have no hash in common.
         """
         clf = self.classifier
         # `InfeasibleLimitsError.unselected` has candidates and no rule.
@@ -183,9 +181,9 @@ class JudgedModels(Recorded):
         return Records().reading(self.row_hashes(X), label_vector(y), features=features)
 
     def example_groups(self, n_rows: int) -> Any:
-        """Return groups in the form in which `predict` takes them, each group in turn.
+        """Return groups for `predict`, with each group of the fit in turn.
 
-        They are an array of shape (n_rows,), or a dict of one by the name of its column.
+        They are an array of shape (n_rows,), or a dict of such an array by the name of its column.
 
         Raises
         ------
@@ -208,16 +206,19 @@ class JudgedModels(Recorded):
         A classifier that never defers has None in the place of a mask.
         """
         mix = self.classifier
-        models, X = readable_by(mix, X)
+        if not self.by_group:
+            groups = None
+        models, X = models_and_table(mix, X)
         table = models.transform(X)
-        numbers = group_numbers(mix, groups if self.by_group else None, table.n_rows)
-        table = table.knowing(numbers)
+        table = table.knowing(group_numbers(mix, groups, table.n_rows))
         answers = []
-        for point in classifiers:
-            ensemble = point.ensemble_
-            deferred_mask = deferred_rows(ensemble, table) if can_defer(ensemble) else None
+        for classifier in classifiers:
+            ensemble = classifier.ensemble_
+            is_deferred = None
+            if can_defer(ensemble):
+                is_deferred = deferred_rows(ensemble, table)
             labels = mix.classes_[shares(ensemble, table).argmax(axis=1)]
-            answers.append((labels, deferred_mask))
+            answers.append((labels, is_deferred))
         return answers
 
 
@@ -259,9 +260,9 @@ class JudgedHypotheses(JudgedBoosting):
     def own_subgroups(self) -> bool:
         """Whether the mixture has the subgroups of the fit, not other subgroups given to `reweight`."""
         clf = self.classifier
-        return (
-            bool(clf.selection_.problem.steering.by == clf._named.kind) and not clf._regrouped
-        )
+        if clf._regrouped:
+            return False
+        return bool(clf.selection_.problem.steering.by == clf._named.kind)
 
     @property
     def limits_met(self) -> bool | None:
@@ -282,9 +283,9 @@ class JudgedHypotheses(JudgedBoosting):
         if not self.own_subgroups:
             return table
         subgroups = self.classifier._named
-        lines = [table.lines[code] for code in subgroups.codes]
-        names = subgroups.names.tolist()
-        lines = [replace(line, subgroup=name) for line, name in zip(lines, names, strict=True)]
+        lines = []
+        for name, code in zip(subgroups.names.tolist(), subgroups.codes, strict=True):
+            lines.append(replace(table.lines[code], subgroup=name))
         return replace(table, lines=tuple(lines))
 
     def error_values(self, counts: Floats) -> Floats:
@@ -306,7 +307,8 @@ class JudgedHypotheses(JudgedBoosting):
         labels = self.classifier.classes_.tolist()
         rule = (labels, ensemble.weights.tolist(), ensemble.tie_order.tolist())
         candidates = self.classifier.selection_.pool.judged
-        return digest(repr(rule).encode(), *(each.packed.tobytes() for each in candidates))
+        answers = [candidate.packed.tobytes() for candidate in candidates]
+        return digest(repr(rule).encode(), *answers)
 
     @property
     def rows_kept(self) -> Rows:
@@ -372,14 +374,12 @@ class JudgedSubgroups(JudgedHypotheses):
         if clf.max_error != "auto" or not self.own_subgroups:
             return allowed
         stakes = clf.game_.stakes
-        allowed_error = stakes.limit
+        common_error = stakes.limit
         if not stakes.indicator:
             largest_error = np.nanmax(self.error_values(self.selected.counts))
-            reached = [
-                error for error in MAX_ERRORS if round(largest_error - error, DECIMALS) <= 0
-            ]
-            allowed_error = min(reached, default=MAX_ERRORS[-1])
-        return np.full(len(allowed), round(allowed_error, DECIMALS))
+            reached = [value for value in MAX_ERRORS if is_kept(largest_error - value)]
+            common_error = min(reached, default=MAX_ERRORS[-1])
+        return np.full(len(allowed), round(common_error, DECIMALS))
 
     @property
     def limits_met(self) -> bool | None:
@@ -408,9 +408,8 @@ class JudgedSteps(JudgedBoosting):
     def fitted_on_selection(self) -> bool:
         """Whether hypotheses were fitted on the selection data; X_val may contain training rows."""
         clf = self.classifier
-        return clf.selection_.rows.fitted or any(
-            map(clf.seen_rows_.overlaps, clf.records_.selected)
-        )
+        contains_training_rows = map(clf.seen_rows_.overlaps, clf.records_.selected)
+        return clf.selection_.rows.fitted or any(contains_training_rows)
 
     def measured(self, *stated: Rate | Limit, kind: str = "") -> RateTable:
         """Return rates on the selection data."""

@@ -288,27 +288,28 @@ class LabelRules:
         names = list(self.rules)
         check_indexes(X=X, Y=Y, clusters=clusters)
         n = len(self.predict(X)[ANY])  # refuses scores of another kind
+        y = None
+        if Y is not None:
+            indicators = _indicators(Y, names)
+            check_length(indicators, "Y", n)
+            has_any = indicators.any(axis=1).astype(np.intp)
+            y = np.concatenate([indicators.T.ravel(), has_any])
         score_values = [
             np.asarray(score_columns(X, [rule.column], name), dtype=np.float64)
             for name, rule in self.rules.items()
         ]
-        label_number = np.repeat(np.arange(len(names) + 1.0), n)
-        labels = None
-        if Y is not None:
-            indicators = _indicators(Y, names)
-            check_length(indicators, "Y", n)
-            labels = np.concatenate(
-                [indicators.T.ravel(), indicators.any(axis=1).astype(np.intp)]
-            )
+        # All rows with the first label, …, all rows with the last, all rows as a whole.
         n_copies = len(names) + 1
+        label_number = np.repeat(np.arange(float(n_copies)), n)
+        copied_scores = np.tile(np.column_stack(score_values), (n_copies, 1))
+        if clusters is not None:
+            clusters = np.tile(np.asarray(clusters), n_copies)
         return {
             "model": self.classifier,
-            "X": np.column_stack(
-                [label_number, np.tile(np.column_stack(score_values), (n_copies, 1))]
-            ),
-            "y": labels,
+            "X": np.column_stack([label_number, copied_scores]),
+            "y": y,
             "groups": {LABEL: np.repeat([*names, ANY], n)},
-            "clusters": None if clusters is None else np.tile(np.asarray(clusters), n_copies),
+            "clusters": clusters,
         }
 
     @property
@@ -334,19 +335,18 @@ class LabelRules:
         """
         if X is None and X_unlabeled is None:
             raise ValueError("X or X_unlabeled is needed: there is no row")
-        groups = [(LABEL, name) for name in [*self.rules, ANY]]
         arguments: dict[str, Any] = {"X": None, "y": None, "model": self.classifier}
         if X is not None:
             arguments = self.pairs(X, Y, clusters=clusters)
-        if X is not None and X_unlabeled is not None:
-            columns = [rule.column for rule in self.rules.values()]
-            X_unlabeled = _further_rows(columns, X, X_unlabeled)
+            if X_unlabeled is not None:
+                columns = [rule.column for rule in self.rules.values()]
+                X_unlabeled = _further_rows(columns, X, X_unlabeled)
         if X_unlabeled is not None:
             unlabeled_pairs = self.pairs(X_unlabeled)
-            arguments |= {
-                "X_unlabeled": unlabeled_pairs["X"],
-                "groups_unlabeled": unlabeled_pairs["groups"],
-            }
+            arguments["X_unlabeled"] = unlabeled_pairs["X"]
+            arguments["groups_unlabeled"] = unlabeled_pairs["groups"]
+        # All of them, also those without a fresh pair.
+        groups = [(LABEL, name) for name in [*self.rules, ANY]]
         return arguments | {"subgroups": {"class": [0, 1], "group": groups}}
 
     @property
@@ -363,13 +363,16 @@ class LabelRules:
 
     def to_dict(self) -> dict[str, Any]:
         """Return rules and limits as plain types, for JSON."""
+        certificate = None
+        if self.certificate_ is not None:
+            certificate = self.certificate_.to_dict()
         return {
             "format": LABELS_FORMAT,
             "labels": {name: rule.to_dict() for name, rule in self.rules.items()},
             "limits": [limit.text for limit in self.limits],
             "used": [rows.to_dict() for rows in self.records_.tables],
             "ledger": self.records_.ledger.to_dict(),
-            "certificate": None if self.certificate_ is None else self.certificate_.to_dict(),
+            "certificate": certificate,
         }
 
     @classmethod
@@ -391,12 +394,11 @@ class LabelRules:
                 str(name): ThresholdRule.from_dict(rule)
                 for name, rule in document["labels"].items()
             }
-            if not rules or any(
-                rule.classes != [0, 1] or rule.groups for rule in rules.values()
-            ):
+            are_binary = [rule.classes == [0, 1] and not rule.groups for rule in rules.values()]
+            if not are_binary or not all(are_binary):
                 raise ValueError("each label needs a rule with the answers 0 and 1")
             limits = checked_limits(document["limits"])
-            stacked_limits(limits, list(rules))
+            stacked_limits(limits, list(rules))  # refuses limits of another form
             used = tuple(map(UsedRows.from_dict, document.get("used", ())))
             ledger = Ledger.from_dict(document.get("ledger", {"attempts": []}))
             certificate = document.get("certificate")
@@ -527,7 +529,8 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
     ) -> LabelPairs:
         """Return the rules with these thresholds, shape (m,); nothing is selected.
 
-        The answers to the pairs in ``fresh`` do not change by the choice of a decimal.
+        Thresholds are rounded to few decimals, such that the answers to the pairs in ``fresh`` and in the
+        selection data stay the same.
         """
         selection = self.rules.selection_
         label_thresholds = LabelThresholds(selection, family)
@@ -542,6 +545,7 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
 
     def actions(self, X: Table) -> NDArray[Any]:
         """Return 1, 0 or "human review" for each pair of row and label, and each row as a whole."""
+        # Column 0 has the number of the label, the next columns have the scores.
         label_answers = {
             name: rule.predict(X[:, j])
             for j, (name, rule) in enumerate(self.rules.rules.items(), 1)
@@ -566,7 +570,7 @@ def _digest(rules: dict[str, ThresholdRule]) -> str:
 
 
 def _row_answers(answers: dict[str, NDArray[Any]], defers: bool) -> NDArray[Any]:
-    """Return the answers to rows as a whole: 1 if any label is answered 1, else deferred if any is, else 0.
+    """Return the answers to rows as a whole: 1 if any label is answered 1, or deferred if any is, or 0.
 
     Parameters
     ----------
@@ -575,12 +579,12 @@ def _row_answers(answers: dict[str, NDArray[Any]], defers: bool) -> NDArray[Any]
     defers : bool
         Whether rules may defer. The answers are then of dtype object.
     """
-    flagged = np.any([answer == 1 for answer in answers.values()], axis=0)
-    row_answers = flagged.astype(np.intp)
+    has_any = np.any([answer == 1 for answer in answers.values()], axis=0)
+    row_answers = has_any.astype(np.intp)
     if not defers:
         return row_answers
     any_deferred = np.any([answer == HUMAN_REVIEW for answer in answers.values()], axis=0)
-    return np.where(any_deferred & ~flagged, HUMAN_REVIEW, row_answers.astype(object))
+    return np.where(any_deferred & ~has_any, HUMAN_REVIEW, row_answers.astype(object))
 
 
 @with_known_arguments(RobustMixtureClassifier)
@@ -650,11 +654,11 @@ def tune_labels(
     """
     score_list = _checked_scores(scores)
     names = [str(score.label) for score in score_list]
-    refused = [name for name in ("by_group", "randomized") if name in params]
-    if refused:
-        raise ValueError(
-            f"{refused[0]}: rules of several labels are thresholds of each label, without draws"
-        )
+    for parameter in ("by_group", "randomized"):
+        if parameter in params:
+            raise ValueError(
+                f"{parameter}: rules of several labels are thresholds of each label, without draws"
+            )
     pair_limits = stacked_limits(limits, names)
     check_indexes(X=X, Y=Y)
     if not n_rows_of(X):
@@ -676,16 +680,25 @@ def tune_labels(
     selection = LabelSelection(calibrated, tables, y, classifier)
     rules = replace(selection.within(pair_limits, None), limits=checked_limits(limits))
     _warn_of_missed_limits(rules)
+    return replace(rules, records_=Records(tables=(_used_rows(rules, tables, y),)))
+
+
+def _used_rows(rules: LabelRules, tables: list[Table], y: Ints) -> UsedRows:
+    """Return the record of the selection data as rows as a whole, with their label "any label".
+
+    ``tables`` are the selection data and rows without labels, as in `LabelSelection`.
+    """
     # The last pairs of a table are its rows as a whole.
     whole_rows = [rules.pairs(table)["X"][-n_rows_of(table) :] for table in tables]
     hashes = hash_rounded_rows(np.concatenate(whole_rows))
-    used = UsedRows.from_hashes(hashes, y.any(axis=1).astype(np.intp), "selection data")
-    return replace(rules, records_=Records(tables=(used,)))
+    return UsedRows.from_hashes(hashes, y.any(axis=1).astype(np.intp), "selection data")
 
 
 def _checked_scores(scores: Any) -> list[Scores]:
     """Return the scores of all labels; raise unless each has one column and a label of its own."""
-    score_list = [scores] if isinstance(scores, Scores) else list(scores)
+    score_list = [scores]
+    if not isinstance(scores, Scores):
+        score_list = list(scores)
     names = [str(score.label) for score in score_list]
     if len(set(names)) < len(names) or ANY in names:
         raise ValueError(
@@ -718,11 +731,11 @@ def _further_rows(column_names: Sequence[Any], X: Table, X_unlabeled: Table) -> 
     ValueError
         If no row remains, or a column is missing.
     """
-    tables = [
-        np.asarray(score_columns(table, column_names, argument), dtype=np.float64)
-        for table, argument in ((X, "X"), (X_unlabeled, "X_unlabeled"))
-    ]
-    is_new = ~copies_of(*(hash_rounded_rows(table) for table in tables))
+    hashes = []
+    for table, argument in ((X, "X"), (X_unlabeled, "X_unlabeled")):
+        scores = score_columns(table, column_names, argument)
+        hashes.append(hash_rounded_rows(np.asarray(scores, dtype=np.float64)))
+    is_new = ~copies_of(*hashes)
     if not is_new.any():
         raise ValueError(
             "X_unlabeled: there is no row, or all rows are among the rows with labels"
@@ -757,7 +770,8 @@ class LabelSelection:
         row_bounds = np.array([dict(limit.bound)[ANY] for limit in row_limits])
         pair_bounds = row_bounds
         classifier = self.classifier
-        ranked_rules: list[tuple[tuple[float, float], LabelRules]] = []
+        best: LabelRules | None = None
+        best_rank = (np.inf, np.inf)
         for _ in range(MOST_SELECTIONS):
             pair_limits = [
                 replace(limit, rate=replace(limit.rate, by=None), bound=bound)
@@ -768,25 +782,29 @@ class LabelSelection:
                     classifier, [*label_limits, *pair_limits], confidence
                 )
             except InfeasibleLimitsError:
-                if not ranked_rules:
+                if best is None:
                     raise
                 break
-            rules = self.with_rates(
-                {score.name: score.rule(classifier) for score in self.scores}, limits
-            )
+            label_rules = {score.name: score.rule(classifier) for score in self.scores}
+            rules = self.with_rates(label_rules, limits)
             excess = _largest_excess(rules)
-            pair_lines = classifier.rates_.lines
-            ranked_rules.append(((excess, pair_lines[0].value), rules))
-            pair_lines = pair_lines[len(pair_lines) - len(row_bounds) :]
-            pair_rates = np.array([line.value for line in pair_lines])
+            values = [line.value for line in classifier.rates_.lines]
+            rank = (excess, values[0])  # the first line is the objective
+            if best is None or rank < best_rank:
+                best = rules
+                best_rank = rank
+            # The limits on rows are the last ones.
+            pair_rates = np.array(values[len(values) - len(row_bounds) :])
             row_rates = np.array([line.value for line in rules.lines if line.subgroup == ANY])
-            binding = (pair_bounds < row_bounds) & ~(pair_rates < pair_bounds * (1 - CLOSE))
-            close = row_rates >= row_bounds * (1 - CLOSE)
-            if excess == 0.0 and (close | ~binding).all():
+            is_binding = (pair_bounds < row_bounds) & ~(pair_rates < pair_bounds * (1 - CLOSE))
+            is_close = row_rates >= row_bounds * (1 - CLOSE)
+            if excess == 0.0 and (is_close | ~is_binding).all():
                 break
+            # The rates of pairs and rows are assumed proportional.
             ratio = quotient(pair_rates, row_rates, 1.0)
             pair_bounds = np.minimum(row_bounds * ratio * (1 - CLOSE / 2), row_bounds)
-        return min(ranked_rules, key=lambda ranked: ranked[0])[1]
+        assert best is not None
+        return best
 
     def _selected(
         self,
@@ -800,20 +818,21 @@ class LabelSelection:
             warnings.simplefilter("ignore", UserWarning)
             if hasattr(classifier, "ensemble_"):
                 return classifier.reweight(limits=limits, confidence=confidence)
+            classifier.set_params(limits=limits)
             names = [score.name for score in self.scores]
             n = len(self.y)
+            # Shape (K, n + m): rows without labels are the last.
             P = np.stack([score.probability for score in self.scores])
-            further = {}
+            unlabeled = {}
             if len(self.tables) > 1:
                 labels = np.repeat(names, P.shape[1] - n)
-                further = {
+                unlabeled = {
                     "X_unlabeled": P[:, n:].reshape(-1, 1),
                     "groups_unlabeled": {LABEL: labels},
                 }
             groups = {LABEL: np.repeat(names, n)}
-            classifier.set_params(limits=limits)
-            pairs = P[:, :n].reshape(-1, 1)
-            return classifier.fit(pairs, self.y.T.ravel(), groups=groups, **further)
+            pairs = P[:, :n].reshape(-1, 1)  # label by label
+            return classifier.fit(pairs, self.y.T.ravel(), groups=groups, **unlabeled)
 
     def with_rates(
         self, rules: dict[str, ThresholdRule], limits: Sequence[Limit]
@@ -821,25 +840,25 @@ class LabelSelection:
         """Return rules with their limited rates on the selection data and on rows without labels."""
         unrated = LabelRules(rules, tuple(limits), selection_=self)
         words = f"the {len(self.y):,} rows of the selection"
-        truth: list[Any] = [self.y.T.ravel(), self.y.any(axis=1)]
+        y: list[Any] = [self.y.T.ravel(), self.y.any(axis=1)]
         answers: list[NDArray[Any]] = []
         labels = []
         for table in self.tables:
-            answers_by_label = unrated.predict(table)
+            answers_by_label = unrated.predict(table)  # the last are those of "any label"
             answers += answers_by_label.values()
             labels.append(np.repeat(list(answers_by_label), n_rows_of(table)))
         n_unlabeled_pairs = 0
         if len(self.tables) > 1:
             words += f" and {n_rows_of(self.tables[1]):,} rows without labels"
             n_unlabeled_pairs = len(labels[1])
-            truth.append(np.zeros(n_unlabeled_pairs))  # `without_labels` takes them away
+            y.append(np.zeros(n_unlabeled_pairs))  # `without_labels` takes them away
         actions = np.concatenate(answers)
-        deferred = actions == HUMAN_REVIEW
+        is_deferred = actions == HUMAN_REVIEW
         answered = Answered.from_arrays(
-            np.concatenate(truth).astype(np.intp),
-            np.where(deferred, 0, actions).astype(np.intp),
+            np.concatenate(y).astype(np.intp),
+            np.where(is_deferred, 0, actions).astype(np.intp),
             groups={LABEL: np.concatenate(labels)},
-            deferred=deferred,
+            deferred=is_deferred,
         )
         if n_unlabeled_pairs:
             answered = answered.without_labels(n_unlabeled_pairs)
@@ -866,18 +885,19 @@ class _CalibratedScore:
     def of(cls, score: Scores, column: int, tables: Sequence[Table], y: Ints) -> Self:
         """Return a score with a logistic calibration if this increases with the score, otherwise without.
 
-        ``column`` is the number of the label, ``y`` says which rows have it, and ``tables`` are the selection
-        data and rows without labels.
+        ``column`` is the number of the label, ``y`` has 1 for the rows with the label and 0 for the others,
+        and ``tables`` are the selection data and rows without labels.
         """
         fitted = clone(score).set_params(label=1).fit(tables[0], y)
         values = np.concatenate([fitted.values(table)[:, 0] for table in tables])
-        result = cls(str(score.label), column, fitted, 1.0, 0.0, values, np.empty(0))
-        log_odds = logit(result.probabilities(values[: len(y)]))
+        calibrated = cls(str(score.label), column, fitted, 1.0, 0.0, values, np.empty(0))
+        log_odds = logit(calibrated.probabilities(values[: len(y)]))
         calibration = LogisticRegression().fit(log_odds[:, None], y)
         slope = float(calibration.coef_[0, 0])
         if slope > 0:
-            result = replace(result, slope=slope, intercept=float(calibration.intercept_[0]))
-        return replace(result, probability=result.probabilities(values))
+            intercept = float(calibration.intercept_[0])
+            calibrated = replace(calibrated, slope=slope, intercept=intercept)
+        return replace(calibrated, probability=calibrated.probabilities(values))
 
     def probabilities(self, values: Floats) -> Floats:
         """Return the calibrated probability at values of the score."""
@@ -897,10 +917,12 @@ class _CalibratedScore:
 
     def rule(self, classifier: Model) -> ThresholdRule:
         """Return the rule of the label: ranges of the score with the answers of a classifier of pairs."""
-        values, row = np.unique(self.values, return_index=True)
-        mark = {"deferred": 2} if judged(classifier).can_defer else {}
-        groups = {LABEL: np.repeat(self.name, len(row))}
-        actions = classifier.predict(self.probability[row, None], groups=groups, **mark)
+        # The classifier gives rows of equal score the same answer.
+        values, first_rows = np.unique(self.values, return_index=True)
+        options: dict[str, Any] = {"groups": {LABEL: np.repeat(self.name, len(values))}}
+        if judged(classifier).can_defer:
+            options["deferred"] = 2  # the number of this action in ranges
+        actions = classifier.predict(self.probability[first_rows, None], **options)
         ranges = ranges_between(values, actions.astype(np.intp))
         return ThresholdRule.of_ranges(self.score, [0, 1], None, [ranges])
 
@@ -994,13 +1016,14 @@ def _indicators(Y: Table, labels: Sequence[str]) -> Ints:
         values = np.column_stack([np.asarray(columns[label]) for label in labels])
     else:
         values = np.asarray(Y)
-    if values.ndim != 2 or values.shape[1] != len(labels) or not np.isin(values, (0, 1)).all():
+    has_shape = values.ndim == 2 and values.shape[1] == len(labels)
+    if not has_shape or not np.isin(values, (0, 1)).all():
         raise ValueError(f"Y must have a column of 0 and 1 for each label: {list(labels)[:20]}")
     return values.astype(np.intp)
 
 
 def stacked_limits(limits: Stated, names: Sequence[str]) -> list[Limit]:
-    """Return all limits as limits by label, where a row as a whole has the label "any label".
+    """Return all limits as limits by label: a limit on rows is about the label "any label".
 
     Raises
     ------
@@ -1012,7 +1035,10 @@ def stacked_limits(limits: Stated, names: Sequence[str]) -> list[Limit]:
     for limit in checked_limits(limits):
         if limit.rate.by == LABEL and not limit.compares:
             bounds = zip(names, limit.bounds(list(names)).tolist(), strict=True)
-            stated_bounds = tuple(pair for pair in bounds if not np.isnan(pair[1]))
+            # A label without a bound has NaN.
+            stated_bounds = tuple(
+                (name, bound) for name, bound in bounds if not np.isnan(bound)
+            )
             label_limits.append(replace(limit, bound=stated_bounds))
         elif limit.rate.by is None and limit.from_above:
             rate = replace(limit.rate, by=LABEL)
@@ -1026,14 +1052,14 @@ def stacked_limits(limits: Stated, names: Sequence[str]) -> list[Limit]:
 
 
 def _largest_excess(rules: LabelRules) -> float:
-    """Return by how much rules miss the limit that they miss most, on the selection data; 0 if none."""
-    largest = 0.0
+    """Return the largest excess of a rate over its limit, on the selection data; 0 if all limits are met."""
+    largest_excess = 0.0
     for line in rules.lines:
         excess = line.value - line.bound
         if line.sense == "≥":
             excess = -excess
-        largest = max(largest, excess)
-    return largest
+        largest_excess = max(largest_excess, excess)
+    return largest_excess
 
 
 def _is_of_rows(limit: Limit) -> bool:

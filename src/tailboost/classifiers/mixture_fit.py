@@ -81,7 +81,9 @@ def learn(mix: Model, arguments: Given, validation: Given) -> None:
     InfeasibleLimitsError
         If no rule keeps the limits; see `first_selection`.
     """
-    clock = Clock(np.inf if mix.max_time is None else time.time() + mix.max_time)
+    clock = Clock(np.inf)
+    if mix.max_time is not None:
+        clock = Clock(time.time() + mix.max_time)
     problem = _checked_problem(mix, arguments, validation)
     estimators, fit_rows = _read(mix, problem, arguments, validation)
     outputs = _fit(mix, estimators, fit_rows, clock)
@@ -257,9 +259,9 @@ def _usable(mix: Model, X: Table, y: Column, weighted: bool) -> Named:
             )
         estimators.append((name, model))
     mix._validate_names([name for name, _ in estimators])
-    estimators = [(name, as_classifier(model, X, y)) for name, model in estimators]
-    check_estimators(estimators, weighted)
-    return estimators
+    classifiers = [(name, as_classifier(model, X, y)) for name, model in estimators]
+    check_estimators(classifiers, weighted)
+    return classifiers
 
 
 def _read_validation(
@@ -287,25 +289,24 @@ def _check_strata(mix: Model, problem: Problem, fit_rows: FitRows) -> None:
     """
     training = fit_rows.training
     unlabeled_rows = fit_rows.unlabeled_rows
-    names = rule_column = None
+    names = None
+    rule_column = None
     if training.groups is not None:
         names = mix._group_names
         rule_column = column_read(mix)
-    selecting = training.rows
+    rows = training.rows
     if training.validation is not None:
-        selecting = training.validation[1]
+        _, rows = training.validation
     strata, stratum, _ = strata_of(
-        problem, selecting, mix.classes_, names, fit_rows.costs, rule_column=rule_column
+        problem, rows, mix.classes_, names, fit_rows.costs, rule_column=rule_column
     )
-    Program.of_rates(strata, problem.counted, problem.limits)
-    if unlabeled_rows is None:
-        warn_of_limits(problem.limits, strata)
-        return
-    combination = combination_of_unlabeled(
-        problem, strata, unlabeled_rows.groups, names, len(unlabeled_rows), rule_column
-    )
-    all_strata, _, _ = with_unlabeled(strata, stratum, selecting, unlabeled_rows, combination)
-    warn_of_limits(problem.limits, all_strata)
+    Program.of_rates(strata, problem.counted, problem.limits)  # raises
+    if unlabeled_rows is not None:
+        combination = combination_of_unlabeled(
+            problem, strata, unlabeled_rows.groups, names, len(unlabeled_rows), rule_column
+        )
+        strata, _, _ = with_unlabeled(strata, stratum, rows, unlabeled_rows, combination)
+    warn_of_limits(problem.limits, strata)
 
 
 # -- models ----------------------------------------------------------------------------------------------
@@ -338,11 +339,14 @@ def _fit(mix: Model, estimators: Named, fit_rows: FitRows, clock: Clock) -> Mode
     training = fit_rows.training
     seed = int(check_random_state(mix.random_state).randint(2**31 - 1))
     factors = class_factors(mix.class_weight, mix.classes_, training.y, training.weight)
+    cv = mix.cv
+    if cv is None:
+        cv = N_FOLDS
     outputs, mix.validation_ = fit_models(
         estimators,
         training,
         mix.classes_,
-        cv=N_FOLDS if mix.cv is None else mix.cv,
+        cv=cv,
         factors=factors[training.y],
         weighted=fit_rows.weighted,
         seed=seed,
@@ -350,14 +354,17 @@ def _fit(mix: Model, estimators: Named, fit_rows: FitRows, clock: Clock) -> Mode
         clock=clock,
     )
     mix.probe_rows_ = probe_rows(training.X, seed)  # a loaded model file is checked on them
+    X = training.X
+    if training.validation is not None:
+        X, _ = training.validation
     rows = marked_if_fitted(
         outputs.rows,
-        training.X if training.validation is None else training.validation[0],
+        X,
         _models_with_a_past(estimators),
         fit_rows.X_unlabeled,
         fit_rows.training_fingerprint,
     )
-    if _are_scores(estimators):
+    if _are_scores(estimators):  # rows with equal scores are different rows
         rows = replace(rows, row_hashes=None)
     outputs = replace(outputs, rows=rows)
     if fit_rows.unlabeled_rows is None:
@@ -375,11 +382,13 @@ def _selecting(fit_rows: FitRows, rows: Rows) -> tuple[Any, Floats | None]:
     """
     training = fit_rows.training
     if training.validation is not None:
-        return training.validation[0], fit_rows.costs
-    selecting = np.arange(len(training.y))
-    if rows.used is not None:
-        selecting = np.searchsorted(training.used, rows.used)
-    return take(training.X, selecting), take(fit_rows.costs, selecting)
+        X_val, _ = training.validation
+        return X_val, fit_rows.costs
+    if rows.used is None:
+        return training.X, fit_rows.costs
+    # Numbers of given rows become places among the training rows.
+    places = np.searchsorted(training.used, rows.used)
+    return take(training.X, places), take(fit_rows.costs, places)
 
 
 def _records(
@@ -389,17 +398,14 @@ def _records(
 
     Rows of scores are recorded as whole tables only, because equal scores are different rows.
     """
-    fingerprint = fit_rows.training_fingerprint
-    past_known = not holds_unknown(_models_with_a_past(estimators))
-    records = records_of_fit(
-        mix,
-        _trained_on(fit_rows, frozen=_all_frozen(estimators)),
-        complete=fingerprint is not None or past_known,
-    )
+    frozen = _all_frozen(estimators)
+    knows_training_rows = fit_rows.training_fingerprint is not None
+    complete = knows_training_rows or not holds_unknown(_models_with_a_past(estimators))
+    records = records_of_fit(mix, _trained_on(fit_rows, frozen=frozen), complete=complete)
     hashes = outputs.models.row_hashes(X_selecting)
     records = records.reading(hashes, mix.classes_[outputs.rows.y], features=False)
     if not _are_scores(estimators):
-        return replace(records, selected=_selected_on(fit_rows, frozen=_all_frozen(estimators)))
+        return replace(records, selected=_selected_on(fit_rows, frozen=frozen))
     if fit_rows.unlabeled_rows is None:
         return records
     hashes_unlabeled = outputs.models.row_hashes(fit_rows.X_unlabeled)
@@ -408,12 +414,16 @@ def _records(
 
 def _trained_on(fit_rows: FitRows, *, frozen: bool) -> Fingerprint:
     """Return the fingerprints of all rows that models were trained on, as far as they are known."""
-    frozen_rows = fit_rows.training_fingerprint
-    if frozen:
-        return UNNAMED_ROWS if frozen_rows is None else frozen_rows
-    if frozen_rows is None:
-        return fit_rows.training.fingerprints
-    return Fingerprint.union([frozen_rows, fit_rows.training.fingerprints])
+    fingerprints = []
+    if fit_rows.training_fingerprint is not None:
+        fingerprints.append(fit_rows.training_fingerprint)
+    if not frozen:
+        fingerprints.append(fit_rows.training.fingerprints)
+    if not fingerprints:
+        return UNNAMED_ROWS
+    if len(fingerprints) == 1:
+        return fingerprints[0]
+    return Fingerprint.union(fingerprints)
 
 
 def _selected_on(fit_rows: FitRows, *, frozen: bool) -> tuple[Fingerprint, ...]:

@@ -370,17 +370,17 @@ def first_voters(
     if absent:
         raise ValueError(f"y_val: no row of class {', '.join(map(str, absent))}")
     class_masks = [y_val == label for label in clf.classes_]
-    largest_errors = []
+    largest_errors = []  # after each number of rounds
     for answers in clf.staged_predict(X_val):
-        wrong = answers != y_val
-        largest_errors.append(max(float(np.mean(wrong[rows])) for rows in class_masks))
+        is_wrong = answers != y_val
+        largest_errors.append(max(float(np.mean(is_wrong[rows])) for rows in class_masks))
     best_rounds = np.flatnonzero(np.equal(largest_errors, min(largest_errors)))
-    n_voters = int(best_rounds[-1]) + 1
+    n_voters = int(best_rounds[-1]) + 1  # rounds are counted from 1
     weights = np.zeros(len(clf.estimator_weights_))
     weights[:n_voters] = 1.0 / n_voters
-    first_rounds = copy.copy(clf)
-    answer_by(first_rounds, clf.selection_, clf.selection_.pool.rule(weights))
-    return first_rounds
+    voting_clf = copy.copy(clf)
+    answer_by(voting_clf, clf.selection_, clf.selection_.pool.rule(weights))
+    return voting_clf
 
 
 @with_known_arguments(OCOBoostClassifier)

@@ -62,22 +62,20 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
         ValueError
             If there is no limit.
         """
-        if self.certificate_ is None:
-            source = self.rates_
-        else:
-            source = self.certificate_
-        return source.plot(ax=ax, **kwargs)
+        if self.certificate_ is not None:
+            return self.certificate_.plot(ax=ax, **kwargs)
+        return self.rates_.plot(ax=ax, **kwargs)
 
     def _html_repr(self) -> str:
         """Return the limits as a table, the rule, and scikit-learn's diagram."""
         view = judged(self)
-        words = view.limits_are
+        title = view.limits_are
         if view.certificate is not None:
-            words = "Certified from fresh rows"
-        limits = ""
+            title = "Certified from fresh rows"
+        limits_table = ""
         if view.limit_lines:
-            limits = limits_html(view.limit_lines, f"{words}:")
-        return limits + view.rule_html + estimator_html_repr(self)
+            limits_table = limits_html(view.limit_lines, f"{title}:")
+        return limits_table + view.rule_html + estimator_html_repr(self)
 
     # -- the rows of the fit ---------------------------------------------------------------------------
 
@@ -166,7 +164,10 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
 
 
 def limits_kept(classifier: ReportedClassifier, on_selection: bool | None) -> bool | None:
-    """Return whether all limits are certified; without a certificate, whether they hold on other rows."""
+    """Return whether all limits are certified; without a certificate return ``on_selection``.
+
+    This is the verdict on the selection data: None without limits.
+    """
     if classifier.certificate_ is None:
         return on_selection
     return all(bound.certified is not False for bound in classifier.certificate_.bounds)

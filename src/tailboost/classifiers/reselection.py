@@ -45,18 +45,20 @@ def drawn_members(ensemble: Any, members: Any, n: int) -> Ints:
 
 
 def bound_of(problem: Problem, limited: Any) -> float | None:
-    """Return the bound of a problem's own limit on the limited rate of a curve; None without one.
+    """Return the bound of a problem's limit on the limited rate of a curve; None without such a limit.
 
     A least recall is a largest miss rate: the bound is then 1 minus the bound of the limit.
     """
     form = limited.within(limited.most).form
     for limit in problem.limits:
-        if not isinstance(limit.bound, (int, float)):
+        if not isinstance(
+            limit.bound, (int, float)
+        ):  # bounds by subgroup are no point of a curve
             continue
         if limit.form == form and limit.rate == limited.rate:
             return float(limit.bound)
         if limit.form == AT_LEAST and replace(limit.rate, complement=True) == limited.rate:
-            return round(1.0 - float(limit.bound), 12)
+            return round(1.0 - float(limit.bound), 12)  # 1 − .9 is .1
     return None
 
 
@@ -85,14 +87,14 @@ def cvar_curve(clf: Any, rule: Any, answering: Callable[[Any], Any]) -> Curve:
     rule : SelectedTail
         Its rule.
     answering : callable
-        Returns the classifier that answers by another rule.
+        ``answering(rule)`` returns the classifier with another rule of the curve.
     """
     corners, gap = rule.curve()
 
     def at(limit: Limit, point: Any) -> Any:
-        return answering(rule.within(max(0.0, limit.bound - rule.least)))
+        error_budget = max(0.0, limit.bound - rule.least)
+        return answering(rule.within(error_budget))
 
     points = tuple(CurvePoint(mean, tail, answering(corner)) for mean, tail, corner in corners)
-    return Curve(
-        points, Objective.from_expression(error()), rule.objective, rule.words, at, clf, gap
-    )
+    overall_error = Objective.from_expression(error())
+    return Curve(points, overall_error, rule.objective, rule.words, at, clf, gap)

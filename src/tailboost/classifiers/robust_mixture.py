@@ -443,7 +443,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
             training_rows=training_rows,
         )
         validation = Given(*unpack(X_val, y_val), groups_val, sample_weight_val, costs_val)
-        progress = telling(patience=0, pause=0) if self.verbose else nullcontext()
+        progress: Any = nullcontext()
+        if self.verbose:
+            progress = telling(patience=0, pause=0)
         with progress, fitting_apart(self) as fitted:
             learn(fitted, arguments, validation)
         # After the assignment: a filter may make a warning an error.
@@ -498,9 +500,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         check_indexes(probabilities=probabilities, y=y, **row_arguments)
         refuse_missing(y, "y")
         labels = label_vector(y)
-        models = models_of_probabilities(
-            mix, probabilities, np.unique(labels) if classes is None else classes
-        )
+        if classes is None:
+            classes = np.unique(labels)
+        models = models_of_probabilities(mix, probabilities, classes)
         if groups is not None:
             name_groups(mix, groups)
         arguments = Given(probabilities, y, groups, sample_weight)
@@ -597,6 +599,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         if X is not None:
             arguments.check_indexes()
             kinds = kinds_on(reweighted, arguments, problem)
+            # `certify` refuses these rows from now on.
             reweighted.records_ = self.records_.joined(judged(reweighted).reading(X, y))
         elif groups is not None:
             kinds = kinds_by(reweighted, groups, problem)
@@ -782,8 +785,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
             If ``members`` are not n such indices, or a candidate draws its label.
         """
         check_is_fitted(self)
-        n, ask = candidate_answerer(self, X, groups)
-        return self.classes_[answers_by(drawn_members(self.ensemble_, members, n), ask)]
+        n, answer = candidate_answerer(self, X, groups)
+        candidates = drawn_members(self.ensemble_, members, n)
+        return self.classes_[answers_by(candidates, answer)]
 
     def defers(self, X: Table, *, groups: Groups = None) -> Mask:
         """Return which rows are deferred; ``predict(X, deferred="human review")`` marks them.
@@ -815,11 +819,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         ndarray of bool, shape (n,)
             All False if the rule defers no row.
         """
-        n, ask = candidate_answerer(self, X, groups, "defers_table")
+        n, defers = candidate_answerer(self, X, groups, "defers_table")
         candidates = drawn_members(self.ensemble_, members, n)
-        if judged(self).can_defer:
-            return answers_by(candidates, ask) == 1
-        return np.zeros(n, dtype=bool)
+        if not judged(self).can_defer:
+            return np.zeros(n, dtype=bool)
+        return answers_by(candidates, defers) == 1
 
     def score(
         self, X: Table, y: Column, sample_weight: Column = None, *, groups: Groups = None
@@ -853,13 +857,14 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         """The decision rule: thresholds on one score or P(second class), otherwise costs on probabilities."""
         check_is_fitted(self)
         candidate, *further_candidates = self.ensemble_.base_models
-        if candidate.rule is not None and not further_candidates:
-            thresholds: ThresholdRule = candidate.rule
-            column = column_read(self)
-            if column is None:
-                return thresholds
-            return replace(thresholds, group_column=self._group_names.titles[column])
-        return Rule.of(self.ensemble_, self.classes_, self.selection_.engine.answer_names[1])
+        if further_candidates or candidate.rule is None:
+            _, groups_read = self.selection_.engine.answer_names
+            return Rule.of(self.ensemble_, self.classes_, groups_read)
+        thresholds: ThresholdRule = candidate.rule
+        column = column_read(self)
+        if column is None:
+            return thresholds
+        return replace(thresholds, group_column=self._group_names.titles[column])
 
     @property
     def ensemble_(self) -> MixtureEnsemble:
@@ -944,7 +949,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = tags.input_tags.allow_nan = True
-        for pair in default_estimators() if self.estimators is None else self.estimators:
+        estimators: Any = self.estimators
+        if estimators is None:
+            estimators = default_estimators()
+        for pair in estimators:  # not checked yet
             if len(pair) == 2 and hasattr(pair[1], "__sklearn_tags__"):
                 model_tags = input_tags(pair[1])
                 tags.input_tags.sparse &= model_tags.sparse

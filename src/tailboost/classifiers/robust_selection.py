@@ -75,7 +75,7 @@ def restated(
         objective = "cvar"
     if objective is not None:
         mix.objective = objective
-        if objective != "cvar" or alpha is not None:
+        if objective != "cvar" or alpha is not None:  # a CVaR keeps its α
             mix.alpha = alpha
     if name_of(mix.objective) != earlier_objective:
         mix.max_error = None  # its subgroups are those of the earlier objective
@@ -89,20 +89,24 @@ def restated(
 def restated_copy(
     mix: Any, objective: Objective, limits: tuple[Limit, ...]
 ) -> tuple[Any, Problem]:
-    """Return a copy with this objective and these limits in place of its own, and its problem.
+    """Return a copy of a classifier with another objective and other limits, and the problem of the copy.
 
     Nothing is selected. An error budget is dropped if the overall error is the objective or limited.
     """
-    restated_mix = copy.copy(mix)
-    restated_mix.objective = Largest(objective.rate) if objective.worst else objective.rate
-    restated_mix.limits = list(limits)
-    restated_mix.alpha = restated_mix.max_error = restated_mix.confidence = None
-    if objective.rate == error() or any(limit.rate == error() for limit in limits):
-        restated_mix.error_budget = None
-    restated_mix._validate_params()
-    problem = problem_of(restated_mix)
-    check_groups(restated_mix, problem, restated_mix.selection_.engine.outputs.rows.groups)
-    return restated_mix, problem
+    new_mix = copy.copy(mix)
+    new_mix.objective = objective.rate
+    if objective.worst:
+        new_mix.objective = Largest(objective.rate)
+    new_mix.limits = list(limits)
+    new_mix.alpha = None
+    new_mix.max_error = None
+    new_mix.confidence = None
+    if error() in (objective.rate, *(limit.rate for limit in limits)):
+        new_mix.error_budget = None
+    new_mix._validate_params()
+    problem = problem_of(new_mix)
+    check_groups(new_mix, problem, new_mix.selection_.engine.outputs.rows.groups)
+    return new_mix, problem
 
 
 def check_groups(classifier: Model, problem: Problem, groups: Groups) -> None:
@@ -144,29 +148,31 @@ def set_groups(mix: Any, names: GroupNames) -> None:
 
 
 def column_read(mix: Any) -> int | None:
-    """Return the number of the column of groups that rules may read; None without one.
+    """Return the number of the column of groups that rules may read; None if they read no group.
 
     Raises
     ------
     ValueError
-        If ``by_group`` names no column of the groups, or none of several.
+        If ``by_group`` names no column of the groups, or is True and there are several.
     """
     if not mix.by_group:
         return None
     titles = mix._group_names.titles
-    if mix.by_group in titles and mix.by_group is not True:
-        return int(titles.index(mix.by_group))
     if mix.by_group is not True:
-        raise ValueError(
-            f"by_group={mix.by_group!r}: no column of groups has this name; there are {list(titles)}"
-        )
+        if mix.by_group not in titles:
+            raise ValueError(
+                f"by_group={mix.by_group!r}: no column of groups has this name; there are {list(titles)}"
+            )
+        return int(titles.index(mix.by_group))
     if len(titles) > 1:
-        named = [name for limit in problem_of(mix).limits for name in names_in(limit.rate.by)]
-        limited = [name for name in dict.fromkeys(named) if name in titles]
-        names = " or ".join(f"by_group={name!r}" for name in limited or titles)
+        limited_names: list[Any] = []
+        for limit in problem_of(mix).limits:
+            limited_names += names_in(limit.rate.by)
+        limited = [name for name in dict.fromkeys(limited_names) if name in titles]
+        choices = " or ".join(f"by_group={name!r}" for name in limited or titles)
         raise ValueError(
             f"by_group=True: groups has the columns {list(titles)}, and rules may read one of "
-            f"them: give {names}"
+            f"them: give {choices}"
         )
     return 0
 
@@ -181,7 +187,8 @@ def outputs_on(mix: Any, models: Models, arguments: Given, to: str) -> ModelOutp
     else:
         X = checked_rows(mix, arguments.X)
     X, rows = selection_data(mix, X, arguments, "", f"the {{:,}} rows given to {to}")
-    if not all(isinstance(model, FrozenEstimator) for model in models.fitted):
+    are_frozen = [isinstance(model, FrozenEstimator) for model in models.fitted]
+    if not all(are_frozen):  # the fit has trained models
         rows = marked_if_seen(mix.seen_rows_, X, rows, "the probabilities kept with the model")
     rows = marked_if_frozen(mix, X, rows)
     if only_scores(models.fitted):  # rows with equal scores are different rows
@@ -272,10 +279,10 @@ def answer_by(mix: Any, selection: Selection) -> None:
 
 
 def classifier_within(mix: Any, objective: Objective, limits: tuple[Limit, ...]) -> Any:
-    """Return the classifier of an objective within limits, which replace its limits and targets."""
-    reaching_mix, problem = restated_copy(mix, objective, limits)
-    answer_by(reaching_mix, reaching_mix.selection_.select(problem))
-    return reaching_mix
+    """Return a classifier with the rule of another objective and other limits; nothing is trained."""
+    new_mix, problem = restated_copy(mix, objective, limits)
+    answer_by(new_mix, new_mix.selection_.select(problem))
+    return new_mix
 
 
 def rate_curve(
@@ -294,15 +301,16 @@ def rate_curve(
     )
 
     def answering(selection: Selection) -> Any:
-        answering_mix = copy.copy(loosest)
-        answering_mix.limits = list(selection.problem.limits)
-        answer_by(answering_mix, selection)
-        return answering_mix
+        new_mix = copy.copy(loosest)
+        new_mix.limits = list(selection.problem.limits)
+        answer_by(new_mix, selection)
+        return new_mix
 
     def at(level_limit: Limit, point: Any) -> Any:
-        if point is None:
-            return classifier_within(mix, minimised, (*other_limits, level_limit))
-        return answering(point.selection_.stated_within((*other_limits, level_limit)))
+        limits = (*other_limits, level_limit)
+        if point is None:  # no point of the curve is within the limit
+            return classifier_within(mix, minimised, limits)
+        return answering(point.selection_.stated_within(limits))
 
     engine = mix.selection_.engine
     points = []
@@ -330,11 +338,11 @@ def tail_curve(mix: Any) -> Curve:
     selection = mix.selection_
 
     def answering(rule: Any) -> Any:
-        answering_mix = copy.copy(mix)
-        answering_mix.error_budget = rule.problem.error_budget
-        problem = replace(selection.problem, error_budget=answering_mix.error_budget)
-        answer_by(answering_mix, replace(selection, problem=problem, rule=rule))
-        return answering_mix
+        new_mix = copy.copy(mix)
+        new_mix.error_budget = rule.problem.error_budget
+        problem = replace(selection.problem, error_budget=new_mix.error_budget)
+        answer_by(new_mix, replace(selection, problem=problem, rule=rule))
+        return new_mix
 
     return cvar_curve(mix, selection.rule, answering)
 
@@ -347,14 +355,14 @@ def deferral_curves(
     Limits on deferral of the classifier are replaced. ``a`` and ``b`` are the rates, as in `tradeoff`.
     """
     problem = mix.selection_.problem
-    own_limits = [limit for limit in problem.limits if limit.rate != deferred()]
-    limited, minimised, other_limits = problem.within(tuple(own_limits)).traded(a, b)
+    kept_limits = [limit for limit in problem.limits if limit.rate != deferred()]
+    limited, minimised, other_limits = problem.within(tuple(kept_limits)).traded(a, b)
     measured_rows = MeasuredRows()  # a point may be picked from any of the curves
     curves = {}
     for fraction in fractions_of(fractions):
         deferral_limit = deferred() <= fraction
-        deferring = classifier_within(mix, minimised, (*own_limits, deferral_limit))
-        rates = limited, minimised, (*other_limits, deferral_limit)
+        deferring = classifier_within(mix, minimised, (*kept_limits, deferral_limit))
+        rates = (limited, minimised, (*other_limits, deferral_limit))
         curves[fraction] = rate_curve(deferring, rates, n_points, measured_rows)
     return curves
 
@@ -398,26 +406,32 @@ def group_numbers(mix: Any, groups: Groups, n: int) -> Ints | None:
     column = column_read(mix)
     may_read = column is not None and len(mix._group_names.values[column]) > 1
     if reads_groups != may_read:
+        reads = "reads no group"
         if reads_groups:
             reads = "reads the group"
-        else:
-            reads = "reads no group"
         raise ValueError(
             f"by_group={mix.by_group!r} was set after the selection of a rule that {reads}: tune again"
         )
-    refuse("group-aware rule" if mix.by_group else "blind rule", groups=groups)
+    kind = "blind rule"
+    if mix.by_group:
+        kind = "group-aware rule"
+    refuse(kind, groups=groups)
     if groups is None or column is None:
         return None
     names = mix._group_names.only(column)
     groups = as_pandas(groups)
     if isinstance(groups, Mapping) or hasattr(groups, "columns"):
+        # Of several columns the rule reads one; `numbers_of` refuses a table without it.
         groups = {name: groups[name] for name in groups if name in names.titles} or groups
     numbers: Ints = names.numbers_of(groups, "groups", n)
     return numbers
 
 
 def tables_of(mix: Any, X: Table, groups: Groups) -> Iterator[LogProbabilities]:
-    """Return the models' log-probabilities of rows in batches, with the number of each row's group."""
+    """Return the models' log-probabilities of rows in batches, with the number of each row's group.
+
+    Arguments are checked by the call, before the first batch is asked for.
+    """
     if isinstance(X, OpenedRows):
         return iter(X.tables)
     groups = groups_in(X, groups)
@@ -428,28 +442,33 @@ def tables_of(mix: Any, X: Table, groups: Groups) -> Iterator[LogProbabilities]:
 
 
 def _log_probability_batches(
-    models: Models, X: Table, numbers: Ints | None, verbose: object
+    models: Models, X: Table, groups: Ints | None, verbose: object
 ) -> Iterator[LogProbabilities]:
-    """Yield the log-probabilities of each batch, and report how many rows are finished.
+    """Yield the log-probabilities of each batch, and report the number of finished rows.
 
-    ``numbers`` are those of the rows' groups, None for a group-blind rule.
+    ``groups`` has the number of each row's group, None for a group-blind rule.
     """
+    progress: Any = nullcontext()
+    if verbose:
+        progress = telling()
     with ExitStack() as stack:
-        with telling() if verbose else nullcontext():  # left before the first yield
+        with progress:  # left before the first yield, so that callers are not affected
             report_rows = stack.enter_context(steps("rows", n_rows_of(X)))
         for row_numbers, rows in batched(X):
-            yield models.transform(rows).knowing(
-                None if numbers is None else numbers[row_numbers]
-            )
+            table = models.transform(rows)
+            if groups is not None:
+                table = table.knowing(groups[row_numbers])
+            yield table
             report_rows(len(row_numbers))
 
 
 def candidate_answerer(
     mix: Any, X: Table, groups: Groups, method: str = "predict_table"
 ) -> tuple[int, Callable[[int, Ints], Ints]]:
-    """Return the number of rows, and a function ``ask(candidate, rows)`` for answers of one candidate.
+    """Return the number of rows, and a function ``answer(candidate, rows)`` for answers of one candidate.
 
-    It returns what the candidate's ``method`` returns for these row numbers: by default class numbers.
+    The function calls the ``method`` of the candidate with this number on the rows with these numbers. By
+    default it returns class numbers; with "defers_table" it returns 1 for a deferred row.
     """
     groups = groups_in(X, groups)
     check_indexes(X=X, groups=groups)
@@ -458,13 +477,13 @@ def candidate_answerer(
     candidates = mix.ensemble_.base_models
     numbers = group_numbers(mix, groups, n)
 
-    def ask(candidate: int, rows: Ints) -> Ints:
+    def answer(candidate: int, rows: Ints) -> Ints:
         table = models.transform(take(X, rows))
         if numbers is not None:
             table = table.knowing(numbers[rows])
         return np.asarray(getattr(candidates[candidate], method)(table), dtype=np.intp)
 
-    return n, ask
+    return n, answer
 
 
 def labels_or_mark(mix: Any, deferred: Any, table: LogProbabilities) -> NDArray[Any]:
@@ -475,13 +494,11 @@ def labels_or_mark(mix: Any, deferred: Any, table: LogProbabilities) -> NDArray[
         raise ValueError(f"deferred must be one value, got {deferred!r}")
     if deferred is not None and deferred in classes.tolist():
         raise ValueError(f"deferred={deferred!r} is a label: deferred rows need another mark")
-    votes = shares(mix.ensemble_, table)
-    answers: NDArray[Any] = classes[votes.argmax(axis=1)]
+    distribution = shares(mix.ensemble_, table)
+    answers: NDArray[Any] = classes[distribution.argmax(axis=1)]
     if deferred is None:
         return answers
-    if (
-        mark.dtype.kind != answers.dtype.kind
-    ):  # NumPy would convert one to the type of the other
+    if mark.dtype.kind != answers.dtype.kind:  # NumPy would turn numbers into text
         mark = np.array(deferred, dtype=object)
         answers = answers.astype(object)
     return np.where(deferred_rows(mix.ensemble_, table), mark, answers)

@@ -24,13 +24,14 @@ class Shortened:
         self.model = model
 
     def __repr__(self) -> str:
-        text = " ".join(repr(self.model).split())
+        text = " ".join(repr(self.model).split())  # on one line
         if len(text) <= LONGEST_MODEL:
             return text
-        inner = getattr(self.model, "estimator", None)
-        if inner is None:
-            return f"{type(self.model).__name__}(...)"
-        return f"{type(self.model).__name__}(estimator={Shortened(inner)!r})"
+        class_name = type(self.model).__name__
+        inner_model = getattr(self.model, "estimator", None)
+        if inner_model is None:
+            return f"{class_name}(...)"
+        return f"{class_name}(estimator={Shortened(inner_model)!r})"
 
 
 def shortened_repr(classifier: Any, n_characters: int) -> str:
@@ -89,11 +90,10 @@ def rule_screen(rule: Any) -> str:
 def _first_lines(
     lines: Sequence[tuple[str, str]], n_lines: int, attribute: str
 ) -> list[tuple[str, str]]:
-    """Return at most ``n_lines`` lines; if there are more, the last says which attribute has the others."""
+    """Return at most ``n_lines`` lines; if there are more, the last names the attribute with the others."""
     if len(lines) <= n_lines:
         return list(lines)
     first_lines = list(lines[: n_lines - 1])
-    return [
-        *first_lines,
-        (lines[0][0], f"… and {len(lines) - len(first_lines)} more in {attribute}"),
-    ]
+    heading, _ = lines[0]
+    n_left_out = len(lines) - len(first_lines)
+    return [*first_lines, (heading, f"… and {n_left_out} more in {attribute}")]

@@ -22,7 +22,6 @@ from tailboost.boosting.players.additive_player import (
 from tailboost.classifiers.additive import AdditiveClassifier, open_steps, play_steps
 from tailboost.classifiers.boosting_fit import BoostingFit, Cautions
 from tailboost.classifiers.input import CONSTRAINTS, preset, with_parameters
-from tailboost.core.array_types import Floats
 from tailboost.core.checks import OneOf
 from tailboost.guarantees.additive_summary import Cost, margin_bound
 from tailboost.learners import StumpClassifier
@@ -134,12 +133,11 @@ class VarianceBoostClassifier(AdditiveClassifier):
 
     def _play(self, fit: BoostingFit) -> Cautions:
         """Play the additive game, and refit the weights by a program if one is given."""
-        if self.stumps and self.variance_weight is None:
+        penalty = self.variance_weight
+        if self.stumps and penalty is None:
             raise ValueError("stumps=True takes the best step for a variance_weight, got None")
-        if not self.stumps and (self.variance_weight or 0) > 1:
-            raise ValueError(
-                f"variance_weight={self.variance_weight} is above 1, which is for stumps=True"
-            )
+        if not self.stumps and penalty is not None and penalty > 1:
+            raise ValueError(f"variance_weight={penalty} is above 1, which is for stumps=True")
         if self.stumps and self.estimator is not None:
             raise ValueError(f"estimator={self.estimator!r} and stumps=True were both given")
         training = fit.read()
@@ -184,20 +182,21 @@ class VarianceBoostClassifier(AdditiveClassifier):
         if program is None:
             return None
         units = Units.samples(training.weight, learner.player_rows)
-        if self.C is None:
-            prices = tuple(c / units.total for c in PRICES[program])
-        else:
+        prices = tuple(price / units.total for price in PRICES[program])
+        if self.C is not None:
             prices = (float(self.C),)
         for price in prices:
             check_price(price, units.total, program)
-        fitted_rows = slice(None) if units.index is None else units.index >= 0
-        class_weight: Floats = np.bincount(
-            training.y[fitted_rows],
-            weights=training.weight[fitted_rows],
-            minlength=training.n_classes,
-        ).astype(float)
+        y = training.y
+        weight = training.weight
+        if units.index is not None:  # some rows are held out
+            fitted_rows = units.index >= 0
+            y = y[fitted_rows]
+            weight = weight[fitted_rows]
+        class_weight = np.bincount(y, weights=weight, minlength=training.n_classes)
         held_out = units.index is not None or training.validation is not None
-        return SoftMargin(prices, units.total * units.base, class_weight, program, held_out)
+        sample_weight = units.total * units.base
+        return SoftMargin(prices, sample_weight, class_weight.astype(float), program, held_out)
 
     def _cost(self) -> Cost:
         """Return the cost that the weights minimise: of the program, or of the steps with λ or without."""
@@ -225,9 +224,9 @@ class VarianceBoostClassifier(AdditiveClassifier):
         mean = float(np.exp(selection.log_cost))
         error = selection.training_error
         has_step = np.array(self.game_.state.steps[: selection.n_kept]) > 0
-        errors = self.trace_.weighted_loss[: selection.n_kept][has_step]
-        T = len(errors)
-        gamma = 0.5 - float(errors.max(initial=0.0))
+        weighted_errors = self.trace_.weighted_loss[: selection.n_kept][has_step]
+        T = len(weighted_errors)
+        gamma = 0.5 - float(weighted_errors.max(initial=0.0))  # the smallest edge
         published = margin_bound(K, "exp(−2γ²T)", float(np.exp(-2 * gamma**2 * T)), error)
         if self.learning_rate < 1:  # the bound is about full steps
             note = published.note or "for learning_rate=1 only"
@@ -247,34 +246,33 @@ class VarianceBoostClassifier(AdditiveClassifier):
     def _soft_margin_cost(self) -> Cost:
         """Return the value of the program for soft margins, with the bound on the training error."""
         selection = self.selection_
-        linear = self._program == "linear"
+        K = selection.n_classes
+        error = selection.training_error
         choice = selection.choice
-        weight = self.C_ * self.game_.units.total
-        if choice is None or choice.value is None:
-            value = 0.0
-        else:
+        value = 0.0  # of the best constant
+        if choice is not None and choice.value is not None:
             value = choice.value
-        symbols = {"Σs": "the sum of the sample weights of the rows fitted on", "ξ": "slacks"}
-        if linear:
+        total_price = self.C_ * self.game_.units.total  # C Σs
+        symbols = {
+            "C": f"{self.C_:.4g}",
+            "Σs": "the sum of the sample weights of the rows fitted on",
+            "ξ": "slacks",
+        }
+        if self._program == "linear":
             name = "V = ρ − C Σ s ξ, made large"
-            alpha = 1 / weight
+            alpha = 1 / total_price
             # V is the mean margin of the worst α of the rows. V > 0 only if fewer than α have margin ≤ 0.
-            bound = margin_bound(
-                selection.n_classes, "α, as V > 0", alpha, selection.training_error
-            )
-            bound = replace(bound, strict=True)
+            bound = replace(margin_bound(K, "α, as V > 0", alpha, error), strict=True)
             if value <= self.gap_:
                 bound = replace(bound, bound=None, note=bound.note or "V is not above 0")
             symbols |= {"ρ": "the margin asked for", "α": f"1/(C Σs) = {alpha:.4g}"}
         else:
-            # Σ s ξ / Σs; every row with m ≤ 0 has ξ ≥ 1.
-            slack = (value - float(np.sum(self.estimator_weights_**2))) / weight
             name = "V = ‖a‖² + C Σ s ξ"
-            bound = margin_bound(
-                selection.n_classes, "(V − ‖a‖²)/(C Σs)", slack, selection.training_error
-            )
+            # Σ s ξ / Σs; every row with m ≤ 0 has ξ ≥ 1.
+            slack = (value - float(np.sum(self.estimator_weights_**2))) / total_price
+            bound = margin_bound(K, "(V − ‖a‖²)/(C Σs)", slack, error)
             symbols["a"] = "estimator_weights_"
-        return Cost(name, value, (), (bound,), {"C": f"{self.C_:.4g}", **symbols})
+        return Cost(name, value, (), (bound,), symbols)
 
 
 @preset(variance_weight=None, stumps=False, refit=None, C=None)

@@ -21,7 +21,6 @@ from tailboost.boosting.game import (
     SubgroupStakes,
     TargetStakes,
     Units,
-    Unwatched,
     round_seed,
 )
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
@@ -114,29 +113,35 @@ class Terms:
             edge = edge_from_share(clf.q, n_pools)
         else:
             edge = float(clf.gamma)
+        # The published game has a vote, whose members have equal weights.
         needs_weights = clf.error_budget is not None or not clf.randomized
-        published = clf.gamma != "auto" and edge > 0 and not needs_weights
-        indicator = clf.class_loss == "indicator" or (clf.class_loss == "auto" and published)
-        published_vote = clf.combine == "auto" and indicator and not needs_weights
-        votes = clf.combine == "vote" or published_vote
+        indicator = clf.class_loss == "indicator"
+        if clf.class_loss == "auto":
+            indicator = clf.gamma != "auto" and edge > 0 and not needs_weights
+        votes = clf.combine == "vote"
+        if clf.combine == "auto":
+            votes = indicator and not needs_weights
         rounds = clf.n_estimators
         if rounds == "auto":
-            rounds = theory_rounds(float(n_pools), edge) if indicator else ERROR_ROUNDS
+            rounds = ERROR_ROUNDS
+            if indicator:
+                rounds = theory_rounds(float(n_pools), edge)
         return cls(edge, indicator, votes, int(rounds))
 
     def demand(self, stakes: TargetStakes, *, limited: bool) -> Demand:
-        """Return the weighted loss that is good enough, so that a learner stops growing.
+        """Return the weighted loss at which a learner stops growing.
 
-        ``limited`` says whether ``max_error`` is stated.
+        ``limited`` is True if ``max_error`` is stated.
         """
         if self.indicator:
             return Demand(0.5 - self.edge, required=True)
         if not limited:  # a loss of 0 ends the growth
             return Demand(0.0)
-        # Σ_k w_k R_k ≤ max_error − √(ln K/(2T)), in the scale of the losses
+        # Σ_k w_k R_k ≤ max_error − √(ln K/(2T)), in the scale of the losses. The root is the regret of Hedge.
         allowed = float(stakes.allowed.max() / (1.0 + stakes.penalty.max()))
         K = float(len(stakes.allowed))
-        return Demand(max(0.0, allowed - math.sqrt(math.log(K) / (2 * self.rounds))))
+        regret = math.sqrt(math.log(K) / (2 * self.rounds))
+        return Demand(max(0.0, allowed - regret))
 
     def schedule(self, clf: WorstClassBoostClassifier, stakes: TargetStakes) -> Schedule:
         """Return when the game ends: by rounds, a met target, or an objective that no longer falls."""
@@ -154,7 +159,9 @@ class Terms:
             least_objective = EQUAL_VALUES
             if stakes.differ:  # the objective is then the largest error minus its limit
                 least_objective -= float(stakes.allowed.max())
-        rule = "the vote" if self.votes else "the randomised rule"
+        rule = "the randomised rule"
+        if self.votes:
+            rule = "the vote"
         return Schedule(
             self.rounds,
             patience,
@@ -395,14 +402,14 @@ class WorstClassBoostClassifier(MixtureClassifier):
         if stakes.indicator and self.max_error == "auto":
             first_seed = round_seed(fit.entropy, 0)
             stakes = with_least_allowed(stakes, learner, first_seed, 0.5 - terms.edge)
+        voting = terms.votes
         pool = Pool(learner.judged, training.n_classes)
-        if not terms.votes:
+        if not voting:  # only boosted models vote
             pool = unboosted(pool, learner, training, fit.entropy)
-        if not terms.votes and self.include_constants:
-            pool = pool.with_constants()
+            if self.include_constants:
+                pool = pool.with_constants()
         counts = counts_of(self, learner.judged)
         problem = problem_of(self, counts)
-        voting = terms.votes
         mixture = Mixture(problem, pool, counts, even=voting, with_erm=not voting)
         game = Game(
             stakes,
@@ -414,8 +421,10 @@ class WorstClassBoostClassifier(MixtureClassifier):
         )
 
         def select(position: Position) -> Mixture:
-            majority = position.memory if voting else None
-            return replace(mixture, pool=position.pool, majority=majority)
+            selected = replace(mixture, pool=position.pool)
+            if voting:
+                return replace(selected, majority=position.memory)
+            return selected
 
         fit.play(game, pool, training, select)
         return [*small_subgroups(self._named, self._pools), *missed_targets(self)]
@@ -444,13 +453,13 @@ class WorstClassBoostClassifier(MixtureClassifier):
         With ``max_error`` the observed ones contain the errors of `predict` with their limits.
         """
         terms = Terms.of(self)
-        promised, observed = hedge_game_bounds(self.game_, None, self.eta, terms.rounds)
         stakes = self.game_.stakes
         view = judged(self)
-        symbols = {}
         kind = self._named.kind
+        promised, observed = hedge_game_bounds(self.game_, None, self.eta, terms.rounds)
         promised = about_voters(promised, stakes, kind)
         observed = about_voters(observed, stakes, kind)
+        symbols = {}
         if stakes.indicator:
             symbols = {"γ": f"edge of the learner, {terms.edge:.4g}", "θ": "1 − max_error"}
         if stakes.indicator and self.eta == "theory":
@@ -583,15 +592,15 @@ class GroupDROBoostClassifier(MixtureClassifier):
         counts = counts_of(self, learner.judged)
         mixture = Mixture(problem, pool, counts, even=even, with_erm=not even)
         patience = self.n_iter_no_change
-        watched = not even and (patience is not None or self.verbose)
         n_rounds = int(self.n_estimators)
         game = Game(
             stakes,
             Hedge(eta_for(self.eta, stakes.units.count, n_rounds)),
             fit.with_checkpoints(learner, training),
             Schedule.falling(n_rounds, patience, self.tol, self.max_time),
-            progress_of(mixture) if watched else Unwatched(),
         )
+        if not even and (patience is not None or self.verbose):  # a round prints the objective
+            game = replace(game, progress=progress_of(mixture))
         fit.play(game, pool, training, lambda at: replace(mixture, pool=at.pool))
         return small_subgroups(self._named, self._pools)
 
@@ -637,7 +646,9 @@ def stated_terms(clf: Any, training: TrainingSet) -> Terms:
         )
     subgroups = clf._named
     clf._allowed = allowed_errors(clf.max_error, subgroups.names.tolist(), subgroups.kind)
-    clf.gamma_ = terms.edge if terms.indicator else None
+    clf.gamma_ = None
+    if terms.indicator:
+        clf.gamma_ = terms.edge
     clf.eta_ = eta_for(clf.eta, float(clf._pools.count), terms.rounds)
     return terms
 
@@ -652,15 +663,16 @@ def problem_of(clf: WorstClassBoostClassifier, counts: Counts) -> Problem:
     aim: Rate | Largest = largest(by_subgroup)
     limits: tuple[Limit, ...] = ()
     if clf.max_error != "auto":
-        names = counts.strata.subgroups(clf._named.kind)[0]
-        own_names = [names[code] for code in clf._named.codes]
-        allowed = dict(zip(own_names, clf._allowed.tolist(), strict=True))
+        all_names, _ = counts.strata.subgroups(clf._named.kind)
+        names = [all_names[code] for code in clf._named.codes]
+        allowed = dict(zip(names, clf._allowed.tolist(), strict=True))
         # ℓ_k = I(R_k ≥ 1 − θ), equation (6): the loss of a class with an error of exactly max_error is 1.
         limit = by_subgroup <= allowed
         limits = (replace(limit, strict=terms.indicator),)
-    # The published vote minimises the largest error for any limits.
-    if limits and not (terms.votes and terms.indicator):
-        aim = error()
+        # The published vote minimises the largest error for any limits.
+        is_published_vote = terms.votes and terms.indicator
+        if not is_published_vote:
+            aim = error()
     return Problem(
         Objective.from_expression(aim),
         limits,
@@ -670,13 +682,21 @@ def problem_of(clf: WorstClassBoostClassifier, counts: Counts) -> Problem:
 
 
 def missed_targets(clf: WorstClassBoostClassifier) -> Cautions:
-    """Return what to warn of after a fit: subgroups above their limits or without rows, useless answers."""
+    """Return the warnings after a fit: subgroups above their limits or without rows, useless answers."""
     view = judged(clf)
     errors = view.error_values(view.selected.counts)
     names = clf._named.names.tolist()
-    targets = list(zip(names, errors.tolist(), clf.max_error_.tolist(), strict=True))
+    strict = clf.game_.stakes.indicator
+    unmeasured = []
+    missed = []
+    for name, value, allowed in zip(
+        names, errors.tolist(), clf.max_error_.tolist(), strict=True
+    ):
+        if np.isnan(value):
+            unmeasured.append(unit_name(name))
+        elif not is_kept(value - allowed, strict):
+            missed.append((name, value, allowed))
     cautions: Cautions = []
-    unmeasured = [unit_name(name) for name, error, _ in targets if np.isnan(error)]
     if unmeasured:
         words = (
             f"{clf._named.kind} {', '.join(unmeasured[:SUBGROUPS_WARNED])}: no row to measure the error "
@@ -684,37 +704,31 @@ def missed_targets(clf: WorstClassBoostClassifier) -> Cautions:
         )
         cautions.append((words, BoundNotMetWarning))
     useless = useless_words(clf, view.selected.counts, float(np.nanmax(errors)))
-    strict = clf.game_.stakes.indicator
-    missed = [
-        (name, error, allowed)
-        for name, error, allowed in targets
-        if not np.isnan(error) and not is_kept(error - allowed, strict)
-    ]
     if useless or missed:
-        reasons = useless, clf.trace_.stop_reason
+        reasons = (useless, clf.trace_.stop_reason)
         words = missed_words(clf, missed, reasons, strict=strict)
         cautions.append((words, BoundNotMetWarning))
     return cautions
 
 
 def useless_words(clf: WorstClassBoostClassifier, counts: Floats, largest_error: float) -> str:
-    """Return why the predictions are useless, whatever limits they satisfy; "" if they are useful.
+    """Return the reason for useless predictions, whatever limits they satisfy; "" if they are useful.
 
-    They are useless if all rows get one answer, or if a mixture of constant answers has no larger errors.
-    ``counts`` are the confusion counts of `predict` on the selection data.
+    Predictions are useless if all rows get one answer, or if a mixture of constant answers has no larger
+    errors. ``counts`` are the confusion counts of `predict` on the selection data, strata × answers.
     """
-    predicted = counts.sum(axis=0)
-    if np.count_nonzero(predicted) == 1:
-        return f"predict answers {clf.classes_[int(predicted.argmax())]!s} to all rows"
+    weight_of_answer = counts.sum(axis=0)
+    if np.count_nonzero(weight_of_answer) == 1:
+        return f"predict answers {clf.classes_[int(weight_of_answer.argmax())]!s} to all rows"
     if clf.max_error != "auto":
         return ""
-    constants = clf.selection_.constants
-    if constants is None or largest_error < constants - EQUAL_VALUES:
+    error_of_constants = clf.selection_.constants
+    if error_of_constants is None or largest_error < error_of_constants - EQUAL_VALUES:
         return ""
     words = "predict is no better than the best mixture of constants"
     if clf.error_budget is not None:
         words += " within the error budget"
-    return f"{words} ({constants:.3g})"
+    return f"{words} ({error_of_constants:.3g})"
 
 
 def name_subgroups(clf: Any, kind: str, training: TrainingSet) -> None:
@@ -723,10 +737,12 @@ def name_subgroups(clf: Any, kind: str, training: TrainingSet) -> None:
     ``kind`` is the parameter ``subgroups``: "auto" is "group" with groups and "class" without.
     """
     names = None
+    default_kind = "class"
     if training.groups is not None:
         names = clf._group_names
+        default_kind = "group"
     if kind == "auto":
-        kind = "class" if names is None else "group"
+        kind = default_kind
     min_rows = clf.min_subgroup_rows
     clf._named, clf._pools = pooled_subgroups(kind, training, clf.classes_, names, min_rows)
     clf.subgroup_pools_ = clf._pools.pool
@@ -738,9 +754,8 @@ def small_subgroups(subgroups: NamedSubgroups, pools: Pools) -> Cautions:
     if not small:
         return []
     names = subgroups.names.tolist()
-    listed = ", ".join(
-        f"{unit_name(names[u])} ({pools.size[u]:.3g})" for u in small[:MOST_COUNTED]
-    )
+    shown = [f"{unit_name(names[j])} ({pools.size[j]:.3g})" for j in small[:MOST_COUNTED]]
+    listed = ", ".join(shown)
     if len(small) > MOST_COUNTED:
         listed += f" and {len(small) - MOST_COUNTED} more"
     consequence = "they share a weight with others, see subgroup_pools_"
@@ -777,12 +792,16 @@ def target_stakes(
     """
     assert training.groups is not None
     assert judged.groups is not None
+    pseudo_rows = shrinkage
+    if indicator:
+        pseudo_rows = 0.0
     index = pools.index(judged.groups)
     units = Units.groups(pools.index(training.groups), training.weight)
-    subgroups = SubgroupStakes.of(units, judged, index, 0.0 if indicator else shrinkage)
+    subgroups = SubgroupStakes.of(units, judged, index, pseudo_rows)
     measured = judged.sizes(index, pools.count) > 0
     allowed = pools.strictest(max_error)
-    allowed = np.where(np.isnan(allowed), 1.0, allowed).round(DECIMALS)
+    allowed = np.where(np.isnan(allowed), 1.0, allowed).round(DECIMALS)  # 1 allows any error
+    # Without effect: the loss of a subgroup that is not measured is 0.
     allowed = np.where(measured, allowed, allowed[measured].max())
     return TargetStakes(subgroups, allowed, measured, indicator)
 
@@ -828,33 +847,33 @@ def with_least_allowed(
 ) -> TargetStakes:
     """Return the subgroups with the least allowed error at which the balanced model meets the demand.
 
-    Each stage of growth of the balanced model is tried.
+    Each stage of growth of the balanced model is tried. ``demand`` is the largest weighted loss, where the
+    loss of a subgroup is 1 if its error is not below the allowed one.
     """
     errors_by_stage = []
 
     def note_errors(candidate: Candidate) -> float:
-        errors_by_stage.append(
-            np.where(stakes.measured, stakes.subgroups.means(candidate), 0.0)
-        )
+        errors = stakes.subgroups.means(candidate)
+        errors_by_stage.append(np.where(stakes.measured, errors, 0.0))
         return 1.0
 
     base = stakes.units.base
     never = Demand(-np.inf)  # grows to the last stage
     learner.fit(Request(stakes.units.density(base), seed, never, note_errors))
-    errors = np.array(errors_by_stage)
-    feasible = [
-        error
-        for error in MAX_ERRORS
-        if ((np.round(errors - error, DECIMALS) >= 0) @ base).min() <= demand
-    ]
-    allowed = min(feasible, default=MAX_ERRORS[-1])
-    return replace(stakes, allowed=np.full(len(base), round(allowed, DECIMALS)))
+    stage_errors = np.array(errors_by_stage)  # shape (stages, m)
+    feasible = []
+    for allowed in MAX_ERRORS:
+        losses = np.round(stage_errors - allowed, DECIMALS) >= 0
+        if (losses @ base).min() <= demand:
+            feasible.append(allowed)
+    least_allowed = min(feasible, default=MAX_ERRORS[-1])
+    return replace(stakes, allowed=np.full(len(base), round(least_allowed, DECIMALS)))
 
 
 def about_voters(
     bounds: Sequence[Bound], targets: TargetStakes, kind: str
 ) -> tuple[Bound, ...]:
-    """Return bounds on the loss of voters, with a note that defines this loss if it is not the error."""
+    """Return bounds on the loss of voters, with a note that defines a loss other than the error."""
     note = ""
     if targets.indicator:
         note = "loss of a voter: 1 if the error is max_error or more"
@@ -863,7 +882,11 @@ def about_voters(
             f"loss of a voter: (error + largest max_error of a {kind} − max_error) / "
             f"{1.0 + targets.penalty.max():.4g}"
         )
-    return tuple(replace(b, note="; ".join(filter(None, (b.note, note)))) for b in bounds)
+    annotated = []
+    for bound in bounds:
+        notes = [words for words in (bound.note, note) if words]
+        annotated.append(replace(bound, note="; ".join(notes)))
+    return tuple(annotated)
 
 
 def target_bound(errors: RateTable, allowed: Floats, strict: bool) -> Bound:
@@ -875,17 +898,10 @@ def target_bound(errors: RateTable, allowed: Floats, strict: bool) -> Bound:
     note = "a limit, not a theorem"
     values = np.array([line.value for line in errors])
     words = f"on a {errors.kind}, as measured on {errors.words}"
-    largest = float(np.nanmax(values))
+    largest_error = float(np.nanmax(values))
     if np.ptp(allowed) == 0:
         name = f"largest error of predict {words}"
-        return Bound(name, "max_error", float(allowed[0]), largest, note, strict)
-    note += f"; the largest error is {largest:.4g}"
-    largest_excess = float(np.nanmax(values - allowed))
-    return Bound(
-        f"largest error of predict, less max_error, {words}",
-        "0",
-        0.0,
-        largest_excess,
-        note,
-        strict,
-    )
+        return Bound(name, "max_error", float(allowed[0]), largest_error, note, strict)
+    note += f"; the largest error is {largest_error:.4g}"
+    name = f"largest error of predict, less max_error, {words}"
+    return Bound(name, "0", 0.0, float(np.nanmax(values - allowed)), note, strict)
