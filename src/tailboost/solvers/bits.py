@@ -43,9 +43,12 @@ class _Losses:
     def keys(self) -> list[int]:
         """Return a number for each candidate. Equal losses have equal numbers; different losses rarely do."""
         n_candidates, n_units = self.shape
-        step = n_units // KEY_UNITS + 1
-        # The sum makes −0.0 a 0.0.
-        return [hash((self.row(t)[::step] + 0.0).tobytes()) for t in range(n_candidates)]
+        step = n_units // KEY_UNITS + 1  # of many units some are hashed
+        keys = []
+        for t in range(n_candidates):
+            values = self.row(t)[::step] + 0.0  # the sum makes −0.0 a 0.0
+            keys.append(hash(values.tobytes()))
+        return keys
 
     def covariance(self, d: Floats) -> Floats:
         """Return Σ_i d_i (ℓ_i − m)(ℓ_i − m)', shape (T, T): a weighted sum over the units.
@@ -53,9 +56,9 @@ class _Losses:
         ℓ_i are the losses of all candidates on unit i, and m is their mean under the weights d ≥ 0.
         """
         units = np.flatnonzero(d != 0)
-        gram = np.zeros((self.shape[0], self.shape[0]))
+        sums = np.zeros((self.shape[0], self.shape[0]))
         if not units.size:
-            return gram
+            return sums
         weights = d[units]
         total_weight = float(weights.sum())
         blocks = [
@@ -63,40 +66,42 @@ class _Losses:
             for start in range(0, units.size, UNITS_UNPACKED)
         ]
         if isinstance(self, BitLosses) and weights.min() == weights.max():
-            # With equal weights, numbers of common losses are enough.
+            # With equal weights, the numbers of units on which two candidates err are enough.
             for block in blocks:
                 columns = self.raw_columns(units[block]).astype(np.float32)
-                gram += columns.T @ columns
-            moment = gram.diagonal()
-            return (gram - np.outer(moment, moment) / units.size) * (total_weight / units.size)
+                sums += columns.T @ columns
+            n_errors = sums.diagonal()
+            covariance = sums - np.outer(n_errors, n_errors) / units.size
+            return covariance * (total_weight / units.size)
         mean = self.expectations(d) / total_weight
         root = np.sqrt(weights)[:, None]
         for block in blocks:
-            centred = (self.raw_columns(units[block]) - mean) * root[block]
-            gram += centred.T @ centred
-        return gram
+            centred = (self.raw_columns(units[block]) - mean) * root[block]  # (units, T)
+            sums += centred.T @ centred
+        return sums
 
 
 def _patterns(columns: Sequence[npt.NDArray[Any]]) -> tuple[Ints, Ints]:
     """Return the first unit of each combination of values, and the number of each unit's combination.
 
-    Each column has a value of every unit. Units are compared by a hash of their values, which is checked.
+    Each column has a value of every unit. Units are compared by a hash of their values.
     """
-    key = np.zeros(len(columns[0]), dtype=np.uint64)
+    hashes = np.zeros(len(columns[0]), dtype=np.uint64)
     rng = np.random.default_rng(0)
     for column in columns:
-        if column.dtype == np.uint8:
-            word = column.astype(np.uint64)
+        if column.dtype == np.uint8:  # eight losses as bits
+            words = column.astype(np.uint64)
         else:
-            word = (column + 0.0).view(np.uint64)
-        key += (word ^ (word >> np.uint64(29))) * rng.integers(2**64, dtype=np.uint64)
-        key ^= key >> np.uint64(32)
-    _, first_unit, inverse = np.unique(key, return_index=True, return_inverse=True)
-    if not all(np.array_equal(column[first_unit][inverse], column) for column in columns):
-        _, first_unit, inverse = np.unique(
+            words = (column + 0.0).view(np.uint64)  # the sum makes −0.0 a 0.0
+        hashes += (words ^ (words >> np.uint64(29))) * rng.integers(2**64, dtype=np.uint64)
+        hashes ^= hashes >> np.uint64(32)
+    _, first_unit, pattern = np.unique(hashes, return_index=True, return_inverse=True)
+    is_exact = all(np.array_equal(column[first_unit][pattern], column) for column in columns)
+    if not is_exact:  # two combinations have the same hash
+        _, first_unit, pattern = np.unique(
             columns, axis=1, return_index=True, return_inverse=True
         )
-    return first_unit, inverse.ravel()
+    return first_unit, pattern.ravel()
 
 
 class BitLosses(_Losses):
@@ -149,16 +154,20 @@ class BitLosses(_Losses):
             if not np.all((bits == 0) | (bits == 1)):
                 raise ValueError("row must hold zeros and ones only")
             bits = bits.astype(np.bool_)
-        position = self._rows % 8
+        position = self._rows % 8  # in the bytes of the last plane
         shifted_bits = bits.view(np.uint8) << np.uint8(position)
-        if position == 0:
+        if position == 0:  # all planes are full
             planes = (*self._planes, shifted_bits)
         else:
             planes = (*self._planes[:-1], self._planes[-1] | shifted_bits)
         return self._with(planes, self._rows + 1)
 
     def _with(self, planes: tuple[Bytes, ...], rows: int) -> Self:
-        out = type(self)(planes[0].size if planes else self._n)
+        """Return the losses of this number of candidates, whose bits are in these planes."""
+        n = self._n
+        if planes:
+            n = planes[0].size
+        out = type(self)(n)
         out._planes = planes
         out._rows = rows
         return out
@@ -210,23 +219,24 @@ class BitLosses(_Losses):
         """Return the loss of each unit under the mixture: Σ_t λ_t ℓ^t, shape (n,)."""
         padded = np.zeros(8 * len(self._planes))
         padded[: self._rows] = lam
-        # Each table holds the sums of λ over all subsets of the eight candidates of a plane.
+        # A table of 256 sums for each plane: of λ over all subsets of its eight candidates.
         tables = self._scale * padded.reshape(-1, 8) @ BITS.T
         planes_and_tables = [
             (plane, table)
             for plane, table in zip(self._planes, tables, strict=True)
             if table.any()
         ]
-        out = np.zeros(self._n)
+        combined = np.zeros(self._n)
         if self._shift is not None:
-            out += float(padded[: self._rows] @ self._shift)
-        looked_up = np.empty(min(CACHED, self._n))
+            combined += float(padded[: self._rows] @ self._shift)
+        buffer = np.empty(min(CACHED, self._n))
         for start in range(0, self._n, CACHED):
             block = slice(start, start + CACHED)
-            total = out[block]
+            sums = combined[block]  # a view
             for plane, table in planes_and_tables:
-                total += np.take(table, plane[block], out=looked_up[: total.size], mode="clip")
-        return out
+                # The byte of a unit is the number of its subset.
+                sums += np.take(table, plane[block], out=buffer[: sums.size], mode="clip")
+        return combined
 
     def expectations(self, w: npt.ArrayLike) -> Floats:
         """Return the expected loss of each candidate under unit weights w: ⟨w, ℓ^t⟩, shape (T,)."""
@@ -234,7 +244,7 @@ class BitLosses(_Losses):
         planes = self._planes
         total = weights.sum()
         units = np.flatnonzero(weights != 0)
-        if units.size < 0.5 * weights.size:
+        if units.size < 0.5 * weights.size:  # a copy of few units pays
             weights = weights[units]
             planes = tuple(plane[units] for plane in planes)
         # The histogram of a plane's bytes gives the weight of each set of eight losses.
@@ -269,21 +279,21 @@ class BitLosses(_Losses):
         self, candidates: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None
     ) -> Self:
         """Select candidates and units by integer indices or boolean masks."""
-        out = self.shifted(1.0, None)
+        selected = self.shifted(1.0, None)  # the bits
         shift = self._shift
         if units is not None:
-            index = np.arange(self._n)[np.asarray(units)]
-            planes = tuple(plane[index] for plane in self._planes)
-            out = type(self)(index.size)._with(planes, self._rows)
+            unit_numbers = np.arange(self._n)[np.asarray(units)]  # also of a mask
+            planes = tuple(plane[unit_numbers] for plane in self._planes)
+            selected = type(self)(unit_numbers.size)._with(planes, self._rows)
         if candidates is not None:
-            bits = out
-            out = type(self)(bits._n)
-            index = np.arange(self._rows)[np.asarray(candidates)]
-            for t in index.tolist():
-                out = out.append(bits.row(t))
+            bits = selected
+            selected = type(self)(bits._n)
+            candidate_numbers = np.arange(self._rows)[np.asarray(candidates)]
+            for t in candidate_numbers.tolist():
+                selected = selected.append(bits.row(t))
             if shift is not None:
-                shift = shift[index]
-        return out.shifted(self._scale, shift)
+                shift = shift[candidate_numbers]
+        return selected.shifted(self._scale, shift)
 
     def patterns(self) -> tuple[Ints, Ints]:
         """Return the first unit of each distinct pattern of losses, and the pattern of each unit."""
@@ -317,7 +327,7 @@ class DenseLosses(_Losses):
         """Return Σ_t λ_t ℓ^t, shape (n,)."""
         weights = np.asarray(lam, dtype=float)
         used = np.flatnonzero(weights)
-        if used.size < 0.5 * weights.size:
+        if used.size < 0.5 * weights.size:  # a copy of few candidates pays
             return weights[used] @ self.array[used]
         return weights @ self.array
 
@@ -352,7 +362,7 @@ PackedLosses = BitLosses | DenseLosses
 
 
 def as_losses(losses: Losses) -> PackedLosses:
-    """Validate a (T, n) loss matrix: booleans and uint8 zeros and ones become bits, other numbers floats.
+    """Return a checked loss matrix: booleans and uint8 zeros and ones become bits, other numbers floats.
 
     Raise ValueError if ``losses`` is not a non-empty finite (T, n) matrix.
     """
@@ -371,18 +381,19 @@ def as_losses(losses: Losses) -> PackedLosses:
 
 
 def starting_mixture(start: npt.ArrayLike | None, size: int) -> Floats:
-    """Return a mixture of ``size`` candidates; a shorter start is padded with zeros.
+    """Return a mixture of ``size`` candidates: uniform, or ``start`` with zeros for further candidates.
 
     Raise ValueError if ``start`` is too long, negative, not finite, or has no mass.
     """
     if start is None:
         return np.full(size, 1.0 / size)
     weights = finite(start, "start")
-    if weights.ndim != 1 or weights.size > size or (weights < 0).any() or not weights.sum() > 0:
+    fits = weights.ndim == 1 and weights.size <= size
+    if not fits or (weights < 0).any() or not weights.sum() > 0:
         raise ValueError(
             f"start must be at most {size} non-negative weights with a positive sum, got "
             f"{start!r}"
         )
-    out = np.zeros(size)
-    out[: weights.size] = weights / weights.sum()
-    return out
+    mixture = np.zeros(size)
+    mixture[: weights.size] = weights / weights.sum()
+    return mixture

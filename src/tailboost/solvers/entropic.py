@@ -123,7 +123,8 @@ def _by_linear_program(
 
 
 def _by_both(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, Floats, int, str]:
-    return _by_newton(problem, beta, _by_linear_program(problem, beta, start)[0])
+    lam, *_ = linear_program(problem)
+    return _by_newton(problem, beta, lam)
 
 
 #: Methods, fastest first. The next one is tried if a gap remains.
@@ -133,14 +134,17 @@ ENTROPIC_METHODS = (_by_newton, _by_both, _by_linear_program)
 def _certify(
     problem: TailGame, beta: float, lam: Floats, w: Floats, n_iter: int, method: str
 ) -> EntropicSolution:
-    """Return the solution with both objectives: the value of w on the full problem and the bound 1 − F(λ)."""
-    weights = problem.expand(w)
+    """Return the solution with both objectives: the value of w on the full problem and the bound 1 − F(λ).
+
+    ``lam`` and ``w`` are the mixture and the weights of the reduced problem, whose losses are scaled.
+    """
+    unit_weights = problem.expand(w)
     penalty = divergence(w / problem.p - 1.0, problem.p) / beta
-    value = 1.0 - float(problem.full.expectations(weights).min()) + penalty
+    value = 1.0 - float(problem.full.expectations(unit_weights).min()) + penalty
     combined = problem.losses.combine(lam)
-    response = Entropic(problem.p, problem.alpha, beta * problem.scale)(combined)
-    reduced_bound = float(response.w @ combined) - response.penalty
-    dual_value = 1.0 - problem.offset - problem.scale * reduced_bound
+    best_weights = Entropic(problem.p, problem.alpha, beta * problem.scale)(combined)
+    reduced_F = float(best_weights.w @ combined) - best_weights.penalty
+    dual_value = 1.0 - problem.offset - problem.scale * reduced_F
     mixture = problem.expand_mixture(lam)
     gap = value - dual_value
-    return EntropicSolution(weights, mixture, value, dual_value, gap, n_iter, method)
+    return EntropicSolution(unit_weights, mixture, value, dual_value, gap, n_iter, method)

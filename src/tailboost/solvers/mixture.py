@@ -134,15 +134,17 @@ def mixture_path(
     ValueError, SolverError
         As `minimize_cvar_mixture`.
     """
-    levels = [check_alpha(alpha, "alphas") for alpha in alphas]
-    if not levels:
+    tail_masses = [check_alpha(alpha, "alphas") for alpha in alphas]
+    if not tail_masses:
         return []
-    problem = TailGame.build(losses, levels[0], base)
+    problem = TailGame.build(losses, tail_masses[0], base)
     solutions: dict[int, MixtureSolution] = {}
-    previous: Floats | None = None  # the reduced mixture at the next larger α
-    for i in np.argsort(levels)[::-1]:
-        solutions[i], previous = _solve(replace(problem, alpha=levels[i]), previous, True)
-    return [solutions[i] for i in range(len(levels))]
+    # From the largest α on: the solution of an α is a good start for the next smaller one.
+    start: Floats | None = None
+    for i in np.argsort(tail_masses)[::-1]:
+        at_alpha = replace(problem, alpha=tail_masses[i])
+        solutions[i], start = _solve(at_alpha, start, canonical=True)
+    return [solutions[i] for i in range(len(tail_masses))]
 
 
 def _solve(
@@ -168,21 +170,20 @@ def _single_candidate(problem: TailGame) -> Optimum | None:
     best = np.flatnonzero(means <= means.min() + 1e-14)[0]
     lam = np.zeros(means.size)
     lam[best] = 1.0
-    # The shortcut is accepted only if its gap is rounding.
-    w = None
-    rounding = 1e-13
+    w = None  # the weights of the worst tail
+    rounding_error = 1e-13
     if problem.alpha >= ERM:
         w = problem.p
-        rounding = 1e-10
+        rounding_error = 1e-10
     optimum = problem.optimum(lam, w, 0, "closed-form")
     optimum.canonical = True
-    if optimum.gap <= rounding:
+    if optimum.gap <= rounding_error:
         return optimum
     return None
 
 
 def _first_closed(problem: TailGame, start: Floats | None) -> Optimum:
-    """Return the first optimum with a closed gap of the methods in turn, or the one with the least gap."""
+    """Try the methods in turn; return the first optimum with a closed gap, or the one with the least gap."""
     best: Optimum | None = None
     for method in MIXTURE_METHODS:
         optimum = method(problem, start)
@@ -269,15 +270,15 @@ class _FreeUnits(NamedTuple):
 def _free_units(problem: TailGame, free: Mask, above: Mask) -> _FreeUnits:
     """Return the units in ``free``, after the others are fixed: at their cap if ``above``, otherwise at 0.
 
-    All units are returned if the fixed ones take all the weight.
+    All units are free if the fixed ones leave no weight, or more than the others can take.
     """
     at_cap = above & ~free
     fixed_weights = np.where(at_cap, problem.cap, 0.0)
     units = np.flatnonzero(free)
     mass = 1.0 - float(fixed_weights.sum())
     if free.all() or not 0.0 < mass < problem.cap[units].sum():
-        none = np.zeros_like(free)
-        return _FreeUnits(np.arange(free.size), none, problem.losses, problem.p, 1.0, 0.0)
+        no_units = np.zeros_like(free)
+        return _FreeUnits(np.arange(free.size), no_units, problem.losses, problem.p, 1.0, 0.0)
     losses = problem.losses.select(units=units)
     fixed = problem.losses.expectations(fixed_weights)
     return _FreeUnits(units, at_cap, losses, problem.p[units], mass, fixed)
@@ -290,7 +291,7 @@ def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
     """
     n_candidates, n_units = problem.losses.shape
     few = FEW_FREE_UNITS * n_candidates
-    if n_units <= 2 * few:
+    if n_units <= 2 * few:  # the linear program of all units is as fast
         return None
     lam = np.full(n_candidates, 1.0 / n_candidates)
     if start is not None:
@@ -322,7 +323,7 @@ def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
         n_free = ((combined > low) & (combined < high)).sum()
         if n_free <= few or epsilon < LEAST_EPSILON:
             break
-        if n_free > 0.5 * n_free_before:
+        if n_free > 0.5 * n_free_before:  # hardly fewer: perhaps these units tie
             optimum = _all_tied(problem, epsilon, lam, combined, steps)
             if optimum.closed:
                 return optimum
@@ -331,7 +332,7 @@ def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
         # The weights of other units are neither free nor nearly free.
         margin = MARGIN * (high - low)
         near = (combined > low - margin) & (combined < high + margin)
-        if near.sum() >= 0.5 * n_units:
+        if near.sum() >= 0.5 * n_units:  # a selection would save little
             near[:] = True
     return _exact_near_boundary(problem, lam, combined, steps)
 
@@ -354,8 +355,8 @@ def _all_tied(
 
     ``combined`` are the losses of ``lam``, after a number of ``steps``.
     """
-    player = Quadratic(problem.p, problem.alpha, epsilon)
-    exact = newton(problem.losses, player, lam, 1e-14, combined=combined, max_iter=15)
+    best_weights = Quadratic(problem.p, problem.alpha, epsilon)
+    exact = newton(problem.losses, best_weights, lam, 1e-14, combined=combined, max_iter=15)
     w = feasible(exact.w, problem.cap)
     optimum = problem.optimum(exact.lam, w, steps + exact.n_iter, "newton", exact.combined)
     optimum.closest = True
@@ -371,14 +372,14 @@ def _exact_near_boundary(
 ) -> Optimum | None:
     """Solve exactly for the units nearest to the boundary; add units on the wrong side of it and repeat.
 
-    ``combined`` are the losses of the mixture ``lam``, which gives the first boundary. None if too many units
-    are near it.
+    ``combined`` are the losses of the mixture ``lam``, which gives the first boundary. The result is None if
+    too many units are near it.
     """
     n_candidates, n_units = problem.losses.shape
     eta = tail_boundary(combined, problem.alpha, problem.p)
     distance = np.abs(combined - eta)
-    size = min(FEW_FREE_UNITS * n_candidates, n_units - 1)
-    near = distance <= np.partition(distance, size)[size]
+    n_nearest = min(FEW_FREE_UNITS * n_candidates, n_units - 1)
+    near = distance <= np.partition(distance, n_nearest)[n_nearest]
     best: Optimum | None = None
     while 2 * near.sum() < n_units:
         free = _free_units(problem, near, combined > eta)
@@ -424,12 +425,12 @@ def make_canonical(problem: TailGame, optimum: Optimum) -> Optimum:
     w = optimum.w
     if not optimum.closest:
         w = _closest_weights(problem, optimum)
-    # If exact, the closest weights give the strictest conditions on an optimal λ.
     canonical = problem.optimum(
         optimum.lam, w, optimum.n_iter, optimum.method, optimum.combined
     )
+    # If exact, the closest weights give the strictest conditions on an optimal λ.
     lam = least_mixture(problem, canonical, canonical.value)
-    if lam is None:
+    if lam is None:  # they are not exact
         lam = least_mixture(problem, optimum, optimum.value)
     if lam is not None:
         problem.mix(canonical, lam)
@@ -446,22 +447,21 @@ def _closest_weights(problem: TailGame, optimum: Optimum) -> Floats:
     Only the weights of tied units change.
     """
     cap = problem.cap
-    w = np.where(optimum.w > 0.5 * cap, cap, 0.0)
+    w = np.where(optimum.w > 0.5 * cap, cap, 0.0)  # without rounding errors
     at_boundary = np.abs(optimum.combined - optimum.threshold) <= 1e3 * CLEAR
     tied = np.flatnonzero(optimum.tied | at_boundary)
     w[tied] = 0.0
-    mass = 1.0 - float(w.sum())
+    mass = 1.0 - float(w.sum())  # of the tied units
     if not tied.size or not 0 < mass < cap[tied].sum():
         return optimum.w
     fixed = problem.losses.expectations(w)
     losses = problem.losses.select(units=tied)
     p = problem.p[tied]
-    lam = optimum.lam
     for epsilon in 10.0 ** -np.arange(1, 9):
-        player = Quadratic(p, problem.alpha, epsilon, mass)
-        solution = newton(losses, player, lam, 1e-13, fixed=fixed)
+        best_weights = Quadratic(p, problem.alpha, epsilon, mass)
+        solution = newton(losses, best_weights, optimum.lam, 1e-13, fixed=fixed)
         expected = fixed + losses.expectations(solution.w)
-        if expected.min() >= optimum.value - 10 * LOSS:
+        if expected.min() >= optimum.value - 10 * LOSS:  # optimal for the linear program
             w[tied] = solution.w
             return feasible(w, cap)
     return optimum.w
@@ -485,16 +485,17 @@ def least_mixture(problem: TailGame, optimum: Optimum, value: float) -> Floats |
     upper = np.where(at_cap, np.inf, 0.0)
     means = losses.expectations(problem.p)[candidates]
     preference = ((problem.candidates[candidates] + 1.0) / problem.full.shape[0]) ** 2
-    costs = [np.append(means, 0.0), np.append(preference, 0.0)]
+    costs = [np.append(means, 0.0), np.append(preference, 0.0)]  # η costs nothing
     # Neighbouring units have similar losses, so the first conditions are spread over all units.
     tied = np.flatnonzero(optimum.tied)
     n_first = min(2 * candidates.size, tied.size)
-    rows = tied[np.arange(n_first) * tied.size // max(n_first, 1)]
+    units = tied[np.arange(n_first) * tied.size // max(n_first, 1)]
     best: Floats | None = None
     for _ in range(50):
-        matrix = _with_threshold(losses.columns(rows)[:, candidates])
+        matrix = _with_threshold(losses.columns(units)[:, candidates])
+        # The last constraint is Σ λ = 1.
         vertex = lexicographic_vertex(
-            costs, matrix, np.append(lower[rows], 1.0), np.append(upper[rows], 1.0)
+            costs, matrix, np.append(lower[units], 1.0), np.append(upper[units], 1.0)
         )
         if vertex is None:
             break
@@ -504,21 +505,25 @@ def least_mixture(problem: TailGame, optimum: Optimum, value: float) -> Floats |
         if total <= 0:
             break
         combined = losses.combine(lam)
-        excess = combined - vertex[-1]
-        violation = np.maximum(lower - excess, excess - upper)
-        violation[rows] = 0.0
-        violated = np.flatnonzero(violation > 1e-12)
-        largest_first = np.argsort(violation[violated])[::-1]
         worst_weights, _ = tail(combined, problem.alpha, problem.p)
         reached = float(worst_weights @ combined) / total
         if reached <= min(value, optimum.bound + 1e-9) + LOSS:
             best = np.where(lam > 1e-12, lam, 0.0)
             best /= best.sum()
-        enough = best is not None and rows.size > MANY_CONDITIONS * candidates.size
-        if not violated.size or enough:
+        violated = _most_violated(combined - vertex[-1], lower, upper, units)
+        has_many = best is not None and units.size > MANY_CONDITIONS * candidates.size
+        if not violated.size or has_many:
             break
-        rows = np.append(rows, violated[largest_first[: 2 * candidates.size + 20]])
+        units = np.append(units, violated[: 2 * candidates.size + 20])
     return best
+
+
+def _most_violated(excess: Floats, lower: Floats, upper: Floats, units: Ints) -> Ints:
+    """Return the units with an excess outside its bounds, without ``units``, the largest violation first."""
+    violation = np.maximum(lower - excess, excess - upper)
+    violation[units] = 0.0
+    violated = np.flatnonzero(violation > 1e-12)
+    return violated[np.argsort(violation[violated])[::-1]]
 
 
 def _with_threshold(matrix: Floats) -> Floats:
@@ -552,24 +557,23 @@ def mixture_program(
         Weight of the n units.
     """
     n_units, n_candidates = losses.shape
+    # Variables w and the minimum η, which is made large: (Lw)_t − η ≥ −fixed_t, and Σ w = mass.
     lower = np.append(np.zeros(n_candidates) - fixed, mass)
     upper = np.append(np.full(n_candidates, np.inf), mass)
+    least = np.append(np.zeros(n_units), -np.inf)
     # No weight exceeds Σ w, so larger caps have no effect.
-    columns = (
-        np.append(np.zeros(n_units), -np.inf),
-        np.append(np.minimum(cap, 2.0 * mass), np.inf),
-    )
+    largest = np.append(np.minimum(cap, 2.0 * mass), np.inf)
     cost = np.append(np.zeros(n_units), -1.0)
-    highs = highs_model(cost, _with_threshold(losses.T), (lower, upper), columns)
+    highs = highs_model(cost, _with_threshold(losses.T), (lower, upper), (least, largest))
     highs.run()
     solution = highs.getSolution()
-    lam = np.maximum(np.array(solution.row_dual)[:-1], 0.0)
+    n_iter = int(highs.getInfo().simplex_iteration_count)
+    w = np.array(solution.col_value)[:-1]
+    lam = np.maximum(np.array(solution.row_dual)[:-1], 0.0)  # the duals of the candidates
     total = float(lam.sum())
     if total > 0:
-        lam = lam / total
-    else:
-        lam = np.full(n_candidates, 1.0 / n_candidates)
-    return lam, np.array(solution.col_value)[:-1], int(highs.getInfo().simplex_iteration_count)
+        return lam / total, w, n_iter
+    return np.full(n_candidates, 1.0 / n_candidates), w, n_iter
 
 
 def lexicographic_vertex(
@@ -595,11 +599,12 @@ def lexicographic_vertex(
             return x
         solution = highs.getSolution()
         x = np.array(solution.col_value)
-        scale = 1e-9 * max(1.0, float(np.abs(cost).max()))
-        for j in np.flatnonzero((np.abs(solution.col_dual) > scale) & np.isfinite(floor)):
+        rounding_error = 1e-9 * max(1.0, float(np.abs(cost).max()))  # of a dual
+        is_costly = np.abs(solution.col_dual) > rounding_error
+        for j in np.flatnonzero(is_costly & np.isfinite(floor)):
             highs.changeColBounds(int(j), 0.0, 0.0)
         duals = np.array(solution.row_dual)
-        for i in np.flatnonzero(np.abs(duals) > scale):
+        for i in np.flatnonzero(np.abs(duals) > rounding_error):
             if duals[i] > 0:  # the row is at its lower bound
                 upper[i] = lower[i]
             else:

@@ -33,6 +33,10 @@ SETTLED = 1e-13
 MOST_PIVOTS = 100
 
 
+#: Changes of all wrong candidates at once that may bring no progress, before single changes.
+BLOCK_PIVOTS = 4
+
+
 #: Relative width at which the bracket of a step is narrow enough.
 KINK = 0.2
 
@@ -79,36 +83,35 @@ class Entropic:
         beta = self.beta
         cap = p / self.alpha
         log_cap = float(np.log(1.0 / self.alpha))  # of w/p at the cap
-        top = float(combined.max())
-        reach = beta * (top - float(combined.min()))
-        below_top: Any = slice(None)
-        mass_below_top = 1.0
-        if reach > 600:
+        reference = float(combined.max())
+        range_of_exponents = beta * (reference - float(combined.min()))
+        up_to_reference: Any = slice(None)
+        least_mass = 1.0  # of the weights of these units
+        if range_of_exponents > 600:
             # Exponents relative to the boundary η of the tail neither overflow nor all underflow.
-            worst, top = tail(combined, self.alpha, p)
-            below_top = combined <= top
-            mass_below_top = max(float(worst[below_top].sum()), 1e-300)
+            worst, reference = tail(combined, self.alpha, p)
+            up_to_reference = combined <= reference
+            least_mass = max(float(worst[up_to_reference].sum()), 1e-300)
         # Below the range, e^x is 0 to the last digit; above, a unit is capped.
-        exponent = np.clip(beta * (combined - top), -800.0, 600.0)
+        exponent = np.clip(beta * (combined - reference), -800.0, 600.0)
         w = p * np.exp(exponent)
         # Units up to η get at least their weight in the tail, which gives a κ to the left of the solution.
-        kappa, capped = _scale_to_one(
-            w, cap, exponent, log_cap, mass_below_top / float(w[below_top].sum())
-        )
-        w = kappa * np.where(capped, 0.0, w)
-        d = beta * w
-        w = np.where(capped, cap, np.minimum(w, cap))
-        w /= w.sum()
-        caps_from = top
+        first_kappa = least_mass / float(w[up_to_reference].sum())
+        kappa, capped = _scale_to_one(w, cap, exponent, log_cap, first_kappa)
+        free_w = kappa * np.where(capped, 0.0, w)
+        d = beta * free_w
+        w = np.where(capped, cap, np.minimum(free_w, cap))
+        w /= w.sum()  # removes rounding errors
+        caps_from = reference
         if kappa > 0:
             caps_from += (log_cap - float(np.log(kappa))) / beta
-        if reach > 1e-2 and kappa > 0:
-            # log(w/p) is log κ + β (ℓ − top) for free units and log 1/α for capped ones.
+        if range_of_exponents > 1e-2 and kappa > 0:
+            # log(w/p) is log κ + β (ℓ − reference) for free units and log 1/α for capped ones.
             free_mass = float(d.sum()) / beta
             mean_exponent = float(d @ exponent) / beta
             mean_log = mean_exponent + free_mass * np.log(kappa) + (1 - free_mass) * log_cap
             penalty = mean_log / beta
-        else:
+        else:  # w is nearly p, and the terms above would cancel
             penalty = divergence(w / p - 1.0, p) / beta
         return BestWeights(w, float(penalty), d, (-np.inf, caps_from))
 
@@ -152,38 +155,11 @@ class Quadratic:
         p = self.p
         epsilon = self.epsilon
         top = 1.0 / self.alpha
-        scaled = combined / epsilon
-        # Newton's method on a monotone, piecewise linear function.
-        low = float(scaled.min()) - top
-        high = float(scaled.max())
-        bottom = self.bottom
-        if bottom is None:
-            bottom = tail_boundary(combined, self.alpha * self.mass, p) / epsilon - 1.0
-        bottom = min(max(bottom, low), high)
-        previous_error = np.inf
-        for _ in range(100):
-            q = np.clip(scaled - bottom, 0.0, top)
-            free = (q > 0) & (q < top)
-            excess = float(p @ q) - self.mass
-            # The rounding of a sum of unequal weights would make the iteration oscillate.
-            settled = abs(excess) >= previous_error and abs(excess) < SETTLED * self.mass
-            if settled or abs(excess) < 1e-15:
-                break
-            previous_error = abs(excess)
-            if excess > 0:
-                low = bottom
-            else:
-                high = bottom
-            slope = float(p @ free)
-            next_bottom = np.inf
-            if slope > 0:
-                next_bottom = bottom + excess / slope
-            if not low <= next_bottom <= high:
-                next_bottom = 0.5 * (low + high)
-            if next_bottom == bottom:
-                break
-            bottom = next_bottom
+        bottom = self._bottom_of(combined)
         self.bottom = bottom
+        scaled = combined / epsilon
+        q = np.clip(scaled - bottom, 0.0, top)  # w/p
+        free = (q > 0) & (q < top)
         w = p * q
         penalty = 0.5 * epsilon * float(p @ (q - 1.0) ** 2)
         total = float(w.sum())
@@ -194,6 +170,45 @@ class Quadratic:
         w *= self.mass / total
         bounds = (epsilon * bottom, epsilon * (bottom + top))
         return BestWeights(w, penalty, p * free / epsilon, bounds)
+
+    def _bottom_of(self, combined: Floats) -> float:
+        """Return θ/ε − 1 such that the weights sum to the mass.
+
+        The sum is a monotone, piecewise linear function: Newton's method stays inside a bracket.
+        """
+        p = self.p
+        top = 1.0 / self.alpha
+        scaled = combined / self.epsilon
+        low = float(scaled.min()) - top
+        high = float(scaled.max())
+        bottom = self.bottom
+        if bottom is None:
+            eta = tail_boundary(combined, self.alpha * self.mass, p)
+            bottom = eta / self.epsilon - 1.0
+        bottom = min(max(bottom, low), high)
+        previous_error = np.inf
+        for _ in range(100):
+            q = np.clip(scaled - bottom, 0.0, top)
+            excess = float(p @ q) - self.mass
+            # The rounding of a sum of unequal weights would make the iteration oscillate.
+            is_settled = abs(excess) >= previous_error and abs(excess) < SETTLED * self.mass
+            if is_settled or abs(excess) < 1e-15:
+                break
+            previous_error = abs(excess)
+            if excess > 0:
+                low = bottom
+            else:
+                high = bottom
+            slope = float(p @ ((q > 0) & (q < top)))
+            next_bottom = np.inf
+            if slope > 0:
+                next_bottom = bottom + excess / slope
+            if not low <= next_bottom <= high:  # bisection
+                next_bottom = 0.5 * (low + high)
+            if next_bottom == bottom:
+                break
+            bottom = next_bottom
+        return bottom
 
 
 def newton(
@@ -225,17 +240,20 @@ def newton(
         if gap <= max(tol, relative_gap * response.penalty) or iteration == max_iter:
             break
         hessian = losses.covariance(response.d)
-        target = simplex_qp(g, hessian, lam, min(1e-3 * gap, 1e-4 * gap**2 + 1e-15))
-        toward = losses.combine(target)
+        # The accuracy of the step rises with that of the solution.
+        accuracy = min(1e-3 * gap, 1e-4 * gap**2 + 1e-15)
+        target = simplex_qp(g, hessian, lam, accuracy)
+        target_losses = losses.combine(target)
         fixed_slope = float(np.sum(fixed * (target - lam)))
-        step, response = _line_search(respond, response, combined, toward, fixed_slope)
+        step, response = _line_search(respond, response, combined, target_losses, fixed_slope)
         if step == 0.0:
             break
-        if step < 1.0:
-            target = lam + step * (target - lam)
-            toward = combined + step * (toward - combined)
-        lam = target
-        combined = toward
+        if step == 1.0:
+            lam = target
+            combined = target_losses
+        else:
+            lam = lam + step * (target - lam)
+            combined = combined + step * (target_losses - combined)
     assert best is not None
     return best
 
@@ -254,39 +272,37 @@ def _line_search(
     weights are fixed.
     """
     change = toward - combined
-    initial = float(response.w @ change) + fixed_slope
-    if abs(initial) < GAP_ROUNDING:
+    first_slope = float(response.w @ change) + fixed_slope
+    if abs(first_slope) < GAP_ROUNDING:
         return 1.0, respond(toward)
+    if not first_slope < 0:  # no descent
+        return 0.0, response
     low = 0.0
-    if not initial < 0:
-        return low, response
     high = 1.0
     step = 1.0
-    slope_low = initial
-    for trials in range(40):
+    slope_at_low = first_slope
+    for trial in range(40):
         losses = toward
         if step < 1.0:
             losses = combined + step * change
-        trial = respond(losses)
-        slope = float(trial.w @ change) + fixed_slope
-        if abs(slope) <= 0.5 * abs(initial) or (step == 1.0 and slope < 0):
-            return step, trial
+        trial_response = respond(losses)
+        slope = float(trial_response.w @ change) + fixed_slope
+        if abs(slope) <= 0.5 * abs(first_slope) or (step == 1.0 and slope < 0):
+            return step, trial_response
         if slope > 0:
             high = step
-            slope_high = slope
+            slope_at_high = slope
         else:
             low = step
-            slope_low = slope
-            response = trial
+            slope_at_low = slope
+            response = trial_response
         # The minimum may be a kink, at which no slope is small.
         if low > 0 and high - low <= KINK * high:
             break
-        # Two steps of regula falsi, away from the ends of the bracket; then bisection.
-        if trials < 2:
-            fraction = slope_low / (slope_low - slope_high)
-        else:
-            fraction = 0.5
-        step = low + (high - low) * float(np.clip(fraction, 0.1, 0.9))
+        fraction = 0.5  # bisection, after two steps of regula falsi
+        if trial < 2:
+            fraction = slope_at_low / (slope_at_low - slope_at_high)
+        step = low + (high - low) * float(np.clip(fraction, 0.1, 0.9))  # away from the ends
     return low, response
 
 
@@ -302,8 +318,8 @@ def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float) -> Floats:
     proximal[np.diag_indices(g.size)] += 1e-12 * scale
     x = lam
     support = lam > 0
-    fewest = g.size + 1
-    patience = 4
+    fewest_wrong = g.size + 1
+    patience = BLOCK_PIVOTS
     for _ in range(MOST_PIVOTS):
         inside = np.flatnonzero(support)
         outside = np.flatnonzero(~support)
@@ -313,20 +329,21 @@ def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float) -> Floats:
             break
         x = lam + d
         gradient = g + hessian @ d
-        level = float(x[inside] @ gradient[inside])
-        wrong = np.where(support, x < 0, gradient < level - tol)
-        n_wrong = wrong.sum()
+        level = float(x[inside] @ gradient[inside])  # of the gradient inside
+        is_wrong = np.where(support, x < 0, gradient < level - tol)
+        n_wrong = is_wrong.sum()
         if not n_wrong:
             break
-        if n_wrong < fewest:
-            fewest = n_wrong
-            patience = 4
+        if n_wrong < fewest_wrong:
+            fewest_wrong = n_wrong
+            patience = BLOCK_PIVOTS
         else:
             patience -= 1
         if patience <= 0:
             # Exchanges of the last wrong candidate alone do not cycle (Murty 1974).
-            wrong[: np.flatnonzero(wrong)[-1]] = False
-        support = support ^ wrong
+            last_wrong = np.flatnonzero(is_wrong)[-1]
+            is_wrong[:last_wrong] = False
+        support = support ^ is_wrong
     x = np.maximum(x, 0.0)
     return np.asarray(x / x.sum())
 
@@ -336,12 +353,13 @@ def _stationary(
 ) -> Floats:
     """Return the step d from λ to the stationary point with support ``inside``.
 
-    Candidates ``outside`` go to 0. The gradients of the others are equal there, to the multiplier y of the
-    sum.
+    Candidates ``outside`` go to 0. The gradients of the others are equal there: they are the multiplier y of
+    the condition that d sums to 0. Inside, d solves H d = y − gradient.
     """
     d = -lam
+    H_inside = proximal[np.ix_(inside, inside)]  # rows × columns of these candidates
     gradient = g[inside] + proximal[np.ix_(inside, outside)] @ d[outside]
-    factor = cho_factor(proximal[np.ix_(inside, inside)], overwrite_a=True, check_finite=False)
+    factor = cho_factor(H_inside, overwrite_a=True, check_finite=False)
     right_sides = np.column_stack([gradient, np.ones(inside.size)])
     from_gradient, from_ones = cho_solve(factor, right_sides, check_finite=False).T
     y = (from_gradient.sum() - d[outside].sum()) / from_ones.sum()

@@ -122,14 +122,13 @@ def soft_margin_weights(
             spread * solution.gap,
             solution.method,
         )
-    losses_with_weight = losses
-    if not weight.all():
-        losses_with_weight = losses.select(units=np.flatnonzero(weight))
-    first_rows, inverse = (
-        losses_with_weight.patterns()
-    )  # rows with equal losses have equal slack
-    M: Floats = 1.0 - spread * losses_with_weight.columns(first_rows)
-    prices = np.asarray(C * np.bincount(inverse, weight[weight > 0]), dtype=np.float64)
+    if not weight.all():  # rows without weight have no slack
+        losses = losses.select(units=np.flatnonzero(weight))
+        weight = weight[weight > 0]
+    # Rows with equal losses have equal slack: one row of each pattern is enough.
+    first_rows, pattern = losses.patterns()
+    M: Floats = 1.0 - spread * losses.columns(first_rows)
+    prices = np.asarray(C * np.bincount(pattern, weight), dtype=np.float64)
     optimum = _interior_point(M, prices)
     tolerance = DUALITY_GAP * (1.0 + abs(optimum.value))
     if optimum.gap > tolerance:
@@ -146,10 +145,11 @@ def _certified(M: Floats, C: Floats, a: Floats, v: Floats) -> SoftMarginSolution
     M and C are as in `_interior_point`.
     """
     v = np.clip(v, 0.0, C)
-    best = 0.5 * np.maximum(M.T @ v, 0.0)
-    dual_value = float(v.sum() - best @ best)
+    from_dual = 0.5 * np.maximum(M.T @ v, 0.0)
+    dual_value = float(v.sum() - from_dual @ from_dual)
+    best = from_dual
     value = np.inf
-    for weights in (best, np.maximum(a, 0.0)):
+    for weights in (from_dual, np.maximum(a, 0.0)):
         objective = float(weights @ weights + C @ np.maximum(1.0 - M @ weights, 0.0))
         if objective < value:
             value = objective
@@ -179,10 +179,11 @@ class _MarginPoint(NamedTuple):
 
     def longest(self, d: _MarginPoint) -> float:
         """Return the longest step of at most 1 that stays inside the boundary."""
-        ratios = [
-            (-x[dx < 0] / dx[dx < 0]).min(initial=np.inf) for x, dx in zip(self, d, strict=True)
-        ]
-        return float(min(1.0, LONGEST_STEP * min(ratios)))
+        to_boundary = np.inf  # only falling entries reach 0
+        for x, dx in zip(self, d, strict=True):
+            falls = dx < 0
+            to_boundary = (-x[falls] / dx[falls]).min(initial=to_boundary)
+        return float(min(1.0, LONGEST_STEP * to_boundary))
 
 
 def _interior_point(M: Floats, C: Floats) -> SoftMarginSolution:
@@ -192,10 +193,12 @@ def _interior_point(M: Floats, C: Floats) -> SoftMarginSolution:
     """
     T = M.shape[1]
     scale = float(C.max())  # scale of the dual variables: the scaled C is at most 1
+    # A first point well inside of all bounds.
     a = np.full(T, 1.0 / T)
     xi = np.maximum(1.0 - M @ a, 0.0) + 1.0
+    s = np.maximum(M @ a + xi - 1.0, 1.0)
     half = C / (2 * scale)
-    point = _MarginPoint(a, np.ones(T), np.maximum(M @ a + xi - 1.0, 1.0), half, xi, half)
+    point = _MarginPoint(a, nu=np.ones(T), s=s, v=half, xi=xi, mu=half)
     best = _certified(M, C, a, half * scale)
     for _ in range(MAX_ITERATIONS):
         try:
@@ -222,6 +225,7 @@ def _step(M: Floats, scale: float, point: _MarginPoint) -> _MarginPoint:
     LinAlgError, ValueError
         If the system is singular or not finite.
     """
+    # Residuals of the equations, and the T × T system after the elimination of all but a.
     stationarity = 2 * point.a / scale - M.T @ point.v - point.nu
     feasibility = M @ point.a + point.xi - 1.0 - point.s
     D = 1.0 / (point.xi / point.mu + point.s / point.v)
@@ -243,13 +247,14 @@ def _step(M: Floats, scale: float, point: _MarginPoint) -> _MarginPoint:
             mu=-dv,
         )
 
-    step = direction(point.a * point.nu, point.s * point.v, point.xi * point.mu)
+    predictor = direction(point.a * point.nu, point.s * point.v, point.xi * point.mu)
     gap = point.complementarity
-    remaining = point.moved(step, point.longest(step)).complementarity / gap
+    after_predictor = point.moved(predictor, point.longest(predictor))
+    remaining = after_predictor.complementarity / gap
     target = remaining**3 * gap / (len(point.a) + 2 * len(point.v))
-    step = direction(
-        point.a * point.nu + step.a * step.nu - target,
-        point.s * point.v + step.s * step.v - target,
-        point.xi * point.mu + step.xi * step.mu - target,
+    corrected = direction(
+        point.a * point.nu + predictor.a * predictor.nu - target,
+        point.s * point.v + predictor.s * predictor.v - target,
+        point.xi * point.mu + predictor.xi * predictor.mu - target,
     )
-    return point.moved(step, point.longest(step))
+    return point.moved(corrected, point.longest(corrected))

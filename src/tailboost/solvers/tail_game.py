@@ -102,23 +102,20 @@ class TailGame:
         merged = _merge(reduced)
         if merged is not None:
             first_units, pattern = merged
+            reduced = reduced.select(units=first_units)
             # Sums of 10⁷ equal numbers lose digits, so units of equal mass are counted.
             if base is None:
                 p = np.bincount(pattern) / n_units
             else:
                 p = np.bincount(pattern, p, first_units.size).astype(np.float64)
-            reduced = reduced.select(units=first_units)
         candidates, equal_to = _distinct(reduced)
         if candidates.size < equal_to.size:
             reduced = reduced.select(candidates=candidates)
         scale = 1.0
         offset = 0.0
         if isinstance(reduced, DenseLosses):
-            array = reduced.array
-            offset = float(array.min())
-            # The halves do not overflow. Equal losses keep the scale 1.
-            scale = float(array.max() / 2 - offset / 2) * 2 or 1.0
-            reduced = DenseLosses((array - offset) / scale)
+            offset, scale = _offset_and_range(reduced.array)
+            reduced = DenseLosses((reduced.array - offset) / scale)
         return cls(
             full,
             full_p,
@@ -188,15 +185,15 @@ class TailGame:
         if self.pattern is not None:
             # Merged units share their weight in proportion to p.
             w = (w / self.p)[self.pattern] * self.full_p[with_mass]
-        out = np.zeros(self.full.shape[1])
-        out[with_mass] = w
-        return out
+        full_w = np.zeros(self.full.shape[1])
+        full_w[with_mass] = w
+        return full_w
 
     def expand_mixture(self, lam: Floats) -> Floats:
         """Return the mixture of all candidates from one of the reduced problem."""
-        out = np.zeros(self.equal_to.size)
-        out[self.candidates] = lam
-        return out
+        full_lam = np.zeros(self.equal_to.size)
+        full_lam[self.candidates] = lam
+        return full_lam
 
     def reduce_mixture(self, lam: Floats) -> Floats:
         """Return the mixture of the reduced problem from one of all candidates."""
@@ -215,20 +212,30 @@ class TailGame:
         )
 
 
+def _offset_and_range(losses: Floats) -> tuple[float, float]:
+    """Return the least loss and the range of the losses; 1 is the range of equal losses."""
+    least = float(losses.min())
+    half_range = float(losses.max() / 2 - least / 2)  # the halves do not overflow
+    if half_range > 0:
+        return least, 2 * half_range
+    return least, 1.0
+
+
 def _distinct(losses: PackedLosses) -> tuple[Ints, Ints]:
     """Return the first of each set of equal candidates, and the number of each candidate's set."""
     first_of_set: list[int] = []
     sets_by_key: dict[Any, list[int]] = {}
     equal_to = np.empty(losses.shape[0], dtype=np.intp)
     for t, key in enumerate(losses.keys()):
-        possible_sets = sets_by_key.setdefault(key, [])
-        for number in possible_sets:
+        # Different candidates rarely have the same key.
+        sets_of_key = sets_by_key.setdefault(key, [])
+        for number in sets_of_key:
             if np.array_equal(losses.row(first_of_set[number]), losses.row(t)):
                 equal_to[t] = number
                 break
-        else:
+        else:  # equal to no earlier candidate
             equal_to[t] = len(first_of_set)
-            possible_sets.append(len(first_of_set))
+            sets_of_key.append(len(first_of_set))
             first_of_set.append(t)
     return np.array(first_of_set, dtype=np.intp), equal_to
 
@@ -253,8 +260,10 @@ def feasible(w: Floats, cap: Floats) -> Floats:
     missing = 1.0 - float(w.sum())
     if missing <= 0:
         return w / w.sum()
+    # The units share the missing weight in proportion to their room below the cap.
     room = cap - w
-    return np.minimum(w + missing * room / max(float(room.sum()), missing), cap)
+    total_room = max(float(room.sum()), missing)
+    return np.minimum(w + missing * room / total_room, cap)
 
 
 # -- CVaR of losses: the maximum and the maximiser, with a fractional boundary unit --------------------------
@@ -315,7 +324,8 @@ def cvar_weights(
         If a parameter is outside its range.
     """
     values = loss_vector(losses)
-    return tail(values, check_alpha(alpha), base_measure(base, values.size))[0]
+    w, _ = tail(values, check_alpha(alpha), base_measure(base, values.size))
+    return w
 
 
 def tail(losses: Floats, alpha: float, p: Floats) -> tuple[Floats, float]:
@@ -332,38 +342,44 @@ def tail(losses: Floats, alpha: float, p: Floats) -> tuple[Floats, float]:
 
 def tail_boundary(losses: Floats, alpha: float, p: Floats) -> float:
     """Return the smallest loss of the worst ``alpha`` of the mass."""
-    mass_above = 0.0
     if p.min() == p.max():
-        n_below = losses.size - int(np.ceil(alpha * losses.size * (1 - 1e-14)))
+        # The factor keeps rounding from adding a unit to the tail.
+        n_in_tail = int(np.ceil(alpha * losses.size * (1 - 1e-14)))
+        n_below = losses.size - n_in_tail
         return float(np.partition(losses, n_below)[n_below])
+    mass_above = 0.0  # of losses that are not sorted
     if losses.size > BINS_OF_TAIL:
         # A histogram brackets the boundary; only the losses in the bracket are sorted.
         low, high = _bracket(losses, alpha, p)
-        above = float(p @ (losses > high))
+        above_bracket = float(p @ (losses > high))
         within = np.flatnonzero((losses >= low) & (losses <= high))
-        if above < alpha <= above + float(p[within].sum()):
+        if above_bracket < alpha <= above_bracket + float(p[within].sum()):
             losses = losses[within]
             p = p[within]
-            mass_above = above
-    order = np.argsort(losses)[::-1]
-    mass = mass_above + np.cumsum(p[order])
+            mass_above = above_bracket
+    largest_first = np.argsort(losses)[::-1]
+    mass = mass_above + np.cumsum(p[largest_first])
     # At alpha = 1 rounding may leave the total mass just below alpha. Then all units are in the tail.
-    return float(losses[order[np.searchsorted(mass, min(alpha, mass[-1]))]])
+    last_in_tail = np.searchsorted(mass, min(alpha, mass[-1]))
+    return float(losses[largest_first[last_in_tail]])
 
 
 def _bracket(losses: Floats, alpha: float, p: Floats) -> tuple[float, float]:
     """Return losses below and above the boundary of the tail; the full range if no histogram is possible."""
     low = float(losses.min())
     high = float(losses.max())
-    with np.errstate(over="ignore", divide="ignore"):
-        scale = np.float64(BINS_OF_TAIL - 2) / (high - low)
-    if not 0 < scale < np.inf:
+    with np.errstate(over="ignore", divide="ignore"):  # equal or enormous losses
+        bins_per_loss = np.float64(BINS_OF_TAIL - 2) / (high - low)
+    if not 0 < bins_per_loss < np.inf:
         return low, high
     mass = np.zeros(BINS_OF_TAIL)
     for start in range(0, losses.size, UNITS_AT_ONCE):
         block = slice(start, start + UNITS_AT_ONCE)
-        position = (losses[block] - low) * scale
+        position = (losses[block] - low) * bins_per_loss
         mass += np.bincount(position.astype(np.intp), p[block], BINS_OF_TAIL)
-    boundary_bin = BINS_OF_TAIL - 1 - int(np.searchsorted(np.cumsum(mass[::-1]), alpha))
+    n_above = int(
+        np.searchsorted(np.cumsum(mass[::-1]), alpha)
+    )  # bins from the largest loss on
+    boundary_bin = BINS_OF_TAIL - 1 - n_above
     # One bin on either side covers the rounding of the bins' borders.
-    return low + (boundary_bin - 1) / scale, low + (boundary_bin + 2) / scale
+    return low + (boundary_bin - 1) / bins_per_loss, low + (boundary_bin + 2) / bins_per_loss

@@ -53,10 +53,13 @@ class MixtureCurve:
 
 
 def undominated(worst: Floats, means: Floats) -> Ints:
-    """Return the points that no point of smaller or equal mean matches in ``worst``, by ascending mean."""
-    order = np.lexsort((worst, means))
-    least_before = np.minimum.accumulate(np.append(np.inf, worst[order]))[:-1]
-    return order[worst[order] < least_before]
+    """Return the numbers of the undominated points, by ascending mean.
+
+    A point is dominated if a point of smaller or equal mean has a ``worst`` that is smaller or equal.
+    """
+    by_mean = np.lexsort((worst, means))  # of equal means the least worst is first
+    least_before = np.minimum.accumulate(np.append(np.inf, worst[by_mean]))[:-1]
+    return by_mean[worst[by_mean] < least_before]
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,7 @@ class _Frontier:
             )
         p = base_measure(base, n_units)
         if alpha is None:
-            self.alpha = float(p[p > 0].min())
+            self.alpha = float(p[p > 0].min())  # the CVaR is the largest loss
         else:
             self.alpha = check_alpha(alpha)
         self.base = None
@@ -275,19 +278,24 @@ def _at_limit(frontier: _Frontier, limit: float) -> tuple[_CurvePoint, _Line]:
         slope = (left.worst - right.worst) / (right.mean - left.mean)
         fraction = float(np.clip((limit - left.mean) / (right.mean - left.mean), 0.0, 1.0))
         mixture = (1.0 - fraction) * left.mixture + fraction * right.mixture
-        point = frontier.point(mixture)
+        point = frontier.point(mixture)  # on the chord, at the limit
         touched, line = frontier.touching(slope, mixture)
-        # If the supporting line touches no lower than the chord, the chord is the curve.
-        chord = left.worst + slope * left.mean
-        below_chord = chord - (touched.worst + slope * touched.mean)
         gap = point.worst - (line.height - slope * limit)
-        if below_chord <= ON_CHORD * (1.0 + slope) or gap <= 0.1 * CURVE_GAP:
+        if _below_chord(touched, left, slope) <= ON_CHORD * (1.0 + slope):
+            break  # the chord is the curve
+        if gap <= 0.1 * CURVE_GAP:
             break
         if touched.mean <= limit:
             left = touched
         else:
             right = touched
     return point, line
+
+
+def _below_chord(point: _CurvePoint, left: _CurvePoint, slope: float) -> float:
+    """Return the distance of a point below the chord of slope ``−slope`` through another one."""
+    chord_height = left.worst + slope * left.mean
+    return chord_height - (point.worst + slope * point.mean)
 
 
 def _chain(
@@ -307,13 +315,12 @@ def _chain(
             continue  # one point dominates the other
         slope = (left.worst - right.worst) / (right.mean - left.mean)
         touched, line = frontier.touching(slope, 0.5 * (left.mixture + right.mixture))
-        chord = left.worst + slope * left.mean
-        below_chord = chord - (touched.worst + slope * touched.mean)
-        if below_chord <= ON_CHORD * (1.0 + slope):
-            gap = max(gap, chord - line.height)
+        slack_of_chord = left.worst + slope * left.mean - line.height
+        if _below_chord(touched, left, slope) <= ON_CHORD * (1.0 + slope):
+            gap = max(gap, slack_of_chord)  # the chord is the curve
         else:
             chain.insert(i + 1, touched)
-            slack[i : i + 1] = [chord - line.height] * 2
+            slack[i : i + 1] = [slack_of_chord, slack_of_chord]
     return chain, max(gap, *slack)
 
 
@@ -322,9 +329,9 @@ def _corners(chain: list[_CurvePoint], gap: float) -> MixtureCurve:
     corners: list[_CurvePoint] = []
     for point in sorted(chain, key=lambda p: (p.mean, p.worst)):
         if corners and point.worst >= corners[-1].worst - ON_CHORD:
-            continue
+            continue  # dominated
         if corners and point.mean <= corners[-1].mean + ON_CHORD:
-            corners.pop()
+            corners.pop()  # dominated by this point
         while len(corners) > 1:
             left, middle = corners[-2:]
             rise = (point.worst - left.worst) * (middle.mean - left.mean)

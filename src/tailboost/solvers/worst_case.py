@@ -103,7 +103,6 @@ def worst_case_weights(
     """
     if uncertainty not in BALLS:
         raise ValueError(f"uncertainty must be one of {sorted(BALLS)}, got {uncertainty!r}")
-    ball = BALLS[uncertainty]
     radius = check_number(radius, "radius", 0, closed=True)
     smoothing = check_number(smoothing, "smoothing", 0, closed=True)
     if smoothing:
@@ -111,27 +110,38 @@ def worst_case_weights(
     values = loss_vector(losses)
     p = base_measure(base, np.shape(losses)[0])
     has_mass = p > 0
-    if not has_mass.all():
-        solution = worst_case_weights(
-            values[has_mass], uncertainty, radius=radius, base=p[has_mass], smoothing=smoothing
-        )
-        w = np.zeros(len(p))
-        w[has_mass] = solution.unit_weights
-        return replace(solution, unit_weights=w)
+    if has_mass.all():
+        return _worst_case(values, p, uncertainty, radius, smoothing)
+    solution = _worst_case(
+        values[has_mass],
+        base_measure(p[has_mass], has_mass.sum()),
+        uncertainty,
+        radius,
+        smoothing,
+    )
+    w = np.zeros(len(p))
+    w[has_mass] = solution.unit_weights
+    return replace(solution, unit_weights=w)
+
+
+def _worst_case(
+    values: Floats, p: Floats, uncertainty: Uncertainty, radius: float, smoothing: float
+) -> WorstCaseSolution:
+    """Return the weights of `worst_case_weights` for checked losses and a positive base measure."""
+    ball = BALLS[uncertainty]
     top = float(values.max())
     scale = top - float(values.min())
     if radius == 0 or scale == 0:
         value = float(p @ values)
-        return WorstCaseSolution(
-            p, value, value, 0.0, ball.parameter(0.0, top, 0.0), "closed-form"
-        )
-    d = (values - top) / scale  # distance below the largest loss, in [−1, 0]
+        parameter = ball.parameter(0.0, top, 0.0)
+        return WorstCaseSolution(p, value, value, 0.0, parameter, "closed-form")
     if smoothing:
         smoothed = _smoothed(values, p, uncertainty, radius, smoothing)
         if smoothed is not None:
             return smoothed
+    d = (values - top) / scale  # distance below the largest loss, in [−1, 0]
     mass_of_largest = float(p[d == 0].sum())
-    if radius >= ball.critical(mass_of_largest, 1.0):
+    if radius >= ball.critical(mass_of_largest, 1.0):  # the ball holds all of their weights
         w = np.where(d == 0, p / mass_of_largest, 0.0)
         parameter = top
         if ball.tilts:
@@ -169,7 +179,8 @@ def _tilted(d: Floats, p: Floats, theta: float) -> tuple[Floats, float, float]:
         w = p * np.exp(theta * d)
         total = float(w.sum())
         w /= total
-        return w, theta * float(w @ d) - float(np.log(total)), float(np.log(total))
+        log_total = float(np.log(total))
+        return w, theta * float(w @ d) - log_total, log_total
     excess = np.expm1(theta * d)  # near θ = 0, sums are computed as differences from p
     mean = float(p @ excess)
     w = p * (1.0 + excess) / (1.0 + mean)
@@ -183,11 +194,12 @@ def _kl(d: Floats, p: Floats, radius: float) -> _Best:
     """
     low = 0.0
     high = np.inf
-    theta = float(np.sqrt(2 * radius / (p @ (d - p @ d) ** 2)))
+    variance = p @ (d - p @ d) ** 2
+    theta = float(np.sqrt(2 * radius / variance))  # KL is about θ² variance / 2
     # Newton's method for √KL, which is nearly linear in small θ, inside a bracket.
     for _ in range(200):
         w, distance, log_total = _tilted(d, p, theta)
-        root = max(distance, 0.0) ** 0.5
+        root = max(distance, 0.0) ** 0.5  # rounding may give a negative distance
         if root < radius**0.5:
             low = theta
         else:
@@ -197,9 +209,9 @@ def _kl(d: Floats, p: Floats, radius: float) -> _Best:
         if slope > 0:
             next_theta = theta - (root - radius**0.5) / slope
         if not low < next_theta < high:
-            next_theta = 0.5 * (low + high)
-            if high == np.inf:
-                next_theta = 2 * theta
+            next_theta = 2 * theta
+            if high < np.inf:  # bisection
+                next_theta = 0.5 * (low + high)
         if abs(next_theta - theta) <= LAST_STEP * theta:
             break
         theta = next_theta
@@ -238,7 +250,8 @@ def _tail(d: Floats, p: Floats, radius: float) -> _Best:
     """Return the weights of the worst tail of mass α = e^(−r)."""
     alpha = float(np.exp(-radius))
     w, eta = tail(d, alpha, p)
-    return _Best(w, eta + float(p @ np.maximum(d - eta, 0.0)) / alpha, eta, "closed-form")
+    bound = eta + float(p @ np.maximum(d - eta, 0.0)) / alpha
+    return _Best(w, bound, eta, "closed-form")
 
 
 @dataclass(frozen=True)
@@ -343,7 +356,7 @@ def _smoothed(
     solution = Entropic(p, float(np.exp(-radius)), 1 / smoothing)(losses)
     value = float(solution.w @ losses) - solution.penalty
     # Dual: min_η η + Σ max_{0 ≤ w ≤ p/α} w (ℓ − η) − σ w log(w/p); at η + σ(1 + log 1/α) the caps begin.
-    caps_from = solution.free[1]
+    _, caps_from = solution.free
     eta = caps_from - smoothing * (1 + radius)
     log_ratio = radius + np.minimum((losses - caps_from) / smoothing, 0.0)
     dual = eta + float((p * np.exp(log_ratio)) @ (losses - eta - smoothing * log_ratio))
