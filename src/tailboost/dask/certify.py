@@ -10,7 +10,7 @@ import dask
 import numpy as np
 
 from tailboost.classifiers.calibrating import calibrate as local_calibrate
-from tailboost.core.array_types import Column, Groups, Mask, Model, Stated, Table
+from tailboost.core.array_types import Column, Groups, Labels, Mask, Model, Stated, Table
 from tailboost.core.checks import (
     check_indexes,
     check_number,
@@ -107,8 +107,8 @@ def certify(
     if not hasattr(model, "predict") or not hasattr(model, "classes_"):
         raise TypeError(f"model must be a fitted classifier, got {type(model).__name__}")
     stated, max_error = requested_rates(model, rates, limits, max_error)
-    draws = judged(model).draws
-    if stated and (draws or any(limit.rate.needs_costs for limit in stated)):
+    needs_rows = judged(model).draws or any(limit.rate.needs_costs for limit in stated)
+    if stated and needs_rows:
         raise ValueError(
             "rates of a randomised rule, and costs by row, need tailboost.certify and rows in "
             "memory; rates=() bounds errors here"
@@ -119,37 +119,22 @@ def certify(
         groups,
         X_unlabeled=X_unlabeled,
         groups_unlabeled=groups_unlabeled,
+        subgroups=subgroups,
         equal_rows=equal_rows,
     ).with_and_without_labels()
     if arguments.has_unlabeled:
         check_unlabeled(model, stated, None)
     if arguments.has_labels:
         arguments.refuse("classifier")
-    if not (subgroups is None or isinstance(subgroups, Mapping)):
-        subgroups = {"group": subgroups}
     labelled, unlabelled = _judged_partitions(model, arguments)
     parts = [*labelled, *unlabelled]
-    classes = label_column(model.classes_, "classes_")
-    classifier = last_step(model)
-    in_memory = Given(
-        groups=_all_groups(labelled),
-        groups_unlabeled=_all_groups(unlabelled),
-        subgroups={**(subgroups or {}), "class": classes},
-        equal_rows=reason_of_equal_rows(judged(classifier), equal_rows),
-    )
-    answers = classes[:0]
-    if labelled:
-        answers = classes[_all_rows(labelled, "answers")]
-        in_memory = replace(in_memory, y=classes[_all_rows(labelled, "y")])
-    if unlabelled:
-        numbers = _all_rows(unlabelled, "answers")
-        in_memory = replace(in_memory, answers_unlabeled=classes[numbers])
-    if judged(classifier).can_defer:
-        in_memory = replace(in_memory, deferred=_all_rows(parts, "deferred"))
+    answers, in_memory = _rows_in_memory(model, arguments, labelled, unlabelled)
     limited_rates = [limit.rate for limit in stated]
-    fresh = fresh_rows(answers, in_memory, limited_rates, errors=not stated, fitted=classifier)
+    fresh = fresh_rows(
+        answers, in_memory, limited_rates, errors=not stated, fitted=last_step(model)
+    )
     repeated = np.sum([part["met"].counts for part in parts], axis=0)
-    if len(repeated):
+    if len(repeated):  # the model knows training rows
         fresh = replace(fresh, repeated=repeated)
     certificate = certificate_of(fresh, stated, max_error, confidence)
     rows = RowCounts.together([part["rows"] for part in parts])
@@ -163,7 +148,37 @@ def certify(
 
 
 Part = dict[str, Any]
-"""What a worker returns about the rows of a partition, see `_judge`."""
+"""The entries that a worker returns about the rows of a partition, see `_judge`."""
+
+
+def _rows_in_memory(
+    model: Model, arguments: Given, labelled: Sequence[Part], unlabelled: Sequence[Part]
+) -> tuple[Labels, Given]:
+    """Return the answers to the rows with labels, and all rows as arguments of `fresh_rows`, from parts."""
+    classes = label_column(model.classes_, "classes_")
+    view = judged(last_step(model))
+    subgroups = arguments.subgroups
+    if subgroups is None:
+        subgroups = {}
+    elif not isinstance(subgroups, Mapping):
+        subgroups = {"group": subgroups}
+    rows = Given(
+        groups=_all_groups(labelled),
+        groups_unlabeled=_all_groups(unlabelled),
+        # All classes of the model, also those without a fresh row.
+        subgroups={**subgroups, "class": classes},
+        equal_rows=reason_of_equal_rows(view, arguments.equal_rows),
+    )
+    answers = classes[:0]
+    if labelled:
+        answers = classes[_all_rows(labelled, "answers")]
+        rows = replace(rows, y=classes[_all_rows(labelled, "y")])
+    if unlabelled:
+        numbers = _all_rows(unlabelled, "answers")
+        rows = replace(rows, answers_unlabeled=classes[numbers])
+    if view.can_defer:
+        rows = replace(rows, deferred=_all_rows([*labelled, *unlabelled], "deferred"))
+    return answers, rows
 
 
 def _all_rows(parts: Sequence[Part], name: str) -> Any:
@@ -182,7 +197,7 @@ def _all_groups(parts: Sequence[Part]) -> Any:
 
 
 def _judged_partitions(model: Model, arguments: Given) -> tuple[list[Part], list[Part]]:
-    """Return the parts with labels, and those without labels, whose rows are not among the labelled ones.
+    """Return the parts of the rows with labels, and of the rows without labels that are no copies of them.
 
     Raises
     ------
@@ -192,8 +207,9 @@ def _judged_partitions(model: Model, arguments: Given) -> tuple[list[Part], list
     labelled_blocks = list[Any]()
     unlabelled_blocks = list[Any]()
     if arguments.X is not None:
-        label_columns = DaskColumn("y", arguments.y), DaskColumn("groups", arguments.groups)
-        labelled_blocks = partitions(arguments.X, *label_columns)
+        labelled_blocks = partitions(
+            arguments.X, DaskColumn("y", arguments.y), DaskColumn("groups", arguments.groups)
+        )
     if arguments.X_unlabeled is not None:
         unlabelled_groups = DaskColumn("groups_unlabeled", arguments.groups_unlabeled)
         no_labels = DaskColumn("y", None)
@@ -202,12 +218,12 @@ def _judged_partitions(model: Model, arguments: Given) -> tuple[list[Part], list
         )
     has_both = bool(labelled_blocks and unlabelled_blocks)
     judge = dask.delayed(_judge, pure=False)
-    shared = dask.delayed(model)
+    shared = dask.delayed(model)  # sent to the workers once
     hashes_of = dask.delayed(row_hashes, pure=False)
     labelled_parts, labelled_hashes, unlabelled_hashes = dask.compute(
         [judge(shared, *block) for block in labelled_blocks],
-        [hashes_of(shared, block[0]) for block in labelled_blocks if has_both],
-        [hashes_of(shared, block[0]) for block in unlabelled_blocks if has_both],
+        [hashes_of(shared, X) for X, *_ in labelled_blocks if has_both],
+        [hashes_of(shared, X) for X, *_ in unlabelled_blocks if has_both],
     )
     if labelled_blocks:
         labelled_parts = _unused_with_rows(labelled_parts, "X", model, arguments)
@@ -220,43 +236,41 @@ def _judged_partitions(model: Model, arguments: Given) -> tuple[list[Part], list
         )
         starts = np.cumsum([len(hashes) for hashes in unlabelled_hashes])[:-1]
         new_rows = np.split(is_new, starts)
-    unlabelled_parts = dask.compute(
-        *(
-            judge(shared, *block, mask)
-            for block, mask in zip(unlabelled_blocks, new_rows, strict=True)
-        )
-    )
+    tasks = [
+        judge(shared, *block, mask)
+        for block, mask in zip(unlabelled_blocks, new_rows, strict=True)
+    ]
+    unlabelled_parts = dask.compute(*tasks)
     return labelled_parts, _unused_with_rows(unlabelled_parts, "X_unlabeled", model, arguments)
 
 
 def _unused_with_rows(
     parts: Sequence[Part | None], name: str, model: Model, arguments: Given
 ) -> list[Part]:
-    """Return the parts that have rows.
+    """Return the parts that have rows; messages call the rows ``name``.
 
     Raises
     ------
     ValueError
-        If there is none. ``name`` is the argument of the rows.
+        If no part has rows.
     LeakageError
         If the model was trained or selected on rows.
     """
     with_rows = [part for part in parts if part is not None]
     if not with_rows:
         raise ValueError(f"{name} holds no rows")
-    MetRows.together([part["met"] for part in with_rows]).refuse(
-        model, arguments.equal_rows, name
-    )
+    met = MetRows.together([part["met"] for part in with_rows])
+    met.refuse(model, arguments.equal_rows, name)
     return with_rows
 
 
 def _judge(
     model: Model, X: Table, y: Column, groups: Groups, new_rows: Mask | None = None
 ) -> Part | None:
-    """Return labels, answers, deferral and groups of a partition, and whether the model has met its rows.
+    """Return labels, answers, deferral and groups of a partition, and its comparison with known rows.
 
-    None for a partition without rows. A partition without labels has no entry "y". ``new_rows`` is a mask of
-    the rows to judge, by default all.
+    The result is None for a partition without rows. A partition without labels has no entry "y". ``new_rows``
+    is a mask of the rows to judge, by default all.
     """
     labels: Any = ()
     classes = label_column(model.classes_, "classes_")
@@ -281,8 +295,7 @@ def _judge(
     if judged(classifier).can_defer:
         part["deferred"] = classifier.defers(table, **group_arguments(classifier, groups))
     met = MetRows.from_table(classifier, row_hashes(model, X), table, labels)
-    # Hashes stay with the worker.
-    part["met"] = replace(met, rows=NO_HASHES)
+    part["met"] = replace(met, rows=NO_HASHES)  # hashes stay with the worker
     part["rows"] = RowCounts.from_hashes(met.rows.whole)
     return part
 

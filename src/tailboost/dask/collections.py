@@ -50,9 +50,15 @@ def partitions(X: Table, *further: DaskColumn, name: str = "X") -> list[tuple[An
     """
     if isinstance(X, Mapping) and X:
         models = [DaskColumn(f"{name}[{key!r}]", values) for key, values in X.items()]
-        aligned = partitions(as_table(models[0].values), *models, *further, name=models[0].name)
-        end = 1 + len(models)
-        return [(dict(zip(X, block[1:end], strict=True)), *block[end:]) for block in aligned]
+        first_model = models[0]
+        aligned = partitions(
+            as_table(first_model.values), *models, *further, name=first_model.name
+        )
+        blocks = []
+        for _, *block in aligned:  # the first entry is the first model again
+            parts_by_model = dict(zip(X, block[: len(X)], strict=True))
+            blocks.append((parts_by_model, *block[len(X) :]))
+        return blocks
     for column in (DaskColumn(name, X), *further):
         if column.values is not None and not is_collection(column.values):
             raise TypeError(
@@ -80,6 +86,7 @@ def frame_blocks(frame: Table) -> list[Any]:
         blocks = list(frame.to_delayed(optimize_graph=False))
     if frame.ndim == 1:
         return blocks
+    # Files may have their columns in different orders.
     in_order = dask.delayed(_in_order, pure=False)
     names = list(frame.columns)
     return [in_order(block, names) for block in blocks]
@@ -102,10 +109,8 @@ def _blocks(X: Table) -> list[Any]:
     if _is_frame(X):
         return frame_blocks(X)
     if X.ndim == 2 and X.numblocks[1] > 1:
-        rows = X.rechunk({1: -1})
-    else:
-        rows = X
-    return list(rows.to_delayed().ravel())
+        X = X.rechunk({1: -1})  # one block of columns
+    return list(X.to_delayed().ravel())
 
 
 def _aligned(table: DaskColumn, n_blocks: int, column: DaskColumn) -> list[Any]:
@@ -120,14 +125,12 @@ def _aligned(table: DaskColumn, n_blocks: int, column: DaskColumn) -> list[Any]:
     X = table.values
     if values is None:
         return [None] * n_blocks
-    if isinstance(values, da.Array) and isinstance(X, da.Array):
-        lengths_known = [not np.isnan(sum(array.chunks[0])) for array in (X, values)]
-        if all(lengths_known):
-            if len(values) != len(X):
-                raise ValueError(
-                    f"{column.name} has {len(values):,} entries, {table.name} has {len(X):,} rows"
-                )
-            values = values.rechunk({0: X.chunks[0]})
+    if _has_known_length(values) and _has_known_length(X):
+        if len(values) != len(X):
+            raise ValueError(
+                f"{column.name} has {len(values):,} entries, {table.name} has {len(X):,} rows"
+            )
+        values = values.rechunk({0: X.chunks[0]})
     blocks = _blocks(values)
     if len(blocks) != n_blocks:
         raise ValueError(
@@ -135,6 +138,11 @@ def _aligned(table: DaskColumn, n_blocks: int, column: DaskColumn) -> list[Any]:
             "partitions must have the same rows"
         )
     return blocks
+
+
+def _has_known_length(values: Column) -> bool:
+    """Return whether a collection is an array whose chunks have known lengths."""
+    return isinstance(values, da.Array) and not np.isnan(sum(values.chunks[0]))
 
 
 def as_table(values: Column) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 import dask
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from tailboost.core.array_types import Column
 from tailboost.core.checks import (
@@ -32,9 +33,8 @@ def summed_tables(tables: list[Any]) -> Any:
     """Return the sum of tables of `_count_block`: a line for each combination of values, with its weight."""
     lines = pd.concat(tables, ignore_index=True)
     keys = [name for name in lines.columns if name != WEIGHT]
-    return (
-        lines.groupby(keys, sort=True, observed=True, dropna=False)[WEIGHT].sum().reset_index()
-    )
+    combinations = lines.groupby(keys, sort=True, observed=True, dropna=False)
+    return combinations[WEIGHT].sum().reset_index()
 
 
 def counting(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
@@ -54,54 +54,72 @@ def counting(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
         weights = DaskColumn("sample_weight", sample_weight)
         blocks = partitions(as_table(arguments[names[0]]), *columns, weights, name=names[0])
         count_block = dask.delayed(_count_block, pure=False)
+        # The first entry of a block is the table of `partitions`, the same as the first column.
         tables = dask.compute(*(count_block(names, *block[1:]) for block in blocks))
         table = summed_tables(list(tables))
-        values = list[Any]()
-        for column in columns:
-            name_columns = [
-                table[c].to_numpy() for c in table if c.rpartition(" ")[0] == column.name
-            ]
-            if hasattr(column.values, "columns"):
-                titles = sorted_names(list(column.values.columns))
-                values.append(dict(zip(titles, name_columns, strict=True)))
-            elif len(name_columns) == 1:
-                values.append(name_columns[0])
-            else:
-                values.append(np.column_stack(name_columns))
+        values = [_values_of(column, table) for column in columns]
         further_arguments = args[len(names) :]
-        return function(
-            *values, *further_arguments, sample_weight=table[WEIGHT].to_numpy(), **options
-        )
+        weight = table[WEIGHT].to_numpy()
+        return function(*values, *further_arguments, sample_weight=weight, **options)
 
     return metric_of_collections
+
+
+def _values_of(column: DaskColumn, table: Any) -> Any:
+    """Return the values of an argument from a table of counts: in the form of the collection, in memory.
+
+    The columns of the argument "y" are called "y 0", "y 1", … in the table.
+    """
+    arrays = [table[c].to_numpy() for c in table if c.rpartition(" ")[0] == column.name]
+    if hasattr(column.values, "columns"):
+        titles = sorted_names(list(column.values.columns))
+        return dict(zip(titles, arrays, strict=True))
+    if len(arrays) == 1:
+        return arrays[0]
+    return np.column_stack(arrays)
+
+
+def _columns_of(argument: Any, name: str) -> list[NDArray[Any]]:
+    """Return the columns of an argument of shape (n,) or (n, k); those of a data frame by name.
+
+    Raises
+    ------
+    ValueError
+        If a value is missing; the message names the argument, and the column of a data frame.
+    """
+    if hasattr(argument, "columns"):
+        columns = []
+        for title, column in columns_by_name(argument, name).items():
+            refuse_missing(column, f"{name} column {title!r}")
+            columns.append(np.asarray(unboxed(column)))
+        return columns
+    refuse_missing(argument, name)
+    array = np.asarray(unboxed(argument))
+    return list(np.atleast_2d(array.T))  # one column for the shape (n,)
 
 
 def _count_block(names: tuple[str, ...], *values: Any) -> Any:
     """Return a data frame of the distinct combinations of values with their summed weights.
 
-    Values have the shape (n,) or (n, k), or are a data frame, whose columns keep their types and are sorted
-    by name. The last ones are the weights, by default 1.
+    There is a value for each name, in the forms of `_columns_of`; the last value holds the weights, by
+    default 1. The columns of the argument "y" are called "y 0", "y 1", … in the result.
 
     Raises
     ------
     ValueError
         If a value is missing, or numbers of rows differ.
     """
-    *columns, weight = values
-    lengths = {n_rows_of(v) for v in values if v is not None}
+    *arguments, weight = values
+    lengths = {n_rows_of(entries) for entries in values if entries is not None}
     if len(lengths) > 1:
         raise ValueError(
             f"a partition has {sorted(lengths)} rows of {', '.join(names)} and weights"
         )
     table: dict[str, Any] = {}
-    for name, column_values in zip(names, columns, strict=True):
-        if hasattr(column_values, "columns"):
-            for j, (title, column) in enumerate(columns_by_name(column_values, name).items()):
-                refuse_missing(column, f"{name} column {title!r}")
-                table[f"{name} {j}"] = np.asarray(unboxed(column))
-            continue
-        refuse_missing(column_values, name)
-        array = np.asarray(unboxed(column_values))
-        table |= {f"{name} {j}": column for j, column in enumerate(np.atleast_2d(array.T))}
-    table[WEIGHT] = np.ones(lengths.pop()) if weight is None else np.asarray(weight)
+    for name, argument in zip(names, arguments, strict=True):
+        for j, column in enumerate(_columns_of(argument, name)):
+            table[f"{name} {j}"] = column
+    if weight is None:
+        weight = np.ones(lengths.pop())
+    table[WEIGHT] = np.asarray(weight)
     return summed_tables([pd.DataFrame(table)])

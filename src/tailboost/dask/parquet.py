@@ -54,7 +54,7 @@ class ClusterTable:
 
 
 class BlockSummary(NamedTuple):
-    """What a scan finds in a block of rows: what the schema of the table and its encoder need.
+    """Summary of a block of rows, for the schema of the table and its encoder.
 
     Attributes
     ----------
@@ -111,16 +111,18 @@ def read_parquet(
     OSError
         If a file cannot be read.
     """
-    paths = path if isinstance(path, list) else [path]
+    paths = path
+    if not isinstance(path, list):
+        paths = [path]
+        path = str(path)
     for file in paths:
         if is_csv(Path(file)):
             raise ValueError(
                 f"{str(file)!r} is a CSV file: only Parquet files can be read on a cluster"
             )
-    group_columns = [group] if isinstance(group, str) else list(group)
-    dropped_columns = [drop] if isinstance(drop, str) else list(drop)
-    source = path if isinstance(path, list) else str(path)
-    frame = dd.read_parquet(source, split_row_groups=True).rename(columns=str)
+    group_columns = _as_list(group)
+    dropped_columns = _as_list(drop)
+    frame = dd.read_parquet(path, split_row_groups=True).rename(columns=str)
     names = list(frame.columns)
     _check_roles(names, target, group_columns, dropped_columns, weight)
     features = [name for name in names if name not in {target, weight, *dropped_columns}]
@@ -130,6 +132,31 @@ def read_parquet(
     blocks = _scanned(frame[[*features, target]], target)
     if not blocks:
         raise ValueError(f"{str(path)!r} has no rows")
+    encoder, label_counts = _encoder_of(blocks)
+    table = ClusterTable(
+        data=_encoded(frame[features], encoder),
+        target=frame[target],
+        groups=None,
+        weight=None,
+        encoder=encoder,
+        label_counts=label_counts,
+    )
+    if group_columns:
+        table = replace(table, groups=frame[group_columns])
+    if weight is not None:
+        table = replace(table, weight=frame[weight])
+    return table
+
+
+def _as_list(columns: str | Sequence[str]) -> list[str]:
+    """Return names of columns as a list, also a single name."""
+    if isinstance(columns, str):
+        return [columns]
+    return list(columns)
+
+
+def _encoder_of(blocks: list[BlockSummary]) -> tuple[TableEncoder, dict[Any, int]]:
+    """Return the fitted encoder of the features of all blocks, and the number of rows with each label."""
     label_counts = Counter[Any]()
     gaps = set[str]()
     for block in blocks:
@@ -139,14 +166,7 @@ def read_parquet(
     labels = replace(target_column, categories=tuple(map(str, sorted(label_counts))))
     schema = TableSchema(tuple(feature_columns), labels)
     encoder = TableEncoder(schema=schema).fit(_example(feature_columns, gaps))
-    return ClusterTable(
-        data=_encoded(frame[features], encoder),
-        target=frame[target],
-        groups=frame[group_columns] if group_columns else None,
-        weight=None if weight is None else frame[weight],
-        encoder=encoder,
-        label_counts=dict(label_counts),
-    )
+    return encoder, dict(label_counts)
 
 
 def _check_roles(
@@ -156,12 +176,10 @@ def _check_roles(
     dropped_columns: list[str],
     weight: str | None,
 ) -> None:
-    """Raise if a column of a role is not there, or the target has another role too."""
-    roles = [
-        ("target", target),
-        *(("group", name) for name in group_columns),
-        *(("drop", name) for name in dropped_columns),
-    ]
+    """Raise ValueError if a column of a role is not there, or the target has another role too."""
+    roles = [("target", target)]
+    roles += [("group", name) for name in group_columns]
+    roles += [("drop", name) for name in dropped_columns]
     if weight is not None:
         roles.append(("weight", weight))
     for role, name in roles:
@@ -191,7 +209,7 @@ def _summary(block: Table, target: str) -> BlockSummary:
     counts = block[target].value_counts()
     label_counts = {}
     for label, n in zip(counts.index.tolist(), counts.tolist(), strict=True):
-        if n:
+        if n:  # a categorical column also has categories without rows
             label_counts[label] = n
     schema = tuple(ColumnSchema.of(block[name]) for name in block.columns)
     return BlockSummary(schema, label_counts, gaps)
@@ -215,14 +233,13 @@ def _merged(schemas: list[tuple[ColumnSchema, ...]]) -> list[ColumnSchema]:
 def _encoded(frame: Any, encoder: TableEncoder) -> Any:
     """Return feature columns as a Dask array of numbers, shape (n, d); nothing is read yet."""
     encode = dask.delayed(_encode, pure=False)
-    shared = dask.delayed(encoder)
-    width = len(encoder.get_feature_names_out())
-    return concatenated(
-        [
-            da.from_delayed(encode(shared, block), shape=(np.nan, width), dtype=np.float64)
-            for block in frame_blocks(frame)
-        ]
-    )
+    shared = dask.delayed(encoder)  # sent to the workers once
+    shape = (np.nan, len(encoder.get_feature_names_out()))  # NaN: not known before the fit
+    blocks = []
+    for block in frame_blocks(frame):
+        numbers = encode(shared, block)
+        blocks.append(da.from_delayed(numbers, shape=shape, dtype=np.float64))
+    return concatenated(blocks)
 
 
 def _example(columns: Sequence[ColumnSchema], gaps: set[str]) -> Any:
@@ -236,17 +253,19 @@ def _example(columns: Sequence[ColumnSchema], gaps: set[str]) -> Any:
             f"column(s) {', '.join(map(repr, large))} of text have more than {MOST_CATEGORIES} "
             "different values: drop them, or turn them into numbers"
         )
-    examples: dict[str, list[Any]] = {}
+    values_by_column: dict[str, list[Any]] = {}
     for column in columns:
-        if column.kind != "text":
-            examples[column.name] = [0.0]
-            continue
-        examples[column.name] = list(column.categories)
-        if column.name in gaps or not column.categories:
-            examples[column.name].append(None)
-    height = max(map(len, examples.values()))
-    repeated = {name: list(islice(cycle(values), height)) for name, values in examples.items()}
-    return pd.DataFrame(repeated)
+        values: list[Any] = [0.0]  # any number
+        if column.kind == "text":
+            values = list(column.categories)
+            if column.name in gaps or not values:
+                values.append(None)
+        values_by_column[column.name] = values
+    n_rows = max(map(len, values_by_column.values()))
+    example = {}
+    for name, values in values_by_column.items():
+        example[name] = list(islice(cycle(values), n_rows))
+    return pd.DataFrame(example)
 
 
 def _encode(encoder: TableEncoder, block: Table) -> Floats:

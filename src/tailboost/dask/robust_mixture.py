@@ -170,6 +170,10 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         mix = cls(objective=objective, **params)
         problem = problem_for_probabilities(mix, groups)
         check_named(probabilities)
+        if y is None:
+            raise ValueError(
+                "from_probabilities requires y to be passed, but the target y is None"
+            )
         blocks = partitions(
             probabilities,
             DaskColumn("groups", groups),
@@ -177,20 +181,19 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
             DaskColumn("sample_weight", sample_weight),
             name="probabilities",
         )
-        if y is None:
-            raise ValueError(
-                "from_probabilities requires y to be passed, but the target y is None"
-            )
-        labels_seen = _folded([block[1:] for block in blocks], _labels_and_groups, _joint)
+        without_probabilities = [block[1:] for block in blocks]
+        labels_seen = _folded(without_probabilities, _labels_and_groups, _joint)
         if labels_seen is None:
             raise ValueError("y holds no rows")
-        labels, names, (largest, relative_total, n) = labels_seen
+        labels, names, (largest, relative_total, n_positive) = labels_seen
         scale = None
-        if largest > 0 and not count_rows(largest, relative_total / n):
-            scale = largest, relative_total / n
-        models = models_of_probabilities(
-            mix, probabilities, labels if classes is None else classes
-        )
+        if largest > 0:
+            relative_mean = relative_total / n_positive
+            if not count_rows(largest, relative_mean):
+                scale = (largest, relative_mean)
+        if classes is None:
+            classes = labels
+        models = models_of_probabilities(mix, probabilities, classes)
         if names is not None:
             set_groups(mix, names)
         used_rows = _folded(
@@ -208,19 +211,19 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         sample: RowSample | None = _folded(blocks, partial(_sampled, reader), RowSample.merged)
         if sample is None:
             raise ValueError("sample_weight: there is no row of positive weight")
-        n = int(sample.totals[0].sum())
-        self.n_threshold_rows_ = int(sample.row_totals[0].sum())
-        all_rows = f"the {n:,} rows given to from_probabilities"
+        n_all = int(sample.totals[0].sum())
+        n_sampled = int(sample.row_totals[0].sum())
+        self.n_threshold_rows_ = n_sampled
+        all_rows = f"the {n_all:,} rows given to from_probabilities"
         words = all_rows
-        is_complete = self.n_threshold_rows_ == n
-        if not is_complete:
-            words = f"a sample of {self.n_threshold_rows_:,} of {all_rows}"
+        if n_sampled < n_all:
+            words = f"a sample of {n_sampled:,} of {all_rows}"
         outputs = sample.outputs(reader, words)
         outputs.check_order(self.classes_)
         outputs = averaging(outputs)
         problem = reader.problem
         kinds = kinds_of(self, problem, outputs)
-        if not is_complete and not problem.over_rows:
+        if n_sampled < n_all and not problem.over_rows:  # a CVaR is selected on the sample
             averaged = replace(reader, models=outputs.models)
             kinds = self._counted_on_workers(kinds, averaged, blocks, sample, all_rows)
         first_selection(self, kinds, problem, records)
@@ -243,14 +246,15 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
             reader.problem, lines, self.classes_, names, rule_column=column_read(self)
         )
         strata = replace(strata, size=lines.sizes(stratum, len(strata.mass)))
-        weight = sample.totals[1].sum()
+        total_weight = sample.totals[1].sum()
 
         def count(probabilities: StratumProbabilities, members: Sequence[Any]) -> Floats:
+            # The confusion counts of candidates on all rows, as fractions of the weight.
             count_block = partial(
                 _candidate_counts, reader, probabilities, strata, sample.keys, stratum, members
             )
             sums: Floats = _folded(blocks, count_block, partial(np.sum, axis=0))
-            return sums / weight
+            return sums / total_weight
 
         engines = []
         for engine in kinds.engines:
@@ -282,12 +286,12 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
 
     def predict_proba(self, X: Table) -> Any:
         """Predict P(y | x) from a dict of probabilities: a lazy Dask array for Dask collections."""
-        local = self.to_local()
+        local_mix = self.to_local()
 
-        def ask(P: Mapping[str, Any], groups: Groups = None) -> Any:
-            return local.predict_proba(P)
+        def without_groups(P: Mapping[str, Any], groups: Groups = None) -> Any:
+            return local_mix.predict_proba(P)
 
-        return self._answers(ask, X, None)
+        return self._answers(without_groups, X, None)
 
     def predict_distribution(self, X: Table, *, groups: Groups = None) -> Any:
         """Predict the label distribution, shape (n, K): a lazy Dask array for Dask collections."""
@@ -306,7 +310,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         no_groups = None
         if groups is not None:
             no_groups = judged(self).example_groups(0)
-        # This raises before any work is done if something is missing.
+        # An answer to no rows has the type of all answers, and raises early if an argument is missing.
         example = answer(no_rows, groups=no_groups)
         delayed_answer = _delayed(answer)
         arrays = []
@@ -334,12 +338,14 @@ def _folded(
 
     `FAN` results are joined at a time, so that no worker holds many.
     """
-    ask = _delayed(function)
+    on_block = _delayed(function)
     join_results = _delayed(partial(_join, join))
-    results = [ask(*block) for block in blocks]
+    results = [on_block(*block) for block in blocks]
     while len(results) > 1:
-        results = [join_results(results[a : a + FAN]) for a in range(0, len(results), FAN)]
-    return dask.compute(results[0])[0]
+        starts = range(0, len(results), FAN)
+        results = [join_results(results[start : start + FAN]) for start in starts]
+    (joined,) = dask.compute(results[0])
+    return joined
 
 
 def _delayed(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -379,17 +385,17 @@ def _labels_and_groups(groups: Groups, y: Column, weight: Column) -> Seen | None
 def _joint(seen: list[Seen]) -> Seen:
     """Return the labels, groups and weights of several partitions together."""
     labels, names, weights = zip(*seen, strict=True)
-    columns = zip(*(part.values for part in names if part is not None), strict=True)
-    values = tuple(np.unique(np.concatenate(column)) for column in columns)
-    largest, total, n = np.transpose(weights)
-    largest_weight = largest.max()
-    # Each sum is divided by the largest weight of its partition.
-    sum_by_largest = total @ (largest / (largest_weight or 1.0))
-    joint_weights = np.array([largest_weight, sum_by_largest, n.sum()])
-    all_names = None
-    if values:
-        all_names = GroupNames(values, names[0].columns)
-    return np.unique(np.concatenate(labels)), all_names, joint_weights
+    largest, relative_sum, n_positive = np.transpose(weights)  # one entry for each partition
+    largest_of_all = largest.max()
+    # The sum of a partition is relative to its largest weight, the joint sum to the largest of all.
+    joint_sum = relative_sum @ (largest / (largest_of_all or 1.0))
+    joint_weights = np.array([largest_of_all, joint_sum, n_positive.sum()])
+    joint_names = None
+    if names[0] is not None:
+        columns = zip(*(part.values for part in names), strict=True)
+        values = tuple(np.unique(np.concatenate(column)) for column in columns)
+        joint_names = GroupNames(values, names[0].columns)
+    return np.unique(np.concatenate(labels)), joint_names, joint_weights
 
 
 def _used(models: Models, P: Mapping[str, Any], y: Column) -> UsedRows | None:
@@ -416,8 +422,10 @@ class _RemoteReader:
         """Number of classes and, for each column of groups in use, number of groups."""
         K = len(self.mix.classes_)
         mix = self.mix
-        if not (self.problem.needs_groups or mix.by_group):
+        uses_groups = self.problem.needs_groups or mix.by_group
+        if not uses_groups:
             return [K]
+        # Groups are numbered over all columns.
         return [K] + [len(mix.groups_)] * len(mix._group_names.values)
 
     def read(
@@ -425,7 +433,7 @@ class _RemoteReader:
     ) -> tuple[ModelOutputs, Ints] | None:
         """Return the rows of positive weight of a partition, and the numbers of their class and groups.
 
-        None without any.
+        The result is None for a partition without such rows.
         """
         has_weight = weight is None or bool(np.any(np.asarray(weight)))
         if not n_rows_of(y) or not has_weight:
@@ -433,13 +441,15 @@ class _RemoteReader:
         check_indexes(X=P, y=y, groups=groups, sample_weight=weight)
         outputs = outputs_on(self.mix, self.models, Given(P, y, groups, weight), "")
         rows = outputs.rows
-        columns = [outputs.rows.y]
-        if weight is not None:  # of all rows, not of this partition
+        if weight is not None:  # scaled by all rows, not by those of this partition
             largest, mean = self.scale or (1.0, 1.0)
             weight = np.asarray(weight, dtype=np.float64) / largest / mean
-            rows = replace(rows, weight=weight if rows.used is None else weight[rows.used])
+            if rows.used is not None:
+                weight = weight[rows.used]
+            rows = replace(rows, weight=weight)
+        columns = [rows.y]
         if len(self.radices) > 1 and rows.groups is not None:
-            columns += list(np.atleast_2d(rows.groups.T))
+            columns += list(np.atleast_2d(rows.groups.T))  # one column for the shape (n,)
         return replace(outputs, rows=rows), np.ravel_multi_index(columns, self.radices)
 
     def lines(self, keys: Ints, totals: Floats, words: str) -> Rows:
@@ -447,15 +457,14 @@ class _RemoteReader:
 
         ``keys`` are the numbers of the combinations, and ``totals`` are those of `RowSample`.
         """
-        y, *groups = np.unravel_index(keys, self.radices)
-        if not groups:
-            numbers = None
-        elif len(groups) == 1:
-            numbers = groups[0]
-        else:
-            numbers = np.column_stack(groups)
+        y, *group_columns = np.unravel_index(keys, self.radices)
+        groups = None
+        if len(group_columns) == 1:
+            groups = group_columns[0]
+        elif group_columns:
+            groups = np.column_stack(group_columns)
         _, weight, squares = totals
-        return Rows(y, weight, numbers, words, squares=squares)
+        return Rows(y, weight, groups, words, squares=squares)
 
 
 @dataclass(frozen=True)
@@ -478,48 +487,47 @@ class RowSample:
 
         Rows of equal content become one row. Of a large stratum the smallest hashes stay.
         """
-        keys, combination = np.unique(
-            np.concatenate([part.keys for part in parts]), return_inverse=True
-        )
-        part_totals = np.hstack([part.totals for part in parts])
-        sums = [np.bincount(combination, weights=v, minlength=len(keys)) for v in part_totals]
-        totals: Floats = np.stack(sums).astype(np.float64)
+        keys_by_part = np.concatenate([part.keys for part in parts])
+        keys, combination = np.unique(keys_by_part, return_inverse=True)
         if len(keys) > MOST_STRATA:
             raise ValueError(
                 f"more than {MOST_STRATA:,} combinations of class and groups occur: give fewer "
                 "columns of groups"
             )
+        totals_by_part = np.hstack([part.totals for part in parts])  # shape (3, parts · k)
+        sums = [
+            np.bincount(combination, weights=v, minlength=len(keys)) for v in totals_by_part
+        ]
+        totals: Floats = np.stack(sums).astype(np.float64)
         stratum = np.concatenate([part.stratum for part in parts])
         hashes = np.concatenate([part.hashes for part in parts])
-        order = np.lexsort((hashes, stratum))
+        order = np.lexsort((hashes, stratum))  # by stratum, and by content within it
         stratum = stratum[order]
         hashes = hashes[order]
         is_new = np.ones(len(order), dtype=bool)
         is_new[1:] = (stratum[1:] != stratum[:-1]) | (hashes[1:] != hashes[:-1])
-        distinct = np.flatnonzero(is_new)
+        distinct = np.flatnonzero(is_new)  # the first row of each content
         row_totals = np.hstack([part.row_totals for part in parts])[:, order]
         row_totals = np.add.reduceat(row_totals, distinct, axis=1)
         # Each stratum keeps its smallest hashes, so that a sample of samples is a sample of all rows.
-        strata = stratum[distinct]
-        place = np.arange(len(strata)) - np.searchsorted(strata, strata)
-        sampled = place < rows_per_stratum(totals[0], CANDIDATE_ROWS)
-        kept = distinct[sampled]
-        rows = order[kept]
-        logs = np.concatenate([part.logs for part in parts])[rows]
-        return cls(keys, totals, stratum[kept], hashes[kept], logs, row_totals[:, sampled])
+        stratum_of_content = stratum[distinct]
+        first_of_stratum = np.searchsorted(stratum_of_content, stratum_of_content)
+        place = np.arange(len(distinct)) - first_of_stratum
+        is_sampled = place < rows_per_stratum(totals[0], CANDIDATE_ROWS)
+        sampled = distinct[is_sampled]
+        logs = np.concatenate([part.logs for part in parts])[order[sampled]]
+        row_totals = row_totals[:, is_sampled]
+        return cls(keys, totals, stratum[sampled], hashes[sampled], logs, row_totals)
 
     def outputs(self, reader: _RemoteReader, words: str) -> ModelOutputs:
         """Return the outputs on the sampled rows, whose weights sum to those of all rows in each stratum."""
-        combination = np.searchsorted(self.keys, self.stratum)
-        sampled_totals = np.array(
-            [np.bincount(combination, weights=v) for v in self.row_totals]
-        )
-        rows = reader.lines(
-            self.stratum,
-            self.row_totals * (self.totals / sampled_totals)[:, combination],
-            words,
-        )
-        return ModelOutputs(reader.models, tuple(np.moveaxis(self.logs, 1, 0)), rows)
+        combination = np.searchsorted(self.keys, self.stratum)  # of each sampled row
+        sums = [np.bincount(combination, weights=v) for v in self.row_totals]
+        factors = self.totals / np.array(sums)  # shape (3, k)
+        scaled_totals = self.row_totals * factors[:, combination]
+        rows = reader.lines(self.stratum, scaled_totals, words)
+        logs_by_model = tuple(np.moveaxis(self.logs, 1, 0))
+        return ModelOutputs(reader.models, logs_by_model, rows)
 
 
 def rows_per_stratum(sizes: Any, max_rows: int) -> int:
@@ -542,8 +550,9 @@ def _sampled(reader: _RemoteReader, *columns: Any) -> RowSample | None:
     outputs, keys = partition
     weight = outputs.rows.weight
     totals = np.stack([np.ones(len(weight)), weight, weight**2])
-    logs = np.stack(outputs.logs, axis=1)
+    logs = np.stack(outputs.logs, axis=1)  # shape (n, M, K)
     hashes = hash_rows(logs.reshape(len(keys), -1))
+    # Each row has a line of its own; `merged` adds equal ones.
     return RowSample.merged([RowSample(keys, totals, keys, hashes, logs, totals)])
 
 
@@ -556,9 +565,10 @@ def _candidate_counts(
     members: Sequence[Any],
     *columns: Any,
 ) -> Floats | None:
-    """Return the confusion counts of candidates on a partition, shape (T, S, A).
+    """Return the confusion counts of candidates on a partition: candidates × strata × actions.
 
-    ``keys`` are the numbers of the combinations of class and groups, sorted, ``stratum_of`` their strata.
+    ``keys`` are the sorted numbers of the combinations of class and groups, ``stratum_of`` has the stratum of
+    each combination. The result is None for a partition without rows.
     """
     partition = reader.read(*columns)
     if partition is None:
@@ -567,19 +577,21 @@ def _candidate_counts(
     n_strata = len(strata.mass)
     A = strata.n_actions
     combination = np.searchsorted(keys, row_keys).clip(max=len(keys) - 1)
-    if not np.array_equal(keys[combination], row_keys):
+    if not np.array_equal(
+        keys[combination], row_keys
+    ):  # a combination that the first pass lacks
         raise ValueError("the probabilities changed between two passes: store or persist them")
     stratum = stratum_of[combination]
     sums = np.zeros((len(members), n_strata * A))
     block_rows = max(512, AT_ONCE // outputs.logs[0].shape[1])
-    for start in range(0, len(row_keys), block_rows):  # a few rows at a time
+    for start in range(0, len(row_keys), block_rows):
         block = slice(start, start + block_rows)
         logs = [np.ascontiguousarray(log[block]) for log in outputs.logs]
         groups = strata.combination[stratum[block]]
         table = LogProbabilities.from_arrays(logs, groups, reader.models.average)
         P = stratum_probabilities(probabilities, table)
-        cell = stratum[block] * A
+        weight = outputs.rows.weight[block]
+        first_cell = stratum[block] * A  # of the row's stratum
         for t, member in enumerate(members):
-            weights = outputs.rows.weight[block]
-            sums[t] += np.bincount(cell + member.actions(P), weights, n_strata * A)
+            sums[t] += np.bincount(first_cell + member.actions(P), weight, n_strata * A)
     return sums.reshape(len(members), n_strata, A)
