@@ -380,9 +380,9 @@ def model_probabilities(models: Iterable[Any], X: Table, n_classes: int) -> Iter
         else:
             P = _votes(next(predict_models([model], X)), n_classes)
         classes = np.asarray(getattr(model, "classes_", np.arange(n_classes)), dtype=np.intp)
-        probabilities = np.zeros((len(P), n_classes))
-        if P.shape[1] != len(classes):  # the columns are those of all classes
+        if P.shape[1] != len(classes):  # there is a column for each class of the fit
             classes = np.arange(n_classes)
+        probabilities = np.zeros((len(P), n_classes))
         probabilities[:, classes] = P
         yield probabilities
 

@@ -169,10 +169,9 @@ class TableLinear(_Refitted):
         if sp.issparse(table) and not self.landmarks:
             scores = self._numbers(table) @ self.coef_.T + self.intercept_
         else:
-            starts = range(0, max(table.shape[0], 1), BLOCK_ROWS)
-            scores = np.concatenate(
-                [self._scores(self._numbers(table[i : i + BLOCK_ROWS])) for i in starts]
-            )
+            n_rows = max(table.shape[0], 1)  # a table without rows is one block
+            blocks = [table[i : i + BLOCK_ROWS] for i in range(0, n_rows, BLOCK_ROWS)]
+            scores = np.concatenate([self._scores(self._numbers(block)) for block in blocks])
         return np.asarray(softmax(scores, axis=1))
 
     def _scores(self, numbers: Any) -> Floats:
@@ -183,7 +182,7 @@ class TableLinear(_Refitted):
             numbers = np.exp(-self._gamma * squares)
         scores_by_class = np.repeat(self.intercept_[:, None], len(numbers), axis=1)  # (K, n)
         for column, coefficients in zip(numbers.T, self.coef_.T, strict=True):
-            scores_by_class += coefficients[:, None] * column
+            scores_by_class += np.multiply.outer(coefficients, column)
         return np.ascontiguousarray(scores_by_class.T)
 
 

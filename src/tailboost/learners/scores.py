@@ -137,57 +137,59 @@ class Scores(ClassifierMixin, BaseEstimator):
         ValueError, TypeError
             If the labels of the scores are not stated, or scores are missing or not of the stated kind.
         """
-        columns = self.column_list
         y = label_vector(y)
-        labels = np.unique(y)
         try:
             score_kind(self.kind).check_missing(self.missing)
         except ValueError as failure:
             raise ValueError(f"{self!r}: {failure}") from None
+        columns = self.column_list
         if len(set(columns)) < len(columns):
             raise ValueError(f"{self!r}: a column is named twice")
-        self._check_label(labels, X)
-        if len(columns) == 1:
+        has_one_column = len(columns) == 1
+        if has_one_column:
+            labels = np.unique(y)
+            self._check_label(labels, X)
             self.classes_ = labels
-            self.positive_ = int(np.flatnonzero(labels == self.label_list[0])[0])
+            self.positive_ = labels.tolist().index(self.label_list[0])
         else:
+            self._check_label_of_each()
             self.classes_ = np.asarray(self.label)
         values = self.values(X)
         check_length(y, "y", len(values))
-        if len(columns) == 1:
-            self._learn_ranks(values[:, 0], np.asarray(y == labels[self.positive_]))
+        if has_one_column:
+            self._learn_ranks(values[:, 0], np.asarray(y == self.classes_[self.positive_]))
         return self
 
-    def _check_label(self, y_labels: NDArray[Any], X: Table) -> None:
-        """Raise ValueError if the label of a column is not stated, or does not fit the labels of y."""
-        columns = self.column_list
-        labels = y_labels.tolist()
-        several = len(columns) > 1
-        if self.label is None and several:
+    def _check_label_of_each(self) -> None:
+        """Raise ValueError if the labels of several columns are not stated, or the columns hold numbers."""
+        if self.label is None:
             raise ValueError(
                 f"Scores({self.columns!r}): state label=[...], the label of each column"
             )
+        if self.kind == "number":
+            raise ValueError(f"{self!r}: kind='number' needs a single column")
+        n_columns = len(self.column_list)
+        if not isinstance(self.label, (list, tuple)) or len(self.label) != n_columns:
+            raise ValueError(f"{self!r}: label must be a list with the label of each column")
+
+    def _check_label(self, y_labels: NDArray[Any], X: Table) -> None:
+        """Raise ValueError unless a label is stated for the single column, and y has it and one other."""
+        labels = y_labels.tolist()
         if self.label is None:
             choices = " or ".join(f"label={label!r}" for label in labels[:2])
             raise ValueError(
                 f"Scores({self.columns!r}): which label does a higher score speak for? State "
                 f"{choices}"
             )
-        if several and self.kind == "number":
-            raise ValueError(f"{self!r}: kind='number' needs a single column")
-        if several:
-            if not isinstance(self.label, (list, tuple)) or len(self.label) != len(columns):
-                raise ValueError(
-                    f"{self!r}: label must be a list with the label of each column"
-                )
-            return
         if len(labels) > 2 or self.label_list[0] not in labels:
-            if len(labels) > NAMES_SHOWN and y_labels.dtype.kind in "iuf":  # a quantity
+            is_quantity = len(labels) > NAMES_SHOWN and y_labels.dtype.kind in "iuf"
+            if is_quantity:
                 raise ValueError(f"{self!r}: {no_classes(y_labels)}")
-            names = list(getattr(as_pandas(X), "columns", columns))
+            [column] = self.column_list
+            names = list(getattr(as_pandas(X), "columns", [column]))
             absent = ""
-            if columns[0] not in names:
-                absent = f". The table has no column {columns[0]!r}, only {names[:20]}"
+            if column not in names:
+                absent = f". The table has no column {column!r}, only {names[:20]}"
             raise ValueError(
                 f"{self!r}: one column scores a label against one other, but y has the "
                 f"labels {labels[:10]}{absent}"

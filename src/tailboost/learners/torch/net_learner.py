@@ -77,44 +77,51 @@ class TorchSession:
         self.order = np.lexsort((y, hash_rows(X)))
         self.seed = int(check_random_state(learner.random_state).randint(2**31 - 1))
         self.starts: dict[str, Start] = {}
-        self._try()
+        self._check_two_rows()
 
-    def _try(self) -> None:
+    def _check_two_rows(self) -> None:
         """Raise ValueError if module, augmentation or loss fail on two rows, before any training."""
         learner = self.learner
         recipe = self.recipe
-        K = self.architecture.n_classes
         # Without effect on PyTorch's global generators.
         with Randomness(self.seed, recipe.device).in_use():
             net = self.architecture.build().to(recipe.device).eval()
             if not any(p.requires_grad for p in net.parameters()):
                 raise ValueError(f"module={learner.module!r} has no parameter to train")
-            x = self.feed.batch(self.X[:2], recipe.device)
-            row_words = f"rows of shape {tuple(x.shape[1:])}"
-            if x.ndim > 2:
-                row_words += " (channels first)"
-            try:
-                scores = net(x)
-            except (RuntimeError, ValueError, IndexError, TypeError) as error:
-                reason = str(error).splitlines()[0]
-                raise ValueError(f"the module rejects {row_words}: {reason}") from error
-            if _shape(scores) != (len(x), K):
-                raise ValueError(
-                    f"the module returns {_shape(scores)} for {len(x)} {row_words}; {(len(x), K)} "
-                    f"is needed, one score for each of the {K} classes"
-                )
+            batch = self.feed.batch(self.X[:2], recipe.device)
+            n = len(batch)  # 1 if the table has a single row
+            scores = self._checked_scores(net, batch)
             if learner.augment is not None:
-                augmented = _shape(learner.augment(x.clone()))
-                if augmented != tuple(x.shape):
+                augmented = _shape(learner.augment(batch.clone()))
+                if augmented != tuple(batch.shape):
                     raise ValueError(
-                        f"augment returned {augmented} for a batch of shape {tuple(x.shape)}"
+                        f"augment returned {augmented} for a batch of shape {tuple(batch.shape)}"
                     )
-            loss = self._loss(None)(scores.float(), recipe.y[: len(x)].to(recipe.device))
-            if _shape(loss) not in ((), (len(x),)):
+            loss = self._loss(None)(scores.float(), recipe.y[:n].to(recipe.device))
+            if _shape(loss) not in ((), (n,)):
                 raise ValueError(
                     f"loss={learner.loss!r} returns {_shape(loss)}; a mean or one per row is "
                     "needed"
                 )
+
+    def _checked_scores(self, net: torch.nn.Module, batch: Tensor) -> Tensor:
+        """Return the scores of a batch, shape (n, K); raise ValueError if the net returns none."""
+        row_words = f"rows of shape {tuple(batch.shape[1:])}"
+        if batch.ndim > 2:
+            row_words += " (channels first)"
+        try:
+            scores: Tensor = net(batch)
+        except (RuntimeError, ValueError, IndexError, TypeError) as error:
+            reason = str(error).splitlines()[0]
+            raise ValueError(f"the module rejects {row_words}: {reason}") from error
+        n = len(batch)
+        K = self.architecture.n_classes
+        if _shape(scores) != (n, K):
+            raise ValueError(
+                f"the module returns {_shape(scores)} for {n} {row_words}; {(n, K)} is needed, "
+                f"one score for each of the {K} classes"
+            )
+        return scores
 
     def _loss(self, rows: Mask | None) -> Callable[[Tensor, Tensor], Tensor]:
         """Return the loss of the learner, with the class counts of these rows (None: all)."""
@@ -198,6 +205,7 @@ class TorchSession:
 
 
 def _shape(value: object) -> tuple[int, ...] | str:
+    """Return the shape of a tensor; of another value the name of its type, for a message."""
     if isinstance(value, Tensor):
         return tuple(value.shape)
     return type(value).__name__
