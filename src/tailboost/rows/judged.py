@@ -1,4 +1,4 @@
-"""What certificates, the monitor, reports and model files read of a fitted classifier."""
+"""The view of a fitted classifier for certificates, the monitor, reports and model files."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Judged:
 
     @property
     def has_records(self) -> bool:
-        """Whether the classifier records the rows that it reads, as those of tailboost do."""
+        """Whether the classifier records the rows of its fit, as classifiers of tailboost do."""
         return False
 
     @property
     def knows_rows(self) -> bool:
-        """Whether its records have the training rows."""
+        """Whether the records of the classifier have its training rows."""
         return False
 
     @property
@@ -72,7 +72,7 @@ class Judged:
 
     @property
     def group_features(self) -> Any:
-        """For each column of groups, its name and the features that reveal it."""
+        """Pairs of the name of a column of groups, and the features that reveal the group."""
         return ()
 
     @property
@@ -82,12 +82,12 @@ class Judged:
 
     @property
     def certificate(self) -> Any:
-        """The certificate for its rule; None without one."""
+        """The certificate of the classifier's rule; None without one."""
         return None
 
     @property
     def stated_limits(self) -> tuple[Any, ...]:
-        """The limits on rates that the fit states, also those of ``max_error``."""
+        """The limits on rates of the fit, with the limits of ``max_error``."""
         return ()
 
     @property
@@ -97,7 +97,7 @@ class Judged:
 
     @property
     def can_defer(self) -> bool:
-        """Whether the rule may defer rows; ``defers`` returns which."""
+        """Whether the rule may defer rows; the method ``defers`` of the classifier returns a mask of them."""
         return False
 
     @property
@@ -135,7 +135,7 @@ class Judged:
 
     @property
     def selects_rule(self) -> bool:
-        """Whether a rule was selected among candidates on known rows, so that another one can be."""
+        """Whether the rule was selected among candidates on known rows, so that another can be selected."""
         return self.knows_rows and self.draws is not None
 
     def checked(self, X: Table) -> Any:
@@ -143,21 +143,18 @@ class Judged:
         return X
 
     def row_hashes(self, X: Table) -> RowHashes:
-        """Return the hashes by which rows are recognised, equal for all forms of the same rows."""
+        """Return the hashes of rows, equal for all forms of the same rows."""
         return RowHashes(hash_rounded_rows(as_table(self.checked(X))))
 
     def cases(self, X: Table) -> Mask | None:
-        """Return which rows of a table stand for a case each.
-
-        None stands for all rows, unless a case has several rows.
-        """
+        """Return a mask with one row of each case; None if each row of the table is a case."""
         return None
 
 
 class Recorded(Judged):
     """A classifier with records of its rows: one of tailboost."""
 
-    # What `limit_lines` are, without a certificate.
+    # The data of `limit_lines` without a certificate.
     limits_are = "On the selection data"
 
     @property
@@ -173,7 +170,7 @@ class Recorded(Judged):
 
     @property
     def certificate(self) -> Any:
-        """The certificate for its rule."""
+        """The certificate of the classifier's rule."""
         return getattr(self.classifier, "certificate_", None)
 
     @property
@@ -206,7 +203,7 @@ class Recorded(Judged):
 
     @property
     def group_features(self) -> Any:
-        """For each column of groups, its name and the features that reveal it."""
+        """Pairs of the name of a column of groups, and the features that reveal the group."""
         return getattr(self.classifier, "group_features_", ())
 
     @property
@@ -230,12 +227,12 @@ class Recorded(Judged):
         return X
 
     def tested_values(self, opened: Any) -> Iterable[NDArray[Any]]:
-        """Return the values, of shape (n, ...) each, by which all candidates answer opened rows."""
+        """Return arrays of shape (n, ...): all that candidates of the classifier read of opened rows."""
         return ()
 
     @property
     def counts_on_selection(self) -> Floats:
-        """The confusion counts of the rule on the selection data; empty if they are not known."""
+        """The confusion counts of the rule on the selection data; empty if unknown."""
         return np.zeros(0)
 
     @property
@@ -245,7 +242,7 @@ class Recorded(Judged):
 
     @property
     def limit_lines(self) -> list[LimitLine]:
-        """The limits of a fitted classifier: certified ones, or else those on the selection data."""
+        """The certified limits; without a certificate the limits on the selection data."""
         if self.certificate is not None:
             lines: list[LimitLine] = self.certificate.limit_lines()
             return lines
@@ -256,13 +253,13 @@ class Recorded(Judged):
             return []
 
     def reading(self, X: Table, y: Any) -> Records:
-        """Return the record of rows with labels by which a rule is selected."""
+        """Return a record of the rows with labels on which a rule is selected."""
         return Records().reading(self.row_hashes(X), y, features=True)
 
     def answers_of(
         self, classifiers: Sequence[Any], X: Table, groups: Groups
     ) -> list[tuple[Any, Any]]:
-        """Return the predictions of the classifiers of a curve, and which rows they defer."""
+        """Return the predictions, and the mask of deferred rows if any, of each classifier of a curve."""
         return [(classifier.predict(X), None) for classifier in classifiers]
 
 
@@ -295,14 +292,14 @@ def judged(model: Model) -> Any:
 def is_about(certificate: Any, model: Model) -> bool:
     """Return whether a certificate is about the rule of a classifier, by the digest of the rule.
 
-    This comparison decides for `certificate_`, reports, monitors and files: an object that was copied, edited
-    or selected anew carries no certificate of another rule.
+    `certificate_`, reports, monitors and files make this comparison, so an object that was copied, edited or
+    selected anew carries no certificate of another rule.
     """
     return certificate.rule is not None and certificate.rule == judged(model).rule_digest
 
 
 def refuse_other_rule(certificate: Any, model: Model, name: str) -> None:
-    """Raise ValueError if a certificate is about another rule than that of a classifier.
+    """Raise ValueError if a certificate is about another rule than the classifier's.
 
     A certificate without a rule, and answers or a model of another library, cannot be compared.
     """
@@ -363,9 +360,9 @@ def final_step(model: Model, X: Table) -> tuple[Any, Any]:
 def answer_shares(model: Model, X: Table) -> Floats:
     """Return the probability of each answer to each row, shape (n, K).
 
-    This is ``predict_distribution`` of a randomised rule of tailboost, also behind a pipeline or a search. Of
-    every other classifier, the label that ``predict`` returns has probability 1: its ``predict_proba`` is an
-    estimate of P(y | x), not the probability of an answer.
+    This is ``predict_distribution`` of a randomised rule of tailboost, also behind a pipeline or a search.
+    Other classifiers answer the label of ``predict`` with probability 1: their ``predict_proba`` estimates
+    P(y | x), and is no probability of an answer.
     """
     if hasattr(last_step(model), "predict_distribution"):
         return label_shares(model, X)

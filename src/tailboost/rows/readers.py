@@ -213,12 +213,12 @@ class MetRows:
             if not is_whole or reader.classifier is not model:
                 hashes = reader.row_hashes(read_rows)
             counts.append(reader.records.counts(hashes.whole))
-            if not reader.records.tables:
-                tables.append(None)
-                continue
-            if cases is not None:
-                hashes = hashes.taken(cases)
-            tables.append(UsedRows.from_table(hashes, labels))
+            table = None
+            if reader.records.tables:
+                if cases is not None:
+                    hashes = hashes.taken(cases)
+                table = UsedRows.from_table(hashes, labels)
+            tables.append(table)
         return cls(rows, cases, np.concatenate(counts), tuple(tables))
 
     @classmethod
