@@ -72,7 +72,8 @@ def as_pandas(table: Table) -> Any:
         If the table is a query of polars that has not run.
     """
     refuse_query(table)
-    if hasattr(table, "to_pandas") and not hasattr(table, "iloc"):
+    has_interface_of_pandas = hasattr(table, "iloc")
+    if hasattr(table, "to_pandas") and not has_interface_of_pandas:
         return table.to_pandas()
     return table
 

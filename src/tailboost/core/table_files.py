@@ -81,7 +81,7 @@ def read_raw(
         or missing. This takes a third of the time. With ``decimal``, or if another value is among them, they
         are text.
     """
-    pandas = import_pandas("load_table")
+    import_pandas("load_table")  # raises if it is not installed
     if not isinstance(sep, str) or len(sep) != 1 or sep in '"\r\n':
         raise ValueError(
             f"sep={sep!r} must be one character that separates values, such as ';'"
@@ -104,16 +104,22 @@ def read_raw(
         if decimal is None:
             return _read_csv(path, _OPENERS[suffix], sep, encoding, numbers)
         return _with_points(_read_csv(path, _OPENERS[suffix], sep, encoding), decimal, path)
+    return _read_parquet(path)
+
+
+def _read_parquet(path: Path) -> Any:
+    """Return the table of a Parquet file; numbers of float32 become those that a CSV file would hold."""
     # It imports NumPy, which `tailboost -h` does not need.
     from tailboost.core.score_kinds import shortest_decimals
 
+    pandas = import_pandas("load_table")
     try:
         frame = pandas.read_parquet(path).reset_index(drop=True)
         # Damaged text raises only when it is decoded.
         for _, column in frame.select_dtypes("string").items():
             column.to_numpy(dtype=object)
         for number, dtype in enumerate(frame.dtypes):
-            if dtype == "float32":  # the same numbers as in a CSV file
+            if dtype == "float32":
                 single = frame.iloc[:, number].to_numpy()
                 frame.isetitem(number, shortest_decimals(single))
         return frame

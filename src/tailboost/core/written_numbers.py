@@ -1,7 +1,7 @@
-"""Numbers in text: plain ones, and those with decimal commas or grouped thousands.
+"""Numbers in text: plain numbers, which ``float`` reads, and numbers with commas or grouped thousands.
 
-A plain number is what ``float`` reads. "1,234" is another number in a German file than in an English one, so
-other numbers are read by a stated decimal sign, and refused without a statement.
+"1,234" is another number in a German file than in an English one. So numbers with commas are read by a stated
+decimal sign, and refused without a statement.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from numbers import Real
 
 from tailboost.core.spelling import as_typed
 
-# A text column holds numbers if at least this fraction of its values spell numbers, and more than this many
-# numbers are different.
+# A text column holds numbers if at least this fraction of its values spell numbers, with more different
+# numbers than MANY.
 MOSTLY = 0.95
 MANY = 20
-_SPACES = "'’ \u00a0\u202f"  # group thousands beside any decimal sign
+_SPACES = "'’ \u00a0\u202f"  # group thousands, with any decimal sign
 
 
 def _pattern(decimal: str, other: str) -> re.Pattern[str]:
@@ -37,7 +37,7 @@ _PATTERNS = {".": _pattern(".", ","), ",": _pattern(",", ".")}
 
 
 def as_number(value: object) -> float | None:
-    """Return a value, or the number that its ASCII text spells; None if it is no number."""
+    """Return the number of a real value or of its ASCII text; None for other values."""
     if isinstance(value, str):
         if not value.isascii() or "_" in value:  # 1_000 is a number only in Python
             return None
@@ -54,9 +54,9 @@ def as_number(value: object) -> float | None:
 
 
 def with_points(values: Sequence[object], decimal: str, what: str) -> list[object]:
-    """Return the values of a column; text with a number in this decimal sign becomes a plain number.
+    """Return the values of a column, with plain numbers in the place of numbers with this decimal sign.
 
-    Each value is read by itself, so a row of a later file has the same values.
+    Each value is read by itself, so a row has the same values in a later file.
 
     Raises
     ------
@@ -86,6 +86,7 @@ def with_points(values: Sequence[object], decimal: str, what: str) -> list[objec
 
 
 def _plain(number: re.Match[str], decimal: str) -> str:
+    """Return the text of a number without grouped thousands, and with a decimal point."""
     text = number[0]
     if number["group"] is not None:
         text = text.replace(number["group"], "")
@@ -93,65 +94,65 @@ def _plain(number: re.Match[str], decimal: str) -> str:
 
 
 def refuse_commas(texts: Iterable[str], what: str, *, remedy: str = "") -> None:
-    """Refuse a column of text if nearly all values are numbers with decimal commas or grouped thousands.
+    """Refuse a column of text if nearly all values are numbers, some with commas or grouped thousands.
 
     Parameters
     ----------
     texts : iterable of str
-        The values of the column, without missing ones.
+        The present values of the column.
     what, remedy : str
         Begin and end of the message.
 
     Raises
     ------
     ValueError
-        If nearly all values are numbers with some decimal sign, and some are no plain numbers.
+        If the column is refused.
     """
     texts = list(texts)
     n_other = 0
-    with_sign = []  # numbers that are not plain
+    with_sign = []  # numbers that `float` does not read
     for text in texts:
         if as_number(text) is not None:
             continue
-        if _is_written(text):
+        if _has_decimal_sign(text):
             with_sign.append(text)
         else:
             n_other += 1
         if n_other > (1 - MOSTLY) * len(texts):  # names or free text
             return
     if with_sign and len(set(texts)) - n_other > MANY:
-        raise ValueError(_stated(with_sign, what) + remedy)
+        raise ValueError(_message_about(with_sign, what) + remedy)
 
 
 def refuse_commas_among_numbers(texts: Iterable[str], what: str) -> None:
     """Refuse numbers with decimal commas or grouped thousands in a column of numbers.
 
-    Each value is judged by itself: a row that is refused alone is refused among others, too.
+    Each value is judged by itself, so a row is refused in any table if it is refused alone.
 
     Parameters
     ----------
     texts : iterable of str
-        The values of the column as text, without numbers.
+        The texts among the values of the column.
     what : str
         Begin of the message.
 
     Raises
     ------
     ValueError
-        If a value is a number with some decimal sign, and no plain number.
+        If a text is a number that ``float`` does not read.
     """
-    with_sign = [text for text in texts if as_number(text) is None and _is_written(text)]
+    with_sign = [text for text in texts if as_number(text) is None and _has_decimal_sign(text)]
     if with_sign:
-        raise ValueError(_stated(with_sign, what))
+        raise ValueError(_message_about(with_sign, what))
 
 
-def _is_written(text: str) -> bool:
+def _has_decimal_sign(text: str) -> bool:
     """Return whether a text is a number with some decimal sign, also with grouped thousands."""
     return any(pattern.fullmatch(text) for pattern in _PATTERNS.values())
 
 
-def _stated(with_sign: Sequence[str], what: str) -> str:
-    """Return the message about numbers that are not plain, with the option that reads them.
+def _message_about(with_sign: Sequence[str], what: str) -> str:
+    """Return the message about numbers that ``float`` does not read, with the option for such a file.
 
     1.234,5 is a number only with a decimal comma, and 1,234.5 only with a decimal point. 1,234 is both.
     """
