@@ -49,7 +49,7 @@ class SoftMargin:
     held_out: bool  # whether no base model was fitted on the selection data
 
     def choose(
-        self, wrong: BitLosses, answers: list[NDArray[Any]], rows: Rows, constant: int
+        self, wrong: BitLosses, answers: list[NDArray[Any]], rows: Rows, heaviest: int
     ) -> SoftMarginWeights:
         """Return the weights with the smallest error of their vote on the selection data.
 
@@ -61,11 +61,11 @@ class SoftMargin:
             The class numbers of the base models for the selection data.
         rows : Rows
             The selection data.
-        constant : int
+        heaviest : int
             Class number of the best constant classifier.
         """
         K = len(self.class_weight)
-        constant_is_wrong = rows.wrong(np.array(constant))
+        constant_is_wrong = rows.wrong(np.array(heaviest))
         error_of_constant = float(np.average(constant_is_wrong, weights=rows.weight))
         losses_of_constants = 1.0 - np.eye(K)  # constants × classes
         best = None

@@ -38,10 +38,10 @@ FREE = frozenset(
 
 @dataclass(frozen=True, eq=False)
 class CheckpointedLearner:
-    """A learner that writes each candidate to a folder, and reads it if the same request comes again.
+    """A learner with a folder of its candidates: the candidate of a repeated request is read from a file.
 
-    A file is named by the digest of the fit and of the request, so several fits may share a folder. After
-    Ctrl-C nothing is written: the learner may have returned a half-trained model.
+    The digest of the fit and of the request names a file, so several fits may share a folder. After Ctrl-C
+    nothing is written: the learner may have returned a half-trained model.
 
     Attributes
     ----------
@@ -126,25 +126,22 @@ class _Hasher(NumpyHasher):
         if torch is not None and isinstance(value, torch.Tensor):
             shape = None
             bytes_of_tensor = None
-            if not hasattr(
-                value, "materialize"
-            ):  # a lazy tensor has no values before its first use
+            is_lazy = hasattr(value, "materialize")  # without values before the first use
+            if not is_lazy:
                 shape = tuple(value.shape)
                 bytes_of_tensor = value.detach().cpu().flatten().view(torch.uint8).numpy()
             value = (str(value.dtype), shape, value.requires_grad, bytes_of_tensor)
         elif torch is not None and isinstance(value, torch.nn.Module):
-            attributes = vars(value).copy()
-            for name in vars(value):
-                if (
-                    "hook" in name
-                ):  # PyTorch numbers hooks within a process, differently in each
-                    del attributes[name]
+            # PyTorch numbers hooks, differently in each process.
+            attributes = {
+                name: kept for name, kept in vars(value).items() if "hook" not in name
+            }
             value = (type(value), attributes)
         super().save(value)
 
 
 def describe(value: object) -> str:
-    """Return a short text about a value, which is the same for equal values in every process.
+    """Return a short text about a value, the same for equal values in every process.
 
     Raises
     ------
