@@ -37,7 +37,7 @@ from scipy.optimize import brentq
 from scipy.special import bdtr, betainc, betaincinv
 from scipy.stats import beta, ksone, t
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import base_measure, check_number
 from tailboost.rates.pair_test import last_inside
 from tailboost.solvers import cvar, worst_case_weights
@@ -73,6 +73,7 @@ def _check_delta(delta: float) -> float:
 
 
 def _losses(losses: ArrayLike) -> Floats:
+    """Return losses as an array of shape (n,); raise ValueError unless all are in [0, 1]."""
     values = np.asarray(losses, dtype=np.float64)
     if values.ndim != 1 or not ((values >= 0) & (values <= 1)).all():
         raise ValueError(
@@ -116,20 +117,22 @@ def clustered_size(losses: ArrayLike, clusters: ArrayLike) -> float:
     >>> clustered_size(wrong, person), round(clustered_size(np.repeat(wrong, 3), np.repeat(person, 3)))
     (400.0, 397)
     """
-    values = _losses(np.asarray(losses, dtype=np.float64))
+    values = _losses(losses)
     n = len(values)
     _, cluster = np.unique(np.asarray(clusters), return_inverse=True)
     sizes = np.bincount(cluster)
-    k = len(sizes)
-    if k < 2 or k == n:
-        return float(k)
+    n_clusters = len(sizes)
+    if n_clusters < 2 or n_clusters == n:
+        return float(n_clusters)
     mean = values.mean()
-    squares = float((np.bincount(cluster, values - mean) ** 2).sum())
-    variance_of_mean = k / (k - 1.0) * squares / n**2
+    sums_by_cluster = np.bincount(cluster, values - mean)
+    squares = float((sums_by_cluster**2).sum())
+    variance_of_mean = n_clusters / (n_clusters - 1.0) * squares / n**2
     if variance_of_mean * n**2 < 1e-9:  # zero but for rounding
         return n**2 / float((sizes**2).sum())
-    few_clusters = float(t.ppf(0.975, n - 1) / t.ppf(0.975, k - 1)) ** 2
-    return min(float(n), few_clusters * float(mean * (1.0 - mean)) / variance_of_mean)
+    variance_of_row = float(mean * (1.0 - mean))
+    few_clusters = float(t.ppf(0.975, n - 1) / t.ppf(0.975, n_clusters - 1)) ** 2
+    return min(float(n), few_clusters * variance_of_row / variance_of_mean)
 
 
 def clopper_pearson_upper(errors: int, n: int, delta: float = 0.05) -> float:
@@ -209,13 +212,13 @@ def clopper_pearson_interval(
     >>> round(float(low), 3), round(float(high), 3)
     (0.086, 0.235)
     """
-    half = (1.0 - check_number(confidence, "confidence", 0, 1, below=True)) / 2.0
-    e, rows = np.broadcast_arrays(
+    check_number(confidence, "confidence", 0, 1, below=True)
+    rates, rows = np.broadcast_arrays(
         np.asarray(error, dtype=np.float64), np.asarray(n, dtype=np.float64)
     )
-    if not ((e >= 0) & (e <= 1)).all() or not (rows >= 0).all():
+    if not ((rates >= 0) & (rates <= 1)).all() or not (rows >= 0).all():
         raise ValueError(f"error must be in [0, 1] and n at least 0, got {error!r} and {n!r}")
-    return clopper_pearson_ends(e, rows, half)
+    return clopper_pearson_ends(rates, rows, (1.0 - confidence) / 2.0)
 
 
 def clopper_pearson_ends(error: Floats, rows: Floats, level: float) -> tuple[Floats, Floats]:
@@ -228,12 +231,12 @@ def clopper_pearson_ends(error: Floats, rows: Floats, level: float) -> tuple[Flo
     level : float in (0, 0.5)
         Largest probability that one bound is false.
     """
-    wrong = error * rows
-    right = (1.0 - error) * rows
-    # A Beta variable needs positive parameters: where there is no error, the lower bound is 0.
-    low = beta.ppf(level, np.where(wrong > 0, wrong, 1.0), right + 1.0)
-    high = beta.ppf(1.0 - level, wrong + 1.0, np.where(right > 0, right, 1.0))
-    return np.where(wrong > 0, low, 0.0), np.where(right > 0, high, 1.0)
+    n_wrong = error * rows
+    n_right = (1.0 - error) * rows
+    # A Beta variable needs positive parameters: 1 stands for 0, and the trivial bound replaces the result.
+    low = beta.ppf(level, np.where(n_wrong > 0, n_wrong, 1.0), n_right + 1.0)
+    high = beta.ppf(1.0 - level, n_wrong + 1.0, np.where(n_right > 0, n_right, 1.0))
+    return np.where(n_wrong > 0, low, 0.0), np.where(n_right > 0, high, 1.0)
 
 
 # -- means of losses in [0, 1] -----------------------------------------------------------------------------
@@ -244,25 +247,27 @@ class _BettingGame:
     """Bets on a mean loss below a number m, with a mixture of stakes.
 
     A stake of √(2 L (1 − m)/(n m)), L = log 1/δ, suits a loss with the largest possible variance m(1 − m);
-    larger stakes suit smaller variances. All stakes are powers of √½, which gives all m
-    of a piece one prior. Within a piece the wealth rises with m.
+    larger stakes suit smaller variances. All stakes are powers of √½. So the numbers m fall into pieces, each
+    with one set of stakes and one prior. Within a piece the wealth rises with m.
     """
 
     values: Floats  # distinct losses; many are rounded up to a grid
-    counts: Floats
+    counts: Floats  # number of rows with each of them
     log_level: float  # L
 
     @classmethod
     def from_losses(cls, losses: ArrayLike, delta: float) -> Self:
+        """Return the game for losses of independent rows, checked."""
         values, counts = np.unique(_losses(losses), return_counts=True)
         if len(values) > MOST_LOSSES:
             rounded_up = np.ceil(values * MOST_LOSSES) / MOST_LOSSES
-            values, place = np.unique(rounded_up, return_inverse=True)
-            counts = np.bincount(place, weights=counts)
+            values, number = np.unique(rounded_up, return_inverse=True)
+            counts = np.bincount(number, weights=counts)
         return cls(values, counts.astype(np.float64), -math.log(_check_delta(delta)))
 
     @property
     def n(self) -> float:
+        """Number of rows."""
         return float(self.counts.sum())
 
     @property
@@ -281,7 +286,7 @@ class _BettingGame:
         """Return log Σ_c π_c Π_i (1 − c + c (1 − ℓ_i)/(1 − mean)) for the stakes c of a piece, π_c ∝ 1/c."""
         stakes = np.exp2(-0.5 * np.arange(piece + 1, dtype=np.float64))
         prior = base_measure(1.0 / stakes, len(stakes))
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore"):  # a stake of 1 may lose everything
             factors = np.log1p(stakes[:, None] * ((mean - self.values) / (1.0 - mean)))
         return float(np.logaddexp.reduce(factors @ self.counts + np.log(prior)))
 
@@ -322,24 +327,27 @@ def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
     0.175
     """
     game = _BettingGame.from_losses(losses, delta)
-    if game.n == 0 or float(game.values @ game.counts) >= game.n:
+    all_rows_lose_all = float(game.values @ game.counts) >= game.n
+    if game.n == 0 or all_rows_lose_all:
         return 1.0
+
+    def excess(m: float, piece: int) -> float:
+        """Return the logarithm of wealth · δ, which is at least 0 if m is rejected."""
+        return game.log_wealth(m, piece) - game.log_level
+
     # Pieces from the top. Wealth rises with m: if the left end is rejected, the whole piece is.
     for piece in range(game.last, -1, -1):
         left = 0.0
         if piece > 0:
             left = game.edge(piece - 1)
         right = game.edge(piece)
-        below_one = min(right, np.nextafter(1.0, 0.0))
-
-        def excess(m: float, piece: int = piece) -> float:
-            return game.log_wealth(m, piece) - game.log_level
-
-        if excess(left) >= 0.0:
+        below_one = min(right, np.nextafter(1.0, 0.0))  # the wealth at 1 is infinite
+        if excess(left, piece) >= 0.0:
             continue
-        if excess(below_one) < 0.0:
+        if excess(below_one, piece) < 0.0:
             return right
-        return min(right, float(brentq(excess, left, below_one, xtol=1e-12)) + 1e-12)
+        root = float(brentq(excess, left, below_one, args=(piece,), xtol=1e-12))
+        return min(right, root + 1e-12)  # not below the exact root
     raise AssertionError("no bet gains at a mean of 0")
 
 
@@ -363,8 +371,8 @@ def betting_p_value(losses: ArrayLike, target: float, delta: float = 0.05) -> fl
     game = _BettingGame.from_losses(losses, delta)
     if game.n == 0 or target >= 1.0:
         return 1.0
-    piece = next(j for j in range(game.last + 1) if target < game.edge(j))
-    return min(1.0, math.exp(-game.log_wealth(target, piece)))
+    piece_of_target = next(piece for piece in range(game.last + 1) if target < game.edge(piece))
+    return min(1.0, math.exp(-game.log_wealth(target, piece_of_target)))
 
 
 # -- tails and shifts --------------------------------------------------------------------------------------
@@ -420,6 +428,7 @@ def tail_band(losses: ArrayLike, delta: float = 0.05) -> tuple[Floats, Floats]:
 
 @lru_cache
 def _epsilon(n: int, delta: float) -> float:
+    """Return the ε of `tail_band` for n rows."""
     if n <= MOST_EXACT:
         return float(ksone.isf(delta, n))
     return math.sqrt(-math.log(min(delta, 0.5)) / (2 * n))  # Massart's constant needs δ ≤ ½
@@ -506,9 +515,10 @@ class Evidence:
         if not len(values):
             return self
         j = self.batches + 1
+        # The batch brings a further part of the first wealth into play.
         log_wealths = np.logaddexp(self.log_wealths, -math.log(j * (j + 1)))
         if self.bound > 0.0:
-            with np.errstate(divide="ignore"):
+            with np.errstate(divide="ignore"):  # a stake of 1 may lose everything
                 log_factors = np.log1p(STAKES[:, None] * (values / self.bound - 1.0))
                 log_wealths = log_wealths + log_factors @ counts
         elif values[-1] > 0.0:  # impossible under a bound of 0
@@ -520,7 +530,7 @@ class Evidence:
     def to_dict(self) -> dict[str, Any]:
         """Return the evidence as plain types, for JSON; `from_dict` is the inverse."""
         logs = np.minimum(self.log_wealths, LARGEST_WEALTH).tolist()
-        json_logs = [None if log == -np.inf else log for log in logs]
+        json_logs = [None if log == -np.inf else log for log in logs]  # before the first batch
         return {**vars(self), "log_wealths": json_logs}
 
     @classmethod
@@ -547,7 +557,9 @@ class Evidence:
         """The wealth. A value of 20 contradicts the bound at the 5 % level, at any time."""
         with np.errstate(over="ignore"):
             in_play = float(np.exp(np.logaddexp.reduce(self.log_wealths) - np.log(len(STAKES))))
-        return in_play + 1.0 / (self.batches + 1)
+        # After k batches the part 1/1·2 + … + 1/k(k + 1) = 1 − 1/(k + 1) was brought into play.
+        not_in_play = 1.0 / (self.batches + 1)
+        return in_play + not_in_play
 
 
 # -- ranks ---------------------------------------------------------------------------------------------------
@@ -590,8 +602,13 @@ def each_most_reached(n: Ints, bound: float, level: float) -> Ints:
     """Return `most_reached` for each of several numbers of scores ``n``, shape (k,)."""
     if bound >= 1.0:
         return n
-    none = np.full(len(n), -1)
-    return last_inside(lambda k: bdtr(k.astype(np.float64), n, bound) <= level, none, n - 1)
+
+    def is_certified(counts: Ints) -> Mask:
+        probabilities: Floats = bdtr(counts.astype(np.float64), n, bound)
+        return probabilities <= level
+
+    none_reached = np.full(len(n), -1)
+    return last_inside(is_certified, none_reached, n - 1)
 
 
 def probability_within(
@@ -635,26 +652,28 @@ def probability_within(
     n_groups = len(n)
 
     def largest(u: Floats) -> Floats:
-        """Return the largest rate that is allowed beside a smallest rate u."""
-        return np.minimum((u + gap) / max(factor, 1e-300), 1.0)
+        """Return h(u), the largest rate that is allowed beside a smallest rate u."""
+        return np.minimum((u + gap) / max(factor, 1e-300), 1.0)  # a ratio of 0 allows all rates
 
     def at_most(i: int, x: Floats) -> Floats:
-        """Return P(V ≤ x) in group i."""
+        """Return F_V(x) = P(V ≤ x) in group i."""
         return _beta_cdf(high[i] + 1.0, n[i] - high[i], x)
 
     if (low == 0).any():  # the smallest L is 0
         allowed = largest(np.zeros(1))
         inside = [float(at_most(i, allowed)[0]) for i in range(n_groups)]
         return max(0.0, float(np.prod(inside)) - QUADRATURE_ERROR)
+    # Gauss–Legendre nodes in [−1, 1], with weights of sum 2.
     nodes, weights = leggauss(NODES)
     total = 0.0
-    for i in range(n_groups):  # the group of the smallest L, of which u are quantiles
-        u = betaincinv(low[i], n[i] + 1.0 - low[i], (nodes + 1.0) / 2.0)
+    for i in range(n_groups):  # the group of the smallest L
+        u = betaincinv(low[i], n[i] + 1.0 - low[i], (nodes + 1.0) / 2.0)  # quantiles of L
+        # V − u over 1 − u is a Beta variable too, from the n − least scores below u.
         room = np.clip((largest(u) - u) / np.maximum(1.0 - u, 1e-300), 0.0, 1.0)
         product = _beta_cdf(high[i] + 1.0 - low[i], n[i] - high[i], room)
         for j in range(n_groups):
             if j != i:
-                below = betainc(low[j], n[j] + 1.0 - low[j], u)
+                below = betainc(low[j], n[j] + 1.0 - low[j], u)  # F_L(u)
                 product = product * np.maximum(at_most(j, largest(u)) - below, 0.0)
         total += float(weights @ product) / 2.0
     return max(0.0, total - QUADRATURE_ERROR)

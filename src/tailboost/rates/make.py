@@ -73,7 +73,7 @@ class Spread(Expression):
 
     @property
     def most(self) -> float:
-        """A limit that each rule satisfies."""
+        """The loosest possible limit, which each rule satisfies."""
         if self.form == RATIO:
             return 0.0
         if self.rate.kind == "cost":
@@ -188,7 +188,7 @@ class Objective(Expression):
         return self.rate <= level
 
     def value(self, values: Floats) -> float:
-        """Return the objective from the rates of all subgroups."""
+        """Return the objective from the rates of all subgroups, their largest; NaN if all are NaN."""
         defined = values[~np.isnan(values)]
         if len(defined):
             return float(defined.max())
@@ -228,6 +228,7 @@ OVERALL_ERROR = Rate("error")
 
 
 def _of_label(kind: str, label: Label, by: By) -> Rate:
+    """Return a rate about one label, with checked arguments."""
     return Rate(kind, checked_label(label), _checked_by(by))
 
 
@@ -249,7 +250,7 @@ def miss(label: Label, by: By = None) -> Rate:
 
 
 def false_alarm(label: Label, by: By = None) -> Rate:
-    """Return the fraction of the rows of other classes that are answered ``label``: 1 − specificity.
+    """Return the fraction of the rows of other classes with the answer ``label``: 1 − specificity.
 
     Parameters
     ----------
@@ -266,12 +267,12 @@ def false_alarm(label: Label, by: By = None) -> Rate:
 
 
 def recall(label: Label, by: By = None) -> Rate:
-    """Return the fraction of the rows of a class that is found: 1 − `miss`.
+    """Return the fraction of found rows of a class: 1 − `miss`.
 
     Parameters
     ----------
     label : str, int, float or bool
-        The class. A deferred row is not missed, so it counts as found.
+        The class. A deferred row is not missed, and counts as found.
     by : optional
         As in `error`.
 
@@ -341,7 +342,7 @@ def fnr(label: Label, by: By = None) -> Rate:
 
 
 def specificity(label: Label, by: By = None) -> Rate:
-    """Return the fraction of the rows of other classes that is not answered ``label``: 1 − `false_alarm`.
+    """Return the fraction of the rows of other classes without the answer ``label``: 1 − `false_alarm`.
 
     Parameters
     ----------
@@ -393,7 +394,7 @@ def fpr(label: Label, by: By = None) -> Rate:
 
 
 def selected(label: Label, by: By = None) -> Rate:
-    """Return the fraction of rows that are answered ``label``: the selection rate.
+    """Return the fraction of rows with the answer ``label``: the selection rate.
 
     Parameters
     ----------
@@ -437,7 +438,8 @@ def cost(matrix: Any = None, by: By = None) -> Rate:
     ------
     ValueError
         If the matrix is no table of finite numbers, or rows and columns of a frame have different labels.
-        Also if a wrong answer earns more than the right one: a negative cost below that of the right answer.
+        Also if a wrong answer earns more than the right one: a negative cost below the cost of the right
+        answer.
 
     Examples
     --------
@@ -462,17 +464,36 @@ def cost(matrix: Any = None, by: By = None) -> Rate:
     labels = None
     if hasattr(matrix, "columns") and hasattr(matrix, "index"):
         labels = tuple(map(checked_label, matrix.index))
-        columns = list(map(checked_label, matrix.columns))
-        order = list(matrix.index)
-        if HUMAN_REVIEW in columns and HUMAN_REVIEW not in labels:
-            columns.remove(HUMAN_REVIEW)
-            order.append(HUMAN_REVIEW)
-        if sorted(map(repr, labels)) != sorted(map(repr, columns)):
-            raise ValueError(
-                f"cost: rows and columns must have the same labels; rows: {list(labels)}, "
-                f"columns: {columns}"
-            )
-        matrix = matrix.loc[:, order]
+        matrix = _in_order_of_rows(matrix, labels)
+    values = _checked_costs(matrix)
+    names = [f"label number {number}" for number in range(len(values))]
+    if labels is not None:
+        names = list(map(repr, labels))
+    refuse_paid_errors(values, [*names, HUMAN_REVIEW], "cost")
+    rows = tuple(map(tuple, values.tolist()))
+    return Rate("cost", None, _checked_by(by), rows, labels)
+
+
+def _in_order_of_rows(frame: Any, labels: tuple[Any, ...]) -> Any:
+    """Return a data frame of costs with its columns in the order of its rows, deferral last.
+
+    ``labels`` has the labels of the rows. Raise ValueError if the columns have others.
+    """
+    columns = list(map(checked_label, frame.columns))
+    order = list(frame.index)
+    if HUMAN_REVIEW in columns and HUMAN_REVIEW not in labels:
+        columns.remove(HUMAN_REVIEW)
+        order.append(HUMAN_REVIEW)
+    if sorted(map(repr, labels)) != sorted(map(repr, columns)):
+        raise ValueError(
+            f"cost: rows and columns must have the same labels; rows: {list(labels)}, "
+            f"columns: {columns}"
+        )
+    return frame.loc[:, order]
+
+
+def _checked_costs(matrix: Any) -> Floats:
+    """Return a matrix of costs as an array, shape (K, K) or (K, K + 1); raise ValueError otherwise."""
     try:
         values = np.asarray(matrix, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -491,16 +512,11 @@ def cost(matrix: Any = None, by: By = None) -> Rate:
             "cost: the matrix must be K × K, or K × (K + 1), of finite numbers, got shape "
             f"{values.shape}"
         )
-    names = [f"label number {number}" for number in range(n_classes)]
-    if labels is not None:
-        names = list(map(repr, labels))
-    refuse_paid_errors(values, [*names, HUMAN_REVIEW], "cost")
-    rows = tuple(map(tuple, values.tolist()))
-    return Rate("cost", None, _checked_by(by), rows, labels)
+    return values
 
 
 def deferred(by: By = None) -> Rate:
-    """Return the fraction of rows that are deferred to a human.
+    """Return the fraction of deferred rows, which a human decides.
 
     Parameters
     ----------
@@ -597,7 +613,7 @@ def f_score(label: Label, beta: float = 1.0, by: By = None) -> Rate:
 
 
 def representation(label: Label, by: By) -> Rate:
-    """Return the share of each subgroup among the rows that are answered ``label``.
+    """Return the share of each subgroup among the rows with the answer ``label``.
 
     The rows of all subgroups are in its denominator: over one column of groups the shares add up to 1.
 
@@ -627,18 +643,19 @@ def representation(label: Label, by: By) -> Rate:
 
 
 def custom(name: str, counted: Any, among: Any = ((None, None),), by: By = None) -> Rate:
-    """Return a rate of your own: the fraction of some rows that have some answers.
+    """Return a custom rate: the fraction of some rows with some answers.
 
-    It has limits, tables, curves, certificates, monitors and text like any other rate, and files contain its
-    pairs. As an objective it is minimised, if its denominator does not depend on the answers.
+    Such a rate has limits, tables, curves, certificates, monitors and text like any other rate, and files
+    contain its pairs. As an objective the rate is minimised, if its denominator does not depend on the
+    answers.
 
     Parameters
     ----------
     name : str
         Printed name, which no other rate has.
     counted : list of pairs (true label, answer)
-        Rows that count: those with one of these pairs. None stands for each label, or for each answer with
-        deferral. The answer "human review" is deferral.
+        The counted rows: all rows with one of these pairs. None stands for each label, or for each answer
+        with deferral. The answer "human review" is deferral.
     among : list of pairs (true label, answer), optional
         Rows over which the fraction is taken; by default all. Each pair of ``counted`` must be inside of one
         of them.
@@ -677,7 +694,7 @@ def custom(name: str, counted: Any, among: Any = ((None, None),), by: By = None)
 def _checked_pairs(pairs: Any, name: str) -> tuple[Pair, ...]:
     """Return the distinct pairs of a true label and an answer, sorted by their text; None stays None.
 
-    ``name`` is the parameter of `custom` that errors name.
+    Errors call the parameter of `custom` ``name``.
     """
     if not isinstance(pairs, (list, tuple, set)):
         raise TypeError(f"{name} must be a list of pairs (true label, answer), got {pairs!r}")
@@ -688,12 +705,13 @@ def _checked_pairs(pairs: Any, name: str) -> tuple[Pair, ...]:
                 f"{name} must be a list of pairs (true label, answer), got {pair!r} in it"
             )
         label, answer = (None if part is None else checked_label(part) for part in pair)
+        # By text, because 1 and True are equal keys.
         pair_of_text[repr((label, answer))] = (label, answer)
     return tuple(pair_of_text[text] for text in sorted(pair_of_text))
 
 
 def answered_error(by: By = None) -> Rate:
-    """Return the error rate among the rows that are not deferred.
+    """Return the error rate among the answered rows, without deferred ones.
 
     Parameters
     ----------
@@ -765,6 +783,7 @@ def ratio(rate: Rate) -> Spread:
 
 
 def _family(rate: Any, name: str) -> Rate:
+    """Return the argument of the function ``name``; raise TypeError for other arguments than a rate."""
     if not isinstance(rate, Rate):
         raise TypeError(f"{name} takes a rate, such as error(by='class'), got {rate!r}")
     return rate
@@ -779,10 +798,10 @@ def checked_label(label: Label) -> str | float:
 
 
 def _checked_by(by: By) -> str | int | tuple[str | int, ...] | None:
-    """Return ``by`` with Python's own numbers, and a tuple for a list; raise an error if it is invalid."""
+    """Return ``by`` with Python's own numbers, and a tuple for a list; raise an error for other values."""
     crosses_columns = isinstance(by, (tuple, list))
-    columns: Any = by if crosses_columns else (by,)
-    names: Any = plain(tuple(columns))
+    parts: Any = by if crosses_columns else (by,)
+    names: Any = plain(tuple(parts))
     if not names or not all(name is None or isinstance(name, (str, int)) for name in names):
         raise TypeError(
             "by must be None, 'class', 'group', 'cell', a column of groups or a tuple, got "
@@ -790,7 +809,8 @@ def _checked_by(by: By) -> str | int | tuple[str | int, ...] | None:
         )
     if not crosses_columns:
         return names[0]
-    if None in names or len(set(names)) < len(names) or {"group", "cell"} & set(names):
+    are_columns = None not in names and {"group", "cell"}.isdisjoint(names)
+    if not are_columns or len(set(names)) < len(names):
         raise ValueError(
             f"by={by!r}: a tuple names different columns of groups, and 'class' for the label"
         )
@@ -814,7 +834,7 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
-# Quoted text, what may stand between two limits, or any other character.
+# Quoted text, a separator of two limits, or any other character.
 _BETWEEN_LIMITS = re.compile(
     r"""'[^']*'|"[^"]*"|(?P<between>\s+and\s+|\s*[,;&\n]+\s*)|.""", re.DOTALL
 )
@@ -860,12 +880,12 @@ _OTHER_LIBRARIES = {
     "percent": "write the sign, as in 60%",
     "and": "state two limits",
 }
-# Names of rates by the words that people use.
+# Names of rates by the words of users.
 _SPOKEN_NAMES = {"human review": "deferred", "deferral": "deferred"}
 
 
 def functions() -> dict[str, Callable[..., Any]]:
-    """Return the functions of this file that texts may call, by name."""
+    """Return the functions of this file for use in texts, by name."""
     names = (*KINDS, "custom", "largest", "gap", "ratio")
     return {name: globals()[name] for name in names if name in globals()}
 
@@ -918,7 +938,7 @@ def parse(text: str) -> Rate | Largest | Spread | Limit:
         raise ValueError(f"{cut_to(text, TEXT_SHOWN)!r}: write {form}") from failure
 
 
-# A limit as people say it: "recall 1 by=site >= 90%", "sensitivity >= 80 % at each site".
+# A limit in spoken form: "recall 1 by=site >= 90%", "sensitivity >= 80 % at each site".
 _SPOKEN = re.compile(
     r"""\s* (?P<rate>[A-Za-z_]+) \s*
     \(? \s* (?: (?:of\s+)? (?P<label>(?!by\b)['"]?\w+['"]?) (?=[\s,)]) )? \s* [,)]* \s*
@@ -930,21 +950,22 @@ _SPOKEN = re.compile(
 
 
 def _with_brackets(text: str) -> str | None:
-    """Return a limit that people wrote without brackets, or without its label, as texts must have it.
+    """Return a limit written without brackets, or without its label, in the form for `parse`.
 
-    None if it is written in another way. Without a label it gets the label 1, and a word about it.
+    None for other texts. A missing label becomes 1, with a word about the label.
     """
     spoken = _SPOKEN.fullmatch(text)
     if spoken is None or spoken["rate"].lower() not in functions():
         return None
     name = spoken["rate"].lower()
+    label = spoken["label"]
+    lacks_label = not label and "label" in signature(functions()[name]).parameters
+    if lacks_label:
+        label = "1"
     column = spoken["by"] or spoken["by_last"]
-    lacks_label = not spoken["label"] and "label" in signature(functions()[name]).parameters
     arguments = []
-    if spoken["label"]:
-        arguments.append(spoken["label"])
-    elif lacks_label:
-        arguments.append("1")
+    if label:
+        arguments.append(label)
     if column:
         arguments.append(f"by={column}")
     call = name
@@ -964,9 +985,12 @@ def _with_brackets(text: str) -> str | None:
 
 
 def _several_limits(text: str) -> list[str]:
-    """Return the limits of a text with several ones; an empty list if a part of it is no limit."""
+    """Return the limits in a text of several ones, for advice; an empty list if one part is no limit.
+
+    Limits are separated by "and", a comma, a semicolon or a new line outside of brackets and quotes.
+    """
     pieces = [""]
-    depth = 0  # brackets that are open
+    depth = 0  # open brackets
     for match in _BETWEEN_LIMITS.finditer(text):
         if match[0] in "([{":
             depth += 1
@@ -997,20 +1021,20 @@ class _Parser:
         self.text = text
         self.code = ""  # the translation
         self.in_percent = False  # whether a number has the sign %
-        self.places: list[
-            tuple[int, int]
-        ] = []  # start of each token in the code and in the text
-        self.depth = 0  # brackets that are open
+        # Start of each token in the code and in the text.
+        self.places: list[tuple[int, int]] = []
+        self.depth = 0  # open brackets
         end = 0
         follows_text = False
         while end < len(text):
             token = _TOKEN.match(text, end)
             if token is None or token.lastgroup is None:
-                spaces = len(text[end:]) - len(text[end:].lstrip())
-                raise self._unreadable(end + spaces)
-            start = token.start(token.lastgroup)
+                n_spaces = len(text[end:]) - len(text[end:].lstrip())
+                raise self._unreadable(end + n_spaces)
+            kind = token.lastgroup
+            start = token.start(kind)
             end = token.end()
-            python = self._translated(token.lastgroup, token[token.lastgroup], start, end)
+            python = self._translated(kind, token[kind], start, end)
             is_text = python[0] in QUOTES
             if is_text and follows_text:  # Python would join both
                 advice = self._advice_to_quote(start, "several words")
@@ -1043,21 +1067,25 @@ class _Parser:
         return {"≤": "<=", "≥": ">="}.get(token, token)
 
     def _translated_word(self, word: str, start: int, end: int) -> str:
-        """Return a word as a name in Python if a function or an argument has it, otherwise as text."""
+        """Return a word as a name in Python for a function or an argument, otherwise as text.
+
+        The word stands from ``start`` to ``end`` in the text.
+        """
         next_sign = self.text[end:].lstrip()[:1]
         names_a_rate = next_sign in "(<>"  # also at the end of the text
         if names_a_rate:
             word = _SPOKEN_NAMES.get(" ".join(word.split()), word)
             if word.lower() in _REFUSED:
                 raise self.error(f"this is not available: {_REFUSED[word.lower()]}", start)
-        if names_a_rate or not self.depth:  # in brackets it may be a label
+        if names_a_rate or not self.depth:  # in brackets the word may be a label
             advice = _OTHER_LIBRARIES.get(re.sub("_(difference|ratio)$", "", word.lower()))
             if advice is not None:
                 raise self.error(advice, start)
         if next_sign == "(":
             if word in functions():
                 return word
-            if re.search(r"[^<>]= $", self.code):
+            is_value_of_argument = re.search(r"[^<>]= $", self.code)
+            if is_value_of_argument:
                 advice = self._advice_to_quote(start, "brackets")
                 raise self.error(f"expected a comma or a bracket after this{advice}", start)
             near = did_you_mean(word, functions())
@@ -1073,11 +1101,12 @@ class _Parser:
         return 1 + max(self.text.rfind(sign, 0, at) for sign in "([{,:=")
 
     def _advice_to_quote(self, at: int, reason: str) -> str:
-        """Return the advice to quote the value around a position of the text, "" if it has quotes.
+        """Return the advice to quote the value around a position of the text; "" for a quoted value.
 
-        ``reason`` says what the value contains, such as "brackets".
+        ``reason`` names the content of the value, such as "brackets".
         """
         start = self._start_of_value(at)
+        # Up to the next separator; brackets within the value are parts of the value.
         value = re.match(r"(?:[^,:()\[\]{}]|\([^()]*\))*", self.text[start:])
         if value is None or re.search("['\"]", value[0]):
             return ""
@@ -1106,14 +1135,14 @@ class _Parser:
         return self.error("is not understood", at)
 
     def error(self, message: str, at: int) -> ValueError:
-        """Return an error with the word at a position of the text."""
+        """Return an error with the text, and the word at a position."""
         word = re.match(r"[\w.\-%]+|.", self.text[at:], re.DOTALL)
-        place = "the end"
+        position = "the end"
         if word:
-            place = f"{word[0]!r}, character {at + 1}"
-        return ValueError(f"{cut_to(self.text, TEXT_SHOWN)!r}: at {place}: {message}")
+            position = f"{word[0]!r}, character {at + 1}"
+        return ValueError(f"{cut_to(self.text, TEXT_SHOWN)!r}: at {position}: {message}")
 
-    def _place(self, offset: int) -> int:
+    def _position(self, offset: int) -> int:
         """Return the position in the text of the token at an offset of the code."""
         if offset >= len(self.code.rstrip()):
             return len(self.text)
@@ -1123,7 +1152,7 @@ class _Parser:
 
     def at(self, node: ast.expr) -> int:
         """Return the position of a node in the text."""
-        return self._place(node.col_offset)
+        return self._position(node.col_offset)
 
     def parse(self) -> Any:
         """Return the rate, objective or limit."""
@@ -1132,14 +1161,16 @@ class _Parser:
         except SyntaxError as failure:
             at = len(self.text)
             if failure.offset:
-                at = self._place(failure.offset - 1)
+                at = self._position(failure.offset - 1)
             message = "expected a value, a comma or a bracket"
+            advice = self._advice_to_quote(at, "several words")
+            _, _, value = advice.partition(": ")
             if self.text[at : at + 1] == "=":
                 message = "write <= or >="
             elif "never closed" in failure.msg:
                 message = failure.msg
-            elif " " in self._advice_to_quote(at, "several words").partition(": ")[2].strip():
-                message += self._advice_to_quote(at, "several words")
+            elif " " in value.strip():
+                message += advice
             raise self.error(message, at) from None
         except (RecursionError, MemoryError):
             raise self.error("is nested too deeply", 0) from None
@@ -1166,6 +1197,7 @@ class _Parser:
                 limit = expression >= bound
         except (TypeError, ValueError) as failure:
             raise self.error(str(failure), self.at(node.left)) from None
+        # Who writes 1, and not 1.0, may mean one percent.
         if limit.from_above and type(bound) is int and bound == 1 and limit.rate.kind != "cost":
             at = self.at(node.comparators[0])
             raise self.error("every rule has a rate of at most 1; write 1% for one percent", at)
@@ -1182,15 +1214,15 @@ class _Parser:
         name = node.func.id
         allowed = [*signature(functions()[name]).parameters]
         if name == "cost":
-            allowed.append("labels")
+            allowed.append("labels")  # of a matrix from a data frame
         keywords: dict[str, Any] = {}
         for keyword in node.keywords:
             if keyword.arg in keywords:
-                raise self.error("this name is repeated", self._place(keyword.col_offset))
+                raise self.error("this name is repeated", self._position(keyword.col_offset))
             if keyword.arg not in allowed:
                 near = did_you_mean(str(keyword.arg), allowed)
                 message = f"{near}{name}(...) has {', '.join(allowed)}"
-                raise self.error(message, self._place(keyword.col_offset))
+                raise self.error(message, self._position(keyword.col_offset))
             keywords[str(keyword.arg)] = self.value(keyword.value, depth + 1)
         arguments = [self.value(argument, depth + 1) for argument in node.args]
         labels = keywords.pop("labels", None)
@@ -1203,7 +1235,7 @@ class _Parser:
             raise self.error(str(failure), self.at(node)) from None
 
     def without_brackets(self, node: ast.Constant) -> Any:
-        """Return the rate of a name without brackets, if it needs no argument."""
+        """Return the rate of a name without brackets; raise ValueError if the rate needs an argument."""
         name = str(node.value)
         if name not in functions():
             near = did_you_mean(name, functions())
@@ -1226,16 +1258,17 @@ class _Parser:
             return self.call(node, depth)
         for inner in ast.walk(node):
             if not isinstance(inner, _PLAIN_NODES):
+                # An operator has no position.
                 culprit = node
                 if isinstance(inner, ast.expr):
                     culprit = inner
                 raise self.error("expected a value", self.at(culprit))
             if isinstance(inner, ast.Dict):
-                keys: set[str] = set()
+                seen_keys: set[str] = set()
                 for key in filter(None, inner.keys):  # `**other` has no key
-                    if ast.dump(key) in keys:
+                    if ast.dump(key) in seen_keys:
                         raise self.error("this name is repeated", self.at(key))
-                    keys.add(ast.dump(key))
+                    seen_keys.add(ast.dump(key))
         try:
             return ast.literal_eval(node)
         except (TypeError, ValueError):
@@ -1245,7 +1278,7 @@ class _Parser:
 
 def _number(text: str) -> str:
     """Return the Python literal of a number, possibly in percent; 1e999 for infinity."""
-    if re.fullmatch(r"[-+]?\d{1,300}", text):
+    if re.fullmatch(r"[-+]?\d{1,300}", text):  # longer ones are floats: int would take long
         return repr(int(text))
     if text.endswith("%"):
         number = float(text[:-1]) / 100
@@ -1255,7 +1288,10 @@ def _number(text: str) -> str:
 
 
 def _with_labels(rate: Rate, labels: object) -> Rate:
-    """Return a mean cost with labels for the rows and columns of its matrix, checked."""
+    """Return a mean cost with labels for the rows and columns of its matrix.
+
+    Raise ValueError if they do not fit.
+    """
     if (
         rate.matrix is None
         or not isinstance(labels, (list, tuple))
@@ -1282,10 +1318,9 @@ def checked_limits(limits: Stated) -> tuple[Limit, ...]:
         raise TypeError(f"limits must be a list, such as ['miss(1) <= 40%'], got {limits!r}")
     checked = []
     for entry in limits:
+        expression = as_expression(entry)
         if isinstance(entry, str):
             expression = as_expression(parse(entry))
-        else:
-            expression = as_expression(entry)
         if expression is None or expression.limit is None:
             advice = ""
             if isinstance(entry, bool):

@@ -166,8 +166,8 @@ def cvar_curve(
     losses = expected_zero_one_losses(y_true, y_proba, labels=labels)
     weight = relative_weights(sample_weight, len(losses))
     # CVaR depends only on the distribution of the losses, so their distinct values serve all alphas.
-    values, place = np.unique(losses, return_inverse=True)
-    mass = np.bincount(place, weight)
+    values, number = np.unique(losses, return_inverse=True)
+    mass = np.bincount(number, weight)
     return np.array([solvers.cvar(values, alpha, mass) for alpha in tail_masses])
 
 
@@ -208,7 +208,8 @@ def expected_zero_one_losses(
             f"y_proba has a column for each of {probabilities.shape[1]} labels, {fault}"
         )
     codes = _codes(truth, names, "y_true")
-    losses: Floats = np.clip(1.0 - probabilities[np.arange(len(truth)), codes], 0.0, 1.0)
+    of_true_label = probabilities[np.arange(len(truth)), codes]
+    losses: Floats = np.clip(1.0 - of_true_label, 0.0, 1.0)  # rounding may exceed [0, 1]
     return losses
 
 
@@ -484,8 +485,17 @@ def _means(
 ) -> dict[Any, float]:
     """Return the mean loss of each subgroup of each column, by the rows of positive weight; NaN without rows.
 
-    ``columns`` has the subgroup of each row, by the name of the column. Keys of the result are (column,
-    subgroup), or the subgroup alone if the name is None. ``labels`` are the subgroups to report.
+    Parameters
+    ----------
+    columns : dict
+        The subgroup of each row, by the name of the column. Keys of the result are (column, subgroup), or the
+        subgroup alone if the name is None.
+    losses : ndarray of shape (n,)
+        Loss of each row.
+    sample_weight : array-like of shape (n,), optional
+        Weight of each row.
+    labels : array-like, optional
+        The subgroups to report; by default those with rows.
     """
     weight = relative_weights(sample_weight, len(losses))
     used = weight > 0
@@ -498,11 +508,12 @@ def _means(
         codes = _codes(subgroups[used], names, "y_true")
         mass = np.bincount(codes, weight[used], minlength=len(names))
         total = np.bincount(codes, weight[used] * losses[used], minlength=len(names))
-        of_column = np.divide(total, mass, out=np.full(len(names), np.nan), where=mass > 0)
+        no_means = np.full(len(names), np.nan)
+        means_of_column = np.divide(total, mass, out=no_means, where=mass > 0)
         keys = names.tolist()
         if column is not None:
             keys = [(column, name) for name in keys]
-        means.update(zip(keys, of_column.tolist(), strict=True))
+        means.update(zip(keys, means_of_column.tolist(), strict=True))
     return means
 
 
@@ -516,9 +527,10 @@ def _zero_one(
     labels: ArrayLike | None = None,
     deferred: ArrayLike | None = None,
 ) -> Floats:
-    """Return the zero-one loss of each row, expected if the answers are a label distribution (n, K).
+    """Return the zero-one loss of each row, shape (n,); 0 for a deferred row.
 
-    Deferred rows have a loss of 0. ``labels`` are all labels that may be predicted.
+    The loss is expected if ``y_pred`` is a label distribution (n, K). ``labels`` are all labels that may be
+    predicted.
     """
     if np.ndim(y_pred) == 2:
         if deferred is not None:
@@ -528,11 +540,11 @@ def _zero_one(
     check_length(predicted, "y_pred", len(truth), "y_true")
     check_same_kind(predicted, "y_pred", truth, "y_true")
     if labels is not None:
-        _codes(predicted, distinct_labels(labels), "y_pred")
-    wrong = rates.wrong(predicted, truth)
+        _codes(predicted, distinct_labels(labels), "y_pred")  # raises for another label
+    is_wrong = rates.wrong(predicted, truth)
     if deferred is not None:
-        wrong = wrong & ~check_mask(deferred, "deferred", len(truth))
-    return wrong.astype(np.float64)
+        is_wrong = is_wrong & ~check_mask(deferred, "deferred", len(truth))
+    return is_wrong.astype(np.float64)
 
 
 def _codes(values: Labels, labels: Labels, name: str) -> Ints:

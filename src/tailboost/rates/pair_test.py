@@ -81,7 +81,8 @@ def pair_p_value(
     n1, n2 = rows
     if min(n1, n2) < 1:
         return 1.0
-    if factor - gap <= 0.0:  # no rates satisfy the hypothesis
+    largest_p2 = factor - gap  # under the hypothesis, because p₁ is at most 1
+    if largest_p2 <= 0.0:  # no rates satisfy the hypothesis
         return 0.0
     observed = float(_statistic(np.array([x1]), n1, np.array([x2]), n2, factor, gap)[0])
     normal = float(ndtr(observed))
@@ -94,13 +95,14 @@ def pair_p_value(
     high = 1.0
     if x2 < n2:
         high = float(betaincinv(x2 + 1, n2 - x2, 1 - gamma / 2))
-    if low > factor - gap:
+    if low > largest_p2:
         return gamma
-    p2 = np.linspace(low, min(high, factor - gap), GRID)
-    p1 = np.minimum((gap + p2) / factor, 1.0)
+    p2 = np.linspace(low, min(high, largest_p2), GRID)
+    p1 = np.minimum((gap + p2) / factor, 1.0)  # on the boundary
     second_counts, second_probabilities = _probabilities(n2, p2)
     first_counts, first_probabilities = _probabilities(n1, p1)
     # By second count, the largest first count with a statistic of at most the observed one, or −1.
+    # 1e-12 is for rounding, so that the observed counts are among them.
     largest = last_inside(
         lambda first: _statistic(first, n1, second_counts, n2, factor, gap) <= observed + 1e-12,
         np.full(len(second_counts), -1),
@@ -109,11 +111,13 @@ def pair_p_value(
     largest = np.maximum.accumulate(largest)  # the region of these counts becomes monotone
     contains_observed = second_counts >= x2
     largest[contains_observed] = np.maximum(largest[contains_observed], x1)
-    # The probability of at most `largest` errors of the first group; what is left out is below REST.
-    cumulated = np.hstack([np.zeros((GRID, 1)), first_probabilities.cumsum(axis=1)])
-    place = np.clip(largest - first_counts[0] + 1, 0, len(first_counts))
-    region = (second_probabilities * cumulated[:, place]).sum(axis=1)
-    return min(1.0, float(region.max()) * BETWEEN + REST + gamma)
+    # The probability of at most `largest` errors of the first group, by p₁ and by second count. Counts
+    # beside `first_counts` have a probability below REST.
+    no_errors = np.zeros((GRID, 1))
+    cumulated = np.hstack([no_errors, first_probabilities.cumsum(axis=1)])
+    n_counts_up_to_largest = np.clip(largest - first_counts[0] + 1, 0, len(first_counts))
+    in_region = (second_probabilities * cumulated[:, n_counts_up_to_largest]).sum(axis=1)
+    return min(1.0, float(in_region.max()) * BETWEEN + REST + gamma)
 
 
 def pair_passes(
@@ -134,7 +138,7 @@ def pair_passes(
         The level, fixed before the counts are seen.
     """
     gamma = min(NUISANCE, level / 20)
-    far = max(FAR, level)
+    far = max(FAR, level)  # exact up to the level
     p_value = pair_p_value(errors, rows, factor=factor, gap=gap, gamma=gamma, far=far)
     return p_value <= level
 
@@ -147,24 +151,33 @@ def _probabilities(n: int, p: Floats) -> tuple[Ints, Floats]:
     width = DEVIATIONS * np.sqrt(n * p * (1.0 - p)) + 8.0
     smallest = int(max(0.0, (n * p - width).min()))
     largest = int(min(float(n), (n * p + width).max()))
-    k = np.arange(smallest, largest + 1)
+    counts = np.arange(smallest, largest + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
-        logs = logs + xlogy(k, p[:, None]) + xlog1py(n - k, -p[:, None])
-    return k, np.exp(logs)
+        log_choices = gammaln(n + 1.0) - gammaln(counts + 1.0) - gammaln(n - counts + 1.0)
+        logs = log_choices + xlogy(counts, p[:, None]) + xlog1py(n - counts, -p[:, None])
+    return counts, np.exp(logs)
 
 
 def _statistic(x1: Ints, n1: int, x2: Ints, n2: int, a: float, c: float) -> Floats:
-    """Return ``a x₁/n₁ − x₂/n₂ − c`` over its standard error at the nearest point of the hypothesis."""
+    """Return the distance of counts from the hypothesis in standard errors, negative outside of it.
+
+    It is ``a x₁/n₁ − x₂/n₂ − c`` over its standard error at a point near the counts on the boundary of the
+    hypothesis ``a p₁ − p₂ ≥ c``.
+    """
     p2 = np.clip((x1 + x2 - n1 * c / a) / (n1 / a + n2), max(0.0, -c), min(1.0, a - c))
     p1 = (c + p2) / a
     variance = a * a * p1 * (1.0 - p1) / n1 + p2 * (1.0 - p2) / n2
-    z: Floats = (a * x1 / n1 - x2 / n2 - c) / np.sqrt(np.maximum(variance, 1e-12))
-    return z
+    standard_error = np.sqrt(np.maximum(variance, 1e-12))  # rates of 0 and 1 have none
+    statistic: Floats = (a * x1 / n1 - x2 / n2 - c) / standard_error
+    return statistic
 
 
 def last_inside(holds: Callable[[Ints], Mask], low: Ints, high: Ints) -> Ints:
-    """Return the largest counts from ``low`` to ``high`` up to which a property holds, by bisection."""
+    """Return the largest counts from ``low`` to ``high`` up to which a property holds, by bisection.
+
+    All bisections go in parallel; ``holds`` tells for an array of counts whether each has the property. The
+    counts ``low`` have it, also −1.
+    """
     while (low < high).any():
         middle = (low + high + 1) // 2
         inside = holds(np.maximum(middle, 0))

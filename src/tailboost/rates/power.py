@@ -25,15 +25,15 @@ LEFT_OUT = 1e-6
 
 
 def binomial_power(n: Any, rate: float, most: Any) -> Floats:
-    """Return the probability that at most ``most`` of n rows are counted, each with probability ``rate``.
+    """Return the probability of at most ``most`` counted rows among n, with probability ``rate`` of each.
 
-    This is the power of an exact test passing up to ``most`` errors. It is also the probability that a
-    threshold with this true rate is within the rank ``most``. It is 0 for −1.
+    This is the power of an exact test passing up to ``most`` errors, and the probability of a threshold with
+    this true rate being within the rank ``most``. For −1 the power is 0.
     """
     rows = np.asarray(n, dtype=np.intp)
-    counts = np.asarray(most, dtype=np.intp)
-    inside = bdtr(np.clip(counts, 0, rows).astype(np.float64), rows, rate)
-    power: Floats = np.where(counts < 0, 0.0, np.where(counts >= rows, 1.0, inside))
+    largest = np.asarray(most, dtype=np.intp)
+    inside = bdtr(np.clip(largest, 0, rows).astype(np.float64), rows, rate)
+    power: Floats = np.where(largest < 0, 0.0, np.where(largest >= rows, 1.0, inside))
     return power
 
 
@@ -67,26 +67,28 @@ def pair_power(
     >>> round(pair_power((0.3, 0.3), (2000, 2000), 0.05, factor=1.0, gap=0.05), 2)
     0.93
     """
-    r1, r2 = rates
-    n1, n2 = rows
     if min(rows) < 1:
         return 0.0
+    r1, r2 = rates
+    n1, n2 = rows
     passes = partial(pair_passes, level=level, factor=factor, gap=gap)
     smallest, largest = map(int, binom.ppf([LEFT_OUT / 2, 1 - LEFT_OUT / 2], n2, r2))
     nodes = np.unique(np.linspace(smallest, largest, EXACT_COUNTS).round().astype(int))
 
-    # For each second count, the first counts that pass in both orders are between two ends.
+    # For each second count, the passing first counts in both orders are between two ends.
     def largest_passing(second: int) -> int:
         return last_true(lambda first: passes((first, second), (n1, n2)), n1)
 
     def smallest_passing(second: int) -> int:
-        return n1 - last_true(lambda count: passes((second, n1 - count), (n2, n1)), n1)
+        # Only a largest number can be searched, so the search counts down from n1.
+        return n1 - last_true(lambda below: passes((second, n1 - below), (n2, n1)), n1)
 
-    highs = [largest_passing(second) for second in nodes.tolist()]
-    lows = [smallest_passing(second) for second in nodes.tolist()]
+    highs_at_nodes = [largest_passing(second) for second in nodes.tolist()]
+    lows_at_nodes = [smallest_passing(second) for second in nodes.tolist()]
     second_counts = np.arange(smallest, largest + 1)
-    high = np.floor(np.interp(second_counts, nodes, highs))
-    low = np.ceil(np.interp(second_counts, nodes, lows))
+    high = np.floor(np.interp(second_counts, nodes, highs_at_nodes))
+    low = np.ceil(np.interp(second_counts, nodes, lows_at_nodes))
+    # Without a passing first count, high < low.
     first_passes = np.maximum(binom.cdf(high, n1, r1) - binom.cdf(low - 1, n1, r1), 0.0)
     return float(binom.pmf(second_counts, n2, r2) @ first_passes)
 
@@ -95,7 +97,16 @@ def last_true(holds: Callable[[int], bool], n: int, near: int | None = None) -> 
     """Return the last number from 0 to n up to which all have a property; −1 if 0 lacks it.
 
     The search goes away from ``near`` with doubled steps, until one number with the property and one without
-    are tried. Then it halves the range between them.
+    are tried. Then the range between them is halved.
+
+    Parameters
+    ----------
+    holds : callable
+        Tells whether a number has the property, which no number above a number without the property has.
+    n : int
+        The largest number.
+    near : int, optional
+        A number near the result, for speed.
     """
     low = -1  # the property holds up to `low`, and not from `high` on
     high = n + 1
@@ -107,7 +118,8 @@ def last_true(holds: Callable[[int], bool], n: int, near: int | None = None) -> 
         else:
             high = near
             near -= step
-        if low >= 0 and high <= n:
+        both_are_tried = low >= 0 and high <= n
+        if both_are_tried:
             break
         step *= 2
     while high - low > 1:
@@ -133,7 +145,7 @@ def fewest_rows(
     start : int, default=1
         A number of rows nearby, for speed.
     precision : float, default=0
-        Allowed relative excess of the result. If it is 0, the next `AHEAD` numbers of rows are tried too.
+        Allowed relative excess of the result. At 0 the next `AHEAD` numbers of rows are tried too.
 
     Returns
     -------
@@ -144,13 +156,13 @@ def fewest_rows(
     def lacks_power(n: int) -> bool:
         return bool(power_at(np.array([max(n, 1)]))[0] < power)
 
-    # Steps as fine as the precision.
+    # Multiples of a unit as fine as the precision are tried.
     unit = max(1, int(precision * start))
-    steps = last_true(lambda k: lacks_power(k * unit), MOST_ROWS // unit, start // unit)
-    fewest = (steps + 1) * unit
+    lacking_units = last_true(lambda k: lacks_power(k * unit), MOST_ROWS // unit, start // unit)
+    fewest = (lacking_units + 1) * unit
     if fewest > MOST_ROWS:
         return None
-    while precision == 0.0:
+    while precision == 0.0:  # the power may fall again a little above
         next_numbers = np.arange(fewest, fewest + AHEAD)
         lacking = next_numbers[power_at(next_numbers) < power]
         if not len(lacking):

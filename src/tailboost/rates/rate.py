@@ -35,7 +35,7 @@ PERCENT = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*%\s*")
 # Sides on which a rate is bounded.
 ABOVE = "above"
 BELOW = "below"
-# Label number in the tables of a kind that is not about one label.
+# Label number in the tables of kinds about all labels.
 NO_LABEL = -1
 NEEDS_COSTS = "{!r} needs the costs of the rows: give costs=, one for each answer"
 
@@ -70,7 +70,7 @@ class Kind:
     def tables(self, K: int, A: int, label: int, beta: float = 1.0) -> tuple[Floats, Floats]:
         """Return numerator and denominator by class and action, shape (K, A) each.
 
-        ``label`` is the number of the class that the rate is about, or `NO_LABEL`.
+        ``label`` is the number of the rate's class, or `NO_LABEL`.
         """
         if self.weighted:
             return self.table(K, A, label, beta)
@@ -79,16 +79,16 @@ class Kind:
     def of_strata(self, strata: Strata, label: Any, beta: float) -> tuple[Floats, Floats]:
         """Return numerator and denominator for the classes and actions of strata, shape (K, A) each.
 
-        Only kinds with these parameters read the class name ``label`` and ``beta``.
+        ``label`` is the name of the rate's class, for kinds about one label, and ``beta`` the
+        parameter of weighted kinds. Other kinds do not read them.
         """
+        number = NO_LABEL
         if self.labelled:
             number = strata.label(label)
-        else:
-            number = NO_LABEL
         return self.tables(strata.n_classes, strata.n_actions, number, beta)
 
     def fault(self) -> str:
-        """Return how the table contradicts the fields, "" if it does not.
+        """Return the contradiction between the table and the fields in words; "" without one.
 
         The table is tried with two and three classes, with and without deferral as last action.
         """
@@ -100,9 +100,11 @@ class Kind:
                 )
             if (top < 0).any() or (top > bottom).any() or (bottom > 1).any():
                 return "its numerator is not between 0 and its denominator, or this is above 1"
-            if not self.ratio and (bottom != bottom[:, :1]).any():
+            depends_on_answers = (bottom != bottom[:, :1]).any()
+            if depends_on_answers and not self.ratio:
                 return "its denominator depends on the answers, which needs ratio=True"
-            if not self.weighted and not np.isin([top, bottom], [0.0, 1.0]).all():
+            count_in_part = not np.isin([top, bottom], [0.0, 1.0]).all()
+            if count_in_part and not self.weighted:
                 return "rows count in part, which needs weighted=True"
             if self.weighted and not self.ratio:
                 return "rows count in part, which needs ratio=True"
@@ -114,9 +116,13 @@ class Kind:
 
 
 def _tells_only_deferral(table: Floats) -> bool:
-    """Return whether all labels have the same value in a table (K, A), and deferral another one."""
-    answers_are_alike = (table[:, :-1] == table[:, :1]).all()
-    return bool(answers_are_alike and (table[:, -1] != table[:, 0]).any())
+    """Return whether all labels have the same value in a table (K, A), and deferral another one.
+
+    Deferral is the last action.
+    """
+    labels_are_equal = (table[:, :-1] == table[:, :1]).all()
+    deferral_differs = (table[:, -1] != table[:, 0]).any()
+    return bool(labels_are_equal and deferral_differs)
 
 
 def _all(K: int, A: int) -> Floats:
@@ -263,7 +269,7 @@ def _kind_tells_deferral(kind: Kind) -> tuple[bool, bool]:
 
 @dataclass(frozen=True)
 class Pairs:
-    """A user's own rate: the fraction of some rows with some answers, as pairs (true label, answer).
+    """A custom rate: the fraction of some rows with some answers, as pairs (true label, answer).
 
     None stands for each label or each answer. The answer "human review" stands for deferral.
 
@@ -340,13 +346,15 @@ class Pairs:
     def _table(pairs: tuple[Pair, ...], strata: Strata) -> Floats:
         """Return 1 for each class and action of the pairs, 0 for others, shape (K, A)."""
         table = np.zeros((strata.n_classes, strata.n_actions))
+        everything = slice(None)
+        deferral = slice(strata.n_classes, None)  # empty if no row may be deferred
         for label, answer in pairs:
-            classes: Any = slice(None)
+            classes: Any = everything
             if label is not None:
                 classes = strata.label(label)
-            actions: Any = slice(None)
+            actions: Any = everything
             if answer == HUMAN_REVIEW:
-                actions = slice(strata.n_classes, None)  # empty without deferral
+                actions = deferral
             elif answer is not None:
                 actions = strata.label(answer)
             table[classes, actions] = 1.0
@@ -354,7 +362,10 @@ class Pairs:
 
 
 def _covers(wide: Pair, narrow: Pair) -> bool:
-    """Return whether a pair stands for all rows of another one: parts are equal, or None in the first."""
+    """Return whether the rows of the pair ``narrow`` are all in the pair ``wide``.
+
+    Each part of ``wide`` is None, for all labels or answers, or equals the part of ``narrow``.
+    """
     return all(
         outer is None or (outer == inner and type(outer) is type(inner))
         for outer, inner in zip(wide, narrow, strict=True)
@@ -383,7 +394,7 @@ class Expression:
 
 
 def as_expression(given: object) -> Expression | None:
-    """Return the argument if it is an expression of rates, else None."""
+    """Return the argument if it is an expression of rates, and otherwise None."""
     if isinstance(given, Expression):
         return given
     return None
@@ -414,7 +425,7 @@ class Rate(Expression):
     complement : bool, default=False
         Whether this is one minus the rate.
     pairs : Pairs, optional
-        What a rate made by `custom` counts.
+        The counted pairs of a rate made by `custom`.
     """
 
     kind: str
@@ -455,7 +466,7 @@ class Rate(Expression):
 
     @property
     def definition(self) -> Kind | Pairs:
-        """The pairs of a user's own rate, or the entry of `KINDS`; ValueError if there is none."""
+        """The pairs of a custom rate, or the entry of `KINDS`; ValueError if there is none."""
         return self.pairs or defined_kind(self.kind)
 
     @property
@@ -470,11 +481,13 @@ class Rate(Expression):
 
     @property
     def needs_deferral(self) -> bool:
-        """Whether the rate allows deferral: it counts deferred rows or has a cost of deferral."""
+        """Whether the rate allows deferral: by counting deferred rows, or by a cost of deferral."""
         counts_deferred, _ = self.definition.tells_deferral()
         if self.matrix is None:
             return counts_deferred
-        return counts_deferred or len(self.matrix[0]) > len(self.matrix)
+        n_classes = len(self.matrix)
+        n_answers = len(self.matrix[0])
+        return counts_deferred or n_answers > n_classes
 
     @property
     def counts_deferral(self) -> bool:
@@ -494,7 +507,7 @@ class Rate(Expression):
 
     @property
     def is_share(self) -> bool:
-        """Whether the rate is a share of rows, so that its numerator is a binomial count."""
+        """Whether the rate is a share of rows: then its numerator is a binomial count."""
         return self.kind != "cost" and not self.is_weighted
 
     @property
@@ -504,7 +517,7 @@ class Rate(Expression):
 
     @property
     def without_rows(self) -> str:
-        """Words for a subgroup in whose denominator no row counts: "has no rows" and similar."""
+        """Words for a subgroup without a row in the denominator: "has no rows" and similar."""
         if self.kind == "precision":
             return f"has no row with the answer {self.label!r}"
         if self.is_ratio:
@@ -522,7 +535,7 @@ class Rate(Expression):
 
     @property
     def counts_errors(self) -> bool:
-        """Whether the rate counts errors, so that small values are better."""
+        """Whether the rate counts errors: then small values are better."""
         kind = self.definition
         return kind.counts_errors or (kind.gain and self.complement)
 
@@ -533,7 +546,7 @@ class Rate(Expression):
 
     @property
     def crossed(self) -> tuple[Any, ...]:
-        """What the subgroups cross: columns of groups, or one of the other values of ``by``."""
+        """The names in ``by`` as a tuple: columns of groups with perhaps "class", or one other value."""
         return names_in(self.by)
 
     @property
@@ -546,12 +559,15 @@ class Rate(Expression):
         counted, among = self.definition.of_strata(strata, self.label, self.beta)
         if self.matrix is not None:
             counted = self._costs(strata)
-        return (among - counted if self.complement else counted), among
+        if self.complement:
+            counted = among - counted
+        return counted, among
 
     def needs_labels(self, strata: Strata) -> bool:
         """Return whether the rate depends on labels: rates of answers alone, such as `selected`, do not."""
-        differ = any((table != table[0]).any() for table in self.tables(strata))
-        return differ or self.needs_costs or not {"class", "cell"}.isdisjoint(self.crossed)
+        classes_differ = any((table != table[0]).any() for table in self.tables(strata))
+        is_by_class = not {"class", "cell"}.isdisjoint(self.crossed)
+        return classes_differ or is_by_class or self.needs_costs
 
     def by_subgroup(self, strata: Strata) -> tuple[list[Any], Floats, Floats]:
         """Return names of subgroups, and their numerators and denominators by stratum and action, (m, S, A).
@@ -559,20 +575,18 @@ class Rate(Expression):
         `terms` and `samples` are made of these alone, and everything else of one of the two. Rows without
         labels count like others if the rate needs no label, and otherwise not at all.
         """
-        names, inside = strata.subgroups(self.by)
-        top, bottom = self.tables(strata)
+        names, is_in_subgroup = strata.subgroups(self.by)
+        top, bottom = self.tables(strata)  # by class
         if strata.has_unlabeled:  # as a class after the others
+            weight = 1.0
             if self.needs_labels(strata):
                 weight = 0.0
-            else:
-                weight = 1.0
             top = np.concatenate([top, weight * top[:1]])
             bottom = np.concatenate([bottom, weight * bottom[:1]])
-        in_numerator = inside[:, :, None]
+        in_numerator = is_in_subgroup[:, :, None]  # shape (m, S, 1)
+        in_denominator = in_numerator
         if self.is_across:
             in_denominator = np.ones_like(in_numerator)
-        else:
-            in_denominator = in_numerator
         return names, in_numerator * top[strata.y], in_denominator * bottom[strata.y]
 
     def _costs(self, strata: Strata) -> Floats:
@@ -592,16 +606,15 @@ class Rate(Expression):
         if costs.shape[1] > strata.n_actions:
             costs = costs[:, :K]
         if self.labels is not None:
-            order = np.array([strata.label(label) for label in self.labels])
-            if len(set(order.tolist())) != K:
+            class_of_line = np.array([strata.label(label) for label in self.labels])
+            if len(set(class_of_line.tolist())) != K:
                 raise ValueError(
                     f"cost: the matrix has the labels {list(self.labels)}, the classes are "
                     f"{list(strata.classes)}"
                 )
-            # `order` has the class of each line of the matrix, `line` the line of each class.
-            line = np.argsort(order)
-            deferral = range(K, costs.shape[1])
-            costs = costs[line][:, [*line, *deferral]]
+            line_of_class = np.argsort(class_of_line)
+            deferral = range(K, costs.shape[1])  # stays the last column
+            costs = costs[line_of_class][:, [*line_of_class, *deferral]]
         if costs.shape[1] < strata.n_actions:
             costs = np.column_stack([costs, np.zeros(K)])
         return costs
@@ -625,7 +638,7 @@ class Rate(Expression):
             costs = strata.mean_costs
         else:
             return 1.0
-        return max(float(np.abs(costs).max()), 1e-300)
+        return max(float(np.abs(costs).max()), 1e-300)  # a divisor, also if all costs are 0
 
     def terms(self, strata: Strata) -> Terms:
         """Return numerators and denominators over confusion counts, for each subgroup.
@@ -633,8 +646,8 @@ class Rate(Expression):
         Raise ValueError if the label, the groups or the costs of the rate are missing.
         """
         names, top, bottom = self.by_subgroup(strata)
-        weight_of_stratum = bottom.max(axis=2)
-        if self.is_ratio:
+        weight_of_stratum = bottom.max(axis=2)  # shape (m, S)
+        if self.is_ratio:  # all rows that some answer brings into the denominator
             weight_of_stratum = weight_of_stratum > 0
         mass = weight_of_stratum @ strata.mass
         if strata.mean_costs is not None:
@@ -652,7 +665,7 @@ class Rate(Expression):
     def samples(
         self, strata: Strata, stratum: Ints, actions: Any, costs: Floats | None = None
     ) -> list[Sample]:
-        """Return the rows that each rate is a mean over, with the value of each row.
+        """Return the rows of each rate with their values; the rate is the mean of the values.
 
         Parameters
         ----------
@@ -679,17 +692,16 @@ class Rate(Expression):
         for name, top, bottom in zip(*self.by_subgroup(strata), strict=True):
             stratum_may_count = (bottom > 0).any(axis=1)
             rows = np.flatnonzero(stratum_may_count[stratum])
-            inclusion = _at_actions(bottom, stratum[rows], actions[rows])
-            is_counted = inclusion > 0
+            among = _at_actions(bottom, stratum[rows], actions[rows])
+            is_counted = among > 0
             rows = rows[is_counted]
-            inclusion = inclusion[is_counted]
             if self.needs_costs and costs is not None:
                 values = _at_actions(costs, rows, actions[rows])
             else:
                 values = _at_actions(top, stratum[rows], actions[rows])
             sample = Sample(name, rows, values, low, high)
             if rows_count_in_part:
-                sample = replace(sample, among=inclusion)
+                sample = replace(sample, among=among[is_counted])
             samples.append(sample)
         return samples
 
@@ -737,7 +749,7 @@ class Rate(Expression):
 def _at_actions(table: Floats, line: Ints, actions: Any) -> Floats:
     """Return the entry of a table at the ``line`` and the action of each row, shape (n,).
 
-    With probabilities of the actions, shape (n, A), it is the mean entry of the line.
+    With probabilities of the actions, shape (n, A), the mean entry of the line is returned.
     """
     if actions.ndim == 1:
         return table[line, actions]
@@ -747,19 +759,20 @@ def _at_actions(table: Floats, line: Ints, actions: Any) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """Rates over confusion counts N: ⟨top, N⟩ / ⟨bottom, N⟩ for each subgroup."""
+    """Rates over confusion counts N: ⟨top, N⟩ / ⟨bottom, N⟩ for each of m subgroups."""
 
     names: list[Any]  # of the subgroups
-    top: Floats  # shape (m, W, A), where W is S, or 2 S if the counts also contain costs
-    bottom: Floats
+    top: Floats  # shape (m, W, A); W is S, or 2 S if the counts also contain costs
+    bottom: Floats  # shape (m, W, A)
     mass: Floats  # shape (m,): weight in the denominator; for a ratio, weight of the subgroup
     is_ratio: bool  # whether ``bottom`` depends on the answers
 
     def values(self, counts: Floats) -> Floats:
         """Return the rates of confusion counts (W, A), NaN if the denominator is 0, shape (m,)."""
-        top, bottom = (np.tensordot(each, counts, axes=2) for each in (self.top, self.bottom))
-        defined = bottom > 0
-        return np.where(defined, top / np.where(defined, bottom, 1.0), np.nan)
+        numerators = np.tensordot(self.top, counts, axes=2)
+        denominators = np.tensordot(self.bottom, counts, axes=2)
+        defined = denominators > 0
+        return np.where(defined, numerators / np.where(defined, denominators, 1.0), np.nan)
 
     @property
     def defined(self) -> Mask:
@@ -781,20 +794,22 @@ class Terms:
         if self.is_ratio:
             return False
         for top, bottom in zip(self.top, self.bottom, strict=True):
-            values_by_stratum = top[(bottom > 0).any(axis=1)]
-            if len(np.unique(values_by_stratum, axis=0)) > 1:
+            stratum_counts = (bottom > 0).any(axis=1)
+            if len(np.unique(top[stratum_counts], axis=0)) > 1:
                 return False
         return True
 
     def beyond(self, level: Floats) -> Floats:
-        """Return matrices C with ⟨C, N⟩ ≤ 0 exactly if the rate of each subgroup is at most ``level``.
+        """Return matrices C with ⟨C, N⟩ ≤ 0 exactly if the rate of a subgroup is at most its level.
 
-        They exist for ratios and for linear rates, and are scaled by the mass of the subgroup.
+        They exist for ratios and for linear rates, and are scaled by the mass of the subgroup. ``level`` has
+        the shape (m,), and the result (m, W, A).
         """
         return (self.top - level[:, None, None] * self.bottom) / self._scale
 
     @property
     def _scale(self) -> Floats:
+        """Mass of each subgroup, and 1 for a mass of 0, shape (m, 1, 1)."""
         return np.where(self.mass > 0, self.mass, 1.0)[:, None, None]
 
 
@@ -886,25 +901,24 @@ class Limit(Expression):
         """
         if not isinstance(self.bound, tuple):
             return np.full(len(names), float(self.bound))
-        places = {plain(name): i for i, name in enumerate(names)}
+        number_of = {plain(name): i for i, name in enumerate(names)}
         bound_of = dict(self.bound)
         bounds = np.full(len(names), np.nan)
-        if names != [
-            None
-        ]:  # otherwise None is the name of all rows, not of the other subgroups
+        is_on_all_rows = names == [None]
+        if not is_on_all_rows:  # None stands for the other subgroups
             bounds[:] = bound_of.pop(None, np.nan)
         for name, value in bound_of.items():
-            if name not in places:
-                near = meant(name, places)
+            if name not in number_of:
+                near = meant(name, number_of)
                 raise ValueError(
                     f"{self!r}: no subgroup is called {name!r}: {near}there are {names[:20]}"
                 )
-            bounds[places[name]] = value
+            bounds[number_of[name]] = value
         return bounds
 
     @property
     def rest(self) -> float:
-        """Bound of the subgroups that are not named, NaN if they are free."""
+        """Bound of the subgroups without a name in ``bound``, NaN if they are free."""
         if isinstance(self.bound, tuple):
             return float(dict(self.bound).get(None, np.nan))
         return float(self.bound)
@@ -920,10 +934,9 @@ class Limit(Expression):
             return self._rows_of_comparison(terms, scale)
         bounds = self.bounds(terms.names) - self._room
         limited = terms.defined & ~np.isnan(bounds)
+        sign = -1.0
         if self.form == AT_MOST:
             sign = 1.0
-        else:
-            sign = -1.0
         if terms.is_ratio:
             matrices = terms.beyond(np.nan_to_num(bounds))[limited]
             return [Inequality(sign * C, 0.0, 0.0) for C in matrices]
@@ -941,23 +954,24 @@ class Limit(Expression):
         if len(matrices) < 2:
             return []
         if self.margins is not None:
-            margins = np.array(self.margins)[np.ix_(used, used)] / scale
-            factor, bound = self.pair
-            level = bound / scale
+            margins = np.array(self.margins)[used][:, used] / scale
+            factor, largest_difference = self.pair
             return [
                 Inequality(
-                    factor * matrices[i] - matrices[j], 0.0, level - float(margins[i, j])
+                    factor * matrices[i] - matrices[j],
+                    0.0,
+                    largest_difference / scale - float(margins[i, j]),
                 )
                 for i, j in np.argwhere(_different(len(matrices)))
             ]
         if self.form == GAP:
-            level = self.bound / scale
-            smallest = 1.0
+            largest_above_z = self.bound / scale
+            part_of_z = 1.0
         else:
-            level = 0.0
-            smallest = self.bound
-        upper = [Inequality(C, -1.0, level) for C in matrices]
-        lower = [Inequality(-C, smallest, 0.0) for C in matrices]
+            largest_above_z = 0.0
+            part_of_z = self.bound
+        upper = [Inequality(C, -1.0, largest_above_z) for C in matrices]
+        lower = [Inequality(-C, part_of_z, 0.0) for C in matrices]
         return upper + lower
 
     def price(self, duals: Floats, values: Floats) -> float:
@@ -972,8 +986,8 @@ class Limit(Expression):
         if self.margins is not None:
             if self.form == GAP:
                 return float(duals.sum())
-            first, _ = np.nonzero(_different(len(values)))
-            return float(duals @ values[first])
+            first_of_pair, _ = np.nonzero(_different(len(values)))
+            return float(duals @ values[first_of_pair])
         upper_duals, lower_duals = np.split(duals, 2)
         if self.form == GAP:
             return float(upper_duals.sum())
@@ -988,20 +1002,30 @@ class Limit(Expression):
 
     @property
     def pair(self) -> tuple[float, float]:
-        """The numbers (a, c) of a gap or ratio: it is kept if a rᵢ − rⱼ ≤ c for all pairs of rates."""
+        """The numbers (a, c) of a gap or ratio, which is kept if a rᵢ − rⱼ ≤ c for all pairs of rates.
+
+        They are called ``factor`` and ``gap``: 1 and the largest gap, or the smallest ratio and 0.
+        """
         if self.form == GAP:
             return (1.0, self.bound)
         return (self.bound, 0.0)
 
     def rooms(self, first: Floats, second: Floats) -> Floats:
-        """Return c − a rᵢ + rⱼ for each pair of a ``first`` and a ``second`` rate, shape (..., m, m)."""
+        """Return the room c − a rᵢ + rⱼ of each pair of a ``first`` and a ``second`` rate.
+
+        The rates have the shape (..., m), and the rooms (..., m, m); (a, c) is `pair`.
+        """
         a, c = self.pair
         rooms: Floats = c - a * first[..., :, None] + second[..., None, :]
         return rooms
 
     def deviations(self, variances: Floats) -> Floats:
-        """Return the standard deviation of a rᵢ − rⱼ for pairs of independent rates, shape (..., m, m)."""
-        return np.sqrt(self.pair[0] ** 2 * variances[..., :, None] + variances[..., None, :])
+        """Return the standard deviation of a rᵢ − rⱼ for pairs of independent rates.
+
+        The variances of the rates have the shape (..., m), and the deviations (..., m, m).
+        """
+        a, _ = self.pair
+        return np.sqrt(a**2 * variances[..., :, None] + variances[..., None, :])
 
     @property
     def compares(self) -> bool:
@@ -1096,17 +1120,19 @@ class Limit(Expression):
 
     @property
     def _room(self) -> float:
-        """Distance from its bound that a rate needs."""
+        """Least distance of a rate from its bound."""
         if self.strict:
             return STRICT_ROOM
         return 0.0
 
     def tightened(self, widths: Mapping[Any, float]) -> Limit:
-        """Return the limit with bounds tightened by ``widths``, by subgroup (by form for a gap or ratio)."""
+        """Return the limit with bounds tightened by ``widths``, by subgroup (by form for a gap or ratio).
+
+        A width of NaN changes nothing.
+        """
+        sign = 1.0
         if self.from_above:
             sign = -1.0
-        else:
-            sign = 1.0
         if self.compares:
             bound = self.bound + sign * float(np.nan_to_num(widths[self.form]))
             if self.form == GAP:
@@ -1123,11 +1149,11 @@ class Limit(Expression):
         The violation is 0 if the rates satisfy the limit or are undefined.
         """
         if self.margins is not None:
-            factor, bound = self.pair
+            factor, largest_difference = self.pair
             differences = factor * values[..., :, None] - values[..., None, :]
-            violations = differences + np.array(self.margins) - bound
-            defined = np.where(np.isnan(violations), 0.0, violations)
-            of_pairs = defined[..., _different(values.shape[-1])]
+            violations = differences + np.array(self.margins) - largest_difference
+            violations = np.where(np.isnan(violations), 0.0, violations)
+            of_pairs = violations[..., _different(values.shape[-1])]
             return of_pairs.max(axis=-1, initial=0.0)
         if self.form != RATIO:
             return np.maximum(self.distance(names, values), 0.0)
@@ -1147,9 +1173,9 @@ class Limit(Expression):
                 if self.form == GAP:
                     violation = largest - smallest - self.bound
                 else:
-                    positive = largest > 0
-                    ratio = np.where(positive, smallest / np.where(positive, largest, 1.0), 1.0)
-                    violation = self.bound - ratio
+                    is_positive = largest > 0
+                    quotient = smallest / np.where(is_positive, largest, 1.0)
+                    violation = self.bound - np.where(is_positive, quotient, 1.0)  # 0 to 0 is 1
             return np.where(np.isfinite(largest), violation, -np.inf)
         violations = values - (self.bounds(names) - self._room)
         if self.form != AT_MOST:
@@ -1198,12 +1224,12 @@ class Limit(Expression):
         return f"{self.rate}: {sense} {', '.join(bounds)}"
 
     def stated(self, bound: float) -> str:
-        """Return a bound as it was stated, in percent or not."""
+        """Return a bound as stated, in percent or not."""
         return stated_words(bound, in_percent=self.in_percent)
 
     @property
     def text(self) -> str:
-        """The limit as `parse` reads it, in percent if it was stated so."""
+        """The limit as a text for `parse`, in percent if stated so."""
         if not self.in_percent or isinstance(self.bound, tuple):
             return repr(self)
         left, sign, _ = repr(self).rsplit(" ", 2)
@@ -1228,10 +1254,9 @@ def _different(m: int) -> Mask:
 def _smallest_and_largest(values: Floats) -> tuple[Floats, Floats]:
     """Return the smallest and the largest defined rate of (..., m), ∞ and −∞ if there is none."""
     defined = ~np.isnan(values)
-    return (
-        np.where(defined, values, np.inf).min(axis=-1, initial=np.inf),
-        np.where(defined, values, -np.inf).max(axis=-1, initial=-np.inf),
-    )
+    smallest = np.where(defined, values, np.inf).min(axis=-1, initial=np.inf)
+    largest = np.where(defined, values, -np.inf).max(axis=-1, initial=-np.inf)
+    return smallest, largest
 
 
 def _checked_bound(rate: Rate, bound: Stated) -> float:

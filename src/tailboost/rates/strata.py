@@ -1,4 +1,4 @@
-"""Strata: combinations of class and groups, their subgroups, and the rows that were answered in them."""
+"""Strata: combinations of class and groups, their subgroups, and the answered rows in them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tailboost.core.spelling import did_you_mean, meant, warn_alike
 from tailboost.rows.group_names import checked_columns
 from tailboost.rows.subgroups import HUMAN_REVIEW
 
-# Values of `by` that are not names of columns of `groups`.
+# Values of `by` other than names of columns of `groups`.
 EVERYTHING = None
 CLASS = "class"
 GROUP = "group"
@@ -65,7 +65,7 @@ class Strata:
         Combinations of groups that exist, also without rows, as values by column. None if all combinations of
         the values exist.
     has_unlabeled : bool
-        Whether the last G strata are those of rows without labels. They count in rates that need no label.
+        Whether the last G strata have the rows without labels. They count in rates without need of labels.
     """
 
     classes: tuple[Any, ...]
@@ -133,13 +133,16 @@ class Strata:
             combinations, combination = _distinct(groups)
         stratum = y * len(combinations) + combination.ravel()
         n_strata = len(labels) * len(combinations)
-        fraction = weight / weight.sum()
-        mass, size = _mass_and_size(stratum, fraction, n_strata)
+        share = weight / weight.sum()
+        mass, size = _mass_and_size(stratum, share, n_strata)
         mean_costs = None
         cost_range = (0.0, 1.0)
         if costs is not None:
-            sums = [np.bincount(stratum, fraction * column, n_strata) for column in costs.T]
-            mean_costs = np.stack(sums, axis=1) / np.where(mass > 0, mass, 1.0)[:, None]
+            sums_by_action = [
+                np.bincount(stratum, share * column, n_strata) for column in costs.T
+            ]
+            sums = np.stack(sums_by_action, axis=1)  # shape (S, A)
+            mean_costs = sums / np.where(mass > 0, mass, 1.0)[:, None]  # 0 without rows
             cost_range = (float(costs.min()), float(costs.max()))
         strata = cls(
             labels,
@@ -205,7 +208,10 @@ class Strata:
         return [(labels[k], *combinations[g]) for k, g in pairs]
 
     def constants(self) -> list[Floats]:
-        """Return the confusion counts of each action taken for all rows, shape (W, A) each."""
+        """Return the confusion counts if all rows have one action, for each action, shape (W, A) each.
+
+        If rows have costs, W is 2 S: the weights of the strata, then their costs.
+        """
         counts_by_action = []
         for action in np.eye(self.n_actions):
             counts = self.mass[:, None] * action
@@ -215,22 +221,24 @@ class Strata:
         return counts_by_action
 
     def label(self, label: Any) -> int:
-        """Return the number of the class with a label; text and numbers, True and 1 are different labels.
+        """Return the number of the class with a label.
 
-        Raise ValueError if no class has this label.
+        Text and numbers are different labels, also "1" and 1, and so are True and 1. Raise ValueError if no
+        class has this label.
         """
         for number, name in enumerate(self.classes):
-            if name == label and isinstance(name, str) == isinstance(label, str):
-                if isinstance(label, bool) and not isinstance(name, bool):
-                    break
-                return number
+            if name != label or isinstance(name, str) != isinstance(label, str):
+                continue
+            if isinstance(label, bool) and not isinstance(name, bool):
+                break
+            return number
         near = meant(label, self.classes)
         raise ValueError(
             f"no class is called {label!r}: {near}there are {_first_names(self.classes)}"
         )
 
     def subgroups(self, by: Any) -> tuple[list[Any], NDArray[np.bool_]]:
-        """Return the names of the subgroups of ``by``, and a mask of the strata in each, shape (m, S).
+        """Return the names of the m subgroups of ``by``, and a mask of the strata in each, shape (m, S).
 
         Raise ValueError if there are no such groups.
         """
@@ -250,64 +258,66 @@ class Strata:
         masks = []
         for j in columns:
             for i, value in enumerate(self.values[j]):
-                name = value
-                if len(columns) > 1:
-                    name = (self.columns[j], value)
-                inside = self.place(j) == i
+                group = value
+                if len(columns) > 1:  # two columns may have the same values
+                    group = (self.columns[j], value)
+                is_in_group = self.place(j) == i
                 if by == CELL:
-                    names += [(label, name) for label in self.classes]
-                    masks += list(of_class & inside)
+                    names += [(label, group) for label in self.classes]
+                    masks += list(of_class & is_in_group)
                 else:
-                    names.append(name)
-                    masks.append(inside)
+                    names.append(group)
+                    masks.append(is_in_group)
         return names, np.array(masks)
 
     def _crossed(self, by: tuple[Any, ...]) -> tuple[list[Any], NDArray[np.bool_]]:
         """Return names and masks of the combinations of several columns, of which one may be the class.
 
-        They are the combinations that have rows or are known to exist. A key has the number of a value, or
+        They are the combinations with rows or known to exist. A key has the number of a value, or
         of a class, for each name in ``by``.
         """
-        columns = []
-        values = []
+        numbers_by_column = []
+        values_by_column = []
         for name in by:
             if name == CLASS:
-                columns.append(self.y)
-                values.append(self.classes)
+                numbers_by_column.append(self.y)
+                values_by_column.append(self.classes)
             else:
                 j = self._column(name)
-                columns.append(self.place(j))
-                values.append(self.values[j])
-        keys = np.column_stack(columns)
+                numbers_by_column.append(self.place(j))
+                values_by_column.append(self.values[j])
+        keys = np.column_stack(numbers_by_column)  # of the strata, shape (S, columns)
         has_rows = self.mass > 0
         if CLASS in by:
-            has_rows &= self.y < self.n_classes
-        known = self._known_keys(by, values)
-        combinations = np.unique([*keys[has_rows].tolist(), *known], axis=0)
+            has_rows &= self.y < self.n_classes  # rows without labels have no class
+        known = self._known_keys(by, values_by_column)
         names = []
         masks = []
-        for key in combinations:
-            names.append(tuple(column[i] for column, i in zip(values, key, strict=True)))
+        for key in np.unique([*keys[has_rows].tolist(), *known], axis=0):
+            name = tuple(values[i] for values, i in zip(values_by_column, key, strict=True))
+            names.append(name)
             masks.append((keys == key).all(axis=1))
         return names, np.array(masks)
 
     def _known_keys(
-        self, by: tuple[Any, ...], values: list[tuple[Any, ...]]
+        self, by: tuple[Any, ...], values_by_column: list[tuple[Any, ...]]
     ) -> list[tuple[int, ...]]:
-        """Return the keys of the combinations that exist; each has every class if ``by`` contains it."""
+        """Return the keys of the existing combinations, with every class if the class is in ``by``.
+
+        A key is as in `_crossed`. ``values_by_column`` are the classes or groups of each name in ``by``.
+        """
         if self.known is None:
-            return list(product(*(range(len(column)) for column in values)))
-        numbers = [{value: i for i, value in enumerate(column)} for column in self.values]
+            return list(product(*(range(len(values)) for values in values_by_column)))
         keys: list[tuple[int, ...]] = []
         for combination in self.known:
-            choices: list[Sequence[int]] = []
+            numbers_by_column: list[Sequence[int]] = []
             for name in by:
                 if name == CLASS:
-                    choices.append(range(self.n_classes))
+                    numbers_by_column.append(range(self.n_classes))
                 else:
                     j = self._column(name)
-                    choices.append([numbers[j][combination[j]]])
-            keys += product(*choices)
+                    numbers_by_column.append([self.values[j].index(combination[j])])
+            keys += product(*numbers_by_column)
         return keys
 
     def _column(self, name: Any) -> int:
@@ -325,22 +335,28 @@ class Strata:
         )
 
     def number(self, y: Ints, combination: Ints) -> Ints:
-        """Return the strata of rows from their classes and combinations of groups, shape (n,)."""
+        """Return the stratum of each row from its class and its combination of groups, shape (n,)."""
         return y * self.n_combinations + combination
 
     def find(self, groups: Ints) -> Ints:
-        """Return the combinations of rows from their groups (n, c), as numbers of values; −1 if unknown."""
-        numbers = {tuple(row): g for g, row in enumerate(self.combinations.tolist())}
+        """Return the number of each row's combination of groups, shape (n,); −1 for unknown ones.
+
+        ``groups`` has the numbers of each row's values, shape (n, c).
+        """
+        number_of = {tuple(row): g for g, row in enumerate(self.combinations.tolist())}
         distinct, index = _distinct(groups)
-        found = [numbers.get(tuple(row), -1) for row in distinct.tolist()]
-        return np.array(found, dtype=np.intp)[index.ravel()]
+        combinations = [number_of.get(tuple(row), -1) for row in distinct.tolist()]
+        return np.array(combinations, dtype=np.intp)[index.ravel()]
 
 
 def _mass_and_size(stratum: Ints, share: Floats, n_strata: int) -> tuple[Floats, Floats]:
-    """Return the weight and the effective number of rows of each stratum."""
+    """Return the weight and the effective number of rows of each stratum, (Σw)²/Σw², shape (S,) each.
+
+    ``share`` is the weight of each row, with sum 1.
+    """
     mass = np.bincount(stratum, share, n_strata).astype(np.float64)
     squares = np.bincount(stratum, share**2, n_strata)
-    return mass, mass**2 / np.where(squares > 0, squares, 1.0)
+    return mass, mass**2 / np.where(squares > 0, squares, 1.0)  # 0 without rows
 
 
 def _distinct(rows: Ints) -> tuple[Ints, Ints]:
@@ -367,14 +383,14 @@ def _first_names(names: tuple[Any, ...]) -> str:
 
 
 def names_in(by: Any) -> tuple[Any, ...]:
-    """Return the names in a value of ``by``, one of them unless it is a tuple."""
+    """Return the names in a value of ``by``, one of them except for a tuple."""
     if isinstance(by, tuple):
         return by
     return (by,)
 
 
 def plain(value: Any) -> Any:
-    """Return a label or a subgroup's name with Python's own numbers; also for tuples."""
+    """Return a label or a subgroup's name with plain Python numbers; also for tuples."""
     if isinstance(value, tuple):
         return tuple(map(plain, value))
     if isinstance(value, np.generic):
@@ -387,7 +403,7 @@ def plain(value: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows that the rate of one subgroup is the mean over.
+    """The rows of one subgroup with their values; the rate of the subgroup is the mean of the values.
 
     Parameters
     ----------
@@ -396,11 +412,11 @@ class Sample:
     rows : ndarray of int
         Row numbers.
     values : ndarray
-        Value of each row.
+        Value of each of these rows.
     low, high : float
         Bounds of the values for all possible answers.
     among : ndarray, optional
-        Weight of each row in the denominator, for a ratio of a randomised rule or an F score.
+        Weight of each of these rows in the denominator, for a ratio of a randomised rule or an F score.
     """
 
     name: Any
@@ -422,16 +438,16 @@ class Sample:
     @property
     def mirrored(self) -> Sample:
         """The sample of the complement: each value is ``low + high`` minus the value."""
-        largest: Any = self.low + self.high
+        total: Any = self.low + self.high
         if self.among is not None:
-            largest = largest * self.among
-        return replace(self, values=largest - self.values)
+            total = total * self.among
+        return replace(self, values=total - self.values)
 
-    def taken(self, places: Any) -> Sample:
+    def taken(self, positions: Any) -> Sample:
         """Return some of the rows, by positions in ``rows`` or a mask."""
-        sample = replace(self, rows=self.rows[places], values=self.values[places])
+        sample = replace(self, rows=self.rows[positions], values=self.values[positions])
         if self.among is not None:
-            sample = replace(sample, among=self.among[places])
+            sample = replace(sample, among=self.among[positions])
         return sample
 
     def ordered(self, rank: Floats) -> Sample:
@@ -439,7 +455,7 @@ class Sample:
         return self.taken(np.argsort(rank[self.rows], kind="stable"))
 
     def with_rows_of(self, samples: Sequence[Sample]) -> Sample:
-        """Return the rows of several subgroups together, as a sample of all rows with these bounds."""
+        """Return the rows of several subgroups together, as a sample without a name and with these bounds."""
         sample = replace(
             self,
             name=None,
@@ -512,16 +528,17 @@ class Answered:
                 category_orders(groups),
             )
         if deferred is not None:
-            deferred = check_mask(deferred, "deferred", n)
+            is_deferred = check_mask(deferred, "deferred", n)
             if actions.ndim == 2:
                 raise ValueError(
                     "deferred: a randomised rule has probabilities of deferral, not deferred "
                     "rows"
                 )
-            actions = np.where(deferred, len(classes), actions)
+            actions = np.where(is_deferred, len(classes), actions)
         used_costs = check_costs(costs, n, classes, np.flatnonzero(used))
         if used_costs is not None and deferred is not None:
-            used_costs = np.column_stack([used_costs, np.zeros(len(used_costs))])
+            no_costs = np.zeros(len(used_costs))  # of deferral
+            used_costs = np.column_stack([used_costs, no_costs])
         share = weight[used] / weight[used].sum()
         strata, stratum = Strata.of(
             y[used],
@@ -546,7 +563,7 @@ class Answered:
         probabilities = self.actions
         if not self.draws:
             probabilities = self.actions[:, None] == np.arange(self.strata.n_actions)
-        weights = self.share[:, None] * probabilities
+        weights = self.share[:, None] * probabilities  # shape (n, A)
         if self.costs is None:
             return self._sums(weights)
         return np.concatenate([self._sums(weights), self._sums(weights * self.costs)])
@@ -558,11 +575,14 @@ class Answered:
         return np.column_stack(columns).astype(np.float64)
 
     def without_labels(self, n_rows: int) -> Answered:
-        """Return the same rows, the last of which have no labels: they count in rates that need none."""
+        """Return the same rows, of which the last ``n_rows`` have no labels.
+
+        They come into strata after the classes, and count in rates without need of labels.
+        """
         G = self.strata.n_combinations
         K = self.strata.n_classes
-        combination = self.stratum[-n_rows:] % G
         stratum = self.stratum.copy()
+        combination = stratum[-n_rows:] % G
         stratum[-n_rows:] = K * G + combination
         mass, size = _mass_and_size(stratum, self.share, (K + 1) * G)
         strata = replace(self.strata, mass=mass, size=size, has_unlabeled=True)
@@ -593,7 +613,7 @@ def _numbered_groups(
 ) -> tuple[tuple[Any, ...], Ints]:
     """Return the groups of each column, and the number of each row's group in each column, (n, c).
 
-    ``known`` has groups by column that exist also without rows, ``orders`` the order of a column's groups.
+    ``known`` has the existing groups by column, also without rows, ``orders`` the order of a column's groups.
     """
     values = []
     numbers = []
@@ -605,7 +625,11 @@ def _numbered_groups(
 
 
 def _groups_of(column: Any, known: Sequence[Any] | None, order: list[Any] | None) -> Any:
-    """Return the known groups and the groups of the rows, sorted or in the order of categories."""
+    """Return the groups of a column: of its rows and the known ones, each once.
+
+    They are in the ``order`` of the column's categories, if there is one, and otherwise sorted. Known groups
+    in another order stay so, before the others.
+    """
     values = in_category_order(np.unique(column), order)
     if not known:
         return values
