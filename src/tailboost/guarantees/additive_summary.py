@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -79,7 +79,7 @@ class AdditiveSummary(PrintedSummary):
 
     @property
     def comparison(self) -> str:
-        """The error of ``predict`` compared with a constant answer and a random guess, and its rows."""
+        """The error of ``predict``, of a constant answer and of a random guess, and their rows."""
         text = (
             f"On {self.measured_on.removesuffix(',')}, predict has an error of {self.error:.4g}"
         )
@@ -87,15 +87,12 @@ class AdditiveSummary(PrintedSummary):
             text += f" and answers {self.only!r} to all rows"
         if self.only != self.constant:
             text += f"; always answering {self.constant!r} has {self.constant_error:.4g}"
-        guess_words = f"; a random guess has {self.random_guess:.4g}"
+        text += f"; a random guess has {self.random_guess:.4g}"
         if self.upper is not None:
+            doubt = ", so it is not shown to be better"
             if self.beats_random_guess:
                 doubt = ""
-            else:
-                doubt = ", so it is not shown to be better"
-            guess_words += (
-                f" (the 95 % interval for new rows extends to {self.upper:.4g}{doubt})"
-            )
+            text += f" (the 95 % interval for new rows extends to {self.upper:.4g}{doubt})"
         about_rows = "These rows were not used in the fit"
         if self.fitted:
             about_rows = (
@@ -103,15 +100,16 @@ class AdditiveSummary(PrintedSummary):
             )
         elif self.decided:
             about_rows = f"No model was trained on these rows, but they decided {' and '.join(self.decided)}"
-        return f"{text}{guess_words}. {about_rows}."
+        return f"{text}. {about_rows}."
 
     @property
     def headline(self) -> str:
-        """One sentence: the largest error of a class."""
+        """The class with the largest error, in a sentence."""
         worst = self.errors.worst
         if worst is None:
             return f"No row to measure errors on: {self.measured_on}."
-        return f"Worst class: {worst[0]}, error {100 * worst[1]:.0f} %."
+        label, error, _ = worst
+        return f"Worst class: {label}, error {100 * error:.0f} %."
 
     def __str__(self) -> str:
         return "\n".join([str(self.errors), self.summary, *self._printed_bounds()])
@@ -131,35 +129,50 @@ def additive_summary(
     *,
     fitted: bool,
 ) -> AdditiveSummary:
-    """Return the summary of an additive classifier after a choice of the models kept.
+    """Return the summary of an additive classifier, after the number of its models was chosen.
 
-    ``cost`` has no meaning if the answer is constant. ``gap`` is the largest optimality gap of any solve.
-    ``fitted`` says whether models were trained on the rows of the error.
+    Parameters
+    ----------
+    selection : AdditiveSelection
+        The rule, with its answers on the rows of the error.
+    cost : Cost
+        Has no meaning if the answer is constant.
+    gap : float
+        The largest optimality gap of any solve.
+    classes : sequence
+        The labels, as in ``classes_``.
+    fitted : bool
+        Whether models were trained on the rows of the error.
     """
     rows = selection.rows
     answers = selection.answers
     is_wrong = rows.wrong(answers)
-    has_models = not selection.constant_alone
-    rows_in_words = rows.words + (", by weight," if np.ptp(rows.weight) > 0 else "")
-    wrong_share = min(1.0, float(np.average(is_wrong, weights=rows.weight)))
-    (effective_rows,) = rows.sizes(np.zeros(len(is_wrong), dtype=np.intp), 1)
-    return AdditiveSummary(
-        promised=cost.promised if has_models else (),
-        observed=cost.observed if has_models else (),
-        error=wrong_share,
+    # Rounding may sum the weights to slightly more than 1.
+    error_share = min(1.0, float(np.average(is_wrong, weights=rows.weight)))
+    all_in_one_group = np.zeros(len(is_wrong), dtype=np.intp)
+    (effective_rows,) = rows.sizes(all_in_one_group, 1)
+    _, upper = clopper_pearson_interval(error_share, effective_rows)
+    rows_in_words = rows.words
+    if np.ptp(rows.weight) > 0:
+        rows_in_words += ", by weight,"
+    only_answer = None
+    if np.ptp(answers) == 0:
+        only_answer = classes[int(answers[0])]
+    summary = AdditiveSummary(
+        promised=cost.promised,
+        observed=cost.observed,
+        error=error_share,
         measured_on=rows_in_words,
         fitted=fitted,
-        decided=() if fitted else selection.decided,
+        decided=selection.decided,
         constant=classes[selection.heaviest],
         constant_error=float(np.average(rows.wrong(selection.heaviest), weights=rows.weight)),
-        only=classes[int(answers[0])] if np.ptp(answers) == 0 else None,
+        only=only_answer,
         objective=cost.name,
-        achieved=cost.value if has_models else None,
+        achieved=cost.value,
         gap=gap,
         random_guess=1.0 - 1.0 / selection.n_classes,
-        upper=None
-        if fitted
-        else float(clopper_pearson_interval(wrong_share, effective_rows)[1]),
+        upper=float(upper),
         errors=rates_of(
             selection,
             classes,
@@ -168,32 +181,49 @@ def additive_summary(
             fitted=fitted,
             kind="class",
         ),
-        symbols=cost.symbols if has_models else {},
+        symbols=cost.symbols,
     )
+    if selection.constant_alone:
+        summary = replace(summary, promised=(), observed=(), achieved=None, symbols={})
+    if fitted:  # an error on training rows has no interval for new rows
+        summary = replace(summary, decided=(), upper=None)
+    return summary
 
 
 def rates_of(
     selection: AdditiveSelection,
     classes: Any,
     stated: Sequence[tuple[Rate, Limit | None]],
-    words: str,
+    rows_in_words: str,
     *,
     fitted: bool,
     kind: str = "",
 ) -> RateTable:
-    """Return rates of `predict` on the rows of its error; ``kind`` of the subgroups is for tables of errors.
+    """Return rates of ``predict`` on the rows of its error.
 
-    ``words`` names these rows, and ``fitted`` tells whether models were trained on them.
+    Parameters
+    ----------
+    selection : AdditiveSelection
+        The rule, with its answers on these rows.
+    classes : array-like
+        The labels, as in ``classes_``.
+    stated : sequence of (Rate, Limit or None)
+        The rates, each with its limit if it has one.
+    rows_in_words : str
+        Name of the rows, as printed.
+    fitted : bool
+        Whether models were trained on these rows.
+    kind : str
+        Kind of the subgroups in a table of errors, such as "class".
     """
     counts = Counts(selection.rows, np.array(classes))
-    decided_choices = not fitted and bool(selection.decided)
     rates = RateTable.counted(
         stated,
         counts.data.strata,
         counts.confusion_counts(selection.answers),
-        words,
+        rows_in_words,
         kind=kind,
-        selected=decided_choices,
+        selected=not fitted and bool(selection.decided),
         spread=REFIT * selection.rows.refit,
     )
     if fitted:
@@ -202,7 +232,22 @@ def rates_of(
 
 
 def margin_bound(n_classes: int, formula: str, bound: float, achieved: float | None) -> Bound:
-    """Return a bound on the training error, for two classes: there ``margin > 0`` means a right answer."""
+    """Return a theorem's bound on the training error; no number for more than two classes.
+
+    The theorems bound the share of rows without a positive margin. For two classes, ``margin > 0`` means a
+    right answer.
+
+    Parameters
+    ----------
+    n_classes : int
+        K.
+    formula : str
+        The bound in symbols.
+    bound : float
+        Its value.
+    achieved : float or None
+        The training error.
+    """
     if n_classes > 2:
         return Bound(ON_TRAINING, formula, None, achieved, TWO_CLASSES)
     return Bound(ON_TRAINING, formula, bound, achieved)

@@ -1,8 +1,8 @@
 """Rows of a monitor's batches: which labels were used, and whether a batch repeats an earlier one.
 
-A row is identified by its id, if ids are given, and otherwise by its content. Nothing tells rows without ids
-and with equal content apart. Of such rows, the labels of the later look less those of the earlier look are
-the new ones, in whatever order the rows come.
+A row is identified by its id, if ids are given, and otherwise by its content. Nothing distinguishes rows
+without ids and with equal content. Of such rows, the labels of the later look less the labels of the earlier
+look are the new ones, in whatever order the rows come.
 """
 
 from __future__ import annotations
@@ -69,7 +69,10 @@ def _text(value: object) -> str:
 
 
 def _hash_names(columns: Sequence[Any], name: str, n: int) -> Hashes:
-    """Return a hash of each row of some columns of names; it is exact, also for long numbers."""
+    """Return a hash of each of n rows of some columns of names, such as groups or ids, shape (n,).
+
+    Names are hashed as text: long numbers stay exact. Errors call the columns ``name``.
+    """
     texts = np.empty((n, len(columns)), dtype=object)
     for j, column in enumerate(columns):
         refuse_missing(column, name)
@@ -79,7 +82,7 @@ def _hash_names(columns: Sequence[Any], name: str, n: int) -> Hashes:
 
 
 def row_ids(ids: object, n: int) -> Hashes:
-    """Return a hash of each id.
+    """Return a hash of the id of each of n rows, shape (n,).
 
     Raises
     ------
@@ -93,56 +96,58 @@ def row_ids(ids: object, n: int) -> Hashes:
         raise ValueError(f"id must be one column of n ids, got shape {column.shape}")
     hashes = _hash_names([ids], "id", n)
     distinct_hashes, counts = np.unique(hashes, return_counts=True)
-    if len(distinct_hashes) < n:
-        repeated_hash = distinct_hashes[counts > 1][0]
-        rows = np.flatnonzero(hashes == repeated_hash)[:2].tolist()
+    repeated_hashes = distinct_hashes[counts > 1]
+    if len(repeated_hashes):
+        first, second, *_ = np.flatnonzero(hashes == repeated_hashes[0]).tolist()
         raise ValueError(
-            f"id: rows {rows[0]} and {rows[1]} have the same id, {column[rows[0]]}; an id must identify a row"
+            f"id: rows {first} and {second} have the same id, {column[first]}; an id must "
+            "identify a row"
         )
     return hashes
 
 
 def label_numbers(y: Column, classes: Any, n: int) -> Ints:
-    """Return 1 plus the class number of each label, and 0 for a missing label."""
+    """Return the label of each of n rows as 1 plus its class number, shape (n,); 0 for a missing label.
+
+    All labels are missing if ``y`` is None. ``classes`` are the ``classes_`` of the model.
+    """
     numbers = np.zeros(n, dtype=np.intp)
     if y is None:
         return numbers
     check_length(y, "y", n)
-    if hasattr(y, "tolist"):
-        values = y.tolist()
-    else:
-        values = list(y)
+    values = y.tolist() if hasattr(y, "tolist") else list(y)
+    # pandas' NaT is missing too, and differs from itself.
     is_present = np.array(
         [not is_missing(value) and value == value for value in values], dtype=bool
     )
     if is_present.any():
         known_labels = label_column(classes, "classes_")
-        given_labels = label_column(
-            whole_numbers([values[i] for i in np.flatnonzero(is_present)]), "y"
-        )
-        check_same_kind(given_labels, "y", known_labels, "classes_ of the model")
-        numbers[is_present] = 1 + positions(given_labels, known_labels, "y")
+        present_values = [values[row] for row in np.flatnonzero(is_present)]
+        present_labels = label_column(whole_numbers(present_values), "y")
+        check_same_kind(present_labels, "y", known_labels, "classes_ of the model")
+        numbers[is_present] = 1 + positions(present_labels, known_labels, "y")
     return numbers
 
 
 def whole_numbers(labels: object) -> Any:
-    """Return labels as an array; whole floats (from missing values) become integers."""
+    """Return labels as an array; whole floats, as in a column with missing values, become integers."""
     values = np.array(labels)
-    whole = values.dtype.kind == "f" and bool((values == np.floor(values)).all())
-    if whole:
+    if values.dtype.kind == "f" and (values == np.floor(values)).all():
         return values.astype(np.int64)
     return values
 
 
 @dataclass(frozen=True, eq=False)
 class RowWords:
-    """Rows of a batch as words: the identity of a row, and its label. Some may wait for their labels.
+    """Rows of a batch as words, numbers of 64 bits: the identity of a row, and its label.
+
+    Rows without a label wait.
 
     Attributes
     ----------
     words : ndarray of uint64, shape (n, 6)
         Hashes by part, in the order of `ID_WORDS`; 0 for a part not given. The label is 1 plus the class
-        number, and 0 for a waiting row; costs are those of a row with a label.
+        number, and 0 for a waiting row; costs are only there for a row with a label.
     parts : tuple of str
         Which of "id", "groups" and "clusters" were given.
     """
@@ -161,7 +166,19 @@ class RowWords:
         clusters: Column,
         costs: Table,
     ) -> Self:
-        """Return the words of rows; ``labels`` are from `label_numbers`, ``ids`` from `row_ids`."""
+        """Return n rows as words.
+
+        Parameters
+        ----------
+        content : ndarray of shape (n,)
+            Hash of each row's features.
+        labels : ndarray of int, shape (n,)
+            From `label_numbers`.
+        ids : ndarray of shape (n,) or None
+            From `row_ids`.
+        groups, clusters, costs
+            As given to `Monitor.add`. Costs of rows without a label are not read.
+        """
         n = len(content)
         words = np.zeros((n, len(ID_WORDS)), dtype=np.uint64)
         words[:, CONTENT] = content
@@ -206,32 +223,50 @@ class RowWords:
 
     @property
     def n_waiting(self) -> int:
-        """Number of rows that wait for their labels."""
+        """Number of waiting rows, which have no label."""
         return int((self.labels == 0).sum())
 
+    def label_counts(self, key: tuple[int, ...]) -> Counter[int]:
+        """Return how many of the rows with an identity have each label, as in `labels`."""
+        has_key = [row_key == key for row_key in self.keys]
+        return Counter(self.labels[has_key].tolist())
+
     def without(self, columns: Sequence[int], parts: tuple[str, ...]) -> Self:
-        """Return the rows without some columns of ``words``; ``parts`` are left."""
+        """Return the rows without some columns of ``words``, which become 0; ``parts`` are left."""
         words = self.words.copy()
         words[:, list(columns)] = 0
         return replace(self, words=words, parts=parts)
 
     def and_rows(self, *other_words: Hashes) -> Self:
-        """Return these rows and others, in an order independent of the file's."""
+        """Return these rows and others, sorted: the order of the file has no effect."""
         words = np.concatenate([self.words, *other_words])
         return replace(self, words=words[np.lexsort(words.T)])
 
     def later(
         self, look: RowWords, batch: str, classes: Sequence[Any]
-    ) -> tuple[NDArray[np.bool_], Self]:
-        """Return a mask of the rows of a later look to test, and the rows of the batch after this look.
+    ) -> tuple[NDArray[np.bool_], RowWords]:
+        """Return which rows of a later look are tested, and the rows of the batch after this look.
 
-        For rows that nothing tells apart, the new labels are the given ones less the used ones. A tested
-        cluster has voted, so its rows are not tested again.
+        Parameters
+        ----------
+        look : RowWords
+            All rows of the batch again, now with more labels. Rows with ids may be left out.
+        batch : str
+            Name of the batch, for errors.
+        classes : sequence
+            The labels by class number, for errors.
+
+        Returns
+        -------
+        is_tested : ndarray of bool
+            Whether a row of the look is tested, shape (rows of the look,).
+        after : RowWords
+            The rows of the batch, each with the label known so far.
 
         Raises
         ------
         ValueError
-            If the rows contradict those of the earlier looks; names a row.
+            If the rows contradict earlier looks; names a row.
         """
         self._refuse_other_parts(look, batch)
         # Parts of one look alone tell no rows apart. If limits need groups, every look has them.
@@ -244,35 +279,12 @@ class RowWords:
         earlier = self.without(dropped, shared_parts)
         look = look.without(dropped, shared_parts)
         _refuse_other_rows(earlier, look, batch)
-        labelled = look.labels > 0
-        # Equal rows with equal labels are the same to every test, so that any of them may count as new.
-        unconfirmed = Counter(compress(earlier.outcomes, earlier.labels > 0))
-        tested = labelled.copy()
-        look_outcomes = look.outcomes
-        for row in np.flatnonzero(labelled).tolist():
-            if unconfirmed[look_outcomes[row]]:
-                unconfirmed[look_outcomes[row]] -= 1
-                tested[row] = False
-        changed_keys = {key for key, _ in unconfirmed.elements()}
-        look_keys = look.keys
-        for row, key in enumerate(look_keys):
-            if key in changed_keys:
-                raise ValueError(_changed_label_words(earlier, look, row, batch, classes))
-        if "clusters" in earlier.parts:
+        is_tested = _has_new_label(earlier, look, batch, classes)
+        if "clusters" in shared_parts:
+            # A tested cluster has voted, so its other rows are not tested again.
             voted_clusters = earlier.words[earlier.labels > 0, CLUSTERS]
-            tested &= ~np.isin(look.words[:, CLUSTERS], voted_clusters)
-        # Rows without a label wait, of all rows of a key that is given now.
-        waiting_keys = Counter(earlier.keys) - Counter(compress(look_keys, labelled))
-        no_outcome = (0,) * (len(ID_WORDS) - len(PARTS))
-        keys_here = set(look_keys)
-        waiting_words = [
-            (*key, *no_outcome) for key in waiting_keys.elements() if key in keys_here
-        ]
-        absent_now = np.array([key not in keys_here for key in earlier.keys], dtype=bool)
-        return tested, replace(earlier, words=earlier.words[absent_now]).and_rows(
-            look.words[labelled],
-            np.array(waiting_words, dtype=np.uint64).reshape(-1, len(ID_WORDS)),
-        )
+            is_tested &= ~np.isin(look.words[:, CLUSTERS], voted_clusters)
+        return is_tested, _rows_after(earlier, look)
 
     def _refuse_other_parts(self, look: RowWords, batch: str) -> None:
         """Raise if a later look lacks ids or clusters of the first look, or adds clusters."""
@@ -305,8 +317,50 @@ class RowWords:
         return cls(np.column_stack(columns), parts)
 
 
+def _has_new_label(
+    earlier: RowWords, look: RowWords, batch: str, classes: Sequence[Any]
+) -> NDArray[np.bool_]:
+    """Return which rows of a look have a new label, not used by earlier looks, shape (rows,).
+
+    Equal rows with equal labels are the same to every test. So the number of new labels matters, and any of
+    these rows may count as new. Raises ValueError if the look lacks a used label.
+    """
+    is_new = look.labels > 0
+    used_outcomes = Counter(compress(earlier.outcomes, earlier.labels > 0))
+    for row, outcome in enumerate(look.outcomes):
+        if used_outcomes[outcome]:
+            used_outcomes[outcome] -= 1
+            is_new[row] = False
+    # The look has not given these used outcomes again.
+    changed_keys = {key for key, _ in used_outcomes.elements()}
+    for row, key in enumerate(look.keys):
+        if key in changed_keys:
+            raise ValueError(_changed_label_words(earlier, look, row, batch, classes))
+    return is_new
+
+
+def _rows_after(earlier: RowWords, look: RowWords) -> RowWords:
+    """Return the rows of a batch after a look, each with the label known so far.
+
+    ``earlier`` are the rows before the look. Rows absent from the look stay as they were. Equal
+    rows wait as long as labels are missing.
+    """
+    has_label = look.labels > 0
+    look_keys = look.keys
+    keys_here = set(look_keys)
+    waiting_keys = Counter(earlier.keys) - Counter(compress(look_keys, has_label))
+    no_outcome = (0,) * (len(ID_WORDS) - len(PARTS))  # neither label nor costs
+    waiting_words = [(*key, *no_outcome) for key in waiting_keys.elements() if key in keys_here]
+    is_absent = np.array([key not in keys_here for key in earlier.keys], dtype=bool)
+    return replace(earlier, words=earlier.words[is_absent]).and_rows(
+        look.words[has_label],
+        # The shape is needed if no row waits.
+        np.array(waiting_words, dtype=np.uint64).reshape(-1, len(ID_WORDS)),
+    )
+
+
 def _refuse_other_rows(earlier: RowWords, look: RowWords, batch: str) -> None:
-    """Raise if a look has rows that its batch has not, or some of equal rows with used labels."""
+    """Raise if a look has rows outside of its batch, or only some of equal rows with used labels."""
     n_earlier = Counter(earlier.keys)
     n_look = Counter(look.keys)
     n_used = Counter(compress(earlier.keys, earlier.labels > 0))
@@ -328,18 +382,23 @@ def _refuse_other_rows(earlier: RowWords, look: RowWords, batch: str) -> None:
 def _unknown_row_words(
     earlier: RowWords, look: RowWords, row: int, batch: str, n_look: int, n_earlier: int
 ) -> str:
-    """Return why a row of a look is not one of its batch; the numbers are of rows equal to it."""
+    """Return the error about row ``row`` of a look, which is no row of its batch.
+
+    ``n_look`` rows of the look equal this row, and ``n_earlier`` rows of the batch.
+    """
     if n_earlier:
         return (
             f"batch {batch!r} has {n_earlier} rows equal to row {row} of X, and {n_look} are "
             "given now: give the rows of the batch again, and further rows as another batch"
         )
     names = {"groups": "groups", "clusters": "clusters", "content": "features"}
+    # Shape (rows, parts): whether a part of an earlier row equals the same part of this row.
     equal_parts = earlier.words[:, : len(PARTS)] == look.words[row, : len(PARTS)]
     for part, name in names.items():
+        if part == "content" and "id" not in earlier.parts:
+            continue  # without ids, rows with other features are other rows
         all_others_equal = np.delete(equal_parts, PARTS.index(part), axis=1).all(axis=1)
-        # Without ids, features identify a row: rows with other features are other rows.
-        if all_others_equal.any() and (part != "content" or "id" in earlier.parts):
+        if all_others_equal.any():
             return (
                 f"batch {batch!r}: row {row} of X was given with other {name} at the first "
                 f"look; give it with the same {name}"
@@ -353,35 +412,35 @@ def _unknown_row_words(
 def _changed_label_words(
     earlier: RowWords, look: RowWords, row: int, batch: str, classes: Sequence[Any]
 ) -> str:
-    """Return how the labels or costs of rows equal to a row of a look contradict the used ones."""
+    """Return the error about used labels or costs of rows equal to row ``row``, which the look lacks."""
     key = look.keys[row]
-    labels_before, labels_now = (
-        Counter(rows.labels[[other == key for other in rows.keys]].tolist())
-        for rows in (earlier, look)
-    )
-    del labels_before[0]
-    if labels_before <= labels_now:
+    used_labels = earlier.label_counts(key)
+    del used_labels[0]  # waiting rows
+    labels_now = look.label_counts(key)
+    if used_labels <= labels_now:
         return (
             f"batch {batch!r}: row {row} of X, or a row equal to it, has other costs than "
             "those used with its label; give the costs of the earlier look"
         )
-
-    def words(labels: Counter[int]) -> str:
-        pairs = [
-            f"{repr(classes[label - 1]) if label else 'missing'} in {n}"
-            for label, n in sorted(labels.items())
-        ]
-        return ", ".join(pairs[:MOST_IN_MESSAGE])
-
     return (
         f"batch {batch!r}: labels that were used have changed. Rows equal to row {row} of X: "
-        f"the used labels are {words(labels_before)}; now they are {words(labels_now)}. A used "
-        "label cannot be taken back: give it as it was"
+        f"the used labels are {_label_words(used_labels, classes)}; now they are "
+        f"{_label_words(labels_now, classes)}. A used label cannot be taken back: give it as "
+        "it was"
     )
 
 
+def _label_words(counts: Counter[int], classes: Sequence[Any]) -> str:
+    """Return numbers of rows by label in words; label 0 is missing, and label k is class k − 1."""
+    parts = []
+    for label, n in sorted(counts.items())[:MOST_IN_MESSAGE]:
+        name = repr(classes[label - 1]) if label else "missing"
+        parts.append(f"{name} in {n}")
+    return ", ".join(parts)
+
+
 def _packed(numbers: NDArray[Any]) -> str:
-    """Return numbers as base64 text, in the fewest bytes for the largest one."""
+    """Return numbers as base64 text; each takes as many bytes as the largest one needs."""
     dtype = np.min_scalar_type(int(numbers.max(initial=0))).newbyteorder("<")
     return base64.b64encode(numbers.astype(dtype).tobytes()).decode()
 
@@ -389,10 +448,9 @@ def _packed(numbers: NDArray[Any]) -> str:
 def _unpacked(text: str, n: int) -> Hashes:
     """Return the n numbers that `_packed` wrote; raise if the text has no n numbers of equal size."""
     content = base64.b64decode(text, validate=True)
+    n_bytes = 1  # of each number
     if n:
         n_bytes = len(content) // n
-    else:
-        n_bytes = 1
     if n_bytes not in (1, 2, 4, 8) or len(content) != n_bytes * n:
         raise ValueError(f"the state has {len(content)} bytes for {n} rows")
     return np.frombuffer(content, dtype=f"<u{n_bytes}").astype(np.uint64)
@@ -414,16 +472,26 @@ class GivenRows:
 
     @classmethod
     def from_batch(cls, name: str, ids: Hashes | None, rows: RowHashes | None) -> Self:
-        """Return the rows of a batch; with ``rows``, equal rows are different rows."""
+        """Return the rows of a batch.
+
+        Parameters
+        ----------
+        name : str
+            Name of the batch.
+        ids : ndarray or None
+            Hash of each row's id, if rows have ids.
+        rows : RowHashes or None
+            Hashes of the rows, if equal rows are different rows. None if no row may be given twice: then the
+            fingerprints of the certificate refuse equal rows.
+        """
         sorted_ids = None if ids is None else np.sort(ids)
         if rows is None:
             return cls(name, sorted_ids)
-        hashes = {"": rows.whole, **rows.read}
-        return cls(
-            name,
-            sorted_ids,
-            {model: RowCounts.from_hashes(of_model) for model, of_model in hashes.items()},
-        )
+        hashes_by_model = {"": rows.whole, **rows.read}
+        counts = {
+            model: RowCounts.from_hashes(hashes) for model, hashes in hashes_by_model.items()
+        }
+        return cls(name, sorted_ids, counts)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
@@ -455,31 +523,32 @@ class GivenRows:
         state_by_model = dict(state.get("read", {}))
         if state["contents"] is not None:
             state_by_model = {"": state["contents"], **state_by_model}
-        counts = {}
+        counts_by_model = {}
         for model, written in state_by_model.items():
             n = int(written["different"])
-            times = _unpacked(written["counts"], n).astype(np.intp)
+            counts = _unpacked(written["counts"], n).astype(np.intp)
             contents = _unpacked(written["kept"], n).astype(np.uint32)
-            counts[str(model)] = RowCounts(
-                contents, times, int(written["limit"]), int(times.sum())
+            counts_by_model[str(model)] = RowCounts(
+                contents, counts, int(written["limit"]), int(counts.sum())
             )
-        return cls(str(state["name"]), ids, counts)
+        return cls(str(state["name"]), ids, counts_by_model)
 
 
 def refuse_repeated(batch: GivenRows, ids: Hashes | None, earlier: Sequence[GivenRows]) -> None:
-    """Raise if a batch repeats rows of earlier ones; ``ids`` are those of its rows, in their order.
+    """Raise if a batch repeats rows of earlier ones.
 
-    Ids are compared with ids. Batches without ids are compared by their contents, each and all together, as
-    whole rows and as each model reads them. A batch is refused if fresh batches would have as many equal rows
-    with a probability of less than `LABELS_LEVEL`, divided by the number of comparisons.
+    Ids are compared with ids; ``ids`` are the hashes of the batch's ids by row, None without ids. If one of
+    two batches has no ids, their contents are compared.
 
     Raises
     ------
     LeakageError
         Names the earlier batch.
     """
+    without_ids = []
     for other in earlier:
         if ids is None or other.ids is None:
+            without_ids.append(other)
             continue
         rows = np.flatnonzero(np.isin(ids, other.ids))
         if len(rows):
@@ -488,19 +557,27 @@ def refuse_repeated(batch: GivenRows, ids: Hashes | None, earlier: Sequence[Give
                 f"first of them row {rows[0]}. An id must identify a row; for rows of the same "
                 "person give clusters="
             )
-    others = [other for other in earlier if ids is None or other.ids is None]
+    _refuse_repeated_contents(batch, without_ids)
+
+
+def _refuse_repeated_contents(batch: GivenRows, earlier: Sequence[GivenRows]) -> None:
+    """Raise if a batch has more rows equal to rows of earlier batches than chance explains.
+
+    The batch is compared with each earlier batch and with all of them together, as whole rows and as each
+    model reads them. Fresh batches are refused with a probability of at most `LABELS_LEVEL` in all
+    comparisons together.
+    """
     comparisons = list[tuple[str, RowCounts, RowCounts]]()
     for model, counts in batch.counts.items():
-        with_model = [other for other in others if model in other.counts]
-        earlier_counts = [other.counts[model] for other in with_model]
+        with_model = [other for other in earlier if model in other.counts]
         for other in with_model:
             comparisons.append((f"batch {other.name!r}", counts, other.counts[model]))
-        if len(earlier_counts) > 1:
-            all_counts = RowCounts.together(earlier_counts)
+        if len(with_model) > 1:
+            all_counts = RowCounts.together([other.counts[model] for other in with_model])
             comparisons.append(("the earlier batches", counts, all_counts))
     for name, counts, counts_before in comparisons:
         chance = chance_of_agreement(counts, counts_before, tolerant=True)
-        if chance * len(comparisons) <= LABELS_LEVEL:
+        if chance * len(comparisons) <= LABELS_LEVEL:  # union bound
             n_here, n_before = counts.beside(counts_before)
             raise LeakageError(
                 f"X: {np.minimum(n_here, n_before).sum():,} of {n_here.sum():,} rows have an "
@@ -510,10 +587,13 @@ def refuse_repeated(batch: GivenRows, ids: Hashes | None, earlier: Sequence[Give
             )
 
 
-def copies_pass(batch: GivenRows, n_compared: int) -> bool:
-    """Return whether a copy of a batch without ids would not be refused among so many comparisons."""
+def copies_pass(batch: GivenRows, n_comparisons: int) -> bool:
+    """Return whether `refuse_repeated` would accept a copy of a batch without ids.
+
+    A batch with few rows, or few different ones, has accepted copies. ``n_comparisons`` divide the level.
+    """
     counts = batch.counts.get("")
-    return (
-        counts is not None
-        and chance_of_agreement(counts, counts, tolerant=True) * n_compared > LABELS_LEVEL
-    )
+    if counts is None:
+        return False
+    chance = chance_of_agreement(counts, counts, tolerant=True)
+    return chance * n_comparisons > LABELS_LEVEL

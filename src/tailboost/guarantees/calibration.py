@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -61,7 +60,9 @@ from tailboost.guarantees.rate_bounds import (
     CertifiedBound,
     RateFamily,
     Shortfall,
+    bound_without_error,
     limit_bounds,
+    rows_for_no_error,
     rule_remarks,
     with_deferral,
 )
@@ -87,13 +88,13 @@ OF_SEVERAL_KINDS = (
     "group is taken if it alone is certified, or if it lowers the objective on these rows by "
     "more than one standard error."
 )
-# Name of a reference, and the fresh rows with its answers; None without answers.
+# Who gives the answers with which a rule is compared, and the fresh rows with them; None if there are none.
 ReferenceAnswers = tuple[str, FreshRows | None]
 # The most limited rates of the reference in a refusal.
 MOST_RATES = 6
-# The most groups of one answer that a sentence names.
+# The most groups of one answer in a sentence.
 MOST_GROUPS = 8
-# The most shortfalls that a refusal explains, beside those without rows.
+# The most shortfalls with rows in the explanation of a refusal.
 MOST_EXPLAINED = 3
 CONSTANT = "one answer"  # method of a limit without a test
 AT_EQUAL_SCORES = (
@@ -131,7 +132,7 @@ def calibrate_selected(
     max_error, limits, confidence, rule, previous, attempts
         As in `tailboost.calibrate`.
     reference : Reference, optional
-        The answers with which the certified rule is compared; by default those of the given rule.
+        The answers with which the certified rule is compared; by default the answers of the given rule.
 
     Raises
     ------
@@ -145,20 +146,16 @@ def calibrate_selected(
     check_number(confidence, "confidence", 0, 1, below=True)
     _check_options(rule, attempts)
     _refuse_unselected(model, limits)
-    if max_error is None and limits is None and not judged(model).takes_limits:
+    takes_limits = judged(model).takes_limits
+    if max_error is None and limits is None and not takes_limits:
         max_error = stated_by(model).max_error
     stated = stated_limits(max_error, limits, own=judged(model).stated_limits)
     earlier = attempts_of(previous)
     given = given.with_and_without_labels()
     if given.X_unlabeled is not None:
         check_unlabeled(model, stated, given.clusters)
-    fresh = fresh_rows(
-        model,
-        given,
-        [limit.rate for limit in stated],
-        None if judged(model).takes_limits else rule,
-        opens=True,
-    )
+    rates = [limit.rate for limit in stated]
+    fresh = fresh_rows(model, given, rates, None if takes_limits else rule, opens=True)
     if max_error is not None:
         stated = [_limit_on_errors(max_error, fresh)]
     _refuse_absent(stated, fresh, confidence, earlier)
@@ -175,62 +172,119 @@ def calibrate_selected(
         equal_rows=fresh.equal_rows,
         attempts=attempts,
     )
-    level = all_attempts[-1].spent * (1.0 - confidence)
-    procedures = procedures_for(selection, fresh, level)
-    too_few_rows = [rates_with_too_few_rows(procedure) for procedure, _ in procedures]
-    if all(too_few_rows):
-        model.records_.ledger.withdraw(all_attempts[-1])
-        raise NotCertifiedError(
-            f"{_too_few_words(too_few_rows[0], stated, fresh)} {ONLY_COUNTED}",
-            too_few_rows[0],
-            earlier,
-        )
-    outcome, lacking = best_certified(procedures, fresh)
-    if isinstance(outcome, Certified):
-        return certified_classifier(
-            outcome, lacking, stated, fresh, reference_answers, confidence, all_attempts
-        )
-    needs_labels = [limit.rate.needs_labels(fresh.answered.strata) for limit in stated]
-    if not outcome.tested and not any(needs_labels):
-        model.records_.ledger.withdraw(all_attempts[-1])
-        raise NotCertifiedError(f"{outcome.why}. {AT_EQUAL_SCORES}", (), earlier)
+    return Calibration(
+        stated, selection, fresh, reference_answers, confidence, all_attempts, attempts, earlier
+    ).certified()
 
-    def would_be_certified(limits: list[Limit], level_of_next: float) -> bool:
-        if len(fresh) > MOST_ROWS_TRIED:
-            return False
-        procedures_within = procedures_for(selection.within(limits), fresh, level_of_next)
-        if any(procedure.takes_long for procedure, _ in procedures_within):
-            return False
-        return isinstance(best_certified(procedures_within, fresh)[0], Certified)
 
-    raise refusal(
-        outcome,
-        lacking,
-        stated,
-        reference_answers,
-        confidence,
-        all_attempts,
-        attempts,
-        len(procedures),
-        would_be_certified,
-    )
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """An attempt to certify limits on fresh rows, recorded in the model's ledger.
+
+    Attributes
+    ----------
+    limits : list of Limit
+        The limits to certify.
+    selection : Selection
+        The selection within these limits.
+    fresh : FreshRows
+        The rows, opened by the model, with its answers.
+    reference : (str, FreshRows or None)
+        Who gives the answers with which the certified rule is compared, and the rows with these answers.
+    confidence : float
+        Probability of certifying no broken limit, over the draw of the rows of all attempts.
+    attempts : tuple of Attempt
+        All earlier attempts, then this one.
+    declared : int or None
+        The largest number of attempts, if the caller has stated one.
+    previous : tuple of Attempt
+        The earlier attempts of the caller's argument ``previous``.
+    """
+
+    limits: list[Limit]
+    selection: Any
+    fresh: FreshRows
+    reference: ReferenceAnswers
+    confidence: float
+    attempts: tuple[Attempt, ...]
+    declared: int | None
+    previous: tuple[Attempt, ...]
+
+    @property
+    def level(self) -> float:
+        """Allowed probability of certifying a broken limit in this attempt."""
+        return self.attempts[-1].spent * (1.0 - self.confidence)
+
+    @property
+    def next_level(self) -> float:
+        """As `level`, of the next attempt; if none may follow, of this one."""
+        if may_follow(self.attempts, self.declared):
+            return spent_by_next(self.attempts, self.declared) * (1.0 - self.confidence)
+        return self.level
+
+    def certified(self) -> Any:
+        """Return the classifier with a certified rule.
+
+        Raises
+        ------
+        NotCertifiedError
+            If no rule is certified. An attempt without a test is withdrawn from the ledger.
+        """
+        fresh = self.fresh
+        procedures = procedures_for(self.selection, fresh, self.level)
+        too_few_rows = [rates_with_too_few_rows(procedure) for procedure, _ in procedures]
+        if all(too_few_rows):
+            reason = _too_few_words(too_few_rows[0], self.limits, fresh)
+            raise self._untested(f"{reason} {ONLY_COUNTED}", too_few_rows[0])
+        outcome, lacking = best_certified(procedures, fresh)
+        if isinstance(outcome, Certified):
+            return certified_classifier(outcome, lacking, self)
+        strata = fresh.answered.strata
+        read_labels = any(limit.rate.needs_labels(strata) for limit in self.limits)
+        if not outcome.tested and not read_labels:
+            raise self._untested(f"{outcome.why}. {AT_EQUAL_SCORES}", ())
+        raise refusal(outcome, lacking, self, n_kinds=len(procedures))
+
+    def _untested(self, message: str, shortfalls: Sequence[Shortfall]) -> NotCertifiedError:
+        """Return the error of an attempt without a test, and withdraw the attempt."""
+        self.fresh.model.records_.ledger.withdraw(self.attempts[-1])
+        return NotCertifiedError(message, shortfalls, self.previous)
+
+    def run_for(self, selection: Any) -> Certified | Refused | None:
+        """Return the result of another selection's procedure at the whole level; None if this takes long."""
+        procedure, _ = first_that_applies(selection, self.fresh, self.level)
+        if procedure.takes_long:
+            return None
+        return procedure.run()
+
+    def would_certify(self, limits: list[Limit], level: float) -> bool:
+        """Return whether the rows certify other limits at a level; False if the answer takes long."""
+        if len(self.fresh) > MOST_ROWS_TRIED:
+            return False
+        procedures = procedures_for(self.selection.within(limits), self.fresh, level)
+        if any(procedure.takes_long for procedure, _ in procedures):
+            return False
+        outcome, _ = best_certified(procedures, self.fresh)
+        return isinstance(outcome, Certified)
 
 
 def _check_options(rule: Any, attempts: Any) -> None:
-    """Raise if a rule or a number of attempts is not as `calibrate` takes it."""
+    """Raise if an argument of `calibrate`, a rule or a number of attempts, is none of its values."""
     if rule not in ("predict", "randomised"):
         raise ValueError(f"rule must be 'predict' or 'randomised', got {rule!r}")
-    if attempts is not None and (
-        isinstance(attempts, bool) or int(attempts) != attempts or attempts < 1
-    ):
+    if attempts is None:
+        return
+    if isinstance(attempts, bool) or int(attempts) != attempts or attempts < 1:
         raise ValueError(f"attempts must be a whole number from 1, got {attempts!r}")
 
 
-# -- what is certified -------------------------------------------------------------------------------------
+# -- targets -------------------------------------------------------------------------------------
 
 
 def stated_limits(max_error: Any, limits: Any, *, own: Sequence[Limit] = ()) -> list[Limit]:
-    """Return the checked limits on rates, by default a classifier's own; none with ``max_error``.
+    """Return the checked limits on rates, by default ``own``, the limits of a classifier.
+
+    There are none with ``max_error``.
 
     Raises
     ------
@@ -284,7 +338,10 @@ def _refuse_groups(model: Any, limits: Sequence[Limit]) -> None:
 
 
 def selected_within(model: Any, limits: list[Limit]) -> Any:
-    """Return the selection of a classifier within limits; the stated rule, if it was selected within them."""
+    """Return the selection of a classifier within limits.
+
+    If the fit had the same limits, its selection is returned.
+    """
     if not judged(model).takes_limits:
         return Reweighted(model).within(limits)
     if list(model.selection_.problem.limits) == limits:
@@ -298,7 +355,7 @@ def best_certified(
     """Return the certified rule or a refusal, and why simpler procedures do not apply.
 
     ``procedures`` has a result of `first_that_applies` for each kind of rule. The kinds divide the level, so
-    that their results hold together. The simplest certified rule that is as good is taken, because few
+    their results hold together. The simplest of equally good certified rules is taken, because few
     selecting rows could not choose the kind. ``benchmarks/kinds.py`` compares with each kind alone.
     """
     results = [procedure.run() for procedure, _ in procedures]
@@ -311,10 +368,11 @@ def best_certified(
 
 
 def simplest_certified(results: Sequence[Certified | Refused], fresh: FreshRows) -> int:
-    """Return the index of the simplest certified rule that is as good on the fresh rows, beyond noise.
+    """Return the index of the simplest certified rule, or of a more complex one that is clearly better.
 
-    All results hold together, so any choice among them is valid. If none is certified, the first refusal
-    after a test is taken: the rows are used up by any test.
+    A rule is clearly better if its mean loss is smaller by more than noise, see `PAYING_ERRORS`. ``results``
+    are in the order from simple to complex rules. All of them hold together, so any choice among them is
+    valid. Without a certified rule, the first refusal after a test has the index, or else number 0.
     """
     certified = []
     refused_after_test = []
@@ -324,19 +382,24 @@ def simplest_certified(results: Sequence[Certified | Refused], fresh: FreshRows)
         elif result.tested:
             refused_after_test.append(index)
     if not certified:
+        # The rows are used up by any test, so a refusal without a test would say too little.
         return min(refused_after_test, default=0)
-    best, *others = certified
-    for index in others:
+    best, *more_complex = certified
+    for index in more_complex:
         gains = losses_on(fresh, results[best]) - losses_on(fresh, results[index])
-        if len(gains) and gains.mean() > PAYING_ERRORS * float(gains.std()) / np.sqrt(
-            len(gains)
-        ):
+        if not len(gains):
+            continue
+        standard_error = float(gains.std()) / np.sqrt(len(gains))
+        if gains.mean() > PAYING_ERRORS * standard_error:
             best = index
     return best
 
 
 def losses_on(fresh: FreshRows, result: Any) -> Floats:
-    """Return the loss of each fresh row by a certified rule: of the objective, or an error."""
+    """Return the loss of each fresh row by a certified rule.
+
+    The loss is the row's part of the objective, or the zero-one loss if the objective is no sum of losses.
+    """
     answered = fresh.by(result.selection)
     objective = result.selection.problem.objective
     rate = objective.rate
@@ -349,7 +412,10 @@ def losses_on(fresh: FreshRows, result: Any) -> Floats:
 def procedures_for(
     selection: Any, fresh: FreshRows, level: float
 ) -> list[tuple[Procedure, list[str]]]:
-    """Return the first procedure that applies to each kind of rules, as `first_that_applies` does."""
+    """Return the result of `first_that_applies` for each kind of rules of a selection.
+
+    The kinds divide the level, so all their results hold together.
+    """
     kinds = selection.of_each_kind()
     return [first_that_applies(kind, fresh, level / len(kinds)) for kind in kinds]
 
@@ -357,102 +423,97 @@ def procedures_for(
 def first_that_applies(
     selection: Any, fresh: FreshRows, level: float
 ) -> tuple[Procedure, list[str]]:
-    """Return the first procedure that applies, and why each one before it does not."""
+    """Return the first of the `PROCEDURES` to apply, and why each simpler one does not."""
     reasons = []
-    for kind in PROCEDURES:
-        procedure = kind(selection, fresh, level)
+    for procedure_class in PROCEDURES:
+        procedure = procedure_class(selection, fresh, level)
         lacks = procedure.lacks
         if lacks is None:
             break
         reasons.append(f"{procedure.title}: {lacks}")
-    return procedure, reasons
+    return procedure, reasons  # the last one applies to all limits
 
 
 def _refuse_absent(
     limits: Sequence[Limit], fresh: FreshRows, confidence: float, earlier: tuple[Attempt, ...]
 ) -> None:
-    """Raise if a limited subgroup has no rows; the rows of a precision depend on the rule."""
+    """Raise if a limited subgroup has no rows; ``earlier`` attempts are part of the error."""
     shortfalls = []
-    suggestions = []
+    words = []
     for limit in limits:
         if limit.rate.is_ratio:
-            continue
+            continue  # the rows of a precision depend on the rule
         bounds = RateFamily.from_expression(limit, fresh).bounds(1.0 - confidence)
         present_names = [str(bound.subgroup) for bound in bounds if bound.n]
         for bound in bounds:
-            if not bound.n and bound.certified is False:
-                shortfalls.append(
-                    Shortfall(bound.title, None, 0, float(bound.target or 0.0), None)
-                )
-                suggestions.append(did_you_mean(str(bound.subgroup), present_names).rstrip())
+            if bound.n or bound.certified is not False:
+                continue
+            shortfall = Shortfall(bound.title, None, 0, float(bound.target or 0.0), None)
+            suggestion = did_you_mean(str(bound.subgroup), present_names).rstrip()
+            shortfalls.append(shortfall)
+            words.append(f"{shortfall} ({suggestion})" if suggestion else str(shortfall))
     if shortfalls:
-        words = "; ".join(
-            f"{shortfall} ({suggestion})" if suggestion else str(shortfall)
-            for shortfall, suggestion in zip(shortfalls, suggestions, strict=True)
-        )
-        raise NotCertifiedError(
-            f"a target without rows cannot be certified: {words}", shortfalls, earlier
-        )
+        message = f"a target without rows cannot be certified: {'; '.join(words)}"
+        raise NotCertifiedError(message, shortfalls, earlier)
 
 
 def rates_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
     """Return the limited rates of which even an estimate without an error would pass no test.
 
-    Only numbers of rows are read. A precision is left out: its rows depend on the rule.
+    Only numbers of rows are read, so the fresh rows can be used again.
     """
     if procedure.may_keep_by_construction:
         return []
+    level = procedure.level_of_test
     shortfalls = []
     for limit in procedure.limits:
         if limit.compares or limit.rate.is_ratio:
-            continue
+            continue  # the rows of a precision depend on the rule
         samples = procedure.fresh.samples(limit.rate)
         targets = limit.bounds([sample.name for sample in samples]).tolist()
+        counted = limit.rate.counted_rows
+        if procedure.fresh.clusters is not None:
+            counted = f"clusters of {counted}"
         for sample, target in zip(samples, targets, strict=True):
             room = target - sample.low if limit.from_above else sample.high - target
             width = sample.high - sample.low
-            if not 0.0 < room < width:  # also without a limit, where it is NaN
+            if not 0.0 < room < width:  # also of a subgroup without a limit: its room is NaN
                 continue
-            # At the limit, so many rows are without an error with at most the probability of the level.
-            needed = math.ceil(math.log(procedure.level_of_test) / math.log1p(-room / width))
             n = len(sample.rows)
-            if 0 < n < needed:
-                counted = limit.rate.counted_rows
-                if procedure.fresh.clusters is not None:
-                    counted = f"clusters of {counted}"
-                least_room = -math.expm1(math.log(procedure.level_of_test) / n) * width
-                possible = sample.low + least_room
-                if not limit.from_above:
-                    possible = sample.high - least_room
-                words = bound_words(
-                    possible, n, above=limit.from_above, in_percent=limit.in_percent
-                )
-                without_rows = (
-                    f"has {n:,} {counted}; at least {needed:,} are needed, "
-                    f"or a limit of {words} or {'more' if limit.from_above else 'less'}"
-                )
-                title = str(limit.rate)
-                if sample.name is not None:
-                    title = f"{limit.rate}: {unit_name(sample.name)}"
-                shortfalls.append(
-                    Shortfall(
-                        title,
-                        None,
-                        n,
-                        target,
-                        None,
-                        sense="≤" if limit.from_above else "≥",
-                        in_percent=limit.in_percent,
-                        without_rows=without_rows,
-                    )
-                )
+            needed = rows_for_no_error(room / width, level)
+            if not 0 < n < needed:
+                continue
+            possible_room = bound_without_error(n, level) * width
+            possible = sample.low + possible_room
+            more_or_less = "more"
+            if not limit.from_above:
+                possible = sample.high - possible_room
+                more_or_less = "less"
+            words = bound_words(
+                possible, n, above=limit.from_above, in_percent=limit.in_percent
+            )
+            title = str(limit.rate)
+            if sample.name is not None:
+                title = f"{limit.rate}: {unit_name(sample.name)}"
+            shortfall = Shortfall(
+                title,
+                None,
+                n,
+                target,
+                None,
+                sense="≤" if limit.from_above else "≥",
+                in_percent=limit.in_percent,
+                without_rows=f"has {n:,} {counted}; at least {needed:,} are needed, "
+                f"or a limit of {words} or {more_or_less}",
+            )
+            shortfalls.append(shortfall)
     return shortfalls
 
 
 def _too_few_words(
     shortfalls: Sequence[Shortfall], limits: Sequence[Limit], fresh: FreshRows
 ) -> str:
-    """Return the limited rates with too few rows for any test, and what helps."""
+    """Return the limited rates with too few rows for any test, and the cures, in sentences."""
     listed = "; ".join(map(str, shortfalls))
     cures = ["bring more rows", "loosen the limit there"]
     limits_on_groups = [limit for limit in limits if limit.rate.needs_groups]
@@ -460,10 +521,8 @@ def _too_few_words(
         cures += ["leave the group out of the limits", "merge it with another one"]
     for limit in limits_on_groups:
         by_group = by_group_to_read(limit, fresh.model)
-        if (
-            by_group is not None
-            and counted_answer(limit.rate, fresh.answered.strata) is not None
-        ):
+        answer = counted_answer(limit.rate, fresh.answered.strata)
+        if by_group is not None and answer is not None:
             cures.append(f"let the rule read the group ({by_group_option(by_group)})")
             break
     *first_cures, last_cure = cures
@@ -477,38 +536,21 @@ def _too_few_words(
 
 
 def certified_classifier(
-    result: Certified,
-    lacking: Sequence[str],
-    limits: list[Limit],
-    fresh: FreshRows,
-    reference: ReferenceAnswers,
-    confidence: float,
-    attempts: tuple[Attempt, ...],
+    result: Certified, lacking: Sequence[str], calibration: Calibration
 ) -> Any:
-    """Return the classifier that answers by a certified rule, with its certificate.
+    """Return a classifier with a certified rule and its certificate.
 
-    ``lacking`` says why simpler procedures do not apply, ``reference`` has the answers to compare with, and
-    ``attempts`` are this attempt and all earlier ones.
+    ``lacking`` says why simpler procedures do not apply.
     """
-    classifier = answering(fresh.model, result.selection, limits)
+    fresh = calibration.fresh
+    limits = calibration.limits
+    attempts = calibration.attempts
     answered = fresh.by(result.selection)
     families = [RateFamily.from_expression(limit, answered) for limit in limits]
-    fingerprints = fresh.fingerprints
-    assert fingerprints is not None
-    level = attempts[-1].spent * (1.0 - confidence)
-    bounds = _bounds_at_limits(families, level, result.method)
-
-    def run_for(selection: Any) -> Certified | Refused | None:
-        procedure, _ = first_that_applies(selection, fresh, level)
-        if procedure.takes_long:
-            return None
-        return procedure.run()
-
-    prices = tuple(price_of(limits, reference, answered))
+    bounds = _bounds_at_limits(families, calibration.level, result.method)
+    prices = tuple(price_of(limits, calibration.reference, answered))
     overall = next((price.given for price in prices if price.name == OVERALL_PRICE), None)
-    rows_of_attempts = tuple(attempt.rows for attempt in attempts)
-    records = Records(None, (fingerprints,), rows_of_attempts)
-    classifier.records_ = classifier.records_.joined(records)
+    reference_name, _ = calibration.reference
     notes = [
         f"The limits are certified, and nothing tighter. {result.made}",
         f"This was attempt {len(attempts)}. It spent {attempts[-1].spent:.3g} of the allowed "
@@ -517,33 +559,40 @@ def certified_classifier(
         *answered.notes,  # of the certified rule, which may defer other rows than the given one
         *unlisted(fresh, [limit.rate.by for limit in limits]),
     ]
-    # The certificate holds a copy of the classifier, because the classifier holds the
-    # certificate.
+    remarks = [
+        *notes_on_draws(result, fresh, calibration.run_for),
+        *rule_remarks(bounds, answered),
+    ]
+    one_answer = groups_with_one_answer(bounds, answered, limits)
+    forced_by = what_forces(
+        [family.bounds(calibration.level) for family in families],
+        limits,
+        result,
+        fresh,
+        calibration.run_for,
+        (reference_name, overall),
+    )
+    classifier = answering(fresh.model, result.selection, limits)
+    fingerprints = fresh.fingerprints
+    assert fingerprints is not None
+    rows_of_attempts = tuple(attempt.rows for attempt in attempts)
+    records = Records(None, (fingerprints,), rows_of_attempts)
+    classifier.records_ = classifier.records_.joined(records)
     classifier.certificate_ = Certificate(
         tuple(with_deferral(bounds, answered)),
-        confidence,
+        calibration.confidence,
         len(fresh),
         tuple(notes),
-        model=copy.copy(classifier),
+        model=copy.copy(classifier),  # without a certificate: neither may hold itself
         rows=fingerprints,
         attempts=attempts,
         price=prices,
         rule=judged(classifier).rule_digest,
         used=attempts[-1].rows,
         as_stated=fresh.as_stated,
-        remarks=(
-            *notes_on_draws(result, fresh, run_for),
-            *rule_remarks(bounds, answered),
-        ),
-        one_answer=tuple(groups_with_one_answer(bounds, answered, limits)),
-        forced_by=what_forces(
-            [family.bounds(level) for family in families],
-            limits,
-            result,
-            fresh,
-            run_for,
-            (reference[0], overall),
-        ),
+        remarks=tuple(remarks),
+        one_answer=tuple(one_answer),
+        forced_by=forced_by,
     )
     return classifier
 
@@ -551,15 +600,15 @@ def certified_classifier(
 def _bounds_at_limits(
     families: Sequence[RateFamily], level: float, method: str
 ) -> list[CertifiedBound]:
-    """Return the bounds of a certified rule: its limits, by the method that has tested them.
+    """Return the limits of a certified rule as its bounds, by the method of their tests.
 
-    Without a row that counts, a limit is kept by construction: no test passes without rows.
+    A limit on no row is kept by construction: no test passes without rows.
     """
     bounds = []
     for bound in limit_bounds(families, level):
         if bound.target is None:
             continue
-        # Below one half no test passes there: the rule is not the one that was tested.
+        # Below one half no test passes there: another rule was tested.
         if bound.n and not bound.is_within and level < 0.5:
             raise RuntimeError(
                 f"the rule that passed {method} breaks {bound.title} on the rows that certify it: "
@@ -575,42 +624,50 @@ def price_of(
     """Yield the overall error of labelled rows, then each limited rate, of two rules on the same rows.
 
     ``reference`` are the name and the answers of the first rule, ``certified`` the rows with the answers of
-    the second one.
+    the second one. Subgroups without a limit or without rows are left out.
     """
     reference_name, reference_rows = reference
-    counted: list[tuple[str, Rate, Limit | None]] = [(OVERALL_PRICE, ERRORS["mean"], None)]
-    counted += [(limit.rate.words, limit.rate, limit) for limit in limits]
-    for words, rate, limit in counted:
+    rates: list[tuple[str, Rate, Limit | None]] = [(OVERALL_PRICE, ERRORS["mean"], None)]
+    rates += [(limit.rate.words, limit.rate, limit) for limit in limits]
+    for words, rate, limit in rates:
         samples = certified.samples(rate)
         reference_samples = samples if reference_rows is None else reference_rows.samples(rate)
-        names = [sample.name for sample in samples]
-        is_limited = np.ones(len(names), bool)
+        is_limited = np.ones(len(samples), bool)
         if limit is not None and not limit.compares:
-            is_limited = ~np.isnan(limit.bounds(names))
+            is_limited = ~np.isnan(limit.bounds([sample.name for sample in samples]))
         for number in np.flatnonzero(is_limited).tolist():
             sample = samples[number]
             if not len(sample.rows):
                 continue
-            title = words
+            name = words
             if sample.name is not None:
-                title = f"{words} of {unit_name(sample.name)}"
-            before = None
+                name = f"{words} of {unit_name(sample.name)}"
+            given = None
             if reference_rows is not None and not np.isnan(reference_samples[number].mean):
-                before = float(reference_samples[number].mean)
-            yield Price(title, before, float(sample.mean), len(sample.rows), reference_name)
+                given = float(reference_samples[number].mean)
+            yield Price(name, given, float(sample.mean), len(sample.rows), reference_name)
 
 
 def groups_with_one_answer(
-    bounds: Sequence[Any], fresh: FreshRows, limits: Sequence[Limit]
+    bounds: Sequence[Any], answered: FreshRows, limits: Sequence[Limit]
 ) -> list[str]:
-    """Return a sentence on the limited groups with each single answer, and warn of them and of useless rules.
+    """Return a sentence on the limited groups with each single answer, and on each other limit without rows.
 
-    A limit without a row that counts is kept by construction.
+    Warn of them, and of a rule no better than one answer to all rows.
+
+    Parameters
+    ----------
+    bounds : sequence of CertifiedBound
+        The bounds of the certificate.
+    answered : FreshRows
+        The fresh rows with the answers of the certified rule.
+    limits : sequence of Limit
+        The certified limits.
     """
     groups_by_answer: dict[str, list[str]] = {}
-    for name, answer in _constant_groups(fresh, limits).items():
+    for name, answer in _constant_groups(answered, limits).items():
         groups_by_answer.setdefault(answer, []).append(name)
-    labels = [repr(label) for label in fresh.answered.strata.classes]
+    labels = [repr(label) for label in answered.answered.strata.classes]
     without_rows = [bound for bound in bounds if not bound.n]
     sentences = []
     for answer, names in groups_by_answer.items():
@@ -633,7 +690,7 @@ def groups_with_one_answer(
         f"{bound.title} {bound.without_rows}, so the limit is kept by construction."
         for bound in without_rows
     ]
-    _warn_of_useless_rule(fresh, limits)
+    _warn_of_useless_rule(answered, limits)
     if sentences:
         warn_user(" ".join(sentences), UselessRuleWarning)
     return sentences
@@ -644,7 +701,7 @@ def notes_on_draws(
 ) -> list[str]:
     """Return a note on draws at equal scores, if they lower the objective of a comparison beyond noise.
 
-    ``run_for`` returns the result of the procedure for another selection; None if it takes long.
+    ``run_for`` is `Calibration.run_for`.
     """
     drawing = result.selection.drawing
     if drawing is None or drawing.family(by_group=True) is None:
@@ -666,7 +723,10 @@ def notes_on_draws(
 
 
 def _constant_groups(fresh: FreshRows, limits: Sequence[Limit]) -> dict[str, str]:
-    """Return the answers of limited groups whose rows have one answer, by name; none if all rows have it."""
+    """Return the limited groups in which all rows have one answer, with this answer, by name.
+
+    The result is empty if the whole rule gives one answer, or draws answers.
+    """
     answered = fresh.answered
     if answered.draws or len(np.unique(answered.actions)) == 1:
         return {}
@@ -674,8 +734,8 @@ def _constant_groups(fresh: FreshRows, limits: Sequence[Limit]) -> dict[str, str
     kinds = dict.fromkeys(limit.rate.by for limit in limits)
     for by in [kind for kind in kinds if kind not in (None, "class", "cell")]:
         names, strata_of_groups = answered.strata.subgroups(by)
-        for name, has_stratum in zip(names, strata_of_groups, strict=True):
-            answers = np.unique(answered.actions[has_stratum[answered.stratum]])
+        for name, is_in_group in zip(names, strata_of_groups, strict=True):
+            answers = np.unique(answered.actions[is_in_group[answered.stratum]])
             if len(answers) == 1:
                 words = group_words(unit_name(name), by, limits)
                 constant[words] = answer_names(answered.strata)[answers[0]]
@@ -696,13 +756,12 @@ def _warn_of_useless_rule(fresh: FreshRows, limits: Sequence[Limit]) -> None:
             f"{answer} to every row; give the other classes targets too, allow larger errors, "
             "or bring more calibration rows"
         )
-    if len(answers) == 1 or strata.n_classes in answers:  # deferral has no such comparison
+        return
+    if strata.n_classes in answers:  # with deferral the errors are not comparable
         return
     error = fresh.samples(ERRORS["mean"])[0].mean
     for number, label in enumerate(strata.classes):
-        constant = replace(
-            fresh, answered=replace(answered, actions=np.full_like(answered.actions, number))
-        )
+        constant = fresh.with_actions(np.full_like(answered.actions, number))
         constant_error = constant.samples(ERRORS["mean"])[0].mean
         if constant_error <= error and all(
             RateFamily.from_expression(limit, constant).kept_on_rows for limit in limits
@@ -719,72 +778,47 @@ def _warn_of_useless_rule(fresh: FreshRows, limits: Sequence[Limit]) -> None:
 
 
 def refusal(
-    result: Refused,
-    lacking: Sequence[str],
-    limits: Sequence[Limit],
-    reference: ReferenceAnswers,
-    confidence: float,
-    attempts: tuple[Attempt, ...],
-    declared: int | None,
-    n_kinds: int = 1,
-    would_be_certified: Callable[[list[Limit], float], bool] = lambda limits, level: False,
+    result: Refused, lacking: Sequence[str], calibration: Calibration, *, n_kinds: int
 ) -> NotCertifiedError:
-    """Return the error with the limits that the tested rule misses, and why simpler procedures do not apply.
+    """Return the error with the missed limits of the tested rule, and why simpler procedures do not apply.
 
     Parameters
     ----------
     result : Refused
+        The tested rule.
     lacking : sequence of str
-        What simpler procedures lack.
-    limits : sequence of Limit
-    reference : (str, FreshRows or None)
-        Name and answers of the reference.
-    confidence : float
-    attempts : tuple of Attempt
-        This one and all earlier ones.
-    declared : int or None
-        The largest number of attempts.
+        Why simpler procedures do not apply.
+    calibration : Calibration
+        The attempt.
     n_kinds : int
-        Number of kinds of rules that divide the level.
-    would_be_certified : callable
-        Tells whether these rows certify other limits at a level; False if that takes long.
+        Number of kinds of rules; they divide the level.
     """
-    level = attempts[-1].spent * (1.0 - confidence)
-    another_may_follow = may_follow(attempts, declared)
-    next_level = level
-    if another_may_follow:
-        next_level = spent_by_next(attempts, declared) * (1.0 - confidence)
+    attempts = calibration.attempts
     shortfalls = []
+    reason = f" The reason: {result.why}."
     if result.tested:
-        families = [RateFamily.from_expression(limit, result.answered) for limit in limits]
-        bounds_by_limit = [limit_bounds([family], level / n_kinds) for family in families]
+        level = calibration.level / n_kinds
+        families = [
+            RateFamily.from_expression(limit, result.answered) for limit in calibration.limits
+        ]
         selected = {
             (line.rate, line.subgroup): line.value for line in result.answered.model.rates_
         }
-        shortfalls = shortfalls_of(families, level / n_kinds, next_level / n_kinds, selected)
-    reason = f" The reason: {result.why}."
-    if shortfalls:
-        bounds = list(chain.from_iterable(bounds_by_limit))
-        reason = _shortfall_words(shortfalls, bounds, result, limits, reference, confidence)
-        certifiable = certifiable_limit(
-            limits, bounds_by_limit, lambda looser: would_be_certified(looser, next_level)
-        )
-        if certifiable is not None:
-            reason += (
-                f"\nAs many new rows could certify about {certifiable.text}: an estimate on these "
-                "rows, at the error probability of the next attempt."
-            )
+        shortfalls = shortfalls_of(families, level, calibration.next_level / n_kinds, selected)
+        if shortfalls:
+            bounds_by_limit = [limit_bounds([family], level) for family in families]
+            reason = _shortfall_words(shortfalls, bounds_by_limit, result, calibration)
     reason += "".join(f"\nDoes not apply: {procedure}." for procedure in lacking)
     advice = "No attempt may follow."
-    if another_may_follow:
+    if may_follow(attempts, calibration.declared):
         advice = (
-            f"Give rows that no attempt had; that attempt spends {next_level:.2g}. The model's "
-            "ledger records its attempts, and save_model stores them. A model that is fitted "
-            "again needs previous= this error."
+            "Give rows that no attempt had; that attempt spends "
+            f"{calibration.next_level:.2g}. The model's ledger records its attempts, and "
+            "save_model stores them. A model that is fitted again needs previous= this error."
         )
     return NotCertifiedError(
-        f"no rule with several answers has its targets certified with {percent(confidence)} "
-        f"confidence.{reason}",
+        "no rule with several answers has its targets certified with "
+        f"{percent(calibration.confidence)} confidence.{reason}",
         shortfalls,
         attempts,
         f"This was attempt {len(attempts)}. Its rows cannot be used again, alone or with "
@@ -794,53 +828,65 @@ def refusal(
 
 def _shortfall_words(
     shortfalls: Sequence[Shortfall],
-    bounds: Sequence[CertifiedBound],
+    bounds_by_limit: Sequence[Sequence[CertifiedBound]],
     result: Refused,
-    limits: Sequence[Limit],
-    reference: ReferenceAnswers,
-    confidence: float,
+    calibration: Calibration,
 ) -> str:
-    """Return the table of the tested bounds, what missed limits need, and the rates of the reference."""
+    """Return the table of the tested bounds, the needs of missed limits, and the rates of the reference."""
+    limits = calibration.limits
+    answered = result.answered
+    # If the estimate is true and a number of rows would do, the table has this number.
     sufficient_rows = {
         shortfall.name: shortfall.more_rows
         for shortfall in shortfalls
         if shortfall.is_kept and shortfall.is_practical
     }
     bounds = [
-        replace(bound, sufficient_rows=sufficient_rows.get(bound.title)) for bound in bounds
+        replace(bound, sufficient_rows=sufficient_rows.get(bound.title))
+        for bound in chain.from_iterable(bounds_by_limit)
     ]
-    bounds = with_deferral(bounds, result.answered)
-    table = Certificate(tuple(bounds), confidence, len(result.answered), ()).table()
+    bounds = with_deferral(bounds, answered)
+    table = Certificate(tuple(bounds), calibration.confidence, len(answered), ()).table()
     words = f"\n\n{table}\n"
-    # The table has the rows that would do if the estimate is true.
-    unclear = [shortfall for shortfall in shortfalls if shortfall.name not in sufficient_rows]
-    with_rows = [shortfall for shortfall in unclear if shortfall.estimate is not None]
-    explained = [
-        shortfall
-        for shortfall in unclear
-        if shortfall.estimate is None or shortfall in with_rows[:MOST_EXPLAINED]
-    ]
-    for shortfall in explained:
-        words += f"\n{shortfall.name}: {shortfall.needs}."
+    # Sentences explain all others without an estimate, and the first ones with one.
+    n_with_estimate = 0
+    for shortfall in shortfalls:
+        if shortfall.name in sufficient_rows:
+            continue
+        n_with_estimate += shortfall.estimate is not None
+        if shortfall.estimate is None or n_with_estimate <= MOST_EXPLAINED:
+            words += f"\n{shortfall.name}: {shortfall.needs}."
     words += f"\nTested: {result.rule}."
     in_percent = any(limit.in_percent for limit in limits)
-    prices = list(price_of(limits, reference, result.answered))
-    return words + _reference_words(reference, prices, in_percent)
+    prices = list(price_of(limits, calibration.reference, answered))
+    words += _reference_words(calibration.reference, prices, in_percent)
+    certifiable = certifiable_limit(
+        limits,
+        bounds_by_limit,
+        lambda looser: calibration.would_certify(looser, calibration.next_level),
+    )
+    if certifiable is not None:
+        words += (
+            f"\nAs many new rows could certify about {certifiable.text}: an estimate on these "
+            "rows, at the error probability of the next attempt."
+        )
+    return words
 
 
 def _reference_words(
     reference: ReferenceAnswers, prices: Sequence[Price], in_percent: bool
 ) -> str:
-    """Return a line with the overall error and the first limited rates of given answers, if there are any."""
-    name, answers = reference
-    if answers is None:
+    """Return a line with the overall error and the first limited rates of the reference; "" without one."""
+    name, answered = reference
+    if answered is None:
         return ""
     rates = [
         f"{price.name} {estimate_words(price.given, PAIRED * price.n, in_percent=in_percent)}"
         for price in prices
     ]
-    if len(rates) > MOST_RATES + 1:
-        rates = [*rates[: MOST_RATES + 1], "…"]
+    n_shown = 1 + MOST_RATES  # the overall error comes first
+    if len(rates) > n_shown:
+        rates = [*rates[:n_shown], "…"]
     return f"\n{name[:1].upper()}{name[1:]} on these rows: {', '.join(rates)}."
 
 
@@ -850,7 +896,7 @@ def shortfalls_of(
     next_level: float,
     selected: Mapping[tuple[str, Any], float],
 ) -> list[Shortfall]:
-    """Return what limits lack that are missed at a level.
+    """Return the missed limits of a rule, each with the missing rows for a certificate of the next attempt.
 
     Parameters
     ----------
@@ -864,9 +910,10 @@ def shortfalls_of(
     shortfalls = []
     for family in families:
         bounds = limit_bounds([family], level)
-        for number, next_bound in enumerate(limit_bounds([family], next_level)):
-            if bounds[number].certified is False:
-                selected_value = selected.get((str(next_bound.counted), next_bound.subgroup))
+        next_bounds = limit_bounds([family], next_level)
+        for number, (bound, next_bound) in enumerate(zip(bounds, next_bounds, strict=True)):
+            if bound.certified is False:
+                selected_value = selected.get((str(bound.counted), bound.subgroup))
                 shortfalls.append(
                     Shortfall.from_bound(family, number, next_bound, next_level, selected_value)
                 )

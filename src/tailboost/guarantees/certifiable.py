@@ -58,16 +58,16 @@ def certifiable_limit(
 def looser_levels(limit: Limit) -> list[float]:
     """Return levels looser than a limit, the loosest first; none of a limit with several bounds.
 
-    The allowed share, which is the rest to 1 for a limit from below, has two digits.
+    The allowed share has two digits, such as .025. For a limit from below it is 1 less the bound.
     """
     stated = limit.bound
     if isinstance(stated, tuple) or not 0.0 < stated < 1.0:
         return []
     allowed = stated if limit.from_above else 1.0 - stated
     shares = {
-        round(tenths * 0.1**places, places)
+        round(two_digits * 0.1**places, places)
         for places in range(2, MOST_PLACES + 1)
-        for tenths in range(10, 100)
+        for two_digits in range(10, 100)
     }
     looser = sorted((share for share in shares if share > allowed + TINY), reverse=True)
     if limit.from_above:

@@ -82,10 +82,11 @@ LONGEST_TABLE = 60
 BOUNDS_SHOWN = 12
 ANSWERED = "All rows count as answered: give deferred= to mark deferred rows."
 OVERALL_PRICE = "overall error"  # name of the first price
-# The same rows are counted twice, so that a difference has about half of the noise of a rate.
+# The same rows are counted twice, so a difference has about half of the noise of a rate, like 4 n rows.
 PAIRED = 4
+COMPARISONS = (GAP, RATIO)  # subgroups of comparing bounds
 
-# Arguments of another function, and words about it.
+# Arguments of another function, with advice.
 MOVED = dict.fromkeys(
     ("alphas", "shifts"),
     "bounds on tails (alphas=) and under shifts (shifts=) are in tailboost.certify_losses; ",
@@ -105,7 +106,7 @@ class Price:
     n : int
         Number of its rows.
     of : str
-        Whose answers are given: those of the model itself, or of its rule. Empty if there are none.
+        Who gives the answers: the model itself, or its rule. Empty if there are none.
     """
 
     name: str
@@ -120,15 +121,17 @@ class Price:
         return ["rate", "rows", self.of, "certified rule"]
 
     def cells(self, in_percent: bool) -> list[str]:
-        """Return the cells of a table of prices."""
+        """Return the cells below `heads`."""
         given, certified = (
             estimate_words(value, PAIRED * self.n, in_percent=in_percent)
             for value in (self.given, self.certified)
         )
-        return [self.name, f"{self.n:,}", given if self.of else "", certified]
+        if not self.of:
+            given = ""  # the column is left out
+        return [self.name, f"{self.n:,}", given, certified]
 
     def words(self, n_rows: int, in_percent: bool) -> str:
-        """Return both values in a sentence; ``n_rows`` are all rows."""
+        """Return both values in a sentence; ``n_rows`` is the number of all fresh rows."""
         name, n_counted, given, certified = self.cells(in_percent)
         compared = ""
         if self.of:
@@ -149,7 +152,7 @@ class Certificate:
         Bounds on errors: mean, CVaR, shift, classes, groups, cells; each kind is followed by its worst. Or
         bounds on the requested rates, in their order.
     confidence : float
-        Probability, over the draw of the fresh rows, that all bounds hold.
+        Probability of all bounds holding together, over the draw of the fresh rows.
     n_rows : int
         Number of fresh rows.
     notes : tuple of str
@@ -160,16 +163,16 @@ class Certificate:
         From `tailboost.calibrate`: the overall error and each limited error or rate, of the given model's own
         answers and of the certified rule.
     rule : str or None
-        Digest of the decision function that the bounds are about; None for answers alone, and for models of
+        Digest of the bounded decision function; None for answers alone, and for models of
         other libraries. A classifier with another rule has no ``certificate_``.
     remarks : tuple of str
-        What a reader of the limits should know of the rule, such as the error of the answered rows.
+        Warnings to a reader of the limits, such as the error of the answered rows.
     forced_by : Forced or None
-        The limit that costs the most or has the least room, if it is known; its text is one line.
+        The costliest limit or the one with the least room, if known; its text is one line.
     one_answer : tuple of str
-        The limited groups whose rows all have one answer, in a sentence for each answer.
+        The limited groups in which all rows have one answer, in a sentence for each answer.
     as_stated : bool
-        Whether the caller alone knows that no model was trained on the rows: its training rows are not known.
+        Whether only the caller knows of no model trained on the rows: the training rows are not known.
     """
 
     bounds: tuple[CertifiedBound, ...]
@@ -185,7 +188,7 @@ class Certificate:
     forced_by: Forced | None = field(default=None, compare=False)
     one_answer: tuple[str, ...] = ()
     as_stated: bool = False
-    # The rows, to compare them where equal rows are different rows.
+    # The rows, for comparison if equal rows are different rows.
     used: UsedRows | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -270,9 +273,8 @@ class Certificate:
         ValueError
             If an argument is not as in `certify`, or the certificate is about another rule.
         """
-        if model is None:
-            judge = self.model
-        else:
+        judge = self.model
+        if model is not None:
             judge = as_model(model)
         if judge is None:
             raise ValueError(
@@ -280,19 +282,17 @@ class Certificate:
             )
         refuse_other_rule(self, judge, "the certificate")
         if previous is None:
-            earlier = Recheck.begun(self.tested, self.confidence)
-        else:
-            earlier = previous
-        if len(earlier.evidence) != len(self.tested):
+            previous = Recheck.begun(self.tested, self.confidence)
+        if len(previous.evidence) != len(self.tested):
             raise ValueError("previous belongs to another certificate")
         options = {"costs": costs, "cost_range": cost_range, "deferred": deferred}
         given = Given(X, y, groups, clusters=clusters, equal_rows=equal_rows, **options)
         rules: set[Rule] = {bound.rule for bound in self.tested} or {"predict"}
         rows_by_rule = {rule: self._answered_rows(judge, given, rule) for rule in rules}
-        fresh = rows_by_rule[min(rules)]
-        n_equal = self._refuse_known_rows(fresh, earlier)
+        fresh = rows_by_rule[min(rules)]  # the rows are the same for each rule
+        n_equal_and_compared = self._refuse_known_rows(fresh, previous)
 
-        @cache
+        @cache  # bounds on the subgroups of one rate share its samples
         def samples_of(rate: Rate, rule: Rule) -> list[Sample]:
             return rows_by_rule[rule].samples(rate)
 
@@ -301,21 +301,20 @@ class Certificate:
             for bound in self.tested
         ]
         fingerprints = () if fresh.fingerprints is None else (fresh.fingerprints,)
-        result = earlier.add(
-            samples, fingerprints, n_equal, rows_unnamed(self.tested, fresh.answered)
-        )
+        unnamed = rows_unnamed(self.tested, fresh.answered)
+        result = previous.add(samples, fingerprints, n_equal_and_compared, unnamed)
         if fresh.rows is not None and fresh.equal_rows == "natural":
-            return replace(result, used=(*earlier.used, fresh.used))
+            return replace(result, used=(*previous.used, fresh.used))
         return result
 
-    def _refuse_known_rows(self, fresh: FreshRows, recheck: Recheck) -> tuple[int, int]:
+    def _refuse_known_rows(self, fresh: FreshRows, earlier: Recheck) -> tuple[int, int]:
         """Raise if new rows are rows of the certificate or of earlier batches, beyond chance.
 
-        ``recheck`` is the state after the earlier batches. Return the numbers of rows equal to such a row,
-        and of rows compared.
+        Return the number of rows equal to such a row, and the number of rows compared. ``earlier`` is the
+        state after the earlier batches.
         """
         if fresh.rows is not None and fresh.equal_rows == "natural":
-            used_rows = [rows for rows in (self.used, *recheck.used) if rows is not None]
+            used_rows = [rows for rows in (self.used, *earlier.used) if rows is not None]
             n_shared = max((fresh.used.shared_with(rows) for rows in used_rows), default=0)
             if n_shared:
                 raise LeakageError(
@@ -323,12 +322,14 @@ class Certificate:
                     "or of an earlier batch, which agree more than chance explains. Give new "
                     "rows"
                 )
-        fingerprints = recheck.rows
+        fingerprints = earlier.rows
         if self.rows is not None:
-            fingerprints = (self.rows, *recheck.rows)
+            fingerprints = (self.rows, *fingerprints)
         counts = fresh.known_among(fingerprints)
         n_equal, n_compared = counts[-1]
-        of_all_batches = recheck.repeated[0] + n_equal, recheck.repeated[1] + n_compared
+        n_equal_before, n_compared_before = earlier.repeated
+        # A few copies in each batch add up, so all batches together are tested too.
+        of_all_batches = n_equal_before + n_equal, n_compared_before + n_compared
         if any(too_many(*numbers) for numbers in (*counts, of_all_batches)):
             raise LeakageError(
                 "X: more than one row in twenty, of this batch or of all batches together, "
@@ -338,7 +339,7 @@ class Certificate:
         return n_equal, n_compared
 
     def _answered_rows(self, judge: Model, given: Given, rule: Rule) -> FreshRows:
-        """Return new rows with the answers of a rule, for its bounds."""
+        """Return new rows with the answers of ``rule``, for the bounds on this rule."""
         bounds = [bound for bound in self.tested if bound.rule == rule]
         has_errors = any(bound.rate is None for bound in bounds)
         final = last_step(judge)
@@ -346,7 +347,7 @@ class Certificate:
             raise ValueError("the certificate bounds a randomised rule, and model has none")
         answering_rule: Rule | None = rule
         if judged(final).takes_limits and not has_errors:
-            answering_rule = None
+            answering_rule = None  # the rule within the limits, with its draws and deferral
         rates = [bound.counted for bound in bounds]
         return fresh_rows(judge, given, rates, answering_rule, errors=has_errors)
 
@@ -400,15 +401,15 @@ class Certificate:
 
     @property
     def title(self) -> str:
-        """The verdict on the limits, in a sentence; without limits, what holds together."""
+        """The verdict on the limits, in a sentence; without limits, the confidence in all bounds."""
         limited = [b for b in self.bounds if b.target is not None]
-        sure = percent(self.confidence)
+        confidence = percent(self.confidence)
         if not limited:
             return (
-                f"With {sure} confidence all these bounds hold together for new rows from the "
-                f"population of these {self.n_rows:,} rows."
+                f"With {confidence} confidence all these bounds hold together for new rows "
+                f"from the population of these {self.n_rows:,} rows."
             )
-        rows = f"with {sure} confidence from {self.n_rows:,} fresh rows"
+        rows = f"with {confidence} confidence from {self.n_rows:,} fresh rows"
         about_subgroups = ""
         if any(b.of_seen for b in limited):
             about_subgroups = ", for the subgroups among these rows"
@@ -423,7 +424,10 @@ class Certificate:
         return f"Certified {rows}: {together} hold together{about_subgroups}."
 
     def lines(self, rest: str) -> list[str]:
-        """Return what follows the table; the last line names ``rest``, which prints the assumptions."""
+        """Return the lines below the table.
+
+        The last one has the assumption in short, and ``rest``, which says how to see the others.
+        """
         lines = list(self.price_words)
         if self.forced_by is not None:
             lines.append(str(self.forced_by))
@@ -432,13 +436,13 @@ class Certificate:
 
     @property
     def assumed(self) -> str:
-        """The assumption in short, and whether it is the caller's word alone."""
+        """The assumption in short, also if the caller alone states so."""
         if self.as_stated:
             return "Assumes independent rows, fresh as you state"
         return "Assumes independent rows that nothing was trained or selected on"
 
     def _words_of_later_attempt(self) -> list[str]:
-        """Return what a second attempt or a later one has spent; nothing if all have equal parts."""
+        """Return a line on the spent error probability of a later attempt; none for equal parts."""
         spent = [attempt.spent for attempt in self.attempts]
         if len(spent) < 2 or spent[-1] > spent[0] / 2:
             return []
@@ -451,7 +455,7 @@ class Certificate:
 
     @property
     def assumptions(self) -> str:
-        """What a certificate rests on: attempts, copies, frozen models, methods, price of each rate."""
+        """The basis of a certificate: attempts, copies, frozen models, methods, price of each rate."""
         names_by_method: dict[str, list[str]] = {}
         for bound in self._printed:
             names_by_method.setdefault(bound.method, []).append(bound.name)
@@ -501,21 +505,21 @@ class Certificate:
         return f"<div>{html_table(*self.cells(), title)}{lines}{more}</div>"
 
     def stated_limits(self) -> list[tuple[str, str]]:
-        """Return each stated limit with its verdict, in one line each."""
+        """Return each stated limit and its verdict, as two texts; a limit on many subgroups is one."""
         by_limit: dict[str, list[CertifiedBound]] = {}
         for bound in self.bounds:
             if bound.target is not None:
                 words = f"{bound.quantity} {bound.limit}"
-                if bound.subgroup in (GAP, RATIO):
+                if bound.subgroup in COMPARISONS:
                     words = f"{bound.name} of {words}"
                 by_limit.setdefault(words, []).append(bound)
-        sure = f"with {percent(self.confidence)} confidence"
+        with_confidence = f"with {percent(self.confidence)} confidence"
         stated = []
         for words, bounds in by_limit.items():
             missed = [bound.name for bound in bounds if not bound.certified]
-            verdict = f"{CERTIFIED} {sure}"
+            verdict = f"{CERTIFIED} {with_confidence}"
             if missed:
-                verdict = f"{NOT_CERTIFIED} {sure}: {joined(missed, 2)}"
+                verdict = f"{NOT_CERTIFIED} {with_confidence}: {joined(missed, 2)}"
             stated.append((words, verdict))
         return stated
 
@@ -528,7 +532,8 @@ class Certificate:
     def prices(self) -> Cells:
         """The table of prices: each rate of given answers, if there are any, and of the certified rule."""
         rows = [price.cells(self.in_percent) for price in self.price]
-        return filled_columns(self.price[0].heads if rows else (), rows)
+        heads = self.price[0].heads if rows else ()
+        return filled_columns(heads, rows)
 
     @property
     def price_words(self) -> list[str]:
@@ -544,35 +549,35 @@ class Certificate:
         printed = self._printed
         families: dict[tuple[str, str], list[CertifiedBound]] = {}
         for bound in printed:
-            limit = "" if bound.subgroup in (GAP, RATIO) else bound.limit
+            # A gap or ratio stands below its rates, with its limit.
+            limit = "" if bound.subgroup in COMPARISONS else bound.limit
             families.setdefault((bound.quantity, limit), []).append(bound)
         families_with_limit_first = sorted(families.items(), key=lambda item: not item[0][1])
-        shows_bounds = not all(bound.is_limit for bound in printed)
-        shows_verdicts = any(bound.certified is False for bound in printed)
-        rows = []
-        for (quantity, limit), family in families_with_limit_first:
-            head = f"{quantity} {limit}".strip()
-            in_one_row = len(family) == 1 and family[0].subgroup in (None, GAP, RATIO)
-            if not in_one_row:
-                rows.append([head, *[""] * 6])
-            for bound in family:
-                compares = bound.subgroup in (GAP, RATIO)
-                if in_one_row:
-                    name = head
-                    if compares:
-                        name = f"{bound.name} of {quantity} {bound.limit}"
-                else:
-                    name = f"  {bound.name}"
-                    if compares:
-                        name = f"  {bound.name} {bound.limit}".rstrip()
-                row = [name, f"{bound.n:,}", bound.estimate_text, "", bound.deferred_text, ""]
-                if shows_bounds:
-                    row[3] = bound.bound_text
-                if shows_verdicts:
-                    row[5] = CERTIFIED_WORDS[bound.certified]
-                rows.append([*row, bound.reason])
+        all_are_limits = all(bound.is_limit for bound in printed)
+        any_is_missed = any(bound.certified is False for bound in printed)
         first_head = "limit" if any(bound.limit for bound in printed) else "bound on"
         heads = [first_head, "rows", "estimate", "bound", "deferred", "result", "reason"]
+        rows = []
+        for (quantity, limit), family in families_with_limit_first:
+            title = f"{quantity} {limit}".strip()
+            in_one_row = len(family) == 1 and family[0].subgroup in (None, *COMPARISONS)
+            if not in_one_row:
+                rows.append([title, *[""] * (len(heads) - 1)])
+            for bound in family:
+                row = [
+                    _first_cell(bound, title if in_one_row else None),
+                    f"{bound.n:,}",
+                    bound.estimate_text,
+                    bound.bound_text,
+                    bound.deferred_text,
+                    CERTIFIED_WORDS[bound.certified],
+                    bound.reason,
+                ]
+                if all_are_limits:
+                    row[heads.index("bound")] = ""
+                if not any_is_missed:
+                    row[heads.index("result")] = ""
+                rows.append(row)
         heads, rows = filled_columns(heads, rows)
         n_omitted = len(self.bounds) - len(printed)
         if n_omitted:
@@ -588,7 +593,7 @@ class Certificate:
         return _largest(self.bounds)
 
     def limit_lines(self) -> list[LimitLine]:
-        """Return the bounds for drawings and short tables: those with a limit, or without limits all."""
+        """Return the bounds for drawings and short tables: the ones with a limit, or without limits all."""
         limited = [b for b in self.bounds if b.target is not None]
         return [b.limit_line for b in limited or self._printed]
 
@@ -612,19 +617,35 @@ class Certificate:
         return display("LimitsDisplay")(self.limit_lines(), name=words).plot(ax=ax, **kwargs)
 
 
+def _first_cell(bound: CertifiedBound, title: str | None) -> str:
+    """Return the first cell of a bound's row.
+
+    A bound alone in its family has the ``title`` of the family. Others have None, and stand below the title.
+    """
+    compares = bound.subgroup in COMPARISONS
+    if title is not None:
+        return f"{bound.name} of {bound.quantity} {bound.limit}" if compares else title
+    if compares:
+        return f"  {bound.name} {bound.limit}".rstrip()
+    return f"  {bound.name}"
+
+
 def _largest(bounds: Sequence[CertifiedBound]) -> list[CertifiedBound]:
-    """Return the largest bounds of each kind and rule, missed targets first."""
+    """Return the `BOUNDS_SHOWN` largest bounds of each kind and rule, before them missed targets.
+
+    The order of the bounds stays.
+    """
     numbers_by_kind: dict[tuple[Kind, Rule], list[int]] = {}
     for number, bound in enumerate(bounds):
         numbers_by_kind.setdefault((bound.kind, bound.rule), []).append(number)
 
-    def order(number: int) -> tuple[bool, float]:
+    def missed_then_largest(number: int) -> tuple[bool, float]:
         return bounds[number].certified is not False, -bounds[number].upper
 
-    printed: list[int] = []
+    shown: list[int] = []
     for numbers in numbers_by_kind.values():
-        printed += sorted(numbers, key=order)[:BOUNDS_SHOWN]
-    return [bounds[number] for number in sorted(printed)]
+        shown += sorted(numbers, key=missed_then_largest)[:BOUNDS_SHOWN]
+    return [bounds[number] for number in sorted(shown)]
 
 
 # -- certify -----------------------------------------------------------------------------------------------
@@ -775,17 +796,14 @@ def certify(
     if sample_weight is not None:
         check_indexes(X=given.X, y=y, sample_weight=sample_weight, model=model, **given.by_row)
         has_weight = _of_positive_weight(sample_weight, n_rows_of(y))
-        if not hasattr(model, "predict"):
+        if not hasattr(model, "predict"):  # an array of answers
             model = np.asarray(model)[has_weight]
         tables = {"X": given.X, "y": np.asarray(y), **given.by_row}
-        given = replace(
-            given,
-            **{name: take(as_pandas(table), has_weight) for name, table in tables.items()},
-        )
-    rates_to_count = [expression.rate for expression in expressions]
+        weighted = {name: take(as_pandas(table), has_weight) for name, table in tables.items()}
+        given = replace(given, **weighted)
     with telling() if verbose else nullcontext():
-        if rates_to_count:
-            fresh = fresh_rows(model, given, rates_to_count)
+        if expressions:
+            fresh = fresh_rows(model, given, [expression.rate for expression in expressions])
         else:
             fresh = fresh_rows(model, given, rule="predict", errors=True)
     certificate = certificate_of(fresh, expressions, max_error, confidence)
@@ -804,7 +822,10 @@ def check_unlabeled(
     clusters: Column,
     sample_weight: Column = None,
 ) -> None:
-    """Raise if the other arguments of a call exclude its rows without labels."""
+    """Raise if the other arguments of a call exclude ``X_unlabeled``, its rows without labels.
+
+    Without ``expressions`` the call bounds errors, which need labels.
+    """
     facts = ["fresh", "X_unlabeled"]
     if not expressions:
         facts.append("errors")
@@ -816,7 +837,7 @@ def check_unlabeled(
 
 
 def _of_positive_weight(sample_weight: Column, n: int) -> Mask:
-    """Return a mask of the rows of positive weight; refuse unequal weights."""
+    """Return a mask of the rows of positive weight, shape (n,); raise if their weights are unequal."""
     weight = relative_weights(sample_weight, n)
     has_weight: Mask = weight > 0
     if np.ptp(weight[has_weight]) > 0:
@@ -833,7 +854,7 @@ def _of_positive_weight(sample_weight: Column, n: int) -> Mask:
 
 
 def read_rates(stated: Any) -> list[Expression]:
-    """Return rates and limits, also stated as text or alone, as a checked list."""
+    """Return rates and limits as a checked list; ``stated`` is such a list or one entry, also as text."""
     entries = stated
     if isinstance(stated, str) or as_expression(stated) is not None:
         entries = [stated]
@@ -845,7 +866,9 @@ def read_rates(stated: Any) -> list[Expression]:
     expressions = []
     for entry in entries:
         expression = as_expression(parse(entry) if isinstance(entry, str) else entry)
-        if expression is None or not expression.sides:
+        if (
+            expression is None or not expression.sides
+        ):  # a gap or ratio without a bound has no side
             raise TypeError(
                 f"rates: {entry!r} is no rate or limit; give a family of rates, or compare a "
                 "gap or ratio with a number"
@@ -860,7 +883,9 @@ def requested_rates(
     limits: Stated,
     max_error: Stated,
 ) -> tuple[list[Expression], Stated]:
-    """Return the rates of a certificate, none for one of errors, and the largest errors.
+    """Return the rates and limits to bound, and the largest errors; without rates, errors are bounded.
+
+    If the caller states nothing, the model's certificate or fit gives them.
 
     Raises
     ------
@@ -879,9 +904,13 @@ def requested_rates(
 def errors_within(max_error: Stated, names: Mapping[Kind, Sequence[Any]]) -> Limit | None:
     """Return the largest errors of subgroups as a limit on the errors of one kind; None if none is limited.
 
-    ``names`` holds the subgroups by kind: "class", "group", "cell". A float is for the groups if there are
-    any, else for the classes. A dict names classes, groups or cells (pairs of class and group). Other
-    subgroups have no target, unless the key None gives one.
+    Parameters
+    ----------
+    max_error : float, dict or None
+        A float is for the groups if there are any, else for the classes. A dict names classes, groups or
+        cells (pairs of class and group). Other subgroups have no target, unless the key None gives one.
+    names : dict
+        The subgroups by kind: "class", "group", "cell".
 
     Raises
     ------
@@ -900,48 +929,63 @@ def errors_within(max_error: Stated, names: Mapping[Kind, Sequence[Any]]) -> Lim
         return None
     if not max_error:
         raise ValueError("max_error={} names no subgroup: leave it out, or name subgroups")
-    argument = f"max_error={max_error!r}"
     all_names = list(chain.from_iterable(names[kind] for kind in kinds))
     bounds = {_named(key, all_names): bound for key, bound in max_error.items()}
-    keys = [key for key in bounds if key is not None]
-    unknown_keys = [key for key in keys if key not in all_names]
-    if unknown_keys:
-        raise ValueError(
-            f"{argument}: {unknown_keys[0]!r} is no {' or '.join(kinds)}; there are {all_names[:20]}"
-        )
-    possible_kinds = [kind for kind in kinds if all(key in names[kind] for key in keys)]
-    if not possible_kinds:
-        raise ValueError(
-            f"{argument} names subgroups of several kinds, such as classes and groups"
-        )
-    if keys and len(possible_kinds) > 1:
-        raise ValueError(
-            f"{argument}: {keys[0]!r} names a class and a group; rename the groups"
-        )
-    kind = possible_kinds[0]
-    allowed_errors({None: 1.0, **bounds}, names[kind], kind)
+    named = [name for name in bounds if name is not None]
+    kind = _kind_of(named, {kind: names[kind] for kind in kinds}, f"max_error={max_error!r}")
+    allowed_errors(
+        {None: 1.0, **bounds}, names[kind], kind
+    )  # raises if a target is not in (0, 1]
     errors_below_1 = {name: float(bound) for name, bound in bounds.items() if bound < 1}
     if errors_below_1:
         return ERRORS[kind] <= errors_below_1
     return None
 
 
+def _kind_of(
+    subgroups: Sequence[Any], names: Mapping[Kind, Sequence[Any]], argument: str
+) -> Kind:
+    """Return the kind to which all of some subgroups belong, the first kind if there are none.
+
+    ``names`` has the subgroups of each kind. Raises ValueError if there is no such kind, or if there are
+    several; errors begin with ``argument``.
+    """
+    all_names = list(chain.from_iterable(names.values()))
+    for subgroup in subgroups:
+        if subgroup not in all_names:
+            raise ValueError(
+                f"{argument}: {subgroup!r} is no {' or '.join(names)}; there are "
+                f"{all_names[:20]}"
+            )
+    kinds = [kind for kind in names if all(name in names[kind] for name in subgroups)]
+    if not kinds:
+        raise ValueError(
+            f"{argument} names subgroups of several kinds, such as classes and groups"
+        )
+    if subgroups and len(kinds) > 1:
+        raise ValueError(
+            f"{argument}: {subgroups[0]!r} names a class and a group; rename the groups"
+        )
+    return kinds[0]
+
+
 def _named(key: Any, names: Sequence[Any]) -> Any:
-    """Return the subgroup of a key, which may have or lack the name of the column of its group."""
+    """Return the name of the subgroup for a user's ``key``, or the key if no single name suits.
+
+    The name of a group may be a pair (column, value), and the key the value alone, or the reverse.
+    """
     if key is None or key in names:
         return key
-    matches = [
-        name for name in names if key in (name, _by_value(name)) or name == _by_value(key)
-    ]
+    matches = [name for name in names if _by_value(name) == key or name == _by_value(key)]
     if len(matches) == 1:
         return matches[0]
     return key
 
 
 def _by_value(name: Any) -> Any:
-    """Return a group of a column, (column, value), alone or in a cell, by its value."""
+    """Return the name of a group or cell without the column: the pair (column, value) becomes the value."""
     if isinstance(name, tuple) and len(name) == 2:
-        if isinstance(name[1], tuple):
+        if isinstance(name[1], tuple):  # the cell (class, (column, value))
             return name[0], name[1][-1]
         return name[1]
     return name
@@ -969,7 +1013,7 @@ def certificate_of(
     bounds: list[CertifiedBound] = []
     if expressions:
         bounds = rate_bounds(expressions, fresh, 1.0 - confidence)
-        notes = [*_notes_of_rates(bounds, fresh)]
+        notes = _notes_of_rates(bounds, fresh)
     else:
         names_by_kind = error_names(fresh)
         limit = errors_within(max_error, names_by_kind)
@@ -982,7 +1026,7 @@ def certificate_of(
             bounds += bounds_of_kind
             if kind != "mean":
                 bounds.append(worst_of(bounds_of_kind, fresh.knows(kind)))
-        notes = [*_notes_of_errors(bounds, fresh)]
+        notes = _notes_of_errors(bounds, fresh)
     return Certificate(
         tuple(with_deferral(bounds, fresh)),
         confidence,
@@ -996,15 +1040,19 @@ def certificate_of(
 
 
 def worst_of(bounds: Sequence[CertifiedBound], all_listed: bool) -> CertifiedBound:
-    """Return the bound on the largest error of the subgroups of one kind."""
+    """Return the bound on the largest error of the subgroups of one kind, from the bounds of all of them.
+
+    ``all_listed`` tells whether these are all subgroups of the population, or only the ones with rows.
+    """
     largest = max(bounds, key=lambda b: b.upper)
+    have_one_target = len({b.target for b in bounds}) == 1
     return replace(
         largest,
         kind="worst",
         subgroup=largest.kind,
         estimate=max(b.estimate for b in bounds if b.estimate is not None),
         method=f"largest {largest.kind} bound",
-        target=largest.target if len({b.target for b in bounds}) == 1 else None,
+        target=largest.target if have_one_target else None,
         of_seen=not all_listed,
         sufficient_rows=None,  # the number of one subgroup does not certify all of them
     )
@@ -1017,7 +1065,7 @@ def _notes_of_rates(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Itera
     """Yield the assumptions of bounds on rates, the rates without rows, and the division of the level."""
     yield from fresh.notes
     empty = dict.fromkeys(
-        f"{b.rate} of {b.name}" for b in bounds if not b.n and b.subgroup not in (GAP, RATIO)
+        f"{b.rate} of {b.name}" for b in bounds if not b.n and b.subgroup not in COMPARISONS
     )
     if empty:
         yield f"No row to count, so the bounds are trivial: {joined(list(empty), BOUNDS_SHOWN, '; ')}."
@@ -1063,7 +1111,7 @@ def _notes_of_errors(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Iter
 
 
 def unlisted(fresh: FreshRows, families: Sequence[Any]) -> Iterator[str]:
-    """Yield notes on rates of which the list of subgroups is incomplete.
+    """Yield notes on rates with incomplete lists of subgroups: others may exist.
 
     ``families`` has the ``by`` of each rate: "class", a column of groups, or several of these.
     """
@@ -1081,6 +1129,7 @@ def unlisted(fresh: FreshRows, families: Sequence[Any]) -> Iterator[str]:
                 f"the worst, are about the {plural} among these rows (subgroups= lists all)."
             )
     group_columns = [tuple(name for name in by if name != CLASS) for by in unlisted_names]
+    # Each column is listed by itself, but not the combinations of several columns.
     if fresh.knows(GROUP) and not all(map(fresh.knows, group_columns)):
         yield (
             "The combinations of groups of the population are not listed: bounds on every one "

@@ -1,4 +1,4 @@
-"""What forces a certified rule: the limit that costs the most, or the one with the least room."""
+"""The limit that forces a certified rule: the costliest one, or the one with the least room."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from tailboost.rates.strata import CELL, CLASS, GROUP
 from tailboost.rows.judged import judged, last_step
 from tailboost.rows.subgroups import HUMAN_REVIEW
 
-# A limit that the rule uses up by a smaller part is named for its room.
+# Limits of which the rule uses a smaller part are named for their room.
 MUCH_USED = 0.75
-# An error above that without a limit, or above that of the given answers, by this factor has ways out named.
-# With misses by group limited, thresholds by group lowered the true error in all 26 cases from this factor on
-# (by .07 of .34), and in 34 of 61 below (`benchmarks/constants.py`).
+# The text names ways out if the error exceeds the error without a limit, or of the given answers, by this
+# factor. With misses by group limited, thresholds by group lowered the true error in all 26 cases from this
+# factor on (by .07 of .34), and in 34 of 61 below (`benchmarks/constants.py`).
 MUCH_PAID = 1.25
 # More rows may help if an estimate is within its limit by more than this part of the allowed share.
 CLEARLY_BELOW = 0.1
-# The most limits of which the cost is estimated, each by a selection without it.
+# The most limits with an estimated cost, each by a selection without the limit.
 MOST_FREED = 4
 
 
 @dataclass(frozen=True)
 class Room:
-    """A limit that is not used up.
+    """A limit from above with much room between the rates and their bound.
 
     Attributes
     ----------
     limit : str
         Its rate.
     estimate, target : float
-        The rate on the fresh rows, of the subgroup that uses most of its limit, and the limit.
+        The rate on the fresh rows of the subgroup nearest to its bound, and this bound.
     in_percent : bool
         Whether the limit was stated in percent.
     """
@@ -61,21 +61,22 @@ class Room:
 
 @dataclass(frozen=True)
 class Forced:
-    """The limit that costs the most, or if none costs anything alone, the one with the least room.
+    """The costliest limit, or if no limit alone has a cost, the one with the least room.
 
     Attributes
     ----------
     limit : str
         Its rate and subgroup.
     name : str
-        Its subgroup; the rate, if it is of all rows or compares subgroups.
+        Its subgroup; the rate, for a rate of all rows or a comparison of subgroups.
     n : int
-        Fresh rows that count in the rate; all of the subgroup, if the rule gives them one answer.
+        Counted fresh rows of the rate; all rows of the subgroup, if the rule gives them one answer.
     room : float
         Distance of the estimate from the limit, in standard errors; infinite if no row counts.
-    error, without : float or None
-        Overall error of the rule on the fresh rows, and that of the rule that the same procedure makes
-        without this limit: estimates, no certificates. None if they are not known.
+    error : float or None
+        Overall error of the rule on the fresh rows, an estimate; None if unknown.
+    without : float or None
+        Overall error of the same procedure's rule without this limit, an estimate; None if unknown.
     others : tuple of Room
         Limits on other rates with much room.
     in_percent : bool
@@ -86,9 +87,9 @@ class Forced:
     answer : str or None
         The answer of all rows of the subgroup, if the rule gives them one and other rows another.
     given : float or None
-        Overall error of the given answers, if it is known.
+        Overall error of the answers with which the rule is compared, if known.
     of : str
-        Whose answers are given.
+        Who gives these answers.
     estimate, target : float or None
         The rate on the fresh rows, and the limit. None if no row counts, or in files without them.
     """
@@ -124,22 +125,24 @@ class Forced:
 
     @property
     def forces(self) -> bool:
-        """Whether the error is lower without the limit, in the printed digits."""
-        if self.error is None or self.without is None:
+        """Whether the error is lower without the limit, also in the printed digits."""
+        if self.error is None or self.without is None or self.without >= self.error:
             return False
-        lower = self.without < self.error
-        return lower and self._in_words(self.without) != self._in_words(self.error)
+        return self._in_words(self.without) != self._in_words(self.error)
 
     @property
     def forces_much(self) -> bool:
-        """Whether the error is much lower without the limit."""
+        """Whether the error is lower without the limit by the factor `MUCH_PAID`."""
         if self.error is None or self.without is None:
             return False
         return self.forces and self.error >= MUCH_PAID * self.without
 
     @property
     def lacks_rows(self) -> bool:
-        """Whether few rows force an estimate clearly within the limit; also if none counts, or if unknown."""
+        """Whether more rows may help: a wide margin for few rows keeps the estimate clearly within the limit.
+
+        True too if no row counts, or if the estimate is not known.
+        """
         if self.answer is not None or self.estimate is None or self.target is None:
             return True
         allowed = self.target
@@ -153,16 +156,16 @@ class Forced:
 
     @property
     def _ways_out(self) -> str:
-        """What may lower the error, if the limits raise it much."""
+        """Advice on how to lower the error, as a sentence; "" if the limits do not raise the error much."""
         if self.forces_much and self.by_group is not None:
             other_way = f"more rows of {self.name}" if self.lacks_rows else "a looser limit"
             return (
                 " Two ways may lower the error: thresholds by group, if the rule may read the "
                 f"group ({by_group_option(self.by_group)}), or {other_way}."
             )
-        if self.error is None or self.given is None or self.error <= self.given:
+        if self.error is None or self.given is None:
             return ""
-        if self.error < MUCH_PAID * self.given:
+        if self.error <= self.given or self.error < MUCH_PAID * self.given:
             return ""
         cures = []
         if self.by_group is not None:
@@ -171,11 +174,13 @@ class Forced:
         if self.lacks_rows:
             cures.append("more rows there" if self.forces else "more rows")
         cures.append("a looser limit" if self.forces else "looser limits")
-        cure = f"{', or '.join(cures)}{',' * (len(cures) > 1)} may lower this"
+        ways = ", or ".join(cures)
+        if len(cures) > 1:
+            ways += ","
         how_often = "more often than"
         if self.given:
             how_often = f"{self.error / self.given:.2g} times as often as"
-        return f" The rule errs {how_often} {self.of}: {cure}."
+        return f" The rule errs {how_often} {self.of}: {ways} may lower this."
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON; an infinite room is None."""
@@ -184,14 +189,14 @@ class Forced:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """Return what `to_dict` wrote; raises TypeError for other documents."""
+        """Return the limit written by `to_dict`; raises TypeError for other documents."""
         others = tuple(Room(**room) for room in document["others"])
         room = np.inf if document["room"] is None else document["room"]
         return cls(**{**document, "room": room, "others": others})
 
 
 def by_group_option(by_group: str | bool) -> str:
-    """Return how a reader writes the parameter ``by_group``, in Python or in the shell."""
+    """Return the parameter ``by_group`` as written by users, in Python or in the shell."""
     column = "COLUMN" if by_group is True else by_group
     word = shell_word(column)
     return as_typed(
@@ -209,7 +214,7 @@ def group_words(name: str, by: Any, limits: Sequence[Limit]) -> str:
 
 
 def answer_names(strata: Strata) -> list[str]:
-    """Return the names of the answers by number."""
+    """Return the printed name of each answer by its number: the labels, then the name of deferral."""
     return [*map(repr, strata.classes), HUMAN_REVIEW]
 
 
@@ -220,14 +225,17 @@ def room_of(bound: CertifiedBound) -> float:
     room = bound.target - bound.estimate
     if bound.sense == "≥":
         room = -room
-    # A rate of 0 or 1 has no deviation, so rates have this distance from both.
+    # Rates of 0 and 1 would have a standard error of 0, so rates keep a distance from both.
     smallest = 1.0 / (bound.n + 2)
     rate = float(np.clip(bound.estimate, smallest, 1.0 - smallest))
     return room / float(np.sqrt(rate * (1.0 - rate) / bound.n))
 
 
 def without_subgroup(limit: Limit, dropped: Any, names: Sequence[Any]) -> list[Limit]:
-    """Return a limit without one of its subgroups, in a list; an empty list if it limits no other one."""
+    """Return a limit without one of its subgroups, as a list of one limit; empty if no limit is left.
+
+    ``names`` are all subgroups of the rate. A gap or ratio is dropped as a whole.
+    """
     if limit.compares:
         return []
     pairs = zip(names, limit.bounds(list(names)).tolist(), strict=True)
@@ -252,9 +260,9 @@ class LimitedBound:
     room : float
         Distance of the estimate from the limit, in standard errors; infinite if no row counts.
     rows : ndarray of bool, shape (n,)
-        The rows of its subgroup, also those that do not count in the rate.
+        Whether a fresh row is in the subgroup; not all of these rows count in the rate.
     answer : str or None
-        The answer of all these rows, if they have one and other rows another.
+        The answer of all these rows, if the rule gives them one and other rows another.
     """
 
     number: int
@@ -267,7 +275,19 @@ class LimitedBound:
 def limited_bounds(
     bounds: Sequence[Sequence[CertifiedBound]], limits: Sequence[Limit], answered: FreshRows
 ) -> list[LimitedBound]:
-    """Return the limits on rates that may force a rule, the one with the least room first."""
+    """Return the limits on rates that may force a rule, the one with the least room first.
+
+    A limit without a counted row may force the rule only if its subgroup has one answer alone.
+
+    Parameters
+    ----------
+    bounds : sequence of sequence of CertifiedBound
+        The bounds of each limit.
+    limits : sequence of Limit
+        The limits.
+    answered : FreshRows
+        The fresh rows with the answers of the rule.
+    """
     strata = answered.answered.strata
     stratum = answered.answered.stratum
     actions = answered.answered.actions
@@ -275,39 +295,52 @@ def limited_bounds(
     limited = []
     for number, (limit, bounds_of_limit) in enumerate(zip(limits, bounds, strict=True)):
         is_about_groups = limit.rate.by not in (None, CLASS, CELL)
-        strata_of = dict(zip(*strata.subgroups(limit.rate.by), strict=True))
+        names, strata_of_groups = strata.subgroups(limit.rate.by)
+        is_in_subgroup = dict(
+            zip(names, strata_of_groups, strict=True)
+        )  # by stratum, (S,) each
         for bound in bounds_of_limit:
             if bound.target is None:
                 continue
             rows = np.ones(len(stratum), dtype=np.bool_)
-            if bound.subgroup in strata_of and not limit.compares:
-                rows = strata_of[bound.subgroup][stratum]
-            answer = None
+            if bound.subgroup in is_in_subgroup and not limit.compares:
+                rows = is_in_subgroup[bound.subgroup][stratum]
+            only_answer = None
             if is_about_groups and not rule_is_constant:
                 answers = np.unique(actions[rows]).tolist()
                 if len(answers) == 1:
-                    answer = answer_names(strata)[answers[0]]
+                    only_answer = answer_names(strata)[answers[0]]
             room = room_of(bound)
-            if answer is not None or np.isfinite(room):
-                limited.append(LimitedBound(number, bound, room, rows, answer))
+            if only_answer is not None or np.isfinite(room):
+                limited.append(LimitedBound(number, bound, room, rows, only_answer))
     return sorted(limited, key=lambda limited_bound: limited_bound.room)
 
 
 def likeliest_to_force_first(
     limited: Sequence[LimitedBound], answered: FreshRows, free: FreshRows
 ) -> list[LimitedBound]:
-    """Return limits by turns: by the errors in their rows above those of the free rule, and by fewest rows.
+    """Return limits in another order, the likely causes of a higher error first.
 
-    The one with the least room stays the first: with one threshold it alone may force the rule. So may a
-    limit with few rows, whose own errors are few, because it needs a wide margin.
+    The limit with the least room stays the first: with one threshold this limit alone may force the rule.
+    Then follow by turns the limit with the most additional errors in its rows and the limit with the fewest
+    rows, because few rows need a wide margin, whatever their errors.
+
+    Parameters
+    ----------
+    limited : sequence of LimitedBound
+        The limits, the one with the least room first.
+    answered, free : FreshRows
+        The fresh rows with the answers of the rule, and of the rule without limits.
     """
-    excess = _errors_by_row(answered) - _errors_by_row(free)
-    excess_by_limit = [float(excess[limited_bound.rows].sum()) for limited_bound in limited]
-    rows_by_limit = [limited_bound.bound.n for limited_bound in limited]
+    additional_errors = _errors_by_row(answered) - _errors_by_row(free)
+
+    def added_errors(number: int) -> float:
+        return float(additional_errors[limited[number].rows].sum())
+
     others = range(1, len(limited))
-    by_excess = sorted(others, key=lambda number: -excess_by_limit[number])
-    by_rows = sorted(others, key=rows_by_limit.__getitem__)
-    by_turns = dict.fromkeys(chain.from_iterable(zip(by_excess, by_rows, strict=True)))
+    by_errors = sorted(others, key=lambda number: -added_errors(number))
+    by_rows = sorted(others, key=lambda number: limited[number].bound.n)
+    by_turns = dict.fromkeys(chain.from_iterable(zip(by_errors, by_rows, strict=True)))
     return [limited[number] for number in (0, *by_turns)]
 
 
@@ -327,10 +360,10 @@ def what_forces(
     run_for: Callable[[Any], Certified | Refused | None],
     reference: tuple[str, float | None] = ("", None),
 ) -> Forced | None:
-    """Return what forces a certified rule; None if no limit has rows.
+    """Return the limit that forces a certified rule; None if no limit has rows.
 
-    Of the limits that are tried, it is the one without which the error is the lowest. A group in which the
-    rule gives one answer counts too: its limit may be kept without a row that counts.
+    Rules are made without one of the limits each. The least error without a limit decides, or the least room
+    if no rule has a lower error.
 
     Parameters
     ----------
@@ -343,21 +376,23 @@ def what_forces(
     fresh : FreshRows
         The fresh rows.
     run_for : callable
-        Returns the result of the same procedure for a selection within other limits; None if it takes long.
+        Returns the result of the same procedure for a selection within other limits; None for long ones.
     reference : (str, float or None)
-        Whose answers are compared with the rule, and their overall error.
+        Who gives the answers with which the rule is compared, and their overall error.
     """
     answered = fresh.by(result.selection)
     limited = limited_bounds(bounds, limits, answered)
     if not limited:
         return None
     error = _overall_error(answered)
-    # Without a limit on deferral every row would be deferred.
-    candidates = [
-        limited_bound
-        for limited_bound in limited
-        if error is not None and not limits[limited_bound.number].rate.needs_deferral
-    ]
+    candidates = []
+    if error is not None:
+        # Without a limit on deferral every row would be deferred.
+        candidates = [
+            limited_bound
+            for limited_bound in limited
+            if not limits[limited_bound.number].rate.needs_deferral
+        ]
     if len(candidates) > MOST_FREED:
         without_limits = fresh.by(result.selection.within([]))
         candidates = likeliest_to_force_first(candidates, answered, without_limits)[:MOST_FREED]
@@ -365,9 +400,9 @@ def what_forces(
     forcing, error_without = limited[0], None
     if errors_without:
         forcing, error_without = min(errors_without, key=lambda pair: pair[1])
-        none_costs = error is not None and error_without >= error
-        if none_costs:  # the one with the least room
-            forcing, error_without = errors_without[0]
+        no_limit_costs = error is not None and error_without >= error
+        if no_limit_costs:
+            forcing, error_without = errors_without[0]  # the least room
     return _as_forced(forcing, bounds, limits, fresh, error, error_without, reference)
 
 
@@ -378,7 +413,10 @@ def _errors_without(
     fresh: FreshRows,
     run_for: Callable[[Any], Certified | Refused | None],
 ) -> Iterator[tuple[LimitedBound, float]]:
-    """Yield limits with the overall error of the rule that is certified without each, where there is one."""
+    """Yield each limit with the overall error of the certified rule without this limit.
+
+    Limits without such a rule or without labelled rows are left out. The arguments are as in `what_forces`.
+    """
     for dropped in limited:
         number = dropped.number
         names = [sample.name for sample in fresh.samples(limits[number].rate)]
@@ -417,7 +455,11 @@ def _as_forced(
     error_without: float | None,
     reference: tuple[str, float | None],
 ) -> Forced:
-    """Return the limit that forces a rule with the errors of the rule, without it and of the reference."""
+    """Return the forcing limit as a `Forced`, with the room of the other limits.
+
+    ``error`` is the overall error of the rule, ``error_without`` the error without this limit. The other
+    arguments are as in `what_forces`.
+    """
     number = forcing.number
     limit = limits[number]
     bound = forcing.bound
@@ -436,7 +478,7 @@ def _as_forced(
         room=forcing.room,
         error=error,
         without=error_without,
-        others=tuple(chain.from_iterable(map(_largest_use, bounds_of_others))),
+        others=tuple(chain.from_iterable(map(_room_left, bounds_of_others))),
         in_percent=any(stated.in_percent for stated in limits),
         by_group=None if limit.compares else by_group_to_read(limit, fresh.model),
         answer=forcing.answer,
@@ -448,7 +490,10 @@ def _as_forced(
 
 
 def by_group_to_read(limit: Limit, model: Any) -> str | bool | None:
-    """Return ``by_group`` with which a classifier would read limited groups; None if it does or cannot."""
+    """Return the value of ``by_group`` with which a classifier reads the groups of a limit.
+
+    None if the classifier reads the groups already or cannot, or if the limit is on no single column.
+    """
     judge = judged(last_step(model))
     can_read_and_does_not = getattr(judge.classifier, "by_group", None) is False
     if not can_read_and_does_not:
@@ -465,7 +510,7 @@ def by_group_to_read(limit: Limit, model: Any) -> str | bool | None:
 
 
 def _rate_and_subgroup(bound: CertifiedBound) -> str:
-    """Return the name of a bounded rate, without the subgroup of all rows."""
+    """Return the name of a bounded rate with its subgroup, except for the rate of all rows."""
     if bound.subgroup is None:
         return bound.quantity
     if bound.subgroups:
@@ -473,8 +518,11 @@ def _rate_and_subgroup(bound: CertifiedBound) -> str:
     return bound.title
 
 
-def _largest_use(bounds: Sequence[CertifiedBound]) -> list[Room]:
-    """Return the room of a limit from above at the subgroup that uses most of it; none if little is left."""
+def _room_left(bounds: Sequence[CertifiedBound]) -> list[Room]:
+    """Return the room of a limit from above, at the subgroup nearest to its bound.
+
+    The list is empty if this subgroup uses at least the part `MUCH_USED` of its bound.
+    """
     rooms = [
         Room(bound.quantity, bound.estimate, bound.target, bound.in_percent)
         for bound in bounds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -71,8 +71,8 @@ from tailboost.rows.records import TRAINED_ON, refuse_known
 from tailboost.rows.rules import refuse
 from tailboost.rows.subgroups import deferral_words
 
-#: `predict`, or the randomised rule with the label distribution `predict_distribution`.
-# Whose errors are bounded; "given losses" only in the bounds of `tailboost.certify_losses`.
+# The rule with the bounded errors: `predict`, or the randomised rule with the label distribution
+# `predict_distribution`. Only bounds of `tailboost.certify_losses` are about "given losses".
 Rule = Literal["predict", "randomised", "given losses"]
 
 #: Errors as rates, by kind of subgroup.
@@ -120,12 +120,12 @@ BY_CLUSTERS = (
 
 @dataclass(frozen=True, eq=False)
 class FreshRows:
-    """Fresh rows, those with labels first, with the answers of a model or an array of answers."""
+    """Fresh rows, labelled rows first, with the answers of a model or an array of answers."""
 
     answered: Answered
     model: Any = None  # which has answered; an array of answers
-    rule: Rule | None = None  # the counted rule of the model; None: the one by which it answers
-    # The rows and their groups as the model takes them: those with labels, and those without.
+    rule: Rule | None = None  # the counted rule of the model; None: the model's usual one
+    # The rows and their groups as the model takes them, in parts: with labels, and without.
     tables: tuple[tuple[Any, Any], ...] = ()
     final: Any = None  # the classifier at the end of the model, or behind an array of answers
     rows: RowHashes | None = None  # hashes of the rows; None if only answers were given
@@ -137,7 +137,7 @@ class FreshRows:
     # Shape (n,): cluster of each row; a cluster has one vote in a subgroup.
     clusters: Ints | None = None
     n_unlabeled: int = 0  # the last rows, which have no labels
-    # Shape (n,): the rows that stand for a case, see `Judged.cases`; None: all.
+    # Shape (n,): one row for each case, see `Judged.cases`; None: all.
     cases: Mask | None = None
     # The training rows of the model, as the caller names them.
     training_rows: Fingerprint | None = None
@@ -169,28 +169,29 @@ class FreshRows:
         """The rows with their labels, to recognise them later; of a case with several rows only one row."""
         assert self.rows is not None
         strata = self.answered.strata
-        stratum_of_labelled = self.answered.stratum[: len(self) - self.n_unlabeled]
+        labelled_stratum = self.answered.stratum[: len(self) - self.n_unlabeled]
         rows = self.rows
         if self.cases is not None:
-            is_case = self.cases[: len(stratum_of_labelled)]
-            stratum_of_labelled = stratum_of_labelled[is_case]
+            labelled_stratum = labelled_stratum[self.cases[: len(labelled_stratum)]]
             rows = rows.taken(self.cases)
-        labels = np.asarray(strata.classes)[strata.y[stratum_of_labelled]]
+        labels = np.asarray(strata.classes)[strata.y[labelled_stratum]]
         return UsedRows.from_table(rows, labels)
 
     def n_rows_of(self, rate: Rate) -> int:
-        """Return the number of rows in a rate: rows with labels if labels are needed."""
-        return len(self) - self.n_unlabeled * rate.needs_labels(self.answered.strata)
+        """Return the number of rows of a rate: all rows, or the labelled ones if the rate needs labels."""
+        if rate.needs_labels(self.answered.strata):
+            return len(self) - self.n_unlabeled
+        return len(self)
 
-    def known_among(self, before: Iterable[Fingerprint]) -> list[tuple[int, int]]:
-        """Return the number of rows equal to earlier rows, and the number of rows compared.
+    def known_among(self, earlier: Sequence[Fingerprint]) -> list[tuple[int, int]]:
+        """Return numbers of rows equal to earlier rows, each with the number of rows compared.
 
-        The fingerprints count together. Fingerprints of smaller samples are only in the first
-        counts; the last counts use the most complete fingerprints. Rows equal by nature are not counted.
+        Fingerprints of many rows keep a sample of them, up to a limit. There is a pair for each limit, of all
+        fingerprints at least as complete together; the last pair has the most complete ones. Rows
+        equal by nature are not counted.
         """
         if self.hashes is None or self.equal_rows == "natural":
             return [(0, 0)]
-        earlier = list(before)
         limits = {fingerprints.limit for fingerprints in earlier} | {Fingerprint.COMPLETE}
         counts = []
         for limit in sorted(limits):
@@ -202,10 +203,10 @@ class FreshRows:
 
     @cached_property
     def draws(self) -> Floats:
-        """Random number of each row, shape (n,): for the votes of clusters and the order of rows.
+        """Random number in [0, 1) of each row, shape (n,): for the votes of clusters and the order of rows.
 
-        The numbers depend on content (or the answer if the content is not known), stratum and the rows of the
-        cluster.
+        The numbers depend on the row's content, its stratum and the rows of its cluster, so the order of
+        rows has no effect. If the content is not known, the answer takes its place.
         """
         content = self.hashes
         if content is None:
@@ -218,7 +219,7 @@ class FreshRows:
 
     @property
     def opened(self) -> list[Any]:
-        """The rows as the model takes them, in parts."""
+        """The rows as the model takes them, in parts: with labels, and without."""
         return [table for table, _ in self.tables]
 
     def by(self, selection: Any) -> FreshRows:
@@ -234,22 +235,27 @@ class FreshRows:
         return replace(self, answered=replace(self.answered, actions=actions), model=model)
 
     def predicted_by(self, model: Model) -> FreshRows:
-        """Return the same rows with the answers of another model, which reads the tables of opened rows."""
+        """Return the same rows with the answers of another model.
+
+        The rows must be opened. The model reads the tables in them.
+        """
         defers = judged(last_step(model)).can_defer
         strata = replace(self.answered.strata, defers=defers)
         actions = []
         for opened, groups in self.tables:
-            start = 0
+            start = 0  # number of a table's first row
             for table in opened.tables:
                 rows = np.arange(start, start + table.n_rows)
-                actions.append(
-                    actions_of(model, table.X, take(groups, rows), "predict", strata)
-                )
+                groups_of_table = take(groups, rows)
+                actions.append(actions_of(model, table.X, groups_of_table, "predict", strata))
                 start += table.n_rows
         return self.with_actions(np.concatenate(actions), defers=defers)
 
     def with_actions(self, actions: Ints, *, defers: bool = False) -> FreshRows:
-        """Return the same rows with other answers, as numbers of labels; K if a rule that defers does so."""
+        """Return the same rows with other answers, as numbers of labels, shape (n,).
+
+        With ``defers``, the number K of labels stands for deferral.
+        """
         strata = self.answered.strata
         strata = replace(strata, defers=strata.defers or defers)
         return replace(self, answered=replace(self.answered, strata=strata, actions=actions))
@@ -262,35 +268,42 @@ class FreshRows:
         return [one_vote(sample, self.clusters, self.draws) for sample in samples]
 
     def are_apart(self, samples: Sequence[Sample]) -> bool:
-        """Whether no row, and no cluster, is in two samples."""
+        """Whether no row, and no cluster, is in two samples: then the samples are independent."""
+        if not samples:
+            return True
         cases_by_sample = [sample.rows for sample in samples]
         if self.clusters is not None:
             cases_by_sample = [np.unique(self.clusters[rows]) for rows in cases_by_sample]
-        return not cases_by_sample or bool(
-            np.bincount(np.concatenate(cases_by_sample), minlength=1).max() <= 1
-        )
+        samples_by_case = np.bincount(np.concatenate(cases_by_sample), minlength=1)
+        return bool(samples_by_case.max() <= 1)
 
     def compared(self, claim: Claim, samples: Sequence[Sample]) -> list[Sample] | None:
         """Return the rows of each subgroup of a claim, in random order; None if the claim has no rows.
 
-        ``samples`` has all subgroups of the rate. For a claim about other groups the first sample
-        holds the rows of all these groups.
+        Parameters
+        ----------
+        claim : Claim
+            The claim to test. For a claim about other groups, the first sample of the result holds the rows
+            of all groups without a name in the claim.
+        samples : sequence of Sample
+            The rows of all subgroups of the rate.
 
         Raises
         ------
         ValueError
             If a cluster is in several subgroups of a comparison.
         """
+        names: tuple[Any, ...] = claim.subgroups
         other_groups = []
         if claim.others:
             samples = self._in_one_subgroup(samples)
             other_groups = [sample for sample in samples if sample.name not in claim.subgroups]
+            if not other_groups:
+                return None
+            if claim.form == "mean":  # the rate of the other groups alone
+                names = ()
         by_name = {sample.name: sample for sample in samples}
-        names: tuple[Any, ...] = claim.subgroups
-        if claim.others and claim.form == "mean":
-            names = ()
-        with_rows = other_groups if claim.others else by_name.keys() & set(names)
-        if not with_rows:
+        if not claim.others and by_name.keys().isdisjoint(names):
             return None
         named = [by_name.get(name, samples[0].without_rows(name)) for name in names]
         if self.clusters is not None and not self.are_apart([*other_groups, *named]):
@@ -305,7 +318,10 @@ class FreshRows:
         return [sample.ordered(self.draws) for sample in compared]
 
     def _in_one_subgroup(self, samples: Sequence[Sample]) -> Sequence[Sample]:
-        """Leave each row in one of its subgroups at random: a row has a group of each column."""
+        """Return the samples with each row in one of its subgroups, drawn at random.
+
+        A row is in several subgroups if groups have several columns.
+        """
         rows = np.concatenate([sample.rows for sample in samples])
         distinct, row_number, counts = np.unique(rows, return_inverse=True, return_counts=True)
         if len(distinct) == len(rows):
@@ -322,7 +338,7 @@ class FreshRows:
         ]
 
     def knows(self, by: Any) -> bool:
-        """Return whether the list of the subgroups of a rate is complete."""
+        """Return whether the subgroups of the population are listed completely, for the ``by`` of a rate."""
         names = set(names_in(by))
         if "cell" in names:
             names = {"class", "group"}
@@ -332,41 +348,27 @@ class FreshRows:
         has_no_known_combination = self.answered.strata.known == ()
         if len(columns) > 1 and has_no_known_combination:
             return False
-        # "group": the lists of all columns are complete, also that of a single one without a name.
+        # "group": the lists of all columns are complete, also of a single one without a name.
         return "group" in self.listed or all(("group", name) in self.listed for name in columns)
 
     @property
     def as_stated(self) -> bool:
-        """Whether the caller alone knows that no model was trained on these rows."""
+        """Whether only the caller knows of no model trained on these rows."""
         if self.training_rows is not None:
             return False
         return self.repeated is None or not judged(self.final).records.complete
 
     @property
     def notes(self) -> list[str]:
-        """Assumptions about the rows, and their overlap with the rows of the fit."""
-        assumption = ASSUMED
-        if self.clusters is not None:
-            assumption = BY_CLUSTERS.format(len(np.unique(self.clusters)))
-        strata = self.answered.strata
-        if strata.defers:
-            deferred = int((self.answered.actions == strata.n_classes).sum())
-            assumption = f"{assumption} {deferral_words(deferred, len(self))}"
-        if self.n_unlabeled == len(self):
-            assumption = f"{assumption} None of the rows has a label."
-        elif self.n_unlabeled:
-            assumption = (
-                f"{assumption} {self.n_unlabeled:,} of the rows have no labels: they count in "
-                "rates that need none, and are draws from the same population."
-            )
+        """The assumption about the rows, and their overlap with the rows of the fit, as sentences."""
         overlap_with_named = []
         if self.training_rows is not None and self.hashes is not None:
             share = self.training_rows.share(self.hashes)
             overlap_with_named = [f"{_percent(share)} {EQUAL_TO_NAMED}"]
         if self.only_scores and (self.repeated is None or not self.repeated[:, 1].any()):
-            return [assumption, *(overlap_with_named or [ONLY_SCORES])]
+            return [self._assumption, *(overlap_with_named or [ONLY_SCORES])]
         if self.repeated is None:
-            return [assumption, *(overlap_with_named or [UNKNOWN_ROWS])]
+            return [self._assumption, *(overlap_with_named or [UNKNOWN_ROWS])]
         overlap = f"{self._overlap_words()} Numbers are compared as rounded float32; labels are not compared."
         if self.equal_rows == "natural":
             overlap += (
@@ -378,10 +380,29 @@ class FreshRows:
             overlap += f" {overlap_with_named[0]}"
         elif self.as_stated:
             overlap += f" {UNKNOWN_TRAINING_ROWS}"
-        return [assumption, overlap]
+        return [self._assumption, overlap]
+
+    @property
+    def _assumption(self) -> str:
+        """The assumption about the rows, with the numbers of deferred rows and of rows without labels."""
+        assumption = ASSUMED
+        if self.clusters is not None:
+            assumption = BY_CLUSTERS.format(len(np.unique(self.clusters)))
+        strata = self.answered.strata
+        if strata.defers:
+            n_deferred = int((self.answered.actions == strata.n_classes).sum())
+            assumption += f" {deferral_words(n_deferred, len(self))}"
+        if self.n_unlabeled == len(self):
+            assumption += " None of the rows has a label."
+        elif self.n_unlabeled:
+            assumption += (
+                f" {self.n_unlabeled:,} of the rows have no labels: they count in "
+                "rates that need none, and are draws from the same population."
+            )
+        return assumption
 
     def _overlap_words(self) -> str:
-        """Return which shares of the rows equal rows of the fit that are known."""
+        """Return the shares of rows equal to known rows of the fit, as a sentence."""
         assert self.repeated is not None
         (n_equal, n_compared), *counts_by_selection = self.repeated.tolist()
         shares = []
@@ -404,14 +425,17 @@ class FreshRows:
 
 
 def _percent(share: float) -> str:
-    """Return a share in percent; NaN if a sample of the known rows has none that could be compared."""
+    """Return a share in percent; NaN if no row could be compared with a sample of the known rows."""
     if np.isnan(share):
         return "None"
     return f"{100 * share:.3g} %"
 
 
 def _in_form_of(X: Table, training_rows: Table) -> Any:
-    """Return named training rows as a table with the columns of ``X``; raise if columns differ."""
+    """Return the training rows named by the caller, with their columns in the order of ``X``.
+
+    Raises ValueError if the tables have different columns.
+    """
     table = as_table(training_rows)
     rows = as_table(X)
     if hasattr(table, "columns") and hasattr(rows, "columns"):
@@ -427,32 +451,33 @@ def _in_form_of(X: Table, training_rows: Table) -> Any:
             "same"
         )
     if isinstance(training_rows, Mapping):
-        return training_rows
+        return training_rows  # read by name
     return table
 
 
 def one_vote(sample: Sample, clusters: Ints, draws: Floats) -> Sample:
-    """Return one random row of each cluster, in the order of the rows.
+    """Return the sample with one random row of each cluster, in the order of the rows.
 
     Parameters
     ----------
     sample : Sample
+        The rows of a subgroup.
     clusters, draws : ndarray of shape (n,)
         Cluster and random number of all rows.
     """
     if not len(sample.rows):
         return sample
     cluster = clusters[sample.rows]
-    order = np.lexsort((draws[sample.rows], cluster))
-    is_first_of_cluster = np.r_[True, np.diff(cluster[order]) > 0]
-    return sample.taken(np.sort(order[is_first_of_cluster]))
+    by_cluster_and_draw = np.lexsort((draws[sample.rows], cluster))
+    is_first_of_cluster = np.r_[True, np.diff(cluster[by_cluster_and_draw]) > 0]
+    return sample.taken(np.sort(by_cluster_and_draw[is_first_of_cluster]))
 
 
 # -- answers -----------------------------------------------------------------------------------------------
 
 
 def answering(model: Model, selection: Any, limits: Sequence[Limit] = ()) -> Any:
-    """Return the classifier that answers by a selection of the same candidates, with its stated limits."""
+    """Return a copy of a classifier with another selection of its candidates, and stated limits."""
     view = judged(model)
     if view.takes_limits:
         return view.answering(selection, limits)
@@ -460,27 +485,38 @@ def answering(model: Model, selection: Any, limits: Sequence[Limit] = ()) -> Any
 
 
 def answers_of(model: Model, X: Table, rule: Rule, groups: Groups = None) -> Any:
-    """Return the labels predicted by a model, or its label distribution."""
+    """Return the predicted labels, shape (n,), or the label distribution of a randomised rule, (n, K)."""
     # Pipelines and searches pass groups on only on request.
     group_argument = group_arguments(last_step(model), groups)
     if group_argument:
         model, X = final_step(model, X)
-    if rule == "predict":
-        with naming_columns(model, X):
-            answers = np.asarray(model.predict(X, **group_argument))
-        if not judged(model).has_records:
-            check_answers(answers, f"predict of {type(model).__name__}", X)
-        return answers[:, 0] if answers.shape[1:] == (1,) else answers  # CatBoost: shape (n, 1)
-    return label_shares(model, X, **group_argument)
+    if rule != "predict":
+        return label_shares(model, X, **group_argument)
+    with naming_columns(model, X):
+        answers = np.asarray(model.predict(X, **group_argument))
+    if not judged(model).has_records:
+        check_answers(answers, f"predict of {type(model).__name__}", X)
+    if answers.shape[1:] == (1,):  # CatBoost: shape (n, 1)
+        return answers[:, 0]
+    return answers
 
 
 def actions_of(
     model: Model, X: Table, groups: Groups, rule: Rule | None, strata: Strata
 ) -> Any:
-    """Return the number of the answer to each row, shape (n,), or of a randomised rule its shares, (n, K).
+    """Return the number of the answer to each row, shape (n,), or the label distribution, shape (n, K).
 
-    The rule None is the one by which the model answers. A label distribution does not show how often a row
-    is deferred.
+    Parameters
+    ----------
+    model : classifier
+        Answers the rows.
+    X, groups
+        The rows, and their groups.
+    rule : {"predict", "randomised"} or None
+        The rule that answers; None for the randomised rule if the model has one.
+    strata : Strata
+        Has the classes. If the strata defer, the answers of every rule are numbers, the last of them
+        deferral: a label distribution does not show how often a row is deferred.
     """
     if rule is None and judged(model).draws:
         rule = "randomised"
@@ -492,16 +528,25 @@ def actions_of(
     if not strata.defers:
         return actions
     final, rows = final_step(model, X)
-    defers = final.defers(rows, **group_arguments(final, groups))
-    return np.where(defers, strata.n_classes, actions)
+    is_deferred = final.defers(rows, **group_arguments(final, groups))
+    return np.where(is_deferred, strata.n_classes, actions)
 
 
-def _given_answers(model: Any, given: Given, rates: Sequence[Rate]) -> tuple[Labels, Labels]:
-    """Return the predicted labels of an array of answers, and all labels.
+def _given_answers(
+    given_answers: Any, given: Given, rates: Sequence[Rate]
+) -> tuple[Labels, Labels]:
+    """Return the predicted labels of an array of answers, and all labels, sorted.
 
-    Without rows with labels all labels are listed.
+    Parameters
+    ----------
+    given_answers : array-like of shape (n,) or (n, K)
+        The array, which callers give in the place of a model.
+    given : Given
+        The rows. Without labels, its ``subgroups`` list all labels.
+    rates : sequence of Rate
+        The rates to count, for errors about deferral.
     """
-    given.refuse("array of answers", details={"model": type(model).__name__})
+    given.refuse("array of answers", details={"model": type(given_answers).__name__})
     for rate in rates:
         if rate.counts_deferral:
             given.refuse("array of answers", "rate of deferral", details={"rate": rate})
@@ -510,39 +555,49 @@ def _given_answers(model: Any, given: Given, rates: Sequence[Rate]) -> tuple[Lab
         answers = listed_labels[:0]
         classes = np.unique(listed_labels)
     else:
-        answers, classes = _given_labels(model, given.labels, listed_labels)
+        answers, classes = _given_labels(given_answers, given.labels, listed_labels)
     if given.answers_unlabeled is not None:
         answers = np.concatenate([answers, given.answers_unlabeled])
     return answers, classes
 
 
 def _given_labels(
-    model: Model, y: Labels, listed_labels: Labels | None
+    given_answers: Any, y: Labels, listed_labels: Labels | None
 ) -> tuple[Labels, Labels]:
-    """Return the predicted labels from an array of labels or probabilities, and all labels."""
-    array = np.asarray(model)
+    """Return the predicted labels from an array of labels or probabilities, and all labels, sorted.
+
+    Parameters
+    ----------
+    given_answers : array-like of shape (n,) or (n, K)
+        The array, which callers give in the place of a model.
+    y : ndarray of shape (n,)
+        The true labels.
+    listed_labels : ndarray or None
+        All labels of the population, if they are listed.
+    """
+    array = np.asarray(given_answers)
     if array.ndim == 2:
         classes = _all_labels(y, y, listed_labels)
-        array = np.asarray(in_class_order(model, "model", classes))
+        array = np.asarray(in_class_order(given_answers, "model", classes))
         if array.shape[1] != len(classes):
             raise ValueError(
                 f"model has a column of probabilities for each of {array.shape[1]} labels, y "
-                "has "
-                f"{len(classes)}; give the predicted labels instead, or all labels: "
-                f"subgroups={{'class': …}}"
+                f"has {len(classes)}; give the predicted labels instead, or all labels: "
+                "subgroups={'class': …}"
             )
-        return classes[check_probabilities(array, len(y), "model", "y").argmax(axis=1)], classes
+        probabilities = check_probabilities(array, len(y), "model", "y")
+        return classes[probabilities.argmax(axis=1)], classes
     if array.ndim != 1:
         raise ValueError(
             "model must be a fitted classifier, an array of n labels or of (n, K) "
             f"probabilities, got shape {array.shape}"
         )
     if array.dtype.kind == "f" and y.dtype.kind in "biuf":
-        other_numbers = array[(array != np.floor(array)) & ~np.isin(array, y)]
-        if len(other_numbers):
+        is_no_label = (array != np.floor(array)) & ~np.isin(array, y)
+        if is_no_label.any():
             raise ValueError(
-                f"model holds numbers such as {other_numbers[0]:g}, which are not labels of y. "
-                "If they are probabilities, give labels, or probabilities of shape (n, K) with "
+                f"model holds numbers such as {array[is_no_label][0]:g}, which are not labels of "
+                "y. If they are probabilities, give labels, or probabilities of shape (n, K) with "
                 "a column for each label"
             )
     answers = label_column(array, "model")
@@ -551,7 +606,7 @@ def _given_labels(
 
 
 def _all_labels(y: Labels, answers: Labels, listed_labels: Labels | None) -> Labels:
-    """Return the labels of rows and answers, and the listed ones."""
+    """Return all labels of rows and answers, and the listed ones if there is a list, sorted."""
     check_same_kind(answers, "model", y, "y")
     labels = np.concatenate([y, answers])
     if listed_labels is not None:
@@ -573,14 +628,28 @@ def listed_groups(
 ) -> tuple[dict[Any, list[Any]], set[Any], tuple[tuple[Any, ...], ...] | None]:
     """Return the groups of the population, from the caller's list or from the fit.
 
-    They are the groups by column, what is listed completely (as `FreshRows.listed`), and the known
-    combinations; None for all combinations of the groups. A column of the fit counts if one of its groups
-    occurs.
+    Parameters
+    ----------
+    final : classifier
+        Its fit may have groups. A column of the fit counts if one of its groups occurs among the rows.
+    callers_list : sequence or None
+        All groups of the population, if the caller lists them.
+    columns : dict
+        The groups of the rows by column.
+
+    Returns
+    -------
+    groups_by_column : dict of lists
+        The groups of the population.
+    listed : set
+        The kinds of subgroups with a complete list, as in `FreshRows.listed`.
+    combinations : tuple of tuples or None
+        The known combinations of groups of several columns; None if all combinations of the groups count.
     """
     groups_by_column = by_column(groups_of_fit(final) if callers_list is None else callers_list)
     columns_of_fit = list(groups_by_column)
     if len(groups_by_column) == len(columns) == 1 and None in {*groups_by_column, *columns}:
-        # The only column, without a name.
+        # A single column needs no name to be the same one.
         groups_by_column = dict(zip(columns, groups_by_column.values(), strict=True))
     if callers_list is not None:
         return groups_by_column, {"group", *(("group", column) for column in columns)}, None
@@ -623,11 +692,11 @@ def fresh_rows(
     given : Given
         The rows, apart by `Given.with_and_without_labels`.
     rates : sequence of Rate
-        What will be counted.
+        The rates to count.
     rule : {"predict", "randomised"}, optional
         The rule that answers; by default the one of the model.
     errors : bool, default=False
-        Whether errors of all kinds are counted, whose subgroups have names of their own: a group of a column
+        Whether errors of all kinds are counted. Their subgroups have other names: a group of a column
         is a pair (column, value), and groups without rows are there only if all groups are listed.
     fitted : classifier, optional
         The classifier behind an array of answers, if known.
@@ -650,94 +719,71 @@ def fresh_rows(
     }
     given = replace(given, **named_groups)
     _refuse_missing_data(given, rates)
+    final = fitted
     listed_labels = given.listed[0]
+    equal_rows = given.equal_rows
     if is_model:
         final = last_step(model)
         classes = _classes_of(model, given)
         if hasattr(model, "classes_"):
             listed_labels = classes
-        equal_rows = reason_of_equal_rows(judged(final), given.equal_rows)
+        equal_rows = reason_of_equal_rows(judged(final), equal_rows)
     else:
-        final = fitted
         answers, classes = _given_answers(model, given, rates)
-        equal_rows = given.equal_rows
     training_rows = _named_training_rows(model, given)
     if given.labels is None:
         _refuse_missing_labels(rates, classes)
-
-    # The rows with labels, then those without, each with groups as the model takes them.
-    tables: list[tuple[Any, Any]] = []
-    columns: list[dict[Any, Labels]] = []
-    met = MetRows()
-    labels = classes[:0]
-    if given.labels is not None:
-        labels = given.labels
-        if is_model:
-            met = _met_labelled(model, given, classes, training_rows, equal_rows)
-        tables.append((given.X, given.groups))
-        columns.append(given.columns)
-    n_unlabeled = 0
-    if given.has_unlabeled:
-        X, unlabeled_columns, met_unlabeled = _unlabeled(model, final, given, met)
-        if is_model:
-            _refuse_known(met_unlabeled, final, training_rows, equal_rows, "X_unlabeled")
-            met = met.beside(met_unlabeled)
-            n_unlabeled = len(met_unlabeled.rows)
-        else:
-            n_unlabeled = len(answers) - len(labels)
-        unlabeled_groups: Any = None
-        if unlabeled_columns:
-            # The groups of a single column without a name are an array.
-            unlabeled_groups = unlabeled_columns.get(None, unlabeled_columns)
-        tables.append((X, unlabeled_groups))
-        columns.append(unlabeled_columns)
-        # Any label: `without_labels` takes it away.
-        labels = np.concatenate([labels, np.repeat(classes[:1], n_unlabeled)])
-    groups = tables[0][1]
-    if len(tables) > 1 and columns[0]:
-        groups = _joined_groups(given.groups, columns)
+    parts = _row_parts(model, final, given, classes, training_rows, equal_rows)
     clusters = None
     if given.clusters is not None:
         clusters = numbered(given.clusters, "clusters", given.n_labels)
-
-    # The groups of the population, and the answers.
-    groups_by_column, listed_kinds, combinations = listed_groups(
-        final, given.listed[1], columns[0]
+    groups_by_column, listed, combinations = listed_groups(
+        final, given.listed[1], parts.columns[0]
     )
     if listed_labels is not None:
-        listed_kinds.add("class")
+        listed.add("class")
+    if errors and "group" not in listed:
+        groups_by_column = {}  # a "worst" error seen is about the groups among these rows
     is_deferred = given.deferred
     if is_model:
         # Any answers: `answered_by` replaces them.
-        answers = np.repeat(classes[:1], len(labels))
+        answers = np.repeat(classes[:1], len(parts.met.rows))
         if judged(final).can_defer:
-            is_deferred = np.zeros(len(labels), dtype=bool)
+            is_deferred = np.zeros(len(answers), dtype=bool)
         elif not errors:
             _refuse_deferral(rates, final)
-        if opens:
-            view = judged(model)
-            tables = [(view.opened(X, groups_of_X), groups_of_X) for X, groups_of_X in tables]
+    labels = classes[:0] if given.labels is None else given.labels
+    n_unlabeled = len(answers) - len(labels)
+    if n_unlabeled:
+        # Any label: `without_labels` removes them.
+        labels = np.concatenate([labels, np.repeat(classes[:1], n_unlabeled)])
     answered = Answered.from_arrays(
         labels,
         answers,
-        groups=groups,
+        groups=parts.groups(given.groups),
         deferred=is_deferred,
         costs=given.costs if any(rate.needs_costs for rate in rates) else None,
         labels=classes,
-        # A "worst" error seen is about the groups among these rows.
-        known={} if errors and "group" not in listed_kinds else groups_by_column,
+        known=groups_by_column,
     )
     if n_unlabeled:
         answered = answered.without_labels(n_unlabeled)
-    answered = replace(answered, strata=replace(answered.strata, known=combinations))
-    groups_are_pairs = errors and None not in columns[0]
+    strata = replace(answered.strata, known=combinations)
+    if answered.costs is not None:
+        strata = replace(strata, cost_range=_checked_range(given.cost_range, answered.costs))
+    if errors and None not in parts.columns[0]:
+        strata = _with_column_in_groups(strata)
+    tables = parts.tables
+    if is_model and opens:
+        view = judged(model)
+        tables = [(view.opened(X, groups), groups) for X, groups in tables]
     fresh = FreshRows(
-        _for_bounds(answered, given.cost_range, pairs=groups_are_pairs),
+        replace(answered, strata=strata),
         model,
         rule,
         tuple(tables),
         final,
-        listed=listed_kinds,
+        listed=listed,
         equal_rows=equal_rows,
         clusters=clusters,
         n_unlabeled=n_unlabeled,
@@ -745,12 +791,71 @@ def fresh_rows(
     )
     if not is_model:
         return fresh
+    met = parts.met
     repeated = met.counts if len(met.counts) else None
     return replace(fresh, rows=met.rows, cases=met.cases, repeated=repeated).answered_by(model)
 
 
+@dataclass(frozen=True, eq=False)
+class RowParts:
+    """Fresh rows in parts: the rows with labels if there are any, then the rows without labels."""
+
+    tables: list[
+        tuple[Any, Any]
+    ]  # the rows of each part and their groups, as the model takes them
+    columns: list[dict[Any, Labels]]  # the groups of each part by column, checked
+    met: MetRows  # how a classifier meets all rows; empty for an array of answers
+
+    def groups(self, labelled_groups: Groups) -> Any:
+        """Return the groups of all rows; a single column keeps its given name."""
+        if len(self.tables) == 1 or not self.columns[0]:
+            return self.tables[0][1]
+        joined = {
+            name: np.concatenate([columns[name] for columns in self.columns])
+            for name in self.columns[0]
+        }
+        if None not in joined:
+            return joined
+        title = column_name(labelled_groups)
+        if title is None:
+            return joined[None]
+        return {title: joined[None]}
+
+
+def _row_parts(
+    model: Model,
+    final: Model,
+    given: Given,
+    classes: Labels,
+    training_rows: Fingerprint | None,
+    equal_rows: EqualRows,
+) -> RowParts:
+    """Return the rows with and without labels; raise if the model knows them, or the caller names them."""
+    is_model = hasattr(model, "predict")
+    tables: list[tuple[Any, Any]] = []
+    columns: list[dict[Any, Labels]] = []
+    met = MetRows()
+    if given.labels is not None:
+        if is_model:
+            met = _met_labelled(model, given, classes, training_rows, equal_rows)
+        tables.append((given.X, given.groups))
+        columns.append(given.columns)
+    if given.has_unlabeled:
+        X, unlabeled_columns, met_unlabeled = _unlabeled(model, final, given, met)
+        if is_model:
+            _refuse_known(met_unlabeled, final, training_rows, equal_rows, "X_unlabeled")
+            met = met.beside(met_unlabeled)
+        unlabeled_groups: Any = None
+        if unlabeled_columns:
+            # The groups of a single column without a name are an array.
+            unlabeled_groups = unlabeled_columns.get(None, unlabeled_columns)
+        tables.append((X, unlabeled_groups))
+        columns.append(unlabeled_columns)
+    return RowParts(tables, columns, met)
+
+
 def _named_training_rows(model: Model, given: Given) -> Fingerprint | None:
-    """Return the fingerprint of the training rows that the caller names, in the form of the fresh rows."""
+    """Return the fingerprint of the training rows named by the caller, in the form of the fresh rows."""
     if given.training_rows is None:
         return None
     fresh_table = given.X_unlabeled if given.labels is None else given.X
@@ -767,7 +872,7 @@ def _met_labelled(
     training_rows: Fingerprint | None,
     equal_rows: EqualRows,
 ) -> MetRows:
-    """Return how a classifier meets the rows with labels; raise if it knows them, or no label."""
+    """Return how a classifier meets the rows with labels; raise if it knows them, or no label of them."""
     final, table = final_step(model, given.X)
     labels = given.labels
     assert labels is not None
@@ -783,26 +888,15 @@ def _met_labelled(
     return met
 
 
-def _joined_groups(groups: Groups, columns: Sequence[dict[Any, Labels]]) -> Any:
-    """Return the groups of rows with labels, then of those without; a single column keeps its name."""
-    joined = {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
-    if None not in joined:
-        return joined
-    title = column_name(groups)
-    if title is None:
-        return joined[None]
-    return {title: joined[None]}
-
-
 def _refuse_deferral(rates: Sequence[Rate], final: Model) -> None:
-    """Raise if a rate counts deferred rows, of a classifier that defers none."""
+    """Raise if a rate counts deferred rows, for a classifier without deferral."""
     for rate in rates:
         if rate.needs_deferral:
             raise ValueError(f"{rate!r}: this {type(final).__name__} defers no row")
 
 
 def _refuse_missing_data(given: Given, rates: Sequence[Rate]) -> None:
-    """Raise if rates need groups or costs that are not given."""
+    """Raise if rates need groups or costs, and there are none."""
     for rate in rates:
         details = {"rate": rate}
         if rate.needs_groups:
@@ -812,7 +906,10 @@ def _refuse_missing_data(given: Given, rates: Sequence[Rate]) -> None:
 
 
 def _classes_of(model: Model, given: Given) -> Labels:
-    """Return the classes of a classifier, of another library perhaps those of rows and answers."""
+    """Return the classes of a classifier.
+
+    A classifier of another library may have no ``classes_``; then they are the labels of rows and answers.
+    """
     X = given.X_unlabeled if given.labels is None else given.X
     refuse("classifier", X=X, deferred=given.deferred)
     if given.labels is not None:
@@ -838,7 +935,10 @@ def _refuse_known(
     equal_rows: EqualRows,
     name: str,
 ) -> None:
-    """Raise if rows are training rows that the caller names, or a classifier used them."""
+    """Raise if rows are training rows named by the caller, or if a classifier has used them.
+
+    Errors call the rows ``name``.
+    """
     if training_rows is not None:
         counts = training_rows.count(met.rows.whole)
         refuse_known(training_rows, TRAINED_ON, *counts, equal_rows, name)
@@ -846,25 +946,22 @@ def _refuse_known(
 
 
 def _refuse_missing_labels(rates: Sequence[Rate], classes: Labels) -> None:
-    """Raise if no row has a label and a rate needs labels; the message says of which rows."""
+    """Raise if a rate needs labels, for rows without labels; the error names the rows of the rate."""
     one_row = np.zeros(1, dtype=np.intp)
     strata, _ = Strata.of(one_row, None, np.ones(1), classes, defers=True)
     for rate in rates:
         if not rate.needs_labels(strata):
             continue
-        in_denominator = rate.tables(strata)[1] != 0
-        has_label = in_denominator.any(axis=1)
-        has_answer = in_denominator.any(axis=0)[: strata.n_classes]
+        _, denominator = rate.tables(strata)
+        label_counts = (denominator != 0).any(axis=1)
+        answer_counts = (denominator != 0).any(axis=0)[: len(classes)]
         rows_in_words = "all rows"
-        for has_part, kind_of_rows in (
-            (has_label, "rows with the label"),
-            (has_answer, "rows with the answer"),
-        ):
-            if not has_part.all():
-                rows_in_words = (
-                    f"{kind_of_rows} {', '.join(map(repr, classes[has_part].tolist()))}"
-                )
-                break
+        if not label_counts.all():
+            names = ", ".join(map(repr, classes[label_counts].tolist()))
+            rows_in_words = f"rows with the label {names}"
+        elif not answer_counts.all():
+            names = ", ".join(map(repr, classes[answer_counts].tolist()))
+            rows_in_words = f"rows with the answer {names}"
         raise ValueError(
             f"y is needed: {rate!r} needs the labels of {rows_in_words}, and no row here has a "
             "label. Rates of answers alone need none: selected(…), deferred(), their gaps and "
@@ -873,7 +970,7 @@ def _refuse_missing_labels(rates: Sequence[Rate], classes: Labels) -> None:
 
 
 def not_among(labelled: RowHashes, unlabeled: RowHashes) -> Mask:
-    """Return a mask of the rows without labels that are not among the rows with labels.
+    """Return a mask of the rows without labels, without copies of rows with labels.
 
     Raises
     ------
@@ -891,7 +988,10 @@ def not_among(labelled: RowHashes, unlabeled: RowHashes) -> Mask:
 def _unlabeled(
     model: Model, final: Model, given: Given, labelled: MetRows
 ) -> tuple[Table, dict[Any, Labels], MetRows]:
-    """Return the rows without labels, without copies of labelled rows, and how the model meets them."""
+    """Return the rows without labels, their groups by column, and how the model meets them.
+
+    Copies of labelled rows are left out. ``labelled`` tells how the model meets these.
+    """
     X = given.X_unlabeled
     groups = given.groups_unlabeled
     check_indexes(X_unlabeled=X, groups_unlabeled=groups)
@@ -916,38 +1016,40 @@ def _unlabeled(
     rows = row_hashes(model, X)
     # A classifier whose cases have several rows has left out copies before.
     if judged(final).cases(table) is None:
-        new = np.flatnonzero(not_among(labelled.rows, rows))
-        table = take(table, new)
-        X = take(X, new)
-        rows = rows.taken(new)
-        columns = {name: values[new] for name, values in columns.items()}
+        new_rows = np.flatnonzero(not_among(labelled.rows, rows))
+        table = take(table, new_rows)
+        X = take(X, new_rows)
+        rows = rows.taken(new_rows)
+        columns = {name: column[new_rows] for name, column in columns.items()}
     return X, columns, MetRows.from_table(final, rows, table)
 
 
 def _column_names(groups: Groups, columns: Mapping[Any, Labels]) -> list[Any]:
-    """Return the names of the columns of groups; of a single array its own name, or None."""
+    """Return the names of the columns of ``groups``; a single array has one name, or None."""
     if list(columns) == [None]:
         return [column_name(groups)]
     return list(columns)
 
 
-def _for_bounds(answered: Answered, cost_range: Any, *, pairs: bool) -> Answered:
-    """Return rows with the range of their costs, and groups as bounds name them.
+def _checked_range(cost_range: Any, costs: Floats) -> tuple[float, float]:
+    """Return the stated smallest and largest cost; raise ValueError for a given cost outside of them."""
+    low, high = map(float, cost_range)
+    lowest = costs.min()
+    highest = costs.max()
+    if not low <= lowest <= highest <= high:
+        raise ValueError(
+            f"cost_range={cost_range!r}: the given costs range from {lowest:g} to {highest:g}"
+        )
+    return low, high
 
-    With ``pairs``, a group of a single column is a pair (column, value).
+
+def _with_column_in_groups(strata: Strata) -> Strata:
+    """Return strata in which a group of a single column is the pair (column, value), as in bounds.
+
+    Groups of several columns are such pairs already.
     """
-    strata = answered.strata
-    if answered.costs is not None:
-        low, high = map(float, cost_range)
-        lowest = answered.costs.min()
-        highest = answered.costs.max()
-        if not low <= lowest <= highest <= high:
-            raise ValueError(
-                f"cost_range={cost_range!r}: the given costs range from {lowest:g} to {highest:g}"
-            )
-        strata = replace(strata, cost_range=(low, high))
-    if pairs and len(strata.columns) == 1:
-        (column,) = strata.columns
-        (groups,) = strata.values
-        strata = replace(strata, values=(tuple((column, group) for group in groups),))
-    return replace(answered, strata=strata)
+    if len(strata.columns) != 1:
+        return strata
+    (column,) = strata.columns
+    (groups,) = strata.values
+    return replace(strata, values=(tuple((column, group) for group in groups),))

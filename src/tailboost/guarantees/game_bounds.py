@@ -25,18 +25,30 @@ def hedge_game_bounds(
 ) -> Bounds:
     """Return the bounds of a game played by Hedge, with a regret of at most KL(v ‖ p)/η + ηT/8.
 
-    Only ``eta="theory"``, η = √(8 log n/T) for the ``planned`` rounds T, has an a-priori bound: Zhai et al.
-    2021, section 3, for uniform p; for other p with n = 1/min p. With η = 0 the player stays at p,
-    and there is no bound unless there is one unit. ``alpha`` is the level of the CVaR bound, which games over
-    groups do not have.
+    Parameters
+    ----------
+    game : Played
+        The game after T rounds.
+    alpha : float or None
+        Level of the CVaR bound; None for games over groups, which have no such bound.
+    eta : float or "theory"
+        η as stated. Only "theory", η = √(8 log n/T) for the planned rounds, has an a-priori bound: Zhai et
+        al. 2021, section 3, for uniform p; for other p with n = 1/min p.
+    planned : int
+        Number of planned rounds.
+
+    Returns
+    -------
+    promised, observed : tuple of Bound
+        The a-priori bound, if there is one, and the bounds from the losses of the game. With η = 0 the player
+        stays at p, and no bound has a number unless there is one unit.
     """
     player: Any = game.player
-    T = game.n_rounds
-    trace = game.trace
-    step = player.eta
     if player.outlier_fraction > 0:
         return (), (Bound("loss of the even mixture", "V + …", None, note=OUTLIERS),)
-    V = float(trace.weighted_loss.mean())
+    T = game.n_rounds
+    step = player.eta
+    V = float(game.trace.weighted_loss.mean())
     p = game.state.base
     mean_losses = game.state.cumulative / T
     largest_mean = float(mean_losses[p > 0].max())
@@ -45,32 +57,33 @@ def hedge_game_bounds(
     notes = ["on the losses of the game"]
     if step == 0 and not has_one_unit:
         notes.append("with η = 0 it does not learn")
-    shrinkage = []
-    if game.stakes.shrinkage is not None:
-        shrinkage = [SHRUNK]
-    note = "; ".join([*notes, *shrinkage])
-    bounded = [("min p", LARGEST_MEAN, smallest_p, largest_mean)]
+    shrinkage = [SHRUNK] if game.stakes.shrinkage is not None else []
+    bounded = []
     if alpha is not None and not game.stakes.grouped:
-        even_cvar = "CVaR_α of the even mixture's loss"
-        bounded.insert(0, ("α", even_cvar, alpha, cvar(mean_losses, alpha, p)))
+        even_cvar = cvar(mean_losses, alpha, p)
+        bounded.append(("α", "CVaR_α of the even mixture's loss", alpha, even_cvar))
+    bounded.append(("min p", LARGEST_MEAN, smallest_p, largest_mean))
     observed = []
     for symbol, name, mass, achieved in bounded:
         bound = None
         if has_one_unit:
             bound = V  # the player has no regret
         elif step > 0:
+            # Against the worst v, with KL(v ‖ p) ≤ log(1/mass), the regret is at most so large.
             bound = V - math.log(mass) / (step * T) + step / 8
-        observed.append(Bound(name, f"V + log(1/{symbol})/(ηT) + η/8", bound, achieved, note))
+        formula = f"V + log(1/{symbol})/(ηT) + η/8"
+        observed.append(Bound(name, formula, bound, achieved, "; ".join([*notes, *shrinkage])))
     if eta != "theory":
         return (), tuple(observed)
-    value = None
+    promised_bound = None
     notes = ["only if all planned rounds are played"]
     if planned == T:
         regret = math.sqrt(math.log(game.units.count) / (2 * T))
-        value = float(trace.weighted_loss.max()) + regret
+        promised_bound = float(game.trace.weighted_loss.max()) + regret
         notes = []
     note = "; ".join([*notes, *shrinkage])
-    promised = Bound(LARGEST_MEAN, "g + √(log(1/min p)/(2T))", value, largest_mean, note)
+    formula = "g + √(log(1/min p)/(2T))"
+    promised = Bound(LARGEST_MEAN, formula, promised_bound, largest_mean, note)
     return (promised,), tuple(observed)
 
 
@@ -78,21 +91,32 @@ def edge_bound(game: Played, gamma: float, planned: int, name: str, note: str) -
     """Return the bound on the mean losses of units if a learner has edge γ in every round of Hedge.
 
     Hazan 2022, chapter 11: with T = ⌈2 ln m / γ²⌉ rounds and η = √(8 ln m / T) over m units the regret is at
-    most γT/2, so that each unit has a mean loss of at most ½ − γ/2. ``planned`` is the number of rounds T.
+    most γT/2, so that each unit has a mean loss of at most ½ − γ/2.
+
+    Parameters
+    ----------
+    game : Played
+        The game after T rounds.
+    gamma : float
+        γ.
+    planned : int
+        Number of planned rounds.
+    name, note : str
+        Name of the bounded quantity, and a note on a bound that holds.
     """
     T = game.n_rounds
-    trace = game.trace
     achieved = float((game.state.cumulative / T)[game.state.base > 0].max())
-    worst_loss = float(trace.weighted_loss.max())
-    note = f"γ = {gamma:.4g}; {note}"
+    worst_loss = float(game.trace.weighted_loss.max())
     bound = None
+    # The learner has no edge in a round with a larger loss than ½ − γ, up to rounding.
     if round(worst_loss - (0.5 - gamma), DECIMALS) > 0:
-        note = f"γ = {gamma:.4g}; a round has weighted loss {worst_loss:.4g}, above ½ − γ = {0.5 - gamma:.4g}"
+        note = f"a round has weighted loss {worst_loss:.4g}, above ½ − γ = {0.5 - gamma:.4g}"
     elif planned > T:
-        note = f"γ = {gamma:.4g}; only if all {planned} planned rounds are played"
+        note = f"only if all {planned} planned rounds are played"
     else:
         bound = 0.5 - gamma + math.sqrt(math.log(game.units.count) / (2 * T))
-    return Bound(name, "½ − γ + √(log(1/min p)/(2T))", bound, achieved, note)
+    formula = "½ − γ + √(log(1/min p)/(2T))"
+    return Bound(name, formula, bound, achieved, f"γ = {gamma:.4g}; {note}")
 
 
 def mixed_by_program(
@@ -101,8 +125,18 @@ def mixed_by_program(
     """Add bounds of the mixture λ of a linear program to the bounds of Hedge's even mixture.
 
     Zhai et al. 2021, section 3: on the losses of the game λ is at least as good as the even mixture, so the
-    bounds of the even mixture's CVaR hold for λ. On other rows nothing follows. The player is a `Hedge` over
-    rows; ``value`` is the CVaR at ``alpha`` of λ on the rows of ``pool``, on which λ was chosen.
+    bounds of the even mixture's CVaR hold for λ. On other rows nothing follows.
+
+    Parameters
+    ----------
+    game : Played
+        A game of `Hedge` over rows.
+    pool : Pool
+        The candidates, with their losses on the rows on which λ was chosen.
+    alpha, value : float
+        α, and the CVaR at α of λ on these rows.
+    bounds : (tuple of Bound, tuple of Bound)
+        From `hedge_game_bounds`.
     """
     promised, observed = bounds
     name = f"CVaR at α = {alpha:g} of λ's own loss"
@@ -127,7 +161,7 @@ def mixed_by_program(
             note = "as for the even mixture; on the losses of the game"
         return Bound(name, even.formula, even.bound, value, note)
 
-    # The first observed bound is on the even mixture's CVaR; a bound on every row's loss is one on the CVaR.
+    # A promised bound is on every row's loss, so on the CVaR too. The first observed one is on the CVaR.
     promised = (*promised, *map(bound_on_mixture, promised))
     return promised, (*observed, bound_on_mixture(observed[0]))
 
@@ -138,46 +172,54 @@ def _name_of_cvar(alpha: float) -> str:
 
 
 def totally_corrective_bounds(game: Played) -> Bounds:
-    """Return the bound of LPBoost: g, once the learner finds no further improvement of the mixture."""
+    """Return the bound of LPBoost: g, once the learner finds no further improvement of the mixture.
+
+    g is the largest weighted loss of a round. The bound is an a-priori one, so the second tuple is empty.
+    """
     player: Any = game.player
     name = _name_of_cvar(player.alpha)
     if player.outlier_fraction > 0:
         return (Bound(name, "g", None, note=OUTLIERS),), ()
     g = float(game.trace.weighted_loss.max())
-    best = player.best(game.state)
-    if best <= g:
-        return (Bound(name, "g", g, best),), ()
+    smallest_cvar = player.best(game.state)
+    if smallest_cvar <= g:
+        return (Bound(name, "g", g, smallest_cvar),), ()
     note = "not reached in these rounds; no rate of convergence is known"
-    return (Bound(name, "g", None, best, note),), ()
+    return (Bound(name, "g", None, smallest_cvar, note),), ()
 
 
 def entropic_bounds(game: Played, delta: float | None = None) -> Bounds:
     """Return the a-priori bound of regularised LPBoost: CVaR_α ≤ g + δ for large enough T and β.
 
-    Warmuth et al. 2008, as applied by Zhai et al. 2021. ``delta`` is the δ for which β was chosen, or
-    the smallest δ with ``β ≥ max{(2/δ) log(1/α), 1/2}``; the rounds needed are ``T = max{(32/δ²) log(1/α),
-    8/δ}``.
+    Warmuth et al. 2008, as applied by Zhai et al. 2021. g is the largest weighted loss of a round. The rounds
+    needed are ``T = max{(32/δ²) log(1/α), 8/δ}``. The second tuple of the result is empty.
+
+    Parameters
+    ----------
+    game : Played
+        The game after T rounds.
+    delta : float, optional
+        The δ for which β was chosen; by default the smallest δ with ``β ≥ max{(2/δ) log(1/α), 1/2}``.
     """
     player: Any = game.player
     name = _name_of_cvar(player.alpha)
     formula = "g + δ"
     if player.outlier_fraction > 0:
         return (Bound(name, formula, None, note=OUTLIERS),), ()
-    best = player.best(game.state)
+    smallest_cvar = player.best(game.state)
     T = game.n_rounds
     if player.beta < 0.5:
         note = f"only for β ≥ 1/2, got {player.beta:g}"
-        return (Bound(name, formula, None, best, note),), ()
-    if delta is None:  # α = 1 requires only T ≥ 8/δ
+        return (Bound(name, formula, None, smallest_cvar, note),), ()
+    if delta is None:
         log_inverse = math.log(1 / player.alpha)
-        if log_inverse > 0:
-            delta = 2 * log_inverse / player.beta
-        else:
+        delta = 2 * log_inverse / player.beta
+        if log_inverse == 0:  # α = 1 requires only T ≥ 8/δ
             delta = 8 / T
     note = f"δ = {delta:.3g}"
     _, needed_rounds = entropic_theory(player.alpha, delta)
     if needed_rounds > T:
         note += f" at β = {player.beta:g} needs T ≥ {needed_rounds:,}; T = {T}"
-        return (Bound(name, formula, None, best, note),), ()
+        return (Bound(name, formula, None, smallest_cvar, note),), ()
     bound = float(game.trace.weighted_loss.max()) + delta
-    return (Bound(name, formula, bound, best, note),), ()
+    return (Bound(name, formula, bound, smallest_cvar, note),), ()

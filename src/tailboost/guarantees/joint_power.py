@@ -1,17 +1,17 @@
-"""A path of rules on one score by the predicted probability that a rule passes all tests.
+"""A path of rules on one score, in the order of the predicted probability of passing all tests.
 
 A rule has two thresholds for each group, or for all rows: below the first the answer is the first label, from
 the second on it is the second label, and between them a human decides. For a rule r and a limit j, let z_j(r)
-be the probit of the predicted probability that r passes the exact test of limit j on the fresh rows, with the
-noise of the selection data and of the fresh rows. It is infinite if the limit is kept by construction, as a
-limit on misses where nobody gets the other answer. For z from high to low, the path has the rule of least
-loss among those with Π_j Φ(z_j(r)) ≥ Φ(z). The product is the probability that all tests are passed, if they
-are independent. So the risk is taken where it lowers the loss most, and a limit that costs little keeps its
-distance.
+be the probit of the predicted probability of passing the exact test of limit j on the fresh rows, with the
+noise of the selection data and of the fresh rows. The probit is infinite for a limit that is kept by
+construction, as a limit on misses in a group of which nobody gets the other answer. For z from high to low,
+the path has the rule of least loss among those with Π_j Φ(z_j(r)) ≥ Φ(z). The product is the probability of
+passing all tests, if they are independent. So limits with a high price take the risk, and cheap limits keep
+their distance.
 
 The path is a function of the selection data alone. Each rule in turn is tested for all limits, each at the
-whole level, up to the first failure; the last rule that passed is certified. It breaks a limit with a
-probability of at most the level: the first rule of the path that breaks a limit must have passed the test of
+whole level, up to the first failure; the last passing rule is certified. A broken limit has a
+probability of at most the level: the first rule of the path with a broken limit must have passed the test of
 this limit ([1]_).
 
 References
@@ -38,33 +38,42 @@ from tailboost.guarantees.limited_rates import (
 from tailboost.rates import GAP, Limit
 from tailboost.rates.bounds import each_most_reached
 
-# Probits of the predicted probability that all limits pass, along the path.
+# Probits of the predicted probability of passing all tests, along the path.
 JOINT_PROBITS = np.arange(3.5, -1.31, -0.15)
-# Probits of a limit that is kept by construction, and of one that no count of the fresh rows passes.
-ALWAYS, NEVER = 9.0, -9.0
-# Rows at the rate of all subgroups, by which the rows of a subgroup are joined: otherwise nothing is tried
-# in a group with few rows here and enough fresh ones.
+# Probit of a limit kept by construction.
+ALWAYS = 9.0
+# Probit of a limit without a passing count of the fresh rows.
+NEVER = -9.0
+# Rows at the rate of all subgroups, added to a subgroup: otherwise nothing is tried in a group with
+# few rows here and enough fresh ones.
 PRIOR = 3.0
-# Prices at quantiles of the chances.
+# Number of quantiles of the chances, tried as prices.
 QUANTILES = 81
-# Rules whose gaps are compared at once: of 40 groups each has 1,600.
+# The most rules with gaps compared at once: with 40 groups each rule has 1,600 gaps.
 RULES_AT_ONCE = 4_096
-FIRST, SECOND, DEFERRED = 0, 1, 2
+# Numbers of the answers; 2 is deferral.
+FIRST = 0
+SECOND = 1
 
 
 @dataclass(frozen=True, eq=False)
 class Bands:
-    """Rules by the numbers of the first values in their middle and in their upper range, (K, m) each."""
+    """K rules with two thresholds for each of m places, as numbers of values of the score.
 
-    low: Ints
-    high: Ints
+    Values below ``low`` get the first label, values from ``high`` on the second, and values between them
+    deferral.
+    """
+
+    low: Ints  # shape (K, m): number of the first value without the first label
+    high: Ints  # shape (K, m): number of the first value with the second label
 
     def __getitem__(self, which: Ints | Mask) -> Bands:
         return Bands(self.low[which], self.high[which])
 
-    def joined(self, other: Bands) -> Bands:
+    def joined(self, *others: Bands) -> Bands:
         """Return these rules and others."""
-        return Bands(np.vstack([self.low, other.low]), np.vstack([self.high, other.high]))
+        bands = (self, *others)
+        return Bands(np.vstack([b.low for b in bands]), np.vstack([b.high for b in bands]))
 
     @property
     def distinct(self) -> Bands:
@@ -76,14 +85,15 @@ class Bands:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Weights of the selection data by stratum and value of the score."""
+    """Weights of the selection data by stratum and value of the score; the values are numbered in order."""
 
     weights: Floats  # shape (S, V)
-    place: Ints  # shape (S,): number of the pair of thresholds of each stratum
+    # Shape (S,): number of the pair of thresholds of each stratum, such as one pair for each group.
+    place: Ints
 
     @cached_property
     def below(self) -> Floats:
-        """Weight below each value, shape (S, V + 1)."""
+        """Weight below each value, shape (S, V + 1); the last entry is all the weight."""
         sums = self.weights.cumsum(axis=1)
         return np.hstack([np.zeros((len(sums), 1)), sums])
 
@@ -99,19 +109,21 @@ class Cells:
 
     @property
     def every(self) -> Bands:
-        """Each value as the only threshold of all places."""
-        values = np.repeat(np.arange(self.n_values + 1)[:, None], self.n_places, axis=1)
-        return Bands(values, values)
+        """The V + 1 rules with one threshold for all places: from no first label to no second one."""
+        values = np.arange(self.n_values + 1)[:, None]
+        in_all_places = np.repeat(values, self.n_places, axis=1)
+        return Bands(in_all_places, in_all_places)
 
     def answered(self, bands: Bands) -> Floats:
         """Return the weight of each stratum with each answer, shape (K, S, 3)."""
         strata = np.arange(len(self.place))
-        lower = self.below[strata, bands.low[:, self.place]]
-        upper = self.below[strata, bands.high[:, self.place]]
-        return np.stack([lower, self.below[:, -1] - upper, upper - lower], axis=2)
+        below_low = self.below[strata, bands.low[:, self.place]]
+        below_high = self.below[strata, bands.high[:, self.place]]
+        above_high = self.below[:, -1] - below_high
+        return np.stack([below_low, above_high, below_high - below_low], axis=2)
 
     def never(self, bands: Bands) -> Mask:
-        """Return whether no row of a stratum can get an answer, shape (K, S, 3)."""
+        """Return whether no row of a stratum can get an answer, whatever its value, shape (K, S, 3)."""
         low = bands.low[:, self.place]
         high = bands.high[:, self.place]
         return np.stack([low == 0, high == self.n_values, low == high], axis=2)
@@ -120,6 +132,8 @@ class Cells:
 @dataclass(frozen=True, eq=False)
 class JointPowerPath:
     """The path for limited families on the selection data.
+
+    A price is a probability of the second label, from which on a rule gives this label.
 
     Attributes
     ----------
@@ -130,7 +144,7 @@ class JointPowerPath:
     losses : ndarray of shape (S, 3)
         The objective: the loss of each answer by stratum.
     chances : ndarray of shape (m, V)
-        Probability of the second label by thresholds and value, ascending in the value.
+        Probability of the second label by place and value, ascending in the value.
     ratio : float
         Fresh rows by selection rows.
     level : float
@@ -148,9 +162,10 @@ class JointPowerPath:
     defers: bool
 
     def path(self) -> tuple[Bands, Floats]:
-        """Return the rules in the order of their tests, and the probit that each passes all of them.
+        """Return the rules in the order of their tests, and the probit of passing all of them for each rule.
 
-        None gives all rows one answer, or is no better than one that keeps the limits by construction.
+        Rules with one answer to all rows are left out, and rules no better than such a rule within the
+        limits.
         """
         bands = self.candidates()
         n_answers = 3 - self.cells.never(bands).all(axis=1).sum(axis=1)
@@ -158,7 +173,7 @@ class JointPowerPath:
         bands = bands[(n_answers > 1) & is_better]
         if not len(bands.low):
             return bands, np.empty(0)
-        probits = self.of_all(bands)
+        probits = self.joint_probits(bands)
         loss = self.loss(bands)
         order: list[int] = []
         for step in JOINT_PROBITS:
@@ -175,57 +190,58 @@ class JointPowerPath:
 
     @property
     def loss_of_one_answer(self) -> float:
-        """The least loss of one answer to all rows that keeps all limits by construction; else infinite.
+        """The least loss of one label for all rows within all limits by construction; infinite without one.
 
         In a comparison of misses, for example, all groups miss all rows, or none.
         """
-        one_answer = self.cells.every[np.array([0, -1])]
-        possible = np.logical_not(self.cells.never(one_answer)).astype(np.float64)
+        one_label = self.cells.every[
+            np.array([0, -1])
+        ]  # the second label alone, and the first alone
+        possible = np.logical_not(self.cells.never(one_label)).astype(np.float64)
         keeps_all = np.ones(2, dtype=bool)
         for family in self.families:
             errors, rows = family.counts(possible)
-            keeps = (errors == 0.0).all(axis=1)
+            has_no_error = (errors == 0.0).all(axis=1)
             if family.limit.compares:
-                keeps |= (errors == rows).all(axis=1)
-            keeps_all &= keeps
-        return float(np.where(keeps_all, self.loss(one_answer), np.inf).min())
+                has_errors_alone = (errors == rows).all(axis=1)
+                keeps_all &= has_no_error | has_errors_alone
+            else:
+                keeps_all &= has_no_error
+        return float(np.where(keeps_all, self.loss(one_label), np.inf).min())
 
-    def of_all(self, bands: Bands) -> Floats:
-        """Return the probit of the predicted probability that all limits pass, for each rule, shape (K,).
+    def joint_probits(self, bands: Bands) -> Floats:
+        """Return the probit of the predicted probability of passing all tests, for each rule, shape (K,).
 
-        Beside the smallest probit, the error on new rows was lower by .014 ± .009 over 60 calls on three
-        tables with small groups (`benchmarks/several.py`).
+        Compared with the smallest probit of a limit, the error on new rows was lower by .014 ± .009 over 60
+        calls on three tables with small groups (`benchmarks/several.py`).
         """
         parts = np.array_split(np.arange(len(bands.low)), len(bands.low) // RULES_AT_ONCE + 1)
-        probits_by_limit = np.vstack(
-            [
-                np.hstack([self.probits(family, bands[part]) for family in self.families])
-                for part in parts
-            ]
-        )
-        probits_of_product = ndtri_exp(
-            np.minimum(log_ndtr(probits_by_limit).sum(axis=1), -np.finfo(float).tiny)
-        )
-        probits: Floats = np.where(
-            (probits_by_limit <= NEVER).any(axis=1),
-            NEVER,
-            probits_of_product.clip(NEVER, ALWAYS),
-        )
-        return probits
+        by_part = []
+        for part in parts:
+            by_family = [self.probits(family, bands[part]) for family in self.families]
+            by_part.append(np.hstack(by_family))
+        probits = np.vstack(by_part)  # by rule and tested rate
+        # The probability 1 has no finite probit.
+        log_product = np.minimum(log_ndtr(probits).sum(axis=1), -np.finfo(float).tiny)
+        never_passes = (probits <= NEVER).any(axis=1)
+        return np.where(never_passes, NEVER, ndtri_exp(log_product).clip(NEVER, ALWAYS))
 
     def probits(self, family: LimitedFamily, bands: Bands) -> Floats:
-        """Return the probit of the predicted probability that a rule passes the test of each rate, (K, m).
+        """Return the probit of the predicted probability of passing the test of each rate, shape (K, m).
 
-        A gap or ratio has the smallest one of all pairs of subgroups, shape (K, 1).
+        m is the number of limited rates of the family. A gap or ratio has the smallest probit of all pairs of
+        subgroups, shape (K, 1).
         """
         errors, rows = family.counts(self.cells.answered(bands))
         if family.limit.compares:
             return self._probits_to_compare(family.limit, errors, rows)
         possible = np.logical_not(self.cells.never(bands)).astype(np.float64)
-        kept_by_construction = family.counts(possible)[0] == 0.0
+        possible_errors, _ = family.counts(possible)
+        kept_by_construction = possible_errors == 0.0
         n_fresh = (self.ratio * rows).astype(np.intp)
         allowed = np.empty(n_fresh.shape)
         for j, share in enumerate(family.largest_shares.tolist()):
+            # Many rules have the same number of rows.
             sizes, size_number = np.unique(n_fresh[:, j], return_inverse=True)
             allowed[:, j] = each_most_reached(sizes, share, self.level)[size_number]
         all_errors = errors.sum(axis=1, keepdims=True)
@@ -237,19 +253,23 @@ class JointPowerPath:
         return np.where(kept_by_construction, ALWAYS, np.clip(probits, NEVER, ALWAYS))
 
     def _probits_to_compare(self, limit: Limit, errors: Floats, rows: Floats) -> Floats:
-        """Return the smallest probit of all pairs of subgroups, shape (K, 1), from counts of shape (K, m)."""
+        """Return the smallest probit of all pairs of m subgroups for each rule, shape (K, 1).
+
+        ``errors`` and ``rows`` are the counts of each subgroup, shape (K, m).
+        """
         rates = (errors + 0.5) / (rows + 1.0)
         variances = rates * (1.0 - rates) / np.maximum(rows, 1.0)
         rooms = limit.rooms(rates, rates)
-        probits = probits_of_rooms(rooms, limit.deviations(variances), self.ratio, self.level)
-        probits[:, np.eye(rates.shape[1], dtype=bool)] = ALWAYS
+        deviations = limit.deviations(variances)
+        probits = probits_of_rooms(rooms, deviations, self.ratio, self.level)  # shape (K, m, m)
+        probits[:, np.eye(rates.shape[1], dtype=bool)] = ALWAYS  # a subgroup with itself
         smallest = np.clip(probits.min(axis=(1, 2)), NEVER, ALWAYS)
         return smallest[:, None]
 
     # -- candidates ----------------------------------------------------------------------------------
 
     def candidates(self) -> Bands:
-        """Return thresholds as loose as each probit allows, and at prices."""
+        """Return the rules among which the path is searched, as the limits and deferral require."""
         compares = any(family.limit.compares for family in self.families)
         if compares and self.defers:
             return self._comparable().joined(self._pairs())
@@ -260,57 +280,61 @@ class JointPowerPath:
         return self._thresholds()
 
     def _pairs(self) -> Bands:
-        """Return two thresholds for each place, by the share that may be deferred and by prices.
+        """Return rules with deferral: all combinations of loosest thresholds, a cap and a price.
 
-        An answer that a limit restricts is given where the other label has at most a cap as probability.
+        A restricted answer is given only if the other label has at most the cap as probability.
+        The threshold of the other answer is at the price.
         """
         loosest = self._loosest()
+        caps = np.append(np.linspace(0.02, 0.5, 13), 1.0)
+        all_prices = np.append(np.linspace(0.0, 1.0, 101), self._quantiles_of_chances())
+        prices = self._cut(np.unique(all_prices))
+        limits_first = any(family.restricts(FIRST).any() for family in self.families)
+        limits_second = any(family.restricts(SECOND).any() for family in self.families)
+        # The axes of all arrays below are: loosest thresholds, caps, prices, places.
+        loosest_low = loosest.low[:, None, None]
+        loosest_high = loosest.high[:, None, None]
+        bands = []
+        if limits_first or not limits_second:
+            low = np.minimum(loosest_low, self._cut(caps)[None, :, None])
+            bands.append(_flat(low, np.maximum(np.maximum(low, loosest_high), prices)))
+        if limits_second:
+            high = np.maximum(loosest_high, self._cut(1.0 - caps)[None, :, None])
+            bands.append(_flat(np.minimum(np.minimum(high, loosest_low), prices), high))
+        first, *others = bands
+        return first.joined(*others).distinct
+
+    def _quantiles_of_chances(self) -> Floats:
+        """Return quantiles of the chances of the rows, each chance by the weight of its cell."""
         rows = np.zeros(self.chances.shape)
         np.add.at(rows, self.cells.place, self.cells.weights)
-        quantiles = np.quantile(
-            np.repeat(self.chances.ravel(), np.ceil(rows).astype(np.intp).ravel()),
-            np.linspace(0.0, 1.0, QUANTILES),
-            method="nearest",
-        )
-        caps = np.append(np.linspace(0.02, 0.5, 13), 1.0)
-        prices = self._cut(np.unique(np.append(np.linspace(0.0, 1.0, 101), quantiles)))
-        # All combinations of a loosest pair, a cap on the limited answer's threshold and a price of
-        # the other one: shape (loosest, caps, prices, m).
-        m = self.cells.n_places
-        bands = Bands(np.empty((0, m), dtype=np.intp), np.empty((0, m), dtype=np.intp))
-        limits_second = any(family.restricts(SECOND).any() for family in self.families)
-        if any(family.restricts(FIRST).any() for family in self.families) or not limits_second:
-            low = np.minimum(loosest.low[:, None], self._cut(caps)[None])[:, :, None]
-            high = np.maximum(np.maximum(low, loosest.high[:, None, None]), prices[None, None])
-            bands = bands.joined(
-                Bands(np.broadcast_to(low, high.shape).reshape(-1, m), high.reshape(-1, m))
-            )
-        if limits_second:
-            high = np.maximum(loosest.high[:, None], self._cut(1.0 - caps)[None])[:, :, None]
-            low = np.minimum(np.minimum(high, loosest.low[:, None, None]), prices[None, None])
-            bands = bands.joined(
-                Bands(low.reshape(-1, m), np.broadcast_to(high, low.shape).reshape(-1, m))
-            )
-        return bands.distinct
+        chances_of_rows = np.repeat(self.chances.ravel(), np.ceil(rows).astype(np.intp).ravel())
+        return np.quantile(chances_of_rows, np.linspace(0.0, 1.0, QUANTILES), method="nearest")
 
     def _thresholds(self) -> Bands:
-        """Return one threshold for each place: all of them, or prices within the loosest ones."""
+        """Return rules with one threshold for each place.
+
+        With one place they are all such rules. With several places, all places have the threshold of a common
+        price, within the loosest thresholds.
+        """
         if self.cells.n_places == 1:
             return self.cells.every
         thresholds = self._at_prices(np.linspace(0.0, 1.0, 201))
         return Bands(thresholds, thresholds).distinct
 
     def _at_prices(self, prices: Floats) -> Ints:
-        """Return one threshold for each place at each price, within the loosest ones, shape (k, m)."""
+        """Return a threshold for each place at each price, within each of the loosest thresholds, (k, m)."""
         loosest = self._loosest()
-        at_prices = np.maximum(self._cut(prices)[None], loosest.high[:, None])
-        within_loosest = np.minimum(at_prices, loosest.low[:, None])
+        # Shape (loosest, prices, m).
+        at_least = np.maximum(self._cut(prices)[None], loosest.high[:, None])
+        within_loosest = np.minimum(at_least, loosest.low[:, None])
         return within_loosest.reshape(-1, self.cells.n_places)
 
     def _loosest(self) -> Bands:
-        """Return the largest first and the smallest second threshold by step and place.
+        """Return the loosest thresholds of each place at each step of `JOINT_PROBITS`, as a rule by step.
 
-        They have the probit of the step in all limits on one answer, whose rows have these thresholds alone.
+        ``low`` has the largest first threshold and ``high`` the smallest second one with this probit. A limit
+        counts if only one answer is restricted, and if its rows have one place. Equal rules are there once.
         """
         m = self.cells.n_places
         V = self.cells.n_values
@@ -336,9 +360,9 @@ class JointPowerPath:
         return Bands(largest_first, smallest_second).distinct
 
     def _comparable(self) -> Bands:
-        """Return one threshold for each place, at which the compared shares are in a common window.
+        """Return rules with one threshold for each place, with the compared shares in a common window.
 
-        Without a window for a limit there are still the rules with the same threshold in all places.
+        The rules with the same threshold in all places are among them, also for a limit without windows.
         """
         wished = np.unique(self._at_prices(np.array([0.3, 0.4, 0.5])), axis=0)
         thresholds = [self.cells.every.low]
@@ -352,9 +376,10 @@ class JointPowerPath:
         return Bands(values, values)
 
     def _within_windows(self, limit: Limit, shares: Floats, wished: Ints) -> Ints:
-        """Return the thresholds nearest to wished ones with all shares in a window that a limit allows.
+        """Return the thresholds nearest to wished ones with all shares in a window allowed by a limit.
 
-        Windows have 101 largest shares, and smallest shares by tenths of the allowed difference.
+        A window is a range of shares. There are 101 largest shares, and for each of them smallest shares by
+        tenths of the allowed difference.
 
         Parameters
         ----------
@@ -364,6 +389,10 @@ class JointPowerPath:
             From `_shares`: by place and threshold.
         wished : ndarray of shape (k, m)
             Thresholds.
+
+        Returns
+        -------
+        ndarray of shape (k · windows, m)
         """
         m = self.cells.n_places
         largest_shares = np.linspace(0.0, 1.0, 101)
@@ -376,37 +405,52 @@ class JointPowerPath:
         else:
             smallest = largest * (1.0 - part * (1.0 - factor))
         wished_shares = shares[np.arange(m), wished]
+        # Shape (k, windows, m): the wished shares, moved into each window.
         wanted = np.clip(wished_shares[:, None], smallest[:, None], largest[:, None])
         thresholds = np.empty((len(wished) * len(largest), m), dtype=np.intp)
         for place, wanted_shares in enumerate(wanted.reshape(-1, m).T):
             by_threshold = shares[place]
             if by_threshold[-1] >= by_threshold[0]:
                 first = np.searchsorted(by_threshold, wanted_shares)
-            else:
+            else:  # the share falls with the threshold; the tolerance is for rounding
                 first = np.searchsorted(-by_threshold, -wanted_shares - 1e-12)
             thresholds[:, place] = np.minimum(first, self.cells.n_values)
         return thresholds
 
     def _shares(self, family: LimitedFamily) -> Floats | None:
-        """Return the compared share of each place at each threshold, (m, V + 1); None if places share it."""
+        """Return the compared share of each place at each threshold, shape (m, V + 1).
+
+        None if a compared subgroup has several places, or a place has several compared subgroups.
+        """
         m = self.cells.n_places
         errors, rows = family.counts(self.cells.answered(self.cells.every))
         shares = np.zeros((m, self.cells.n_values + 1))
         has_share = np.zeros(m, dtype=bool)
         for j, strata in enumerate(family.strata):
-            place = np.unique(self.cells.place[strata])
-            if len(place) != 1 or has_share[place[0]]:
+            places = np.unique(self.cells.place[strata])
+            if len(places) != 1 or has_share[places[0]]:
                 return None
-            has_share[place[0]] = True
-            shares[place[0]] = errors[:, j] / np.maximum(rows[:, j], 1e-12)
+            has_share[places[0]] = True
+            shares[places[0]] = errors[:, j] / np.maximum(rows[:, j], 1e-12)
         return shares
 
     def _cut(self, prices: Floats) -> Ints:
-        """Return the first value whose chance is at least a price, shape (prices, m)."""
+        """Return the number of the first value with a chance of at least a price, shape (prices, m)."""
         return np.stack([np.searchsorted(row, prices) for row in self.chances], axis=1)
 
 
+def _flat(low: Ints, high: Ints) -> Bands:
+    """Return the rules of thresholds with shapes (..., m), broadcast against each other."""
+    lows, highs = np.broadcast_arrays(low, high)
+    m = lows.shape[-1]
+    return Bands(lows.reshape(-1, m), highs.reshape(-1, m))
+
+
 def _last_passing(probits: Floats) -> Ints:
-    """Return the last value up to which all probits reach a step of `JOINT_PROBITS`; 0 if none does."""
+    """Return the last value up to which all probits reach a step, for each step of `JOINT_PROBITS`.
+
+    Without one it is 0. ``probits`` has the probit of each value as threshold, shape (V + 1,).
+    """
     smallest_so_far = np.minimum.accumulate(probits)
-    return np.maximum((smallest_so_far >= JOINT_PROBITS[:, None]).sum(axis=1) - 1, 0)
+    n_passing = (smallest_so_far >= JOINT_PROBITS[:, None]).sum(axis=1)
+    return np.maximum(n_passing - 1, 0)

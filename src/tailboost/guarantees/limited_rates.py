@@ -1,33 +1,36 @@
-"""Limited rates as shares of rows that count against a limit, and the predicted power of their tests."""
+"""Limited rates as shares of rows counted against a limit, and the predicted power of their tests."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.rates import Limit, Strata
-from tailboost.rates.bounds import each_most_reached
+from tailboost.rates.bounds import each_most_reached, most_reached
 from tailboost.rates.pair_test import pair_passes
 
-# Probits of five quantiles with equal parts of a normal distribution.
+# Probits of five quantiles, in the middles of five equal parts of a normal distribution.
 PROBITS = ndtri(np.arange(0.1, 1.0, 0.2)).tolist()
 
 
 @dataclass(frozen=True, eq=False)
 class LimitedFamily:
-    """The limited rates of a family, as shares of rows that count against the limit.
+    """The m limited rates of a family, as shares of rows counted against the limit.
 
     Attributes
     ----------
     limit : Limit
         The limit.
-    wrong, among : ndarray of shape (m, S, 3)
-        1 for strata and answers that count against the limit, and in the denominator.
+    wrong : ndarray of shape (m, S, 3)
+        1 for strata and answers counted against the limit, 0 for others. The third answer is deferral.
+    among : ndarray of shape (m, S, 3)
+        1 for strata and answers in the denominator, 0 for others.
     largest_shares : ndarray of shape (m,)
-        The allowed ones; of a gap or ratio, which compares the shares, NaN.
+        The largest allowed share of each rate; NaN for a gap or ratio, which compares the shares.
     """
 
     limit: Limit
@@ -37,30 +40,34 @@ class LimitedFamily:
 
     @classmethod
     def from_limit(cls, limit: Limit, strata: Strata) -> LimitedFamily | None:
-        """Return the limited rates of all subgroups; None if rows count in part."""
+        """Return the limited rates of all subgroups with a limit; None if rows count in part, or by costs."""
         if limit.rate.needs_costs:
             return None
         names, counted, among = limit.rate.by_subgroup(strata)
-        if not {*np.unique(counted), *np.unique(among)} <= {0.0, 1.0}:
+        if not np.isin([counted, among], [0.0, 1.0]).all():
             return None
-        without_deferral = ((0, 0), (0, 0), (0, 3 - strata.n_actions))
-        counted = np.pad(counted, without_deferral)
-        among = np.pad(among, without_deferral)
+        # An empty third answer, if the strata have no deferral.
+        padding = ((0, 0), (0, 0), (0, 3 - strata.n_actions))
+        counted = np.pad(counted, padding)
+        among = np.pad(among, padding)
         if limit.compares:
             return cls(limit, counted, among, np.full(len(names), np.nan))
-        bounds = limit.bounds(names)
-        is_limited = ~np.isnan(bounds)
-        if limit.from_above:
-            return cls(limit, counted[is_limited], among[is_limited], bounds[is_limited])
-        wrong = among - counted
-        return cls(limit, wrong[is_limited], among[is_limited], 1.0 - bounds[is_limited])
+        wrong = counted
+        largest_shares = limit.bounds(names)
+        if not limit.from_above:
+            wrong = among - counted
+            largest_shares = 1.0 - largest_shares
+        is_limited = ~np.isnan(largest_shares)
+        return cls(limit, wrong[is_limited], among[is_limited], largest_shares[is_limited])
 
     def counts(self, answered: Floats) -> tuple[Floats, Floats]:
-        """Return errors and rows of each rate, (K, m) each, from weights by stratum and answer, (K, S, 3)."""
-        errors, rows = (
-            np.tensordot(answered, table, axes=((1, 2), (1, 2)))
-            for table in (self.wrong, self.among)
-        )
+        """Return the errors and the rows of each rate, shape (K, m) each, for K rules.
+
+        ``answered`` has the weight of each stratum with each answer, shape (K, S, 3).
+        """
+        over_strata_and_answers = ((1, 2), (1, 2))
+        errors = np.tensordot(answered, self.wrong, axes=over_strata_and_answers)
+        rows = np.tensordot(answered, self.among, axes=over_strata_and_answers)
         return errors, rows
 
     def passes(self, counts: Floats, never: Mask, level: float) -> bool:
@@ -78,26 +85,21 @@ class LimitedFamily:
         errors, rows = (numbers[0].astype(np.intp) for numbers in self.counts(counts[None]))
         if self.limit.compares:
             factor, gap = self.limit.pair
+            pairs = permutations(zip(errors.tolist(), rows.tolist(), strict=True), 2)
             return all(
-                pair_passes(
-                    (int(errors[i]), int(errors[j])),
-                    (int(rows[i]), int(rows[j])),
-                    level,
-                    factor=factor,
-                    gap=gap,
-                )
-                for i, j in zip(*np.nonzero(~np.eye(len(rows), dtype=bool)), strict=True)
+                pair_passes((x1, x2), (n1, n2), level, factor=factor, gap=gap)
+                for (x1, n1), (x2, n2) in pairs
             )
         kept_by_construction = ~((self.wrong > 0) & ~never).any(axis=(1, 2))
         largest_counts = [
-            each_most_reached(rows[[j]], share, level)[0]
-            for j, share in enumerate(self.largest_shares.tolist())
+            most_reached(n, share, level)
+            for n, share in zip(rows.tolist(), self.largest_shares.tolist(), strict=True)
         ]
         passed = (rows > 0) & (errors <= np.array(largest_counts))
         return bool((kept_by_construction | passed).all())
 
     def restricts(self, answer: int) -> Mask:
-        """Return which rates count this answer alone against the limit, shape (m,)."""
+        """Return which rates count this answer against the limit, and no other answer, shape (m,)."""
         counts_answer = self.wrong.max(axis=1) > 0
         counts_it_alone: Mask = counts_answer[:, answer] & (counts_answer.sum(axis=1) == 1)
         return counts_it_alone
@@ -117,33 +119,40 @@ def probits_of_counts(
 ) -> Floats:
     """Return the probit of the predicted probability of at most so many errors among fresh rows.
 
+    The probit of a probability is the normal quantile at this probability.
+
     Parameters
     ----------
     rates : ndarray
         Shares of errors on the selection data.
     n_fresh, allowed : ndarray of the same shape
-        Numbers of fresh rows, and of errors that pass; −1 if none does.
+        Numbers of fresh rows, and the largest passing numbers of errors; −1 without one.
     ratio : float
-        Fresh rows by selection rows: both have noise.
+        Fresh rows by selection rows: the number of errors has the noise of both.
     """
-    spread = np.sqrt(np.maximum(n_fresh * rates * (1.0 - rates) * (1.0 + ratio), 1e-12))
-    return np.where(allowed < 0, -np.inf, (allowed + 0.5 - n_fresh * rates) / spread)
+    variance = n_fresh * rates * (1.0 - rates) * (1.0 + ratio)
+    spread = np.sqrt(np.maximum(variance, 1e-12))  # for rates of 0 and 1
+    probits = (
+        allowed + 0.5 - n_fresh * rates
+    ) / spread  # with the correction for whole numbers
+    return np.where(allowed < 0, -np.inf, probits)
 
 
 def probits_of_rooms(rooms: Floats, deviations: Floats, ratio: float, level: float) -> Floats:
-    """Return the probit of the predicted probability that a normal test at a level passes.
+    """Return the probit of the predicted probability of passing a normal test at a level.
 
     Parameters
     ----------
     rooms, deviations : ndarray
         Distances of rates from their limits on the selection data, and standard deviations there.
     ratio : float
-        Fresh rows by selection rows: both have noise.
+        Fresh rows by selection rows: the fresh rates have the noise of both.
     level : float
         Of the test.
     """
     on_fresh = deviations / np.sqrt(ratio)
     of_both = np.maximum(np.hypot(deviations, on_fresh), 1e-12)
+    # The test passes if the room on the fresh rows exceeds the margin −ndtri(level) on_fresh.
     probits: Floats = (rooms + ndtri(level) * on_fresh) / of_both
     return probits
 
@@ -153,9 +162,10 @@ def power_of_counts(
 ) -> Floats:
     """Return the predicted probability of a certificate from fresh rows, for counts of errors among n rows.
 
-    The other arguments are those of `power_of_shares`.
+    The counts are of selection rows. The other arguments are as in `power_of_shares`.
     """
-    return power_of_shares((errors + 0.5) / (n + 1.0), n, largest_share, ratio, level)
+    shares = (errors + 0.5) / (n + 1.0)  # not 0 without errors
+    return power_of_shares(shares, n, largest_share, ratio, level)
 
 
 def power_of_shares(
@@ -164,7 +174,7 @@ def power_of_shares(
     """Return the predicted probability of a certificate from fresh rows, for each of the shares.
 
     The number of fresh rows has noise too, so the result is a mean over its quantiles. Otherwise the smallest
-    number that can pass without an error would look as good as a larger one.
+    number with a passing test without an error would look as good as a larger one.
 
     Parameters
     ----------
@@ -173,7 +183,7 @@ def power_of_shares(
     n : ndarray of the same shape
         Numbers of selection rows.
     largest_share : float
-        The share of errors that the limit allows.
+        The allowed share of errors.
     ratio : float
         Fresh rows by selection rows.
     level : float

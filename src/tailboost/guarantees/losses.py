@@ -105,11 +105,17 @@ def certify_losses(
         check_number(radius, "each of shifts", 0, closed=True)
         for radius in np.atleast_1d(shifts).tolist()
     ]
-    subgroups = _samples(values, groups, clusters)
+    samples = _samples(values, groups, clusters)
+    parts_of_level = f"{len(samples)} means"
+    n_parts = len(samples)
+    # The tail of losses of 0 and 1 follows from their mean alone.
     has_band = bool(tails or radii) and not np.isin(values, (0, 1)).all()
-    level = delta / (len(subgroups) + has_band)
+    if has_band:
+        parts_of_level += " and a band for tails"
+        n_parts += 1
+    level = delta / n_parts
     bounds: list[CertifiedBound] = []
-    for kind, sample in subgroups:
+    for kind, sample in samples:
         method = mean_bound(counts=bool(np.isin(sample.values, (0, 1)).all()))
         bound = CertifiedBound(
             kind,
@@ -127,7 +133,6 @@ def certify_losses(
             bounds += _tail_bounds(bound, sample.values, tails, radii, band)
     if groups is not None:
         bounds.append(worst_of([b for b in bounds if b.kind == "group"], all_listed=False))
-    parts_of_level = f"{len(subgroups)} means{' and a band for tails' * has_band}"
     notes = (
         "Assumptions: the rows are independent draws from the population of the bounds, and "
         "they had no part in the choice of the model or of the loss.",
@@ -137,7 +142,10 @@ def certify_losses(
 
 
 def _samples(losses: Floats, groups: Groups, clusters: Column) -> list[tuple[Kind, Sample]]:
-    """Return the losses of all rows, then of each group, with the kind of each bound; clusters vote once."""
+    """Return the kind of each bound on a mean with its losses: of all rows, then of each group.
+
+    Of a cluster, one random row counts among all rows, and one in each group.
+    """
     all_rows = np.arange(len(losses))
     samples: list[tuple[Kind, Sample]] = [("mean", Sample(None, all_rows, losses, 0.0, 1.0))]
     group_number = np.zeros(len(losses), dtype=np.intp)
@@ -162,30 +170,44 @@ def _tail_bounds(
     radii: Sequence[float],
     band: tuple[Floats, Floats] | None,
 ) -> Iterator[CertifiedBound]:
-    """Yield bounds on CVaR and under shifts: from the bound on the mean, and from a band if there is one."""
-    formulas_by_kind: list[tuple[Kind, Sequence[float], Any, Any]] = [
-        ("cvar", tails, cvar_of_mean, band_cvar),
-        ("shift", radii, shift_of_mean, band_shift),
+    """Yield bounds on CVaR and under shifts: from the bound on the mean, or from a band if it is tighter.
+
+    Parameters
+    ----------
+    mean : CertifiedBound
+        The bound on the mean of all rows.
+    losses : ndarray of shape (n,)
+        The losses of all rows.
+    tails, radii : sequence of float
+        α of each CVaR, and the radius of each shift.
+    band : (ndarray, ndarray) or None
+        From `tail_band`; None if the mean alone gives the exact tail.
+    """
+    cvar_formulas = (cvar_of_mean, band_cvar)
+    shift_formulas = (shift_of_mean, band_shift)
+    requested: list[tuple[Kind, float, Any]] = [
+        ("cvar", alpha, cvar_formulas) for alpha in tails
     ]
-    for kind, masses_or_radii, bound_from_mean, bound_from_band in formulas_by_kind:
-        for mass_or_radius in masses_or_radii:
-            if kind == "cvar":
-                estimate = cvar(losses, mass_or_radius)
-            else:
-                estimate = worst_case_weights(losses, "kl", radius=mass_or_radius).value
-            upper = bound_from_mean(mean.upper, mass_or_radius)
+    requested += [("shift", radius, shift_formulas) for radius in radii]
+    for kind, alpha_or_radius, (bound_from_mean, bound_from_band) in requested:
+        if kind == "cvar":
+            estimate = cvar(losses, alpha_or_radius)
+        else:
+            estimate = worst_case_weights(losses, "kl", radius=alpha_or_radius).value
+        upper = bound_from_mean(mean.upper, alpha_or_radius)
+        method = "exactly from the mean"
+        if band is not None:
             method = "from the mean"
-            if band is None:
-                method = "exactly from the mean"
-            elif bound_from_band(band, mass_or_radius) < upper:
-                upper = bound_from_band(band, mass_or_radius)
+            upper_from_band = bound_from_band(band, alpha_or_radius)
+            if upper_from_band < upper:
+                upper = upper_from_band
                 method = BAND
-            yield replace(
-                mean,
-                kind=kind,
-                subgroup=mass_or_radius,
-                estimate=estimate,
-                upper=upper,
-                method=method,
-                target=None,
-            )
+        yield replace(
+            mean,
+            kind=kind,
+            subgroup=alpha_or_radius,
+            estimate=estimate,
+            upper=upper,
+            method=method,
+            target=None,
+        )

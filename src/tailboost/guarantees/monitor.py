@@ -187,7 +187,7 @@ class Monitor:
         certificate : Certificate
             From `tailboost.certify`, or the ``certificate_`` of a calibrated classifier.
         model : fitted classifier, optional
-            The rule that the certificate is about, for `add`.
+            The rule of the certificate, for `add`.
         equal_rows : {"copies", "natural"}, default="copies"
             How each `add` treats equal rows, see there.
 
@@ -216,7 +216,7 @@ class Monitor:
         confidence: float = 0.95,
         equal_rows: EqualRows = "copies",
     ) -> Self:
-        """Return a monitor of targets or limits of a rule, which it keeps.
+        """Return a monitor of targets or limits of a rule; the monitor keeps the rule.
 
         By default they are the bounds of the model's certificate or, without one, the limits or largest
         errors of its fit.
@@ -243,6 +243,8 @@ class Monitor:
             If an argument is not as described.
         """
         check_number(confidence, "confidence", 0, 1, below=True)
+        if max_error is not None and limits:
+            raise ValueError("max_error and limits: give one of them, not both")
         model = as_model(model)
         if max_error is None and not limits:
             certificate = judged(model).certificate
@@ -255,23 +257,20 @@ class Monitor:
             raise ValueError(
                 "limits is needed: the model states none; give limits=['miss(1) <= 40%'], or max_error"
             )
-        if max_error is not None and limits:
-            raise ValueError("max_error and limits: give one of them, not both")
         classes = np.asarray(model.classes_).tolist()
         groups = groups_of_fit(model) if subgroups is None else list(subgroups)
-        checked = checked_limits(limits)
-        strata = _strata_of(classes, groups, checked)
+        monitored = checked_limits(limits)
+        strata = _strata_of(classes, groups, monitored)
         if max_error is not None:
             kinds: tuple[Kind, ...] = ("class", "group", "cell") if groups else ("class",)
-            limit = errors_within(
-                max_error, {kind: strata.subgroups(kind)[0] for kind in kinds}
-            )
+            names = {kind: strata.subgroups(kind)[0] for kind in kinds}
+            limit = errors_within(max_error, names)
             if limit is None:
                 raise ValueError(f"max_error={max_error!r} sets no target below 1")
-            checked = (limit,)
+            monitored = (limit,)
         if not groups:
-            _refuse_groups(checked)
-        bounds = chain.from_iterable(_bounds_of_limit(limit, strata) for limit in checked)
+            _refuse_groups(monitored)
+        bounds = chain.from_iterable(_bounds_of_limit(limit, strata) for limit in monitored)
         return cls.of(Certificate(tuple(bounds), confidence, 0, ()), model, equal_rows)
 
     # -- batches -------------------------------------------------------------------------------------
@@ -336,50 +335,46 @@ class Monitor:
         if not n:
             raise ValueError("X has no rows")
         earlier_names = {batch.name for batch in self.batches}
-        called = str(len(earlier_names) + 1 if name is None else name)
-        is_first_look = called not in earlier_names
-        if not is_first_look and called not in self.waiting:
+        name = str(len(earlier_names) + 1 if name is None else name)
+        is_first_look = name not in earlier_names
+        if not is_first_look and name not in self.waiting:
             raise ValueError(
-                f"batch {called!r} was given before, and none of its rows waits for its label"
+                f"batch {name!r} was given before, and none of its rows waits for its label"
             )
         classes = np.asarray(model.classes_)
         labels = label_numbers(y, classes, n)
         ids = None if id is None else row_ids(id, n)
+        by_row = {"groups": groups, "clusters": clusters, "costs": costs}
         is_tested = labels > 0
         waits_for_labels = not is_tested.all()
         equal_rows = equal_rows or self.equal_rows
-        waiting = {key: rows for key, rows in self.waiting.items() if key != called}
+        waiting = {key: rows for key, rows in self.waiting.items() if key != name}
         n_waiting = 0
         if waits_for_labels or not is_first_look:
             content = row_hashes(model, X).whole
-            rows = RowWords.from_columns(
-                content, labels, ids=ids, groups=groups, clusters=clusters, costs=costs
-            )
+            rows = RowWords.from_columns(content, labels, ids=ids, **by_row)
             if is_first_look:
                 rows_after = rows.and_rows()
             else:
-                is_tested, rows_after = self.waiting[called].later(
-                    rows, called, classes.tolist()
-                )
+                is_tested, rows_after = self.waiting[name].later(rows, name, classes.tolist())
             n_waiting = rows_after.n_waiting
             if n_waiting:
-                waiting[called] = rows_after
+                waiting[name] = rows_after
         given = self.given
         if is_first_look:
-            given = [*self.given, self._new_rows(called, model, X, ids, equal_rows)]
+            given = [*self.given, self._new_rows(name, model, X, ids, equal_rows)]
             if waits_for_labels:
-                # Rows that the model cannot read are refused now, not with their late labels.
+                # Unreadable rows are refused now, not with their late labels.
                 answers_of(model, X, "predict", groups)
         recheck = self.recheck
         if is_tested.any():
             tested = np.flatnonzero(is_tested)
-            arguments = {"groups": groups, "clusters": clusters, "costs": costs}
-            tables = {key: take(as_pandas(table), tested) for key, table in arguments.items()}
-            options = {"cost_range": cost_range, "equal_rows": equal_rows, **tables}
-            recheck = self._recheck_with(
-                called, take(as_pandas(X), tested), classes[labels[tested] - 1], model, options
-            )
-        look = self._look(called, n, int(is_tested.sum()), n_waiting, recheck)
+            options = {key: take(as_pandas(table), tested) for key, table in by_row.items()}
+            options |= {"cost_range": cost_range, "equal_rows": equal_rows}
+            tested_X = take(as_pandas(X), tested)
+            tested_y = classes[labels[tested] - 1]
+            recheck = self._recheck_with(name, tested_X, tested_y, model, options)
+        look = self._look(name, n, int(is_tested.sum()), n_waiting, recheck)
         return replace(
             self,
             recheck=recheck,
@@ -390,7 +385,10 @@ class Monitor:
         )
 
     def _rule_and_rows(self, model: Any, X: Any, y: Column) -> tuple[Any, Any, Any]:
-        """Return rule, rows and labels of ``add(rule, X, y)``, or of ``add(X, y)`` with the kept rule."""
+        """Return rule, rows and labels of ``add(rule, X, y)``, or of ``add(X, y)`` with the kept rule.
+
+        The arguments are as in `add` in their order, so the rows may stand in the place of the rule.
+        """
         model = as_model(model)
         if model is not None and not hasattr(model, "classes_"):  # add(X, y)
             if y is not None:
@@ -398,8 +396,10 @@ class Monitor:
                 raise TypeError(
                     f"add(rule, X, y): the first argument is the rule, got a {kind}; or add(X, y)"
                 )
-            model, X, y = self.model, model, X
-        elif model is None:
+            y = X
+            X = model
+            model = None
+        if model is None:
             model = self.model
         if model is None:
             raise ValueError(
@@ -408,56 +408,60 @@ class Monitor:
         return model, X, y
 
     def _new_rows(
-        self, called: str, model: Model, X: Table, ids: Hashes | None, equal_rows: EqualRows
+        self, name: str, model: Model, X: Table, ids: Hashes | None, equal_rows: EqualRows
     ) -> GivenRows:
-        """Return the rows of a new batch, to recognise them later; raise if earlier batches had them."""
+        """Return fingerprints of the rows of a new batch; raise if earlier batches had some of the rows.
+
+        Contents are fingerprinted only if equal rows are different rows. Otherwise `Certificate.recheck`
+        refuses equal rows.
+        """
         hashes = None
         if reason_of_equal_rows(judged(model), equal_rows) == "natural":
             hashes = row_hashes(model, X)
             cases = judged(model).cases(X)
             if cases is not None:
                 hashes = hashes.taken(cases)
-        rows = GivenRows.from_batch(called, ids, hashes)
+        rows = GivenRows.from_batch(name, ids, hashes)
         refuse_repeated(rows, ids, self.given)
         return rows
 
     def _recheck_with(
-        self, called: str, X: Table, y: Labels, model: Model, options: Mapping[str, Any]
+        self, name: str, X: Table, y: Labels, model: Model, options: Mapping[str, Any]
     ) -> Recheck:
-        """Return the evidence after rows of the batch ``called``, whose labels are new.
+        """Return the evidence after rows with new labels, of the batch ``name``.
 
         ``options`` are further arguments of `Certificate.recheck`.
         """
         # Rows of an earlier look at this batch are no repeated rows: each row is tested once.
         names_of_looks = [look.name for look in self.batches if look.labelled]
         earlier_rows = self._evidence.rows
-        of_other_batches = tuple(
+        rows_of_others = tuple(
             rows
-            for rows, name in zip(earlier_rows, names_of_looks, strict=True)
-            if name != called
+            for rows, name_of_look in zip(earlier_rows, names_of_looks, strict=True)
+            if name_of_look != name
         )
-        previous = replace(self._evidence, rows=of_other_batches, used=())
+        previous = replace(self._evidence, rows=rows_of_others, used=())
         recheck = self.certificate.recheck(X, y, model=model, previous=previous, **options)
-        new_rows = recheck.rows[len(of_other_batches) :]
+        new_rows = recheck.rows[len(rows_of_others) :]
         return replace(recheck, rows=(*earlier_rows, *new_rows), used=())
 
     def _look(
-        self, called: str, n: int, n_tested: int, n_waiting: int, recheck: Recheck | None
+        self, name: str, n: int, n_tested: int, n_waiting: int, recheck: Recheck | None
     ) -> MonitoredBatch:
-        """Return the results of a look at n rows of a batch; ``recheck`` is the evidence after it."""
+        """Return the results of a look at a batch of n rows; ``recheck`` is the evidence after the look."""
         after = replace(self, recheck=recheck)._evidence
         errors = []
-        for bound, bets_before, bets in zip(
+        for bound, bets_before, bets_after in zip(
             after.tested, self._evidence.evidence, after.evidence, strict=True
         ):
-            of_look = bets.since(bets_before)
+            of_look = bets_after.since(bets_before)
             errors.append((of_look.n, of_look.estimate(bound.claim.form)))
         evidence = [bets.value for bets in after.evidence]
-        return MonitoredBatch(called, n, n_tested, n_waiting, errors, evidence)
+        return MonitoredBatch(name, n, n_tested, n_waiting, errors, evidence)
 
     @property
     def _evidence(self) -> Recheck:
-        """The evidence of all rows with labels, also before the first."""
+        """The evidence of all rows with labels; before the first row, of no rows."""
         return self.recheck or Recheck.begun(
             self.certificate.tested, self.certificate.confidence
         )
@@ -470,14 +474,14 @@ class Monitor:
     @property
     def largest_evidence(self) -> list[float]:
         """The largest evidence against each bound after any look; decides about alarms."""
-        looks = [batch.evidence for batch in self.batches] or [
-            [1.0] * len(self.certificate.tested)
-        ]
-        return [max(column) for column in zip(*looks, strict=True)]
+        looks = [batch.evidence for batch in self.batches]
+        if not looks:
+            return [1.0] * len(self.certificate.tested)
+        return [max(evidence_by_look) for evidence_by_look in zip(*looks, strict=True)]
 
     @property
     def alarms(self) -> list[RecheckedBound]:
-        """The contradicted bounds, now or after an earlier batch, with their evidence."""
+        """The contradicted bounds, now or after an earlier batch, with the evidence of now."""
         pairs = zip(self._evidence.bounds, self.largest_evidence, strict=True)
         return [bound for bound, largest in pairs if largest >= self.threshold]
 
@@ -530,23 +534,20 @@ class Monitor:
 
     def cells(self) -> Cells:
         """Return the headings and rows of the table of bounds."""
+        last_estimates = None
         if self.batches:
             last_estimates = self.batches[-1].errors
-        else:
-            last_estimates = None
         return self._evidence.cells(last_estimates, self.largest_evidence)
 
     def notes(self) -> list[str]:
         """Return the notes below the table: alarms, waiting labels, equal rows."""
         notes = []
         for j, bound in enumerate(self._evidence.bounds):
-            first_alarm = next(
-                (batch for batch in self.batches if batch.evidence[j] >= self.threshold), None
-            )
-            if first_alarm is not None:
-                n, error = first_alarm.errors[j]
+            alarms = [batch for batch in self.batches if batch.evidence[j] >= self.threshold]
+            if alarms:
+                n, error = alarms[0].errors[j]
                 notes.append(
-                    f"Contradicted since {first_alarm.name}: {bound.bound.title}, "
+                    f"Contradicted since {alarms[0].name}: {bound.bound.title}, "
                     f"{bound.bound_text}. Estimate: {bound.words_of(error, n)} on {n:,} "
                     f"rows of that batch, {bound.estimate_text} on all {bound.n:,} "
                     f"rows.{_against_limit(bound)}"
@@ -560,11 +561,10 @@ class Monitor:
         return notes + self._notes_on_equal_rows()
 
     def _notes_on_equal_rows(self) -> list[str]:
-        """Return what was compared instead of rows, for batches without ids in which rows equal others."""
+        """Return notes on batches without ids in which rows equal others: copies of them may pass."""
         without_ids = [rows for rows in self.given if rows.counts and rows.ids is None]
-        unrecognised = [
-            rows.name for rows in without_ids if copies_pass(rows, len(self.given) + 1)
-        ]
+        n_comparisons = len(self.given) + 1  # with each batch, and with all together
+        unrecognised = [rows.name for rows in without_ids if copies_pass(rows, n_comparisons)]
         many_equal = [
             rows.name
             for rows in without_ids
@@ -631,31 +631,21 @@ class Monitor:
             If the state is damaged, was changed, or has another format.
         """
         with reading("state of a monitor"):
-            if state["format"] not in READABLE:
-                why = OLD_FORMATS.get(
-                    state["format"], f"and this version reads {MONITOR_FORMAT}"
-                )
-                raise ValueError(
-                    f"the state has format {state['format']!r}, {why}; begin a new state with "
-                    "these batches"
-                )
-            content = {key: value for key, value in state.items() if key != "digest"}
-            if state["digest"] != state_digest(content):
-                raise ValueError(
-                    "the state was changed after it was written: its checksum differs"
-                )
+            _refuse_unreadable(state)
             certificate = Certificate.from_dict(state["certificate"])
             monitor = cls.of(certificate, equal_rows=state.get("equal_rows", "copies"))
             batches = [_batch_from_state(batch) for batch in state["batches"]]
             if any(len(batch.evidence) != len(certificate.tested) for batch in batches):
                 raise ValueError("the state has batches with evidence on other bounds")
-            recheck = state["recheck"]
-            n_tested = sum(batch.labelled > 0 for batch in batches)
-            if recheck is not None and len(recheck["rows"]) != n_tested:
-                raise ValueError("the state has fingerprints of other batches")
+            recheck = None
+            if state["recheck"] is not None:
+                n_tested = sum(batch.labelled > 0 for batch in batches)
+                if len(state["recheck"]["rows"]) != n_tested:
+                    raise ValueError("the state has fingerprints of other batches")
+                recheck = monitor._evidence.from_state(state["recheck"])
             return replace(
                 monitor,
-                recheck=None if recheck is None else monitor._evidence.from_state(recheck),
+                recheck=recheck,
                 batches=batches,
                 waiting={
                     name: RowWords.from_dict(rows) for name, rows in state["waiting"].items()
@@ -664,16 +654,18 @@ class Monitor:
             )
 
 
-def _against_limit(bound: RecheckedBound) -> str:
-    """Return what an alarm means for the stated limit, if the contradicted bound is tighter."""
-    tested = bound.bound
-    if bound.estimate is None or tested.target is None:
+def _against_limit(alarm: RecheckedBound) -> str:
+    """Return whether the estimate keeps the stated limit, as a sentence; "" if the limit is contradicted."""
+    bound = alarm.bound
+    if alarm.estimate is None or bound.target is None:
         return ""
-    if tested.target in (tested.claim.lower, tested.claim.upper):
-        return ""
-    stated = limit_words(tested.sense, tested.target, in_percent=tested.in_percent)
-    above = bound.estimate > tested.target
-    keeps = bound.estimate == tested.target or above == (tested.sense == "≥")
+    if bound.target in (bound.claim.lower, bound.claim.upper):
+        return ""  # the limit is the bound
+    stated = limit_words(bound.sense, bound.target, in_percent=bound.in_percent)
+    if bound.sense == "≥":
+        keeps = alarm.estimate >= bound.target
+    else:
+        keeps = alarm.estimate <= bound.target
     if keeps:
         return (
             f" The stated limit is {stated}, and the estimate on all rows keeps it: the "
@@ -695,23 +687,30 @@ def _refuse_groups(limits: Sequence[Limit]) -> None:
 def _strata_of(
     classes: Sequence[Any], groups: Sequence[Any], limits: Sequence[Limit]
 ) -> Strata:
-    """Return the strata of all classes and groups; a single column has the name by which limits call it."""
+    """Return the strata of all classes and groups; a single column has its name in the limits.
+
+    ``groups`` are the names of the groups; with several columns they are pairs (column, value).
+    """
     columns = by_column(groups)
     names_in_limits = set(chain.from_iterable(names_in(limit.rate.by) for limit in limits))
     column_names = names_in_limits - {EVERYTHING, CLASS, GROUP, CELL}
     if list(columns) == [None] and len(column_names) == 1:
         columns = {column_names.pop(): columns[None]}
-    # One row for each class and combination of groups.
+    # Strata are made of rows: one for each class and combination of groups.
     sizes = (len(classes), *map(len, columns.values()))
     y, *group_numbers = np.indices(sizes).reshape(len(sizes), -1)
     groups_of_rows = np.column_stack(group_numbers) if group_numbers else None
-    names = tuple(columns), tuple(columns.values())
-    strata, _ = Strata.of(y, groups_of_rows, np.ones(len(y)), classes, *names)
+    strata, _ = Strata.of(
+        y, groups_of_rows, np.ones(len(y)), classes, tuple(columns), tuple(columns.values())
+    )
     return strata
 
 
 def _bounds_of_limit(limit: Limit, strata: Strata) -> list[CertifiedBound]:
-    """Return the bound of a limit for each limited subgroup, or for the compared subgroups."""
+    """Return a limit as bounds: one for each limited subgroup, or one for the compared subgroups.
+
+    A limit on every group has a further bound on all groups outside of the strata.
+    """
     names, _ = strata.subgroups(limit.rate.by)
     if not limit.rate.needs_costs:
         lowest_rate, _ = limit.rate.range(strata)  # raises if a class of the rate is not there
@@ -720,36 +719,54 @@ def _bounds_of_limit(limit: Limit, strata: Strata) -> list[CertifiedBound]:
                 f"{limit!r}: a ratio of rates that may be negative cannot be tested; limit the "
                 "gap"
             )
-    empty = CertifiedBound(
-        rate=limit.rate, method="limit", sense=limit.sense, in_percent=limit.in_percent
-    )
 
-    def bound(
-        name: Any, value: float, subgroups: Any = (), others: bool = False
-    ) -> CertifiedBound:
-        with_value = replace(empty, subgroup=name, lower=value, upper=value, target=value)
-        return replace(with_value, subgroups=subgroups, others=others)
+    def bound_at(value: float, subgroup: Any, **options: Any) -> CertifiedBound:
+        return CertifiedBound(
+            rate=limit.rate,
+            method="limit",
+            sense=limit.sense,
+            in_percent=limit.in_percent,
+            subgroup=subgroup,
+            lower=value,
+            upper=value,
+            target=value,
+            **options,
+        )
 
-    # The rows of other groups alone do not tell a rate whose denominator counts all rows.
+    # The rows of other groups alone do not give a rate with all rows in the denominator.
     tests_others = limit.rate.needs_groups and not limit.rate.is_across
     all_names = tuple(names)
     if limit.compares:
-        bounds = [bound(limit.form, limit.bound, all_names)]
+        bounds = [bound_at(limit.bound, limit.form, subgroups=all_names)]
         if tests_others:
-            bounds.append(bound(limit.form, limit.bound, all_names, others=True))
+            of_others = bound_at(limit.bound, limit.form, subgroups=all_names, others=True)
+            bounds.append(of_others)
         return bounds
-    values = limit.bounds(names).tolist()
-    pairs = zip(names, values, strict=True)
-    bounds = [bound(name, value) for name, value in pairs if not np.isnan(value)]
+    pairs = zip(names, limit.bounds(names).tolist(), strict=True)
+    bounds = [bound_at(value, name) for name, value in pairs if not np.isnan(value)]
     if tests_others and not np.isnan(limit.rest):
-        bounds.append(bound(None, limit.rest, all_names, others=True))
+        bounds.append(bound_at(limit.rest, None, subgroups=all_names, others=True))
     return bounds
 
 
 # -- rows, labels and state --------------------------------------------------------------------------------
 
 
+def _refuse_unreadable(state: Mapping[str, Any]) -> None:
+    """Raise ValueError if a state has another format than this version continues, or was changed."""
+    if state["format"] not in READABLE:
+        why = OLD_FORMATS.get(state["format"], f"and this version reads {MONITOR_FORMAT}")
+        raise ValueError(
+            f"the state has format {state['format']!r}, {why}; begin a new state with these "
+            "batches"
+        )
+    content = {key: value for key, value in state.items() if key != "digest"}
+    if state["digest"] != state_digest(content):
+        raise ValueError("the state was changed after it was written: its checksum differs")
+
+
 def _batch_from_state(state: Mapping[str, Any]) -> MonitoredBatch:
+    """Return a look at a batch, written as a dict of its attributes."""
     values = {part.name: state[part.name] for part in fields(MonitoredBatch)}
     errors = [(int(n), None if error is None else float(error)) for n, error in state["errors"]]
     return MonitoredBatch(**{**values, "errors": errors})

@@ -28,18 +28,19 @@ from tailboost.guarantees.limited_rates import power_of_counts, probits_of_rooms
 from tailboost.guarantees.procedure import Certified, Procedure, Refused
 from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds
 from tailboost.rates import InfeasibleLimitsError, Limit
-from tailboost.rates.bounds import each_most_reached
+from tailboost.rates.bounds import most_reached
 from tailboost.selection.problem import SPREAD
 
-# Probits of the predicted probability that each limit passes its test, along the path.
+# Probits of the predicted probability of passing the test of each limit, along the path.
 PATH_PROBITS = np.arange(3.5, -1.31, -0.3)
-# Every fourth step comes first: below this predicted power of the likeliest rule, the others are not made.
+# Every fourth step comes first.
 COARSE = PATH_PROBITS[::4]
+# The other steps are made only if the likeliest of these rules has at least this predicted power.
 LEAST_GAIN_IN_POWER = 0.02
 # Least predicted power of the first rule, relative to the greatest: selection data favour loose rules.
 LEAST_POWER = 0.9
 
-Part = tuple[int, Any]  # a bound: the number of its limit, and the subgroup
+Part = tuple[int, Any]  # one limited rate: the number of its limit, and the subgroup
 
 
 class Path(Procedure):
@@ -52,9 +53,8 @@ class Path(Procedure):
     def run(self) -> Certified | Refused:
         """Return the last rule before the first failure."""
         last_passed = None
-        sequence = self.rules
-        with steps("tested rules", len(sequence)) as done:
-            for step in sequence:
+        with steps("tested rules", len(self.rules)) as done:
+            for step in self.rules:
                 answered = self.fresh.by(step.selection)
                 families = [
                     RateFamily.from_expression(limit, answered) for limit in self.limits
@@ -75,11 +75,10 @@ class Path(Procedure):
 
     @cached_property
     def rules(self) -> list[Step]:
-        """The rules in the order of their tests; of the fresh rows only their numbers are read."""
+        """The rules in the order of their tests; of the fresh rows only their number is read."""
         n_fresh = [self.fresh.n_rows_of(limit.rate) for limit in self.limits]
-        return TighterRules.from_selection(
-            self.selection, n_fresh, self.level
-        ).from_the_likeliest()
+        tighter_rules = TighterRules.from_selection(self.selection, n_fresh, self.level)
+        return tighter_rules.from_the_likeliest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +88,10 @@ class Step:
     Attributes
     ----------
     selection : Selection
+        The rule.
     powers : dict of (int, object) to float
-        Predicted probability of a certificate for each limited rate.
+        Predicted probability of a certificate for each limited rate, by the number of the limit and the
+        subgroup.
     """
 
     selection: Any
@@ -104,20 +105,20 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class TighterRules:
-    """Rules within limits so much tighter than the stated ones that all have the same predicted power.
+    """Rules within tighter limits than the stated ones, all with the same predicted power.
 
     Only the selection data are read.
 
     Attributes
     ----------
     plain : Selection
-        Within the stated limits, without a margin for ``confidence``: the path makes its own.
+        Within the stated limits, without a margin for ``confidence``: the path has other margins.
     ratios : sequence of float
         Fresh rows by selection rows, of each limit.
     level : float
         Of each test.
     made : dict
-        The selections by probit; None where limits contradict each other.
+        The selections by probit; None if limits contradict each other.
     """
 
     plain: Any
@@ -129,7 +130,10 @@ class TighterRules:
     def from_selection(
         cls, selection: Any, n_fresh: Sequence[int], level: float
     ) -> TighterRules:
-        """Return the rules within the limits of a selection for numbers of fresh rows, one for each limit."""
+        """Return the rules within the limits of a selection.
+
+        ``n_fresh`` has the number of fresh rows of each limit, and ``level`` is the level of each test.
+        """
         plain = selection.within(selection.problem.limits)
         return cls(plain, [n / plain.n_rows for n in n_fresh], level)
 
@@ -152,7 +156,7 @@ class TighterRules:
         return rules[start:]
 
     def steps(self, probits: Floats) -> list[Step]:
-        """Return the rules for probits of all limits, then the one within the stated limits."""
+        """Return the rules within limits tightened for each probit, then the one within the stated limits."""
         path = []
         with steps("tightened rules", len(probits)) as done:
             for probit in probits.tolist():
@@ -163,15 +167,17 @@ class TighterRules:
         return [*path, Step(self.plain, self.powers(self.plain))]
 
     def within(self, probit: float) -> Any:
-        """Return the selection in which each limit passes with a probability; None if there is none."""
+        """Return the selection within tighter limits: each passes its test with probability Φ(probit).
+
+        None if these limits contradict each other.
+        """
         if probit in self.made:
             return self.made[probit]
-        lines = self.plain.estimates
         tighter = []
         for limit, ratio in zip(self.limits, self.ratios, strict=True):
             widths = {
                 line.subgroup: self.width(line, limit, ratio, probit)
-                for line in lines
+                for line in self.plain.estimates
                 if line.limit == str(limit)
             }
             tighter.append(limit.tightened(widths) if widths else limit)
@@ -182,20 +188,38 @@ class TighterRules:
         return self.made[probit]
 
     def width(self, line: Any, limit: Limit, ratio: float, probit: float) -> float:
-        """Return by how much a bound is tightened, for the probit of a pass with the noise of both tables."""
+        """Return the width by which the bound of one subgroup is tightened, at least 0.
+
+        Parameters
+        ----------
+        line : RateLine
+            The rate of the subgroup on the selection data, with its bound in ``limit``.
+        limit : Limit
+            The stated limit.
+        ratio : float
+            Fresh rows by selection rows.
+        probit : float
+            Of the probability of passing the test, with the noise of both tables.
+        """
         bound = float(line.bound)
-        if limit.rate.is_share and not limit.compares and 0 <= bound <= 1 and line.rows > 0:
-            most = bound if limit.from_above else 1.0 - bound
-            return max(0.0, most - largest_rate(line.rows, most, ratio, self.level, probit))
+        has_counts = limit.rate.is_share and not limit.compares and line.rows > 0
+        if has_counts and 0 <= bound <= 1:
+            allowed = bound if limit.from_above else 1.0 - bound
+            tightened = largest_rate(line.rows, allowed, ratio, self.level, probit)
+            return max(0.0, allowed - tightened)
         deviation = _deviation(line)
         on_fresh = deviation / np.sqrt(ratio)
-        width = probit * np.hypot(deviation, on_fresh) - ndtri(self.level) * on_fresh
-        return max(0.0, float(np.nan_to_num(width)))
+        margin_of_test = -ndtri(self.level) * on_fresh
+        width = probit * np.hypot(deviation, on_fresh) + margin_of_test
+        return max(0.0, float(np.nan_to_num(width)))  # without an interval, nothing is known
 
     # -- predicted power -----------------------------------------------------------------------------
 
     def powers(self, selection: Any) -> dict[Part, float]:
-        """Return the predicted probability of a certificate from fresh rows for each limited rate."""
+        """Return the predicted probability of a certificate from fresh rows for each limited rate.
+
+        ``selection`` is within tighter limits; the tests are about the stated ones.
+        """
         powers = dict[Part, float]()
         lines = {(line.rate, line.subgroup, line.sense): line for line in selection.estimates}
         for stated in self.plain.estimates:
@@ -225,7 +249,7 @@ def _deviation(line: Any) -> Any:
 
 
 def likeliest(path: Sequence[Step]) -> int:
-    """Return the place of the first rule with about the greatest predicted power."""
+    """Return the index of the first rule with about the greatest predicted power, see `LEAST_POWER`."""
     powers = np.array([step.power for step in path])
     return int(np.flatnonzero(powers >= LEAST_POWER * powers.max())[0])
 
@@ -233,12 +257,16 @@ def likeliest(path: Sequence[Step]) -> int:
 def predicted_power(line: Any, bound: float, limit: Limit, ratio: float, level: float) -> float:
     """Return the predicted probability of passing the test of one rate, with the noise of both tables.
 
+    Without rows, or without a known deviation, the result is 0.
+
     Parameters
     ----------
     line : RateLine
         The rate on the selection data.
-    bound, limit : float, Limit
-        Its bound in the given limit, and this limit.
+    bound : float
+        Its bound in the limit.
+    limit : Limit
+        The tested limit.
     ratio : float
         Fresh rows by selection rows.
     level : float
@@ -258,7 +286,7 @@ def predicted_power(line: Any, bound: float, limit: Limit, ratio: float, level: 
     if not limit.from_above:
         room = -room
     deviation = _deviation(line)
-    if not deviation > 0.0:
+    if not deviation > 0.0:  # also NaN
         return 0.0
     return float(ndtr(probits_of_rooms(room, deviation, ratio, level)))
 
@@ -266,10 +294,11 @@ def predicted_power(line: Any, bound: float, limit: Limit, ratio: float, level: 
 def predicted_power_to_compare(
     lines: Sequence[Any], limit: Limit, ratio: float, level: float
 ) -> float:
-    """Return the predicted probability of passing the tests of all pairs of subgroups.
+    """Return the predicted probability of passing the test of the pair of subgroups nearest to the limit.
 
-    Without it, sequences start at the strictest rule, which is often constant. In 16 cases of four tables (a
-    ratio, misses and false alarms of one threshold) 11 instead of 9 are certified, and these 9 err .062 less.
+    If a subgroup has no rows, the result is 0. Without this power, sequences start at the strictest rule,
+    which is often constant. In 16 cases of four tables (a ratio, misses and false alarms of one threshold) 11
+    instead of 9 are certified, and these 9 err .062 less.
 
     Parameters
     ----------
@@ -282,45 +311,44 @@ def predicted_power_to_compare(
     level : float
         Of each test.
     """
-    measured = [line for line in lines if line.rows > 0 and not np.isnan(line.value)]
-    if len(measured) < max(2, len(lines)):
+    have_rows = all(line.rows > 0 and not np.isnan(line.value) for line in lines)
+    if len(lines) < 2 or not have_rows:
         return 0.0
-    n = np.array([line.rows for line in measured])
-    # One half of a row more: no rows with an answer show nothing of a ratio.
-    rates = np.array([(line.value * line.rows + 0.5) / (line.rows + 1.0) for line in measured])
+    n = np.array([line.rows for line in lines])
+    values = np.array([line.value for line in lines])
+    # One row more with half an error: no rows with an answer show nothing of a ratio.
+    rates = (values * n + 0.5) / (n + 1.0)
     deviations = limit.deviations(np.clip(rates * (1.0 - rates), 0.0, None) / n)
     probits = probits_of_rooms(limit.rooms(rates, rates), deviations, ratio, level)
-    return float(ndtr(probits[~np.eye(len(n), dtype=bool)].min()))
+    is_pair = ~np.eye(len(n), dtype=bool)
+    return float(ndtr(probits[is_pair].min()))
 
 
 def largest_rate(n: float, bound: float, ratio: float, level: float, probit: float) -> float:
-    """Return the largest share of n rows for which a pass on ``ratio`` n rows has a predicted probability.
+    """Return the largest error rate of n selection rows with which the fresh rows pass, as predicted.
 
     Parameters
     ----------
     n : float
         Selection rows.
     bound : float
-        The bound that is tested.
+        The tested bound on the error rate.
     ratio : float
         Fresh rows by selection rows.
     level : float
         Of the exact test.
     probit : float
-        Of the predicted probability, with the noise of both tables.
+        Of the predicted probability of passing, with the noise of both tables.
     """
     n_fresh = int(ratio * n)
-    largest_count = int(each_most_reached(np.array([n_fresh]), bound, level)[0])
+    largest_count = most_reached(n_fresh, bound, level)
     if largest_count < 0:
         return 0.0
     # The count is at the probit for the rate r that solves
     # (largest_count + 1/2 - n_fresh r)² = probit² n_fresh (1 + ratio) r (1 - r).
+    count = largest_count + 0.5
     noise = probit**2 * n_fresh * (1.0 + ratio)
-    roots = np.roots(
-        [
-            n_fresh**2 + noise,
-            -(2.0 * (largest_count + 0.5) * n_fresh + noise),
-            (largest_count + 0.5) ** 2,
-        ]
-    ).real
-    return float(np.clip(roots.min() if probit >= 0 else roots.max(), 0.0, 1.0))
+    roots = np.roots([n_fresh**2 + noise, -(2.0 * count * n_fresh + noise), count**2]).real
+    # Below the count for a probable pass, above it for an improbable one.
+    rate = roots.min() if probit >= 0 else roots.max()
+    return float(np.clip(rate, 0.0, 1.0))

@@ -161,13 +161,13 @@ def rows_needed(
 ) -> RowsNeeded:
     """Return the numbers of calibration rows for certificates of limits, from expected true rates.
 
-    The procedures and their exact probabilities are those of `tailboost.calibrate`. `tailboost.certify`
+    The procedures and their exact probabilities are as in `tailboost.calibrate`. `tailboost.certify`
     divides the level by all of its m bounds: for limits without gap or ratio, ``confidence=1 - 0.05 / m``,
     ``attempts=1`` and ``by_group=False`` give its numbers.
 
     * *Tests.* The number of rows certifies a rule with the stated rates with a probability of at least
       ``power``. Stricter rules come first in the sequence; they are assumed to pass too.
-    * *Ranks.* Limits on one side: with this probability the threshold that has the stated rate is among the
+    * *Ranks.* Limits on one side: with this probability the threshold with the stated rate is among the
       certified ones. Gap and ratio: the certificate of the ranks with the stated rates is certain, if all
       scores differ.
 
@@ -176,12 +176,12 @@ def rows_needed(
     limits : Limit, str, or list of them
         The limits.
     rates : float, dict, or list of them
-        For each limit the true rates that the certified rule is expected to have. A dict has the rate of each
+        For each limit the expected true rates of the certified rule. A dict has the rate of each
         subgroup; a number applies to all of them.
     shares : float, dict, or list of them, optional
-        For each limit the share of all rows that count for it, by subgroup or alike: for a miss the share of
-        the class, for a precision the share of rows with this answer. By default the subgroups of a limit
-        have equal numbers of rows, and other rows are not counted.
+        For each limit the share of counted rows among all rows, by subgroup or one number for all: for a miss
+        the share of the class, for a precision the share of rows with this answer. By default the subgroups
+        of a limit have equal numbers of rows, and other rows are not counted.
     power : float in (0, 1), default=0.8
         Probability of the certificate.
     confidence : float in (0, 1), default=0.95
@@ -196,8 +196,8 @@ def rows_needed(
     Returns
     -------
     RowsNeeded
-        With ``limits``, one entry for each limit, and ``total``, the rows for all limits together. Print it.
-        Numbers for a gap or ratio are up to 1 % too large.
+        With ``limits``, one entry for each limit, and ``total``, the rows for all limits together. Can be
+        printed. Numbers for a gap or ratio are up to 1 % too large.
 
     Raises
     ------
@@ -240,22 +240,26 @@ class PlannedLimit:
     """A limit with its subgroups, their expected rates and their shares of the rows."""
 
     limit: Limit
-    names: list[Any]
-    rates: Floats  # shape (m,)
-    shares: Floats  # shape (m,)
-    by_share: (
-        list[Share] | None
-    )  # None if the limit is not about the share of one of two answers
-    two_answers: bool  # whether the rule has two answers, so that thresholds describe it
+    names: list[Any]  # of the m subgroups
+    rates: Floats  # shape (m,): expected true rates
+    shares: Floats  # shape (m,): share of counted rows of the rate among all rows
+    # As `Ranks` reads the limit; None for other limits than on the share of one of two answers.
+    by_share: list[Share] | None
+    two_answers: bool  # whether the rule has two answers, so thresholds can describe the rule
 
     def sizes(self, rows: Ints) -> Ints:
         """Return the rows of each subgroup, shape (m, k), for k numbers of all rows."""
+        # 1e-9 is more than the rounding error of a share.
         sizes: Ints = np.floor(self.shares[:, None] * rows + 1e-9).astype(np.intp)
         return sizes
 
     @property
     def excess(self) -> tuple[Floats, Floats]:
-        """Rates and bounds of the counted errors: of the complement for a limit from below."""
+        """The rate of errors of each subgroup and its largest allowed value, shape (m,) each.
+
+        An error is a row counted against the limit: the complement for a limit from below. A subgroup
+        without a limit has no errors and may have any number.
+        """
         bounds = self.limit.bounds(self.names)
         is_limited = ~np.isnan(bounds)
         rates = self.rates
@@ -272,10 +276,10 @@ Powers = Callable[[Ints], Floats]
 def _rows_for_limit(
     plan: PlannedLimit, procedure: str, power_at: Powers, power: float
 ) -> RowsForLimit:
-    """Return the fewest rows with which one limit is certified with a power by a procedure."""
+    """Return the fewest rows with which a procedure certifies one limit with probability ``power``."""
     start = 1
     precision = 0.0
-    if plan.limit.compares:
+    if plan.limit.compares:  # exact tests of pairs take longer
         start = _approximate_rows(plan, power)
         precision = PRECISION
     total = fewest_rows(power_at, power, start=start, precision=precision)
@@ -290,10 +294,19 @@ def _rows_for_limit(
 def _procedures(
     plans: Sequence[PlannedLimit], level: float, *, by_group: bool
 ) -> list[tuple[str, Powers]]:
-    """Return the name of the procedure of each limit, and its power by the number of rows."""
+    """Return the name of the procedure of each limit, and its power by the number of rows.
+
+    Parameters
+    ----------
+    plans : sequence of PlannedLimit
+        The limits.
+    level : float
+        Allowed probability of a false certificate.
+    by_group : bool
+        Whether the rule reads the groups: then each has a threshold and a part of the level.
+    """
     compares = any(plan.limit.compares for plan in plans)
     columns = {_columns(plan.limit) for plan in plans}
-    # Each group with a threshold of its own has a part of the level.
     groups = {
         _group(plan.limit, name)
         for plan in plans
@@ -312,7 +325,7 @@ def _procedures(
         return [(RANKS, _powers_of_counts(plan, rank_level)) for plan in plans]
     level_of_counts = level
     if by_group and not compares and all(plan.two_answers for plan in plans):
-        level_of_counts = level / max(1, len(groups))
+        level_of_counts = level / max(1, len(groups))  # without groups there is one threshold
     procedures = []
     for plan in plans:
         if plan.limit.compares:
@@ -323,9 +336,9 @@ def _procedures(
 
 
 def _powers_of_counts(plan: PlannedLimit, level: float) -> Powers:
-    """Return the probability that all subgroups pass, as a function of the numbers of rows.
+    """Return the probability of passing in all subgroups, as a function of the numbers of rows.
 
-    The rows of different subgroups are independent.
+    The rows of different subgroups are independent, so their probabilities are multiplied.
     """
     rates, bounds = plan.excess
 
@@ -341,28 +354,30 @@ def _powers_of_counts(plan: PlannedLimit, level: float) -> Powers:
 
 
 def _powers_of_pairs(plan: PlannedLimit, level: float) -> Powers:
-    """Return a lower bound on the probability that all pairs pass (union bound), by numbers of rows."""
+    """Return a lower bound on the probability of passing for all pairs (union bound), by numbers of rows."""
     factor, gap = plan.limit.pair
+    pairs = list(combinations(range(len(plan.names)), 2))
 
-    def failing(i: int, j: int, n: Ints) -> float:
+    def failing(i: int, j: int, sizes: Ints) -> float:
+        """Return the probability of a failure for a pair; ``sizes`` are the rows of each subgroup."""
         rates = (plan.rates[i], plan.rates[j])
-        sizes = (int(n[i]), int(n[j]))
-        return 1.0 - pair_power(rates, sizes, level, factor=factor, gap=gap)
+        rows = (int(sizes[i]), int(sizes[j]))
+        return 1.0 - pair_power(rates, rows, level, factor=factor, gap=gap)
 
     def power_at(rows: Ints) -> Floats:
-        pairs = list(combinations(range(len(plan.names)), 2))
         return np.array(
-            [1.0 - sum(failing(i, j, n) for i, j in pairs) for n in plan.sizes(rows).T]
+            [1.0 - sum(failing(i, j, sizes) for i, j in pairs) for sizes in plan.sizes(rows).T]
         )
 
     return power_at
 
 
 def _certified_by_ranks(plan: PlannedLimit, rows: Ints, level: float) -> Floats:
-    """Return 1 where the ranks with the expected rates certify a gap or ratio, else 0, by number of rows."""
+    """Return 1 if the ranks with the expected rates certify a gap or ratio, or 0, by number of rows."""
     factor, gap = plan.limit.pair
     certified = []
     for sizes in plan.sizes(rows).T:
+        # The rate at rank k of n rows has the mean k/(n + 1).
         ranks = np.minimum(np.round(plan.rates * (sizes + 1)).astype(np.intp), sizes).tolist()
         probability = probability_within(ranks, ranks, sizes.tolist(), factor=factor, gap=gap)
         certified.append(probability >= 1.0 - level)
@@ -370,15 +385,18 @@ def _certified_by_ranks(plan: PlannedLimit, rows: Ints, level: float) -> Floats:
 
 
 def _approximate_rows(plan: PlannedLimit, power: float) -> int:
-    """Return the rows for a gap or ratio by the normal approximation for its closest pair."""
+    """Return the rows for a gap or ratio by the normal approximation for the pair nearest to the limit.
+
+    A search of the exact number starts there.
+    """
     limit = plan.limit
     rates = plan.rates
     is_pair = ~np.eye(len(plan.names), dtype=bool)
-    deviations = limit.deviations(rates * (1.0 - rates) / plan.shares)
+    deviations = limit.deviations(rates * (1.0 - rates) / plan.shares)  # for one row
     # Rates of 0 leave a ratio neither room nor deviation.
     with np.errstate(divide="ignore", invalid="ignore"):
-        standardised = (deviations / limit.rooms(rates, rates))[is_pair]
-    rows = ((ndtri(0.95) + ndtri(power)) * standardised) ** 2
+        deviations_per_room = (deviations / limit.rooms(rates, rates))[is_pair]
+    rows = ((ndtri(0.95) + ndtri(power)) * deviations_per_room) ** 2
     return int(np.nan_to_num(rows, nan=1.0).clip(1.0, MOST_ROWS).max(initial=1.0))
 
 
@@ -389,9 +407,10 @@ def _rows_together(
     power: float,
     shares: Any,
 ) -> int | None:
-    """Return the rows with which all limits are certified together; None of several without ``shares``.
+    """Return the rows with which all limits are certified together with probability ``power``.
 
-    The probability that any certificate fails is at most the sum of their probabilities (union bound).
+    None for several limits without ``shares``: their rows are of different kinds. The probability of
+    any failing certificate is at most the sum of the probabilities of the limits (union bound).
     """
     if len(plans) == 1:
         return by_limit[0].total
@@ -415,9 +434,18 @@ def _rows_together(
 def _entry_for_each(
     argument: Any, name: str, limits: Sequence[Limit], *, is_list: bool
 ) -> list[Any]:
-    """Return the entry of each limit in an argument; without a list of limits, all of the argument.
+    """Return the entry of each limit in an argument of `rows_needed`.
 
-    ``name`` is the argument's name in errors. ``is_list`` tells whether the limits were given as a list.
+    Parameters
+    ----------
+    argument : object
+        A list of entries, or one entry.
+    name : str
+        Its name in errors.
+    limits : sequence of Limit
+        The limits.
+    is_list : bool
+        Whether the limits were given as a list. If not, the argument is the entry, also a list.
     """
     if not is_list or argument is None:
         return [argument] * len(limits)
@@ -436,17 +464,8 @@ def _entry_for_each(
 def _plans(
     limits: Sequence[Limit], rates: Sequence[Any], shares: Sequence[Any], n_classes: int
 ) -> list[PlannedLimit]:
-    """Return the limits with their subgroups, checked."""
-    labels = list(
-        dict.fromkeys(limit.rate.label for limit in limits if limit.rate.label is not None)
-    )
-    other_labels = [label for label in range(n_classes + len(labels)) if label not in labels]
-    classes = tuple([*labels, *other_labels][: max(n_classes, len(labels))])
-    equal_shares = np.ones(len(classes)) / len(classes)
-    defers = any(limit.rate.counts_deferral for limit in limits)
-    strata = Strata(
-        classes, (), (), np.zeros((1, 0), dtype=np.intp), equal_shares, equal_shares, defers
-    )
+    """Return the limits with their subgroups, checked; ``rates`` and ``shares`` have an entry for each."""
+    strata = _strata_of_limits(limits, n_classes)
     plans = []
     for limit, rate, share in zip(limits, rates, shares, strict=True):
         if not limit.rate.is_share:
@@ -454,38 +473,49 @@ def _plans(
                 f"{limit!r}: the power depends on more than the mean of {limit.rate.words!r}"
             )
         names = _names(limit, rate, share)
-        rate_by_name = _values(rate, names, f"rates of {limit!r}")
-        equal_parts = {name: 1.0 / len(names) for name in names}
-        share_by_name = _values(
-            equal_parts if share is None else share, names, f"shares of {limit!r}"
-        )
-        if (share_by_name <= 0).any():
+        expected_rates = _values(rate, names, f"rates of {limit!r}")
+        if share is None:
+            row_shares = np.full(len(names), 1.0 / len(names))
+        else:
+            row_shares = _values(share, names, f"shares of {limit!r}")
+        if (row_shares <= 0).any():
             raise ValueError(f"shares of {limit!r} must be above 0, got {share!r}")
-        if limit.distance(names, rate_by_name) >= 0.0:
+        if limit.distance(names, expected_rates) >= 0.0:
             raise ValueError(
-                f"{limit!r}: the rates {dict(zip(names, rate_by_name.tolist(), strict=True))} "
+                f"{limit!r}: the rates {dict(zip(names, expected_rates.tolist(), strict=True))} "
                 "do not keep it with room to spare, so no number of rows certifies it"
             )
-        no_rows = np.zeros(0, dtype=np.intp)
+        # The strata have no groups, and the answer is the same in each subgroup.
         answer = counted_answer(replace(limit.rate, by=None), strata)
+        no_rows = np.zeros(0, dtype=np.intp)  # before any row is collected
         by_share = shares_of(limit, answer, [(name, no_rows) for name in names])
+        has_two_answers = strata.n_actions == 2
         plans.append(
-            PlannedLimit(
-                limit, names, rate_by_name, share_by_name, by_share, strata.n_actions == 2
-            )
+            PlannedLimit(limit, names, expected_rates, row_shares, by_share, has_two_answers)
         )
     return plans
 
 
+def _strata_of_limits(limits: Sequence[Limit], n_classes: int) -> Strata:
+    """Return strata with the labels of the limits as classes, and numbers as names of further classes."""
+    labels = list(
+        dict.fromkeys(limit.rate.label for limit in limits if limit.rate.label is not None)
+    )
+    other_labels = [label for label in range(n_classes + len(labels)) if label not in labels]
+    n_labels = max(n_classes, len(labels))
+    classes = tuple([*labels, *other_labels][:n_labels])
+    equal_shares = np.ones(n_labels) / n_labels
+    no_groups = np.zeros((1, 0), dtype=np.intp)
+    defers = any(limit.rate.counts_deferral for limit in limits)
+    return Strata(classes, (), (), no_groups, equal_shares, equal_shares, defers)
+
+
 def _names(limit: Limit, rate: Any, share: Any) -> list[Any]:
-    """Return the names of the subgroups of a limit."""
+    """Return the names of the subgroups of a limit, from the first dict with their names."""
     if limit.rate.by is None:
         return [None]
-    for by_subgroup in (
-        rate,
-        share,
-        dict(limit.bound) if isinstance(limit.bound, tuple) else None,
-    ):
+    bound = dict(limit.bound) if isinstance(limit.bound, tuple) else None
+    for by_subgroup in (rate, share, bound):
         if isinstance(by_subgroup, Mapping) and None not in by_subgroup:
             return list(by_subgroup)
     raise ValueError(
@@ -493,15 +523,22 @@ def _names(limit: Limit, rate: Any, share: Any) -> list[Any]:
     )
 
 
-def _values(stated: Any, names: Sequence[Any], what: str) -> Floats:
-    """Return the number of each subgroup, from a dict or one number; ``what`` names it in errors."""
+def _values(stated: Any, names: Sequence[Any], argument: str) -> Floats:
+    """Return the number of each subgroup, shape (m,), from a dict or one number for all.
+
+    Errors begin with ``argument``.
+    """
     by_name = stated if isinstance(stated, Mapping) else dict.fromkeys(names, stated)
     if names == [None] and None not in by_name:
-        raise ValueError(f"{what}: the limit has no subgroups, give one number, got {stated!r}")
+        raise ValueError(
+            f"{argument}: the limit has no subgroups, give one number, got {stated!r}"
+        )
     missing = [name for name in names if name not in by_name]
     if missing:
-        raise ValueError(f"{what}: {missing[0]!r} is missing, got {stated!r}")
-    return np.array([check_number(by_name[name], what, 0, 1, closed=True) for name in names])
+        raise ValueError(f"{argument}: {missing[0]!r} is missing, got {stated!r}")
+    return np.array(
+        [check_number(by_name[name], argument, 0, 1, closed=True) for name in names]
+    )
 
 
 def _columns(limit: Limit) -> tuple[Any, ...]:
@@ -510,7 +547,7 @@ def _columns(limit: Limit) -> tuple[Any, ...]:
 
 
 def _group(limit: Limit, name: Any) -> Any:
-    """Return the groups in the name of a subgroup."""
+    """Return the group in the name of a subgroup of a limit, without the class."""
     by = limit.rate.by
     if isinstance(by, tuple):
         return tuple(part for column, part in zip(by, name, strict=True) if column != "class")

@@ -19,7 +19,7 @@ from tailboost.selection.data import ScoredRows, SelectionData, ThresholdFamily
 
 @dataclass(frozen=True, eq=False)
 class Certified:
-    """A rule that keeps all limits.
+    """A rule within all limits.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class Certified:
     method : str
         Name of the procedure in the bounds.
     made : str
-        How the rule was made, for the certificate.
+        Sentences on the making of the rule, for the certificate.
     """
 
     selection: Any
@@ -43,9 +43,9 @@ class Refused:
     Attributes
     ----------
     answered : FreshRows
-        The fresh rows with the answers of which a refusal speaks.
+        The fresh rows with the answers of one rule, for the table of the refusal.
     rule : str
-        Name of the rule with these answers.
+        Name of this rule.
     why : str
         The reason, if these answers miss no limit.
     tested : bool
@@ -60,7 +60,7 @@ class Refused:
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """Answers with which those of a certified rule are compared: by default those of the given rule.
+    """The answers with which a certified rule is compared: by default the answers of the given rule.
 
     Attributes
     ----------
@@ -85,11 +85,11 @@ class Procedure(ABC):
     fresh : FreshRows
         Opened by the classifier, with its answers.
     level : float in (0, 1)
-        Allowed probability that a limit is broken.
+        Allowed probability of a broken limit.
     title : str
         Name among other procedures.
     takes_long : bool
-        Whether many rules are selected and tested, so that nothing is repeated for an estimate.
+        Whether many rules are selected and tested: then nothing is repeated for an estimate.
     """
 
     selection: Any
@@ -110,11 +110,11 @@ class Procedure(ABC):
 
     @abstractmethod
     def run(self) -> Certified | Refused:
-        """Return the certified rule, or what a refusal speaks of."""
+        """Return the certified rule, or the rule of a refusal."""
 
     @property
     def may_keep_by_construction(self) -> bool:
-        """Whether a limit may be kept without a test, by a group that never gets the counted answer."""
+        """Whether a limit may be kept without a test, by a group without the counted answer."""
         return False
 
     @property
@@ -133,7 +133,7 @@ class Procedure(ABC):
 class Reweighted:
     """The selection of a boosting classifier for the overall error within limits.
 
-    It has the members of `Selection` that procedures read.
+    The class has the members of `Selection` for procedures.
 
     Attributes
     ----------
@@ -176,7 +176,7 @@ class Reweighted:
 
 
 def losses_of(objective: Objective, strata: Strata) -> Floats | None:
-    """Return the loss of both answers by stratum, shape (S, 2); None if the objective is no sum of losses.
+    """Return the loss of each answer by stratum, shape (S, A); None if the objective is no sum of losses.
 
     Rows without labels have no loss if the objective needs labels.
     """
@@ -184,7 +184,7 @@ def losses_of(objective: Objective, strata: Strata) -> Floats | None:
     if objective.worst or rate.is_ratio or rate.needs_costs or rate.by is not None:
         return None
     _, counted, _ = rate.by_subgroup(strata)
-    losses: Floats = counted[0]
+    losses: Floats = counted[0]  # of the only subgroup, all rows
     return losses
 
 
@@ -193,7 +193,7 @@ def scored_fresh(
 ) -> ScoredRows:
     """Return the fresh rows with their scores, the numbers of their thresholds, and losses by the labels.
 
-    The keyword tells whether thresholds are between scores of the selection data.
+    ``between_selected`` tells whether thresholds are between scores of the selection data.
     """
     thresholds = selection.thresholds(family)
     score = thresholds.scores
@@ -215,13 +215,17 @@ def scored_fresh(
 def scored_selection(
     selection: Any, family: ThresholdFamily, *, expected: bool
 ) -> tuple[ScoredRows, SelectionData]:
-    """Return the selection data with their scores and weighted losses: expected ones, or by the labels."""
+    """Return the selection data with their scores and weighted losses, and the data themselves.
+
+    With ``expected``, losses are means by the model's probabilities of the strata; otherwise the labels give
+    them.
+    """
     scores, data = selection.thresholds(family).on_selection
-    by_stratum = losses_of(selection.problem.objective, data.strata)
-    assert by_stratum is not None
-    losses = by_stratum[data.stratum]
+    losses_by_stratum = losses_of(selection.problem.objective, data.strata)
+    assert losses_by_stratum is not None
+    losses = losses_by_stratum[data.stratum]
     if expected:
-        losses = data.probabilities.T.astype(np.float64) @ by_stratum
-    return ScoredRows(
-        scores, family.place[data.stratum], losses * (data.weights * len(data))[:, None]
-    ), data
+        losses = data.probabilities.T.astype(np.float64) @ losses_by_stratum
+    weights = data.weights * len(data)  # with mean 1
+    places = family.place[data.stratum]
+    return ScoredRows(scores, places, losses * weights[:, None]), data

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -74,13 +75,13 @@ AT_RANKS = (
 
 @dataclass(frozen=True, eq=False)
 class Share:
-    """The share of some rows with one of two answers, and the largest allowed one."""
+    """A limited rate as the share of some rows with one of two answers, and the largest allowed share."""
 
     limit: Limit
     name: Any  # of the subgroup
     rows: Ints  # numbers of the rows
     answer: int  # the counted answer: 0 or 1
-    largest: float  # the largest share allowed; NaN in a comparison
+    largest: float  # the largest allowed share; NaN in a comparison
 
     def places(self, rows: ScoredRows) -> Ints:
         """Return the numbers of the rows' thresholds."""
@@ -88,17 +89,21 @@ class Share:
 
 
 def counted_answer(rate: Rate, strata: Strata) -> int | None:
-    """Return the answer of which the rate is a share, 0 or 1; None if it is no such share."""
+    """Return the answer, 0 or 1, of which the rate is the share among fixed rows; None for other rates."""
     if rate.needs_costs or strata.n_classes != 2 or strata.n_actions != 2:
         return None
+    # Both tables have the shape (subgroups, strata, answers).
     _, counted, among = rate.by_subgroup(strata)
-    if not {*np.unique(among)} <= {0.0, 1.0} or (among[..., 0] != among[..., 1]).any():
+    rows_count_whole = np.isin(among, [0.0, 1.0]).all()
+    depends_on_answer = (among[..., 0] != among[..., 1]).any()
+    if not rows_count_whole or depends_on_answer:
         return None
-    by_answer = set(map(tuple, counted[among[..., 0] == 1.0].tolist()))
-    if by_answer == {(1.0, 0.0)}:
-        return 0
-    if by_answer == {(0.0, 1.0)}:
-        return 1
+    counted_by_answer = counted[among[..., 0] == 1.0]  # a row for each stratum that counts
+    if len(counted_by_answer) == 0:
+        return None
+    for answer in (0, 1):
+        if (counted_by_answer == np.eye(2)[answer]).all():
+            return answer
     return None
 
 
@@ -182,7 +187,7 @@ def windows(
         scores = np.sort(rows.scores[share.rows])
         places = share.places(rows)
         if rank >= len(scores):
-            continue
+            continue  # all rows may have the answer
         # A row gets answer 0 up to the threshold, and answer 1 above it.
         if share.answer == 0:
             end = scores[rank] if rank >= 0 else -np.inf
@@ -219,7 +224,7 @@ def one_sided(
         rows_of_place = rows.ascending(place)
         possible, _ = possible_thresholds(rows_of_place.scores)
         is_within = (possible > lowest[place]) & (possible < highest[place])
-        # The constant answers at both ends keep a limit on the other answer by construction,
+        # At both ends all rows have one answer. A limit on the other answer is kept by construction,
         # without a test.
         is_within[0] = lowest[place] == -np.inf
         is_within[-1] = highest[place] == np.inf
@@ -277,13 +282,15 @@ def balanced_family(
                 least_loss = loss
         gains = family.gains.copy()
         for share, rank in zip(shares, ranks, strict=True):
-            (own_low,), (own_high,) = windows([share], rows, 1, [rank])
+            (low_of_share,), (high_of_share,) = windows([share], rows, 1, [rank])
+            # At most 0, and 0 for the share that limits the threshold.
             if share.answer == 0:
-                distance = high - own_high
+                distance = high - high_of_share
             else:
-                distance = own_low - low
+                distance = low_of_share - low
             if np.isfinite(distance):
-                gains[np.unique(data.stratum[share.rows])] *= np.exp(DAMPING * distance)
+                strata = np.unique(data.stratum[share.rows])
+                gains[strata] *= np.exp(DAMPING * distance)  # scores are logarithms
         family = replace(family, gains=gains)
     return best_family
 
@@ -321,8 +328,7 @@ def ranks_of_comparison(
     """
     by_share = [_losses_by_rate(selection, share) for share in shares]
     options = _ranks_by_loss(limit, sizes, by_share)
-    # One answer to all rows keeps a comparison by construction, so a rule that is no better
-    # says nothing.
+    # One answer to all rows keeps a comparison by construction, so only better rules are tried.
     constant_loss = min(sum(losses[end] for _, losses in by_share) for end in (0, -1))
     distances = np.zeros(len(shares), dtype=np.intp)
     if not ordered:
@@ -330,6 +336,7 @@ def ranks_of_comparison(
             _distance(selection, share, n) for share, n in zip(shares, sizes, strict=True)
         ]
     factor, gap = limit.pair
+    # Each vector of ranks once, the one with the least loss first.
     for ranks in dict.fromkeys(ranks for loss, ranks in options if loss < constant_loss):
         least = np.maximum(ranks - distances, 0)
         most = np.minimum(ranks + distances, sizes)
@@ -346,24 +353,34 @@ def ranks_of_comparison(
 def _ranks_by_loss(
     limit: Limit, sizes: Sequence[int], by_share: Sequence[tuple[Floats, Floats]]
 ) -> list[tuple[float, tuple[int, ...]]]:
-    """Return expected losses and ranks of rules whose rates are in a window that a limit allows, sorted.
+    """Return expected losses and ranks of rules with all rates in a window that a limit allows, sorted.
 
-    ``sizes`` are numbers of fresh rows. ``by_share`` has rates and losses from `_losses_by_rate`.
+    In each window, every share has the rate with the least loss.
+
+    Parameters
+    ----------
+    limit : Limit
+        A gap or ratio.
+    sizes : sequence of int
+        Numbers of fresh rows of the shares.
+    by_share : sequence of (ndarray, ndarray)
+        Rates and losses of each share, from `_losses_by_rate`.
     """
     options = []
     for rate in np.linspace(0.5 / RATES, 1.0 - 0.5 / RATES, RATES):
         if limit.form == GAP:
             widest = limit.bound
-        else:
+        else:  # a ratio of 0 allows all rates
             widest = rate * (1.0 / max(limit.bound, 1e-9) - 1.0)
         for room in ROOM:
-            window = rate, min(1.0, rate + room * widest)
-            best = [_best_rate(rates, losses, *window) for rates, losses in by_share]
-            ranks = [
-                min(round(best_rate * (n + 1)), n)
-                for (best_rate, _), n in zip(best, sizes, strict=True)
-            ]
-            options.append((sum(loss for _, loss in best), tuple(ranks)))
+            largest_rate = min(1.0, rate + room * widest)
+            loss_of_all = 0.0
+            ranks = []
+            for (rates, losses), n in zip(by_share, sizes, strict=True):
+                best_rate, loss = _best_rate(rates, losses, rate, largest_rate)
+                loss_of_all += loss
+                ranks.append(min(round(best_rate * (n + 1)), n))
+            options.append((loss_of_all, tuple(ranks)))
     return sorted(options)
 
 
@@ -383,21 +400,20 @@ def _is_hopeless(limit: Limit, least: Ints, most: Ints, sizes: Ints) -> bool:
 def _distance(rows: ScoredRows, share: Share, n: int) -> int:
     """Return the distance to the next threshold between different scores, in ranks of n fresh rows.
 
-    On the selection data `REACHED` of all ranks have a threshold within this distance. Among many more fresh
-    rows also continuous scores may be closer than `COST_RESOLUTION`.
+    On the selection data ``rows``, `REACHED` of all ranks have a threshold within this distance. Among many
+    more fresh rows also continuous scores may be closer than `COST_RESOLUTION`.
     """
     scores = np.sort(rows.scores[share.rows])
     n_selected = len(scores)
     _, n_above = possible_thresholds(scores)
+    ranks_with_threshold = n_above[::-1]  # ascending
     ranks = np.arange(n_selected + 1)
-    ranks_with_threshold = n_above[::-1]
     next_threshold = np.searchsorted(ranks_with_threshold, ranks)
-    distances = np.minimum(
-        np.abs(ranks_with_threshold[next_threshold] - ranks),
-        np.abs(ranks - ranks_with_threshold[np.maximum(next_threshold - 1, 0)]),
-    )
+    to_next = ranks_with_threshold[next_threshold] - ranks
+    to_previous = np.abs(ranks - ranks_with_threshold[np.maximum(next_threshold - 1, 0)])
+    distances = np.minimum(to_next, to_previous)
     of_ties = int(np.ceil(np.quantile(distances, REACHED) * max(1.0, n / n_selected)))
-    # A number of rows with different scores is spread over a width.
+    # Spread of √n successive scores, if they are not all equal.
     n_neighbours = max(1, int(np.sqrt(n_selected)))
     widths = scores[n_neighbours:] - scores[:-n_neighbours]
     widths = widths[widths > COST_RESOLUTION]
@@ -418,15 +434,17 @@ def _distance(rows: ScoredRows, share: Share, n: int) -> int:
 
 
 def _losses_by_rate(rows: ScoredRows, share: Share) -> tuple[Floats, Floats]:
-    """Return possible rates of a share, ascending, and the summed loss of its threshold's rows at each."""
+    """Return the possible rates of a share, ascending, and the loss at each, shape (k,) each.
+
+    The loss is the sum over all rows with the threshold of the share, also rows outside of the rate.
+    """
     (place,) = share.places(rows)
     thresholds, _ = possible_thresholds(rows.scores[rows.part(place)])
     scores = np.sort(rows.scores[share.rows])
     share_below = np.searchsorted(scores, thresholds, side="right") / len(scores)
+    rates = share_below
     if share.answer == 1:
         rates = 1.0 - share_below
-    else:
-        rates = share_below
     order = np.argsort(rates, kind="stable")
     return rates[order], rows.loss(place, thresholds)[order]
 
@@ -455,12 +473,10 @@ def at_ranks(
     for share, (least, most) in zip(shares, rank_ranges.tolist(), strict=True):
         (place,) = share.places(rows)
         possible, above = possible_thresholds(rows.scores[share.rows])
-        if share.answer == 1:
-            counted = above
-        else:
-            counted = len(share.rows) - above
-        distances = np.abs(counted - (least + most) / 2)
-        if distances.min() > (most - least) / 2:
+        counted = above if share.answer == 1 else len(share.rows) - above
+        middle = (least + most) / 2
+        distances = np.abs(counted - middle)
+        if distances.min() > most - middle:
             return None
         thresholds[place] = possible[int(distances.argmin())]
     return thresholds
@@ -507,20 +523,21 @@ class Ranks(Procedure):
         return None
 
     def run(self) -> Certified | Refused:
-        """Return the rule of least loss within the ranks; none if it gives all rows one answer."""
+        """Return the rule of least loss within the ranks; a refusal if it gives all rows one answer."""
         family, rows, selection, breaks = self.scored
         if self.compares:
             thresholds = at_ranks(self.shares, self.rank_ranges, rows, family.n_thresholds)
-            if thresholds is None:
-                why = f"equal scores leave no threshold at the ranks that certify {self.limits[0]!r}"
-                return Refused(self.fresh, THE_SELECTED_RULE, why, tested=False)
+            why = (
+                f"equal scores leave no threshold at the ranks that certify {self.limits[0]!r}"
+            )
         else:
             thresholds = one_sided(
                 self.shares, self.ranks, rows, family.n_thresholds, selection
             )
-            if thresholds is None:
-                why = "no threshold keeps all limits on these rows"
-                return Refused(self.fresh, THE_SELECTED_RULE, why)
+            why = "no threshold keeps all limits on these rows"
+        if thresholds is None:
+            # In a comparison the ranks were fixed before: nothing was tested.
+            return Refused(self.fresh, THE_SELECTED_RULE, why, tested=not self.compares)
         if (thresholds <= -BEYOND).all() or (thresholds >= BEYOND).all():
             why = (
                 "the rule with the least loss within the limits gives every row the same answer"
@@ -529,10 +546,13 @@ class Ranks(Procedure):
         if breaks is None:
             rule = self.selection.at(family, thresholds, fresh=self.fresh.opened)
             return Certified(rule, self.title, AT_RANKS)
-        drawn = breaks.mixture(thresholds)
-        rule = self.selection.at(family, *drawn, fresh=self.fresh.opened)
-        if not self.estimates_keep_limits(self.fresh.by(rule)):
-            return Refused(self.fresh.by(rule), "the rule at the ranks", "")
+        drawn_thresholds, probabilities = breaks.mixture(thresholds)
+        rule = self.selection.at(
+            family, drawn_thresholds, probabilities, fresh=self.fresh.opened
+        )
+        answered = self.fresh.by(rule)
+        if not self.estimates_keep_limits(answered):
+            return Refused(answered, "the rule at the ranks", "")
         return Certified(rule, self.title, AT_RANKS)
 
     def estimates_keep_limits(self, answered: FreshRows) -> bool:
@@ -579,15 +599,17 @@ class Ranks(Procedure):
 
     @cached_property
     def family(self) -> ThresholdFamily | None:
-        """The thresholds: of each group if each share is of one group, otherwise one for all rows."""
+        """The thresholds: of each group if each share is of one group, otherwise one for all rows.
+
+        None if the rule has no such thresholds. Compared shares need a threshold each.
+        """
         by_group = self.selection.family(by_group=True)
         if by_group is not None:
             rows = scored_fresh(self.selection, by_group, self.fresh)
-            places = [share.places(rows).tolist() for share in self.shares]
-            have_one_each = all(len(of_share) == 1 for of_share in places)
-            are_different = len({place for of_share in places for place in of_share}) == len(
-                places
-            )
+            places_by_share = [share.places(rows).tolist() for share in self.shares]
+            have_one_each = all(len(places) == 1 for places in places_by_share)
+            distinct = set(chain.from_iterable(places_by_share))
+            are_different = len(distinct) == len(places_by_share)
             if have_one_each and (are_different or not self.compares):
                 return by_group
         if self.compares:
@@ -618,7 +640,10 @@ class Ranks(Procedure):
     def balanced(
         self, family: ThresholdFamily, data: SelectionData, losses: Floats
     ) -> ThresholdFamily:
-        """Return the balanced family for the numbers of fresh rows."""
+        """Return the family of `balanced_family`, for the ranks among the fresh rows.
+
+        ``data`` are the selection data, and ``losses`` those of both answers to its rows.
+        """
         on_selection = {}
         for limit in self.limits:
             for share in shares_on(limit, data):
@@ -664,15 +689,16 @@ class Ranks(Procedure):
 
     @property
     def are_wide(self) -> bool:
-        """Whether equal scores take more room around a rank than the tests of a threshold.
+        """Whether equal scores take more room around a rank than the tests of a threshold would need.
 
-        The tests of all pairs of groups need a margin of so many standard deviations of a count.
+        Tests of all pairs of groups need a margin of several standard deviations of a count.
         """
         least, most = self.rank_ranges.T
         sizes = np.array([len(share.rows) for share in self.shares])
         rates = (least + most) / 2 / sizes
-        pairs = len(sizes) * (len(sizes) - 1)
-        margins = -ndtri(self.level / pairs) * np.sqrt(sizes * rates * (1.0 - rates))
+        n_pairs = len(sizes) * (len(sizes) - 1)
+        n_deviations = -ndtri(self.level / n_pairs)
+        margins = n_deviations * np.sqrt(sizes * rates * (1.0 - rates))
         return bool(((most - least) / 2 > margins).any())
 
 
@@ -692,33 +718,40 @@ class TieBreaks:
     threshold.
     """
 
-    rows: ScoredRows
-    selection: ScoredRows
-    scores: Floats  # shape (n,): of the fresh rows, before
+    rows: ScoredRows  # the n fresh rows, with their places as scores
+    selection: ScoredRows  # the selection data, with their places as scores
+    scores: Floats  # shape (n,): the scores of the fresh rows
     ties: Ints  # shape (n,): number of their score; equal for equal scores of one threshold
     numbers: Floats  # shape (n,): their random numbers
 
     @classmethod
     def from_rows(cls, rows: ScoredRows, selection: ScoredRows, numbers: Floats) -> TieBreaks:
-        """Return the order of fresh rows with random numbers, and of selection data."""
+        """Return the order of fresh rows and selection data.
+
+        ``numbers`` are the random numbers of the fresh rows; the selection data get theirs from a fixed seed.
+        """
+        # In all arrays the n fresh rows come first.
         n = len(rows.scores)
         scores = np.r_[rows.scores, selection.scores]
         place = np.r_[rows.place, selection.place]
-        by_score = np.lexsort((scores, place))
+        by_score = np.lexsort((scores, place))  # within each place
         has_new_score = np.diff(scores[by_score]) > COST_RESOLUTION
         has_new_place = np.diff(place[by_score]) > 0
         ties = np.empty(len(scores), dtype=np.intp)
         ties[by_score] = np.r_[True, has_new_score | has_new_place].cumsum()
         selection_numbers = np.random.default_rng(SEED).random(len(selection.scores))
-        by_number = np.lexsort((np.r_[numbers, selection_numbers], ties))
+        by_number = np.lexsort((np.r_[numbers, selection_numbers], ties))  # within each tie
         positions = np.empty(len(scores))
+        # Scores between the thresholds ±BEYOND, at which all rows have one answer.
         positions[by_number] = np.linspace(1.0 - BEYOND, BEYOND - 1.0, len(scores))
         return cls(
-            ScoredRows(positions[:n], rows.place, _means(rows.losses, ties[:n])),
-            ScoredRows(positions[n:], selection.place, _means(selection.losses, ties[n:])),
-            rows.scores,
-            ties[:n],
-            numbers,
+            rows=ScoredRows(positions[:n], rows.place, _means(rows.losses, ties[:n])),
+            selection=ScoredRows(
+                positions[n:], selection.place, _means(selection.losses, ties[n:])
+            ),
+            scores=rows.scores,
+            ties=ties[:n],
+            numbers=numbers,
         )
 
     def mixture(self, thresholds: Floats) -> tuple[Floats, Floats]:
@@ -727,33 +760,36 @@ class TieBreaks:
         All thresholds are drawn together, by one number in [0, 1]. If it is above the part of the tied rows
         below a threshold, the rows tied there get the second answer.
         """
-        low, high, parts_below = np.array(
-            [self._around(place, threshold) for place, threshold in enumerate(thresholds)]
-        ).T
+        around = [self._around(place, threshold) for place, threshold in enumerate(thresholds)]
+        low, high, parts_below = np.array(around).T  # shape (m,) each
         edges = np.unique(np.r_[0.0, parts_below, 1.0])
         middles = (edges[1:] + edges[:-1]) / 2
-        return np.where(middles[:, None] >= parts_below, low, high), np.diff(edges)
+        is_above = middles[:, None] >= parts_below  # by draw and threshold, shape (k, m)
+        return np.where(is_above, low, high), np.diff(edges)
 
     def _around(self, place: int, threshold: float) -> tuple[float, float, float]:
-        """Return the scores around the rows at a threshold, and the part of these rows below it."""
+        """Return the scores around the rows tied at a threshold, and the part of these rows below it.
+
+        Without ties both scores are the same, halfway between two rows. ``threshold`` is one on places.
+        """
         if abs(threshold) >= BEYOND:
             return threshold, threshold, 0.0
         rows = np.flatnonzero(self.rows.part(place))
         rows = rows[np.argsort(self.rows.scores[rows])]
-        above = int(np.searchsorted(self.rows.scores[rows], threshold))
-        pair = rows[above - 1 : above + 1]
+        n_below = int(np.searchsorted(self.rows.scores[rows], threshold))
+        pair = rows[n_below - 1 : n_below + 1]  # the rows next to the threshold
         first, second = self.ties[pair]
         if first < second:
             middle = float(self.scores[pair].mean())
             return middle, middle, 0.0
-        tied = self.scores[rows[self.ties[rows] == first]]
-        below = float(tied.min() - COST_RESOLUTION / 2)
-        beyond = float(tied.max() + COST_RESOLUTION / 2)
-        return below, beyond, float(self.numbers[pair].mean())
+        tied_scores = self.scores[rows[self.ties[rows] == first]]
+        low = float(tied_scores.min() - COST_RESOLUTION / 2)
+        high = float(tied_scores.max() + COST_RESOLUTION / 2)
+        return low, high, float(self.numbers[pair].mean())
 
 
 def _means(losses: Floats, ties: Ints) -> Floats:
-    """Return the mean losses of the rows with equal scores, shape (n, 2)."""
+    """Return the mean losses of rows with equal scores, shape (n, 2); ``ties`` has numbers of the scores."""
     _, tie_of_row = np.unique(ties, return_inverse=True)
     sums = np.stack([np.bincount(tie_of_row, column) for column in losses.T], axis=1)
     means: Floats = (sums / np.bincount(tie_of_row)[:, None])[tie_of_row]

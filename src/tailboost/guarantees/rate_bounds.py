@@ -49,7 +49,7 @@ __all__ = ["CertifiedBound", "Shortfall", "limit_bounds", "rate_bounds"]
 
 Kind = Literal["rate", "mean", "class", "group", "cell", "cvar", "shift", "worst"]
 
-#: What a target lacks: rows of `calibrate`, rows of the selection, or something that is no row.
+#: The lack of a missed target: rows of `calibrate`, rows of the selection, or no rows at all.
 Missing = Literal["calibration rows", "selection rows", "nothing that rows can give"]
 
 OTHERS = "other groups"
@@ -59,26 +59,41 @@ NO_ROWS = "no rows"
 PAIRS = "exact test of pairs"
 # Number of levels at which a ratio of sums is tested: the bound is a multiple of 1/RATIO_LEVELS.
 RATIO_LEVELS = 1000
-# A failed test of pairs puts the printed bound at least so far beyond the limit.
+# Least distance of the printed bound from the limit after a failed test of pairs.
 VISIBLE = 1e-4
 # The most groups in a remark.
 MOST_GROUPS = 8
-# Probability of a certificate with the number of rows that a refusal names.
+# Probability of a certificate with the number of rows named by a refusal.
 POWER = 0.8
-# Multiples of a number of rows whose powers are compared with `POWER`.
+# Multiples of a number of rows: their powers are compared with `POWER`.
 MULTIPLES_AHEAD = np.linspace(1.0, 1.1, 11)
 
 
 def enough_rows(sufficient: int, n: int) -> str:
-    """Return words for enough rows that count as the n present ones do, and how many fresh rows have them."""
+    """Return a sufficient number of rows in words, with the factor by which the fresh rows must grow.
+
+    ``n`` is the present number of counted rows.
+    """
     ratio = sufficient / n
+    times = f"{math.ceil(ratio):,}"
     if ratio < 10:
-        times = f"{math.ceil(10 * ratio) / 10:.1f}"
-    else:
-        times = f"{math.ceil(ratio):,}"
+        times = f"{math.ceil(10 * ratio) / 10:.1f}"  # rounded up to one decimal
     return (
         f"about {sufficient:,} rows like the {n:,} here, in {times} times as many fresh rows,"
     )
+
+
+def rows_for_no_error(allowed: float, level: float) -> int:
+    """Return the fewest rows with which an exact test of an error rate passes if no row is an error.
+
+    At an error rate of ``allowed``, so many rows are without an error with at most the probability ``level``.
+    """
+    return math.ceil(math.log(level) / math.log1p(-allowed))
+
+
+def bound_without_error(n: int, level: float) -> float:
+    """Return the exact upper bound on an error rate from n rows without an error."""
+    return -math.expm1(math.log(level) / n)
 
 
 @dataclass(frozen=True)
@@ -161,12 +176,12 @@ class CertifiedBound:
 
     @property
     def without_rows(self) -> str:
-        """What the subgroup has if no row counts, in words."""
+        """Words for a subgroup in which no row counts, such as "has no rows"."""
         return "has no rows" if self.rate is None else self.rate.without_rows
 
     @property
     def verdict(self) -> str:
-        """Whether the target is certified, in words; if not, the number of rows that would suffice."""
+        """Whether the target is certified, in words; if not, a sufficient number of rows."""
         return ": ".join(filter(None, (CERTIFIED_WORDS[self.certified], self.reason)))
 
     @property
@@ -184,8 +199,9 @@ class CertifiedBound:
             return f"the estimate is {side} the limit"
         if self.sufficient_rows is None:
             return ""
-        step = 10 ** max(0, int(math.log10(self.sufficient_rows)) - 1)  # two digits, rounded up
-        rows = enough_rows(math.ceil(self.sufficient_rows / step) * step, self.n)
+        last_digit = 10 ** max(0, int(math.log10(self.sufficient_rows)) - 1)
+        two_digits = math.ceil(self.sufficient_rows / last_digit) * last_digit  # rounded up
+        rows = enough_rows(two_digits, self.n)
         return f"{rows} would do (probability {POWER:g}, if the estimate is true)"
 
     @property
@@ -202,7 +218,7 @@ class CertifiedBound:
 
     @property
     def name(self) -> str:
-        """Name of the subgroup."""
+        """Name of the subgroup, as printed."""
         if self.others and self.subgroup is None:
             return OTHERS
         if self.others:
@@ -225,15 +241,18 @@ class CertifiedBound:
 
     @property
     def title(self) -> str:
-        """Name of the bounded quantity."""
-        if self.rate is None:
-            what = "mean loss" if self.rule == "given losses" else "error"
-            return f"{what} of {self.name}{', randomised' * (self.rule == 'randomised')}"
-        return f"{self.rate}: {self.name}"
+        """Name of the bounded quantity with its subgroup."""
+        if self.rate is not None:
+            return f"{self.rate}: {self.name}"
+        if self.rule == "given losses":
+            return f"mean loss of {self.name}"
+        if self.rule == "randomised":
+            return f"error of {self.name}, randomised"
+        return f"error of {self.name}"
 
     @property
     def sides(self) -> tuple[float | None, float | None]:
-        """The lower and the upper bound, None for a side that is not bounded."""
+        """The lower and the upper bound, None for a side without a bound."""
         lower = None if self.sense == "≤" else self.lower
         upper = None if self.sense == "≥" else self.upper
         return lower, upper
@@ -246,7 +265,7 @@ class CertifiedBound:
 
     @property
     def quantity(self) -> str:
-        """What is bounded in each subgroup: the rate, or the error of a rule."""
+        """Name of the bounded quantity without its subgroup: the rate, or the error of a rule."""
         if self.rate is not None:
             return str(self.rate)
         if self.rule == "randomised":
@@ -257,14 +276,14 @@ class CertifiedBound:
 
     @property
     def limit(self) -> str:
-        """The limit as it was stated; empty without one."""
+        """The limit as stated; empty without one."""
         if self.target is None:
             return ""
         return limit_words(self.sense, self.target, in_percent=self.in_percent)
 
     @property
     def is_within(self) -> bool:
-        """Whether the estimate keeps the target, if there are both."""
+        """Whether the estimate keeps the target; True if one of them is not there."""
         if self.estimate is None or self.target is None:
             return True
         if self.sense == "≥":
@@ -278,19 +297,19 @@ class CertifiedBound:
 
     @property
     def estimate_text(self) -> str:
-        """The estimate, with the digits that its rows support."""
+        """The estimate, with the digits supported by its rows."""
         return estimate_words(
             self.estimate, self.n, beside=self.target, in_percent=self.in_percent
         )
 
     @property
     def deferred_text(self) -> str:
-        """The share of deferred rows in percent; empty if it is not known."""
+        """The share of deferred rows in percent; empty if unknown."""
         return "" if self.deferred is None else f"{100 * self.deferred:.0f} %"
 
     @property
     def bound_text(self) -> str:
-        """The certified sides."""
+        """The certified sides, as printed."""
         lower, upper = (
             bound_words(
                 bound, self.n, above=is_upper, beside=self.target, in_percent=self.in_percent
@@ -299,8 +318,7 @@ class CertifiedBound:
         )
         if self.sense == "≥":
             return f"≥ {lower}"
-        # A lower bound of 0 holds for every rate.
-        if self.sense == "≤" or self.lower == 0.0:
+        if self.sense == "≤" or self.lower == 0.0:  # 0 bounds every rate from below
             return f"≤ {upper}"
         return f"{lower.removesuffix(' %')} to {upper}"
 
@@ -322,7 +340,7 @@ class CertifiedBound:
         )
 
     def at_target(self, method: str) -> CertifiedBound:
-        """Return the target as the bound, for a test of the target alone."""
+        """Return the bound at its target: a passed test certifies the target, and nothing tighter."""
         assert self.target is not None
         if self.sense == "≥":
             return replace(self, lower=self.target, method=method)
@@ -371,7 +389,7 @@ def _tuples(name: Any) -> Any:
 
 
 def subgroup_words(subgroup: object) -> str:
-    """Name a subgroup: a pair within a pair is a group of a table, (column, value)."""
+    """Return the printed name of a subgroup; in a cell, a group of a table is a pair (column, value)."""
     if isinstance(subgroup, tuple) and isinstance(subgroup[-1], tuple):
         return f"{subgroup[0]} / {' = '.join(map(str, subgroup[-1]))}"
     return unit_name(subgroup)
@@ -392,7 +410,7 @@ class MeanBound:
     of_counts: bool = False  # whether all values must be 0 or 1
 
 
-#: Bounds on means; the first one that suits the values is used.
+#: Bounds on means; the first suitable one for the values is used.
 MEAN_BOUNDS = [
     MeanBound(
         EXACT,
@@ -417,13 +435,12 @@ class RateFamily:
     rate: Rate
     limit: Limit | None
     sides: tuple[str, ...]  # bounded sides of the mean of each subgroup
-    samples: list[Sample]
+    samples: list[Sample]  # the rows of each subgroup
     exact: bool  # whether each row counts fully or not at all, a binomial count
     kind: Kind = "rate"
     rule: Rule = "predict"
-    of_seen: bool = (
-        False  # whether a limit on every subgroup covers only the subgroups among these rows
-    )
+    # Whether a limit on every subgroup covers only the subgroups among these rows.
+    of_seen: bool = False
     apart: bool = False  # whether the rows of different subgroups are independent
 
     @classmethod
@@ -438,8 +455,9 @@ class RateFamily:
         Parameters
         ----------
         expression : Rate, Limit or Objective
+            The rate, perhaps with a limit.
         fresh : FreshRows
-            The rows that are counted.
+            The counted rows.
         kind : {"rate", "mean", "class", "group", "cell"}
             A "rate" is bounded on the sides of the expression, errors of the other kinds from above.
         """
@@ -450,6 +468,7 @@ class RateFamily:
         exact = False
         if not (rate.needs_costs or rate.is_weighted or fresh.answered.draws):
             counted, _ = rate.tables(strata)
+            # Each row has the smallest or the largest value of the rate.
             exact = set(np.unique(counted)) <= set(rate.range(strata))
         samples = fresh.samples(rate)
         return cls(
@@ -466,13 +485,13 @@ class RateFamily:
 
     @property
     def kept_on_rows(self) -> bool:
-        """Whether the rates of these rows keep the limit."""
+        """Whether the rates of these rows keep the limit; True without a limit."""
         values = np.array([sample.mean for sample in self.samples])
         names = [sample.name for sample in self.samples]
         return self.limit is None or bool(self.limit.excess(names, values) <= 0.0)
 
     def bounds(self, level: float) -> list[CertifiedBound]:
-        """Return the bounds, each bound on a mean at the given level."""
+        """Return the bounds of the subgroups, each at the given level, then the bound of a gap or ratio."""
         limit = self.limit
         targets = np.full(len(self.samples), np.nan)
         if limit is not None and not limit.compares:
@@ -480,7 +499,7 @@ class RateFamily:
         sense = "≤" if ABOVE in self.sides else "≥"
         if len(self.sides) > 1:
             sense = ""
-        empty = CertifiedBound(
+        template = CertifiedBound(
             self.kind,
             rule=self.rule,
             rate=self.rate if self.kind == "rate" else None,
@@ -492,7 +511,7 @@ class RateFamily:
             method, lower, upper = self.method_and_bounds(sample, level)
             bounds.append(
                 replace(
-                    empty,
+                    template,
                     subgroup=sample.name,
                     estimate=_number_or_none(sample.mean),
                     lower=lower,
@@ -504,16 +523,19 @@ class RateFamily:
                 )
             )
         if limit is not None and limit.compares:
-            bounds.append(self._compared(limit, empty, bounds))
+            bounds.append(self._compared(limit, template, bounds))
         return [
             replace(bound, sufficient_rows=self.sufficient_rows(bound, level))
             for bound in bounds
         ]
 
     def _compared(
-        self, limit: Limit, empty: CertifiedBound, bounds: Sequence[CertifiedBound]
+        self, limit: Limit, template: CertifiedBound, bounds: Sequence[CertifiedBound]
     ) -> CertifiedBound:
-        """Return the bound on a gap or ratio from the bounds on each rate."""
+        """Return the bound on a gap or ratio from the ``bounds`` on the rate of each subgroup.
+
+        ``template`` has the common fields of all bounds of the family.
+        """
         if limit.form == RATIO and any(sample.low < 0 for sample in self.samples):
             raise ValueError(
                 f"{limit!r}: a ratio of rates that may be negative has no bound; limit the gap"
@@ -525,7 +547,7 @@ class RateFamily:
             np.array([bound.upper for bound in bounds]),
         )
         return replace(
-            empty,
+            template,
             subgroup=limit.form,
             estimate=_number_or_none(estimate),
             lower=lower,
@@ -539,11 +561,12 @@ class RateFamily:
         )
 
     def tested_pairs(
-        self, bounds: Sequence[CertifiedBound], delta: float
+        self, bounds: Sequence[CertifiedBound], level: float
     ) -> list[CertifiedBound]:
         """Return the bounds with the result of the exact tests of all pairs in place of the gap or ratio.
 
-        A row in two subgroups, or a cluster with rows in both, makes their counts dependent: the bound stays.
+        All pairs must pass, so each is tested at the whole level. A row in two subgroups, or a cluster with
+        rows in both, makes their counts dependent: the bound stays.
         """
         limit = self.limit
         if limit is None or not limit.compares:
@@ -556,16 +579,17 @@ class RateFamily:
             (round(float((sample.values - sample.low).sum() / scale)), len(sample.rows))
             for sample in self.samples
         ]
-        rates = {(count, n): count / max(n, 1) for count, n in counts}
         factor, gap = limit.pair
-        # The pair that is furthest apart comes first: one failure suffices.
-        pairs = sorted(
-            permutations(counts, 2),
-            key=lambda pair: gap - factor * rates[pair[0]] + rates[pair[1]],
-        )
+
+        def room(pair: tuple[tuple[int, int], ...]) -> float:
+            """Return the distance of a pair of rates from the limit, negative for a broken one."""
+            (x1, n1), (x2, n2) = pair
+            return gap - factor * (x1 / max(n1, 1)) + x2 / max(n2, 1)
+
+        # The pair with the least room comes first: one failure suffices.
         all_pass = all(
-            pair_passes((x1, x2), (n1, n2), delta, factor=factor, gap=gap)
-            for (x1, n1), (x2, n2) in pairs
+            pair_passes((x1, x2), (n1, n2), level, factor=factor, gap=gap)
+            for (x1, n1), (x2, n2) in sorted(permutations(counts, 2), key=room)
         )
         if all_pass:
             comparison = comparison.at_target(PAIRS)
@@ -578,7 +602,7 @@ class RateFamily:
         return [*of_subgroups, comparison]
 
     def sufficient_rows(self, bound: CertifiedBound, level: float) -> int | None:
-        """Return the rows that certify the target of a bound with probability `POWER`.
+        """Return the rows that certify the target of a bound with probability `POWER`; None if none do.
 
         The estimate is taken as true value. The power is exact for a binomial count. For a gap or ratio of
         such counts, deviations are taken as normal. For other bounds, the distance from the estimate to the
@@ -606,20 +630,21 @@ class RateFamily:
         return math.ceil(min(rows, MOST_ROWS))
 
     def _deviations(self, limit: Limit) -> Floats:
-        """Return the standard deviation of the difference of the rates of each pair of subgroups."""
+        """Return the standard deviation of the compared difference of each pair of subgroups, (m, m)."""
         return limit.deviations(np.array([_variance(sample) for sample in self.samples]))
 
     def _rows_to_compare(self, limit: Limit, bound: CertifiedBound, level: float) -> int:
-        """Return the rows of the smallest subgroup that certify a gap or ratio if all rows are repeated."""
+        """Return the rows of the smallest subgroup that certify a gap or ratio with probability `POWER`.
+
+        The other subgroups grow by the same factor. ``bound`` is the one of the gap or ratio.
+        """
         if bound.n == 0:
             return MOST_ROWS
-        sizes, smallest, largest, means = np.array(
-            [
-                (len(sample.rows), sample.low, sample.high, sample.mean)
-                for sample in self.samples
-            ]
-        ).T
-        width = largest - smallest
+        samples = self.samples
+        sizes = np.array([len(sample.rows) for sample in samples])
+        means = np.array([sample.mean for sample in samples])
+        smallest = np.array([sample.low for sample in samples])
+        width = np.array([sample.high for sample in samples]) - smallest
         shares = (means - smallest) / width
         deviations = self._deviations(limit)
         is_pair = ~np.eye(len(sizes), dtype=bool)
@@ -627,10 +652,10 @@ class RateFamily:
         needed_probit = ndtri(1.0 - (1.0 - POWER) / max(1, is_pair.sum()))
 
         def is_certified(n: int) -> bool:
-            times = max(n, 1) / bound.n
-            low, high = clopper_pearson_ends(shares, times * sizes, level)
+            factor = max(n, 1) / bound.n
+            low, high = clopper_pearson_ends(shares, factor * sizes, level)
             rooms = limit.rooms(smallest + width * high, smallest + width * low)
-            needed = needed_probit * deviations / math.sqrt(times)
+            needed = needed_probit * deviations / math.sqrt(factor)
             return bool((rooms >= needed)[is_pair].all())
 
         too_few = last_true(lambda n: not is_certified(n), MOST_ROWS, bound.n)
@@ -641,26 +666,49 @@ class RateFamily:
     ) -> tuple[str, float, float]:
         """Return the method, and the lower and upper bound on the mean of a subgroup.
 
-        ``sides`` are bounded, by default those of the family. Another side has the trivial bound.
+        ``sides`` are bounded, by default the sides of the family. Another side has the trivial bound.
         """
-        low = sample.low
-        high = sample.high
-        method = NO_ROWS
-        if len(sample.rows):
-            method = BETTING
-            if sample.among is None:
-                method = mean_bound(counts=self.exact).name
-            if high > low:
-                sides = sides or self.sides
-                if BELOW in sides:
-                    low = high - self._upper(sample.mirrored, level) + sample.low
-                if ABOVE in sides:
-                    high = self._upper(sample, level)
-        return method, low, high
+        lower = sample.low
+        upper = sample.high
+        if not len(sample.rows):
+            return NO_ROWS, lower, upper
+        method = BETTING
+        if sample.among is None:
+            method = mean_bound(counts=self.exact).name
+        sides = sides or self.sides
+        if lower == upper:  # all rows have one value
+            return method, lower, upper
+        if BELOW in sides:  # an upper bound on the complement
+            lower = sample.high - self._upper(sample.mirrored, level) + sample.low
+        if ABOVE in sides:
+            upper = self._upper(sample, level)
+        return method, lower, upper
+
+    def is_comparison(self, number: int) -> bool:
+        """Return whether a number of `bounds` is that of the gap or ratio, after those of all subgroups."""
+        return number == len(self.samples)
+
+    def closest_possible(self, number: int, sense: str) -> float:
+        """Return the true value closest to meeting a target, by a one-sided 95 % bound.
+
+        ``number`` is that of the bound in `bounds`, and ``sense`` the side of its target.
+        """
+        if self.is_comparison(number):
+            # Both bounds of each subgroup, which share the 5 %, imply the bound.
+            comparison = self.bounds(0.05 / (2 * len(self.samples)))[number]
+            lower = comparison.lower
+            upper = comparison.upper
+        else:
+            side = BELOW if sense == "≤" else ABOVE
+            _, lower, upper = self.method_and_bounds(self.samples[number], 0.05, (side,))
+        if sense == "≤":
+            return lower
+        return upper
 
     def _upper(self, sample: Sample, level: float) -> float:
         """Return an upper bound on the mean of a subgroup, or on its ratio of sums."""
         width = sample.high - sample.low
+        # The bounds are for numbers in [0, 1]; rounding may exceed them.
         scaled = np.clip((sample.values - sample.low) / width, 0.0, 1.0)
         if sample.among is None:
             upper = mean_bound(counts=self.exact).upper(scaled, level)
@@ -670,7 +718,10 @@ class RateFamily:
 
 
 def _rows_of_count(sample: Sample, bound: CertifiedBound, level: float) -> int:
-    """Return the rows from which on an exact test passes with probability `POWER`, up to 1 % too many."""
+    """Return the rows from which on an exact test passes with probability `POWER`, up to 1 % too many.
+
+    The estimate of ``bound`` is taken as true rate of the subgroup of ``sample``.
+    """
     assert bound.estimate is not None
     assert bound.target is not None
     width = sample.high - sample.low
@@ -687,6 +738,7 @@ def _rows_of_count(sample: Sample, bound: CertifiedBound, level: float) -> int:
         powers = binomial_power(multiples, rate, each_most_reached(multiples, target, level))
         return np.asarray(powers.reshape(len(MULTIPLES_AHEAD), -1).min(axis=0))
 
+    # The search starts at the number for normal deviations.
     deviation_at_target = math.sqrt(target * (1.0 - target))
     deviation_at_rate = math.sqrt(rate * (1.0 - rate))
     distance = ndtri(1.0 - level) * deviation_at_target + ndtri(POWER) * deviation_at_rate
@@ -695,7 +747,10 @@ def _rows_of_count(sample: Sample, bound: CertifiedBound, level: float) -> int:
 
 
 def _variance(sample: Sample) -> float:
-    """Return the estimated variance of the mean of a sample, by linearisation for a ratio of sums."""
+    """Return the estimated variance of the rate of a sample; 0 without rows.
+
+    For a ratio of sums, the variance of the linear approximation is returned.
+    """
     if not len(sample.rows):
         return 0.0
     if sample.among is None:
@@ -705,7 +760,7 @@ def _variance(sample: Sample) -> float:
 
 
 def _comparison_bounds(limit: Limit, lower: Floats, upper: Floats) -> tuple[float, float]:
-    """Return the bounds on a gap or ratio from the bounds on each rate, shape (m,) each."""
+    """Return the lower and upper bound on a gap or ratio from the bounds on each rate, shape (m,) each."""
     pairs = list(permutations(range(len(lower)), 2))
     if limit.form == GAP:
         if not pairs:
@@ -733,16 +788,17 @@ def rate_bounds(
     bounds on both sides of each subgroup. All bounds on means share the level evenly. The rows are
     independent draws, and they took no part in the making of the rule.
     """
-    return shared_bounds([RateFamily.from_expression(one, fresh) for one in expressions], delta)
+    families = [RateFamily.from_expression(expression, fresh) for expression in expressions]
+    return shared_bounds(families, delta)
 
 
 def shared_bounds(families: Sequence[RateFamily], delta: float) -> list[CertifiedBound]:
     """Return the bounds of families; δ is divided evenly among bounds on means of subgroups with rows."""
-    # A rate that occurs in several families has one bound on a side.
+    # A set: a rate in several families has one bound on a side of each subgroup.
     bounds_on_means = {
-        (family.rate, number, side)
+        (family.rate, subgroup_number, side)
         for family in families
-        for number, sample in enumerate(family.samples)
+        for subgroup_number, sample in enumerate(family.samples)
         for side in family.sides
         if len(sample.rows)
     }
@@ -751,7 +807,7 @@ def shared_bounds(families: Sequence[RateFamily], delta: float) -> list[Certifie
 
 
 def rule_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str]:
-    """Return what the bounds on a rule do not show: groups that it estimates, and what deferral hides."""
+    """Return remarks on a rule: on groups, inferred groups and deferral."""
     remarks = group_remarks(bounds, fresh)
     columns = [use.column for use in group_uses(fresh.model) if use.inferred]
     if columns:
@@ -761,41 +817,37 @@ def rule_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str
 
 
 def group_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str]:
-    """Return which groups with bounds have no rows, and which groups of the rows the fit did not have."""
+    """Return remarks on groups with bounds and without rows, and on groups unknown to the fit."""
     strata = fresh.answered.strata
     rows_by_stratum = np.bincount(fresh.answered.stratum, minlength=len(strata.y))
     groups_by_column = by_column(groups_of_fit(fresh.final))
+    counted = [bound for bound in bounds if bound.is_counted]
     remarks = []
-    for by in dict.fromkeys(bound.counted.by for bound in bounds if bound.is_counted):
+    for by in dict.fromkeys(bound.counted.by for bound in counted):
         if by in (None, CLASS, CELL) or isinstance(by, tuple):
             continue
         names, strata_of_groups = strata.subgroups(by)
         sizes = dict(zip(names, (strata_of_groups @ rows_by_stratum).tolist(), strict=True))
-        bounded_groups = {
-            bound.subgroup for bound in bounds if bound.is_counted and bound.counted.by == by
-        }
+        bounded_groups = {bound.subgroup for bound in counted if bound.counted.by == by}
         absent = [name for name in bounded_groups - {GAP, RATIO, None} if not sizes.get(name)]
         if absent:
             absent_in_words = ", ".join(sorted(map(unit_name, absent))[:MOST_GROUPS])
             remarks.append(
                 f"No row is of these groups, so nothing is certified there: {absent_in_words}."
             )
-        groups_of_fit_here = set(groups_by_column.get(by, groups_by_column.get(None, ())))
+        known_groups = set(groups_by_column.get(by, groups_by_column.get(None, ())))
+        if not known_groups:
+            continue
         for name, size in sizes.items():
-            if (
-                size
-                and groups_of_fit_here
-                and name not in groups_of_fit_here
-                and not isinstance(name, tuple)
-            ):
-                suggestion = did_you_mean(str(name), map(str, groups_of_fit_here))
+            if size and name not in known_groups and not isinstance(name, tuple):
+                suggestion = did_you_mean(str(name), map(str, known_groups))
                 remark = f"{name!r} ({size:,.0f} rows) is no group of the fit. "
                 remarks.append(f"{remark}{suggestion[:1].upper()}{suggestion[1:]}".rstrip())
     return remarks[: 2 * MOST_GROUPS]
 
 
 def with_deferral(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[CertifiedBound]:
-    """Return bounds with the shares of deferred rows of their subgroups, if the rule defers rows."""
+    """Return bounds with the share of deferred rows of each subgroup; unchanged if no row is deferred."""
     if not n_deferred(fresh):
         return list(bounds)
     shares = {by: deferred_shares(fresh, by) for by in _limits_deferral(bounds)}
@@ -809,29 +861,31 @@ def with_deferral(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[Ce
 
 
 def deferral_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str]:
-    """Return what deferral hides in bounds on the rates of fresh rows; nothing if no row is deferred."""
-    deferred_rows = n_deferred(fresh)
-    if not deferred_rows:
+    """Return remarks on the error of the answered rows and the deferral of groups, if rows are deferred."""
+    n = n_deferred(fresh)
+    if not n:
         return []
     (answered,) = fresh.samples(answered_error())
     in_percent = any(bound.in_percent for bound in bounds)
     error = estimate_words(answered.mean, len(answered.rows), in_percent=in_percent)
-    by_column = {
+    shares_by_column = {
         by: deferred_shares(fresh, by)
         for by, is_limited in _limits_deferral(bounds).items()
         if isinstance(by, str) and by not in (CLASS, CELL) and not is_limited
     }
-    return deferral_lines(error, deferred_rows / len(fresh), by_column)
+    return deferral_lines(error, n / len(fresh), shares_by_column)
 
 
 def _limits_deferral(bounds: Sequence[CertifiedBound]) -> dict[Any, bool]:
-    """Return for the subgroups of each kind of bounds whether one of the bounds is about deferral."""
-    about: dict[Any, bool] = {}
+    """Return for each ``by`` of the bounded rates whether one of these rates is about deferral."""
+    limits_deferral: dict[Any, bool] = {}
     for bound in bounds:
         if bound.is_counted:
             by = bound.counted.by
-            about[by] = about.get(by, False) or bound.counted.counts_deferral
-    return about
+            limits_deferral[by] = (
+                limits_deferral.get(by, False) or bound.counted.counts_deferral
+            )
+    return limits_deferral
 
 
 def n_deferred(fresh: FreshRows) -> int:
@@ -855,11 +909,11 @@ def limit_bounds(families: Iterable[RateFamily], delta: float) -> list[Certified
     at most δ. The same holds for the pairs of subgroups of a gap or ratio. A pair of counts has an exact test
     (`tailboost.rates.pair_test`); other pairs take two bounds of level δ/2.
     """
-    return [
-        bound
-        for family in families
-        for bound in family.tested_pairs(family.bounds(delta / len(family.sides)), delta)
-    ]
+    bounds = []
+    for family in families:
+        level_of_bound = delta / len(family.sides)
+        bounds += family.tested_pairs(family.bounds(level_of_bound), delta)
+    return bounds
 
 
 def _number_or_none(value: float) -> float | None:
@@ -877,10 +931,12 @@ def _ratio_upper(top: Floats, bottom: Floats, level: float) -> float:
     only if the test rejects at the largest t of the grid up to the true ratio.
     """
     smallest_rejected = 1.0
-    for t in np.arange(RATIO_LEVELS - 1, 0, -1) / RATIO_LEVELS:
-        if betting_p_value(np.clip(top - t * bottom + t, 0.0, 1.0), float(t), level) > level:
+    grid = np.arange(RATIO_LEVELS - 1, 0, -1) / RATIO_LEVELS
+    for t in grid.tolist():
+        numbers = np.clip(top - t * bottom + t, 0.0, 1.0)
+        if betting_p_value(numbers, t, level) > level:
             break
-        smallest_rejected = float(t)
+        smallest_rejected = t
     return smallest_rejected
 
 
@@ -889,7 +945,7 @@ def _ratio_upper(top: Floats, bottom: Floats, level: float) -> float:
 
 @dataclass(frozen=True)
 class Shortfall:
-    """A target or limit without a certificate, and what it lacks.
+    """A target or limit without a certificate, and its missing rows.
 
     Attributes
     ----------
@@ -898,7 +954,7 @@ class Shortfall:
     estimate : float or None
         The error or rate of the tested rule on the rows; None without rows.
     n : int
-        Number of its rows; for a gap or ratio those of the smallest subgroup.
+        Number of its rows; for a gap or ratio the rows of the smallest subgroup.
     target : float
         The target or limit.
     more_rows : int or None
@@ -911,11 +967,11 @@ class Shortfall:
         The side of the target.
     missing : {"calibration rows", "selection rows", "nothing that rows can give"}
         "calibration rows" if the true value may meet the target. Otherwise "selection rows" if the rule meets
-        the target on the selection data, so that another selection may give another rule.
+        the target on the selection data: another selection may give another rule.
     in_percent : bool
         Whether the limit was stated in percent.
     without_rows : str
-        What the subgroup has if no row counts.
+        Words for a subgroup in which no row counts, such as "has no rows".
     """
 
     name: str
@@ -941,7 +997,7 @@ class Shortfall:
 
     @property
     def needs(self) -> str:
-        """What would do, in words."""
+        """The rows or the change that would do, in words."""
         if self.estimate is None:
             return self.without_rows
         side = "at least"
@@ -956,30 +1012,30 @@ class Shortfall:
             beside=self.target,
             in_percent=self.in_percent,
         )
-        true = f"The true value is {side} {possible} (95 %)"
+        true_value = f"The true value is {side} {possible} (95 %)"
         if self.missing == "selection rows":
             return (
-                f"{true}, but it met the target on the selection data. More selection rows may "
-                "give another rule"
+                f"{true_value}, but it met the target on the selection data. More selection rows "
+                "may give another rule"
             )
         if self.missing == "nothing that rows can give":
-            return f"{true}: more rows would not help"
+            return f"{true_value}: more rows would not help"
         if self.more_rows is not None and self.more_rows >= MOST_ROWS:
             return (
                 "No practical number of rows certifies this rule. A limit that it breaks leads "
                 "on, such as one on the misses of a label that it hardly gives"
             )
-        then = "more fresh rows may certify it"
+        outcome = "more fresh rows may certify it"
         if self.more_rows is not None:
             rows = enough_rows(self.more_rows, self.n)
-            then = f"{rows} certify it with a probability of {POWER:g}"
+            outcome = f"{rows} certify it with a probability of {POWER:g}"
         if self.is_kept:
-            return f"If this is the true value, {then}"
-        return f"The true value may be as {direction} as {possible} (95 %); then {then}"
+            return f"If this is the true value, {outcome}"
+        return f"The true value may be as {direction} as {possible} (95 %); then {outcome}"
 
     @property
     def is_practical(self) -> bool:
-        """Whether a number of rows that people can bring would do."""
+        """Whether a practical number of rows would do."""
         return self.more_rows is not None and self.more_rows < MOST_ROWS
 
     @property
@@ -1006,7 +1062,7 @@ class Shortfall:
         level: float,
         selected: float | None,
     ) -> Self:
-        """Return what a bound lacks.
+        """Return a bound with a missed target as a shortfall, with its missing rows.
 
         Parameters
         ----------
@@ -1021,11 +1077,10 @@ class Shortfall:
         selected : float or None
             The same error or rate on the selection data, if known.
         """
-        name = bound.name if bound.rate is None else bound.title
         target = float(bound.target or 0.0)
         estimate = bound.estimate
-        short = cls(
-            name,
+        shortfall = cls(
+            bound.name if bound.rate is None else bound.title,
             estimate,
             bound.n,
             target,
@@ -1034,32 +1089,22 @@ class Shortfall:
             in_percent=bound.in_percent,
             without_rows=bound.without_rows,
         )
+        is_comparison = family.is_comparison(number)
         if estimate is None:
             allowed = target if bound.sense == "≤" else 1.0 - target
-            is_comparison = number == len(family.samples)
             if is_comparison or not family.rate.is_share or not 0.0 < allowed < 1.0:
-                return short
-            # At the limit, so many rows are without an error with at most the probability of the level.
-            needed = math.ceil(math.log(level) / math.log1p(-allowed))
+                return shortfall
+            needed = rows_for_no_error(allowed, level)
             needs = f"{bound.without_rows}; at least {needed:,} without an error are needed"
-            return replace(short, without_rows=needs)
-        # The bound on a gap or ratio is the last one, after those of the subgroups.
-        compares = number == len(family.samples)
-        if compares:
-            comparison = family.bounds(0.05 / (2 * len(family.samples)))[-1]
-            low = comparison.lower
-            high = comparison.upper
-        else:
-            side = BELOW if bound.sense == "≤" else ABOVE
-            _, low, high = family.method_and_bounds(family.samples[number], 0.05, (side,))
-        possible = low if bound.sense == "≤" else high
-        likely = estimate if short.keeps(estimate) else possible
-        if short.keeps(likely):
+            return replace(shortfall, without_rows=needs)
+        possible = family.closest_possible(number, bound.sense)
+        likely = estimate if shortfall.keeps(estimate) else possible
+        if shortfall.keeps(likely):
             more_rows = None
-            if likely == estimate or not compares:
+            if likely == estimate or not is_comparison:
                 more_rows = family.sufficient_rows(replace(bound, estimate=likely), level)
-            return replace(short, more_rows=more_rows, possible=possible)
+            return replace(shortfall, more_rows=more_rows, possible=possible)
         missing: Missing = "nothing that rows can give"
-        if selected is not None and short.keeps(selected):
+        if selected is not None and shortfall.keeps(selected):
             missing = "selection rows"
-        return replace(short, possible=possible, missing=missing)
+        return replace(shortfall, possible=possible, missing=missing)

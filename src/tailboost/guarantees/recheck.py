@@ -46,6 +46,7 @@ CERTIFIED_WORDS = {True: CERTIFIED, False: NOT_CERTIFIED, None: ""}
 
 def up(value: float) -> str:
     """Return an upper bound rounded up, to keep the printed bound true."""
+    # 1e-9 is more than the rounding error of a number with four decimals.
     return f"{np.ceil(value * 1e4 - 1e-9) / 1e4:z.4f}"
 
 
@@ -73,10 +74,10 @@ Cells = tuple[list[str], list[list[str]]]
 
 def bounds_text(title: str, cells: Cells, notes: Sequence[str]) -> str:
     """Return bounds as text: a title, a table with columns of words aligned left, and notes."""
-    left = [j for j, head in enumerate(cells[0]) if head in WORD_COLUMNS]
-    return "\n".join(
-        [title, "", text_table(*cells, left=left), "", *(f"* {note}" for note in notes)]
-    )
+    heads, _ = cells
+    left = [j for j, head in enumerate(heads) if head in WORD_COLUMNS]
+    lines = [title, "", text_table(*cells, left=left), "", *(f"* {note}" for note in notes)]
+    return "\n".join(lines)
 
 
 def bounds_html(title: str, cells: Cells, notes: Sequence[str]) -> str:
@@ -87,7 +88,10 @@ def bounds_html(title: str, cells: Cells, notes: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Claim:
-    """Content of a bound: limits on a rate, or on the gap or the ratio of the rates of subgroups."""
+    """Content of a bound: limits on a rate, or on the gap or the ratio of the rates of subgroups.
+
+    A claim is tested by bets on further rows, see `tailboost.rates.bounds.Evidence`.
+    """
 
     # "gap" is the largest rate less the smallest, "ratio" the smallest over the largest.
     form: Literal["mean", "gap", "ratio"]
@@ -109,40 +113,49 @@ class Claim:
         return f"{down(self.lower)} to {up(self.upper)}"
 
     def bets(self, samples: Sequence[Sample]) -> list[tuple[Floats, float]]:
-        """Return for each bet numbers in [0, 1], and a limit on their mean under the claim.
+        """Return the bets against the claim: for each, numbers in [0, 1] and the limit on their mean.
 
-        The rows of each subgroup are in random order. A rate is tested from each limited side. A gap or ratio
-        is tested by pairs of subgroups: each row of the smaller one is paired with a block of rows of the
-        other; the mean difference of the pairs is the difference of the rates. The sample of the
-        other groups comes first.
+        A rate is tested from each limited side. A gap or ratio is tested by pairs of subgroups: each row of
+        the smaller one is paired with a block of rows of the other, and the mean difference of the pairs is
+        the difference of the rates.
+
+        Parameters
+        ----------
+        samples : sequence of Sample
+            The rows of each subgroup in random order; the sample of the other groups comes first.
         """
         if self.form == "mean":
             (sample,) = samples
             bets = []
             if self.upper is not None:
                 bets.append(_bet_above(sample, self.upper))
-            if self.lower is not None:
+            if self.lower is not None:  # an upper limit on the complement
                 bets.append(_bet_above(sample.mirrored, sample.low + sample.high - self.lower))
-            return [bet for bet in bets if bet[1] < 1.0]  # a limit of 1 cannot be broken
+            # A limit of 1 cannot be broken.
+            return [(numbers, limit) for numbers, limit in bets if limit < 1.0]
         if self.form == "ratio" and any(sample.low < 0.0 for sample in samples):
             raise ValueError(
                 "a ratio of rates that may be negative cannot be tested; limit the gap"
             )
-        pairs = permutations(samples, 2)
-        return [
-            self._bet_apart(*pair) for pair in pairs if not self.others or samples[0] in pair
-        ]
+        pairs = list(permutations(samples, 2))
+        if self.others:
+            pairs = [pair for pair in pairs if samples[0] in pair]
+        return [self._bet_apart(first, second) for first, second in pairs]
 
     def _bet_apart(self, first: Sample, second: Sample) -> tuple[Floats, float]:
-        """Return a bet on the first rate exceeding the second by more than the gap (or the ratio)."""
+        """Return a bet on the first rate exceeding the second by more than the gap (or the ratio).
+
+        The differences of pairs of rows are scaled to [0, 1], and so is the limit on their mean.
+        """
         n = min(len(first.values), len(second.values))
         first_means = _block_means(first.values, n)
         second_means = _block_means(second.values, n)
-        if self.form == "gap":
+        if self.form == "gap":  # x₁ − x₂ has a mean of at most the gap
             assert self.upper is not None
             width = first.high - first.low
             numbers = (first_means - second_means + width) / (2.0 * width)
             return numbers, min(1.0, (self.upper + width) / (2.0 * width))
+        # ratio · x₁ − x₂ has a mean of at most 0
         assert self.lower is not None
         scale = (1.0 + self.lower) * first.high
         numbers = (self.lower * first_means - second_means + first.high) / scale
@@ -152,37 +165,36 @@ class Claim:
 def _bet_above(sample: Sample, level: float) -> tuple[Floats, float]:
     """Return a bet on a rate above a level: numbers in [0, 1] and a limit t on their mean.
 
-    For a ratio of sums the numbers are ``top − t bottom + t``.
+    For a ratio of sums, top/bottom, the numbers are ``top − t bottom + t``.
     """
     width = sample.high - sample.low
     numbers = (sample.values - sample.low) / width
     t = (level - sample.low) / width
     if sample.among is not None:
         numbers = numbers - t * sample.among + t
-    return np.clip(numbers, 0.0, 1.0), t
+    return np.clip(numbers, 0.0, 1.0), t  # rounding may exceed [0, 1]
 
 
 def _block_means(values: Floats, n: int) -> Floats:
-    """Return the means of n blocks of rows, of about equal size."""
-    edges = len(values) * np.arange(n + 1) // max(n, 1)
-    if n:
-        return np.add.reduceat(values, edges[:-1]) / np.diff(edges)
-    return values[:0]
+    """Return the means of n blocks of successive rows, of about equal size, shape (n,)."""
+    if not n:
+        return values[:0]
+    edges = len(values) * np.arange(n + 1) // n
+    return np.add.reduceat(values, edges[:-1]) / np.diff(edges)
 
 
 @dataclass(frozen=True)
 class Bets:
     """The bets against one claim after some batches, and sums of the rows they were made on."""
 
-    bets: tuple[
-        Evidence, ...
-    ] = ()  # one for each way to break the claim; none before the first batch
+    # One for each way to break the claim; none before the first batch.
+    bets: tuple[Evidence, ...] = ()
     # Of each subgroup: number of rows, weight of the denominator (for most rates the number of
-    # rows), and the sum of the numerator.
+    # rows), and the sum of the numerator. Empty before the first batch.
     totals: tuple[tuple[int, float, float], ...] = ()
 
     def add(self, claim: Claim, samples: Sequence[Sample]) -> Bets:
-        """Return the bets after one more batch.
+        """Return the bets after one more batch, of which ``samples`` are the rows of each subgroup.
 
         Raises
         ------
@@ -190,21 +202,21 @@ class Bets:
             If the rate has another range than in an earlier batch.
         """
         if any(sample.high <= sample.low for sample in samples):
-            return self
+            return self  # a rate with one possible value breaks no claim
         new_bets = claim.bets(samples)
         bets_before = self.bets or [Evidence.against(level) for _, level in new_bets]
         bets = []
-        for bet, (values, level) in zip(bets_before, new_bets, strict=True):
-            if abs(bet.bound - level) > 1e-9:
+        for bet, (numbers, level) in zip(bets_before, new_bets, strict=True):
+            if abs(bet.bound - level) > 1e-9:  # more than rounding
                 raise ValueError("cost_range has to be the same for all batches")
-            bets.append(bet.add(values))
+            bets.append(bet.add(numbers))
         totals = []
         for sample in samples:
-            weight: float = len(sample.rows)
+            weight = float(len(sample.rows))
             if sample.among is not None:
                 weight = float(sample.among.sum())
             totals.append((len(sample.rows), weight, float(sample.values.sum())))
-        return Bets(tuple(bets), _combined(self.totals, totals, 1))
+        return Bets(tuple(bets), _combined(totals, self.totals, 1))
 
     def since(self, before: Bets) -> Bets:
         """Return the sums of the rows after an earlier state, without bets."""
@@ -214,7 +226,7 @@ class Bets:
         """Return the bets as plain types, for JSON; `from_dict` is the inverse."""
         return {
             "bets": [bet.to_dict() for bet in self.bets],
-            "totals": [list(each) for each in self.totals],
+            "totals": [list(of_subgroup) for of_subgroup in self.totals],
         }
 
     @classmethod
@@ -225,7 +237,10 @@ class Bets:
 
     @property
     def value(self) -> float:
-        """Mean wealth of the bets, 1 before the first. The mean of fair games is a fair game."""
+        """The evidence: the mean wealth of the bets, 1 before the first.
+
+        Each bet is a fair game under the claim, and so is their mean.
+        """
         if self.bets:
             return min(float(np.mean([bet.value for bet in self.bets])), LARGEST_WEALTH)
         return 1.0
@@ -236,7 +251,7 @@ class Bets:
         return min((n for n, _, _ in self.totals), default=0)
 
     def estimate(self, form: str) -> float | None:
-        """Return the rate, gap or ratio of the rows; None without rows to count among."""
+        """Return the rate, gap or ratio of the rows, by the form of the claim; None without rows."""
         means = [total / weight for _, weight, total in self.totals if weight]
         if not means or (form == "mean" and not self.n):
             return None
@@ -245,7 +260,7 @@ class Bets:
         if form == "ratio":
             if max(means) > 0:
                 return min(means) / max(means)
-            return 1.0
+            return 1.0  # a rate of 0 to a rate of 0
         return means[0]
 
 
@@ -256,35 +271,44 @@ def _combined(
 ) -> tuple[tuple[int, float, float], ...]:
     """Return the sum (sign 1) or the difference (−1) of totals by subgroup, see `Bets`.
 
-    An empty sequence counts as zeros.
+    Empty ``others`` are those before the first batch, which are zero.
     """
-    zeros = [(0, 0.0, 0.0)] * max(len(totals), len(others))
-    return tuple(
-        (n + sign * other_n, weight + sign * other_weight, total + sign * other_total)
-        for (n, weight, total), (other_n, other_weight, other_total) in zip(
-            totals or zeros, others or zeros, strict=True
+    if not others:
+        return tuple(totals)
+    combined = []
+    for of_subgroup, of_other in zip(totals, others, strict=True):
+        n, weight, total = of_subgroup
+        other_n, other_weight, other_total = of_other
+        combined.append(
+            (n + sign * other_n, weight + sign * other_weight, total + sign * other_total)
         )
-    )
+    return tuple(combined)
 
 
 def rows_unnamed(tested: Sequence[Any], answered: Answered) -> dict[str, int]:
-    """Count the rows of groups without a bound; warn if no row is of a group with one of the bounds."""
+    """Return the number of rows of each group without a bound, by the group's name.
+
+    Warn if no row is of a group with one of the bounds. ``tested`` are the bounds, and ``answered`` the rows
+    of a batch.
+    """
+    strata = answered.strata
+    rows_by_stratum = np.bincount(answered.stratum, minlength=len(strata.y))
     unnamed: dict[str, int] = {}
     for rate in dict.fromkeys(bound.counted for bound in tested if bound.counted.needs_groups):
-        bounded_groups = {
+        bounded = {
             name for bound in tested if bound.counted == rate for name in bound.claim.subgroups
         }
-        names, strata_of_groups = answered.strata.subgroups(rate.by)
-        rows = strata_of_groups @ np.bincount(
-            answered.stratum, minlength=len(answered.strata.y)
-        )
-        sizes = {name: n for name, n in zip(names, rows.tolist(), strict=True) if n}
+        names, strata_of_subgroups = strata.subgroups(rate.by)
+        numbers = (strata_of_subgroups @ rows_by_stratum).tolist()
+        sizes = {name: n for name, n in zip(names, numbers, strict=True) if n}
         counts: Counter[str] = Counter()
-        for subgroup in sizes.keys() - bounded_groups:
-            counts[unit_name(subgroup[1] if rate.by == "cell" else subgroup)] += sizes[subgroup]
+        for subgroup in sizes.keys() - bounded:
+            group = subgroup[1] if rate.by == "cell" else subgroup
+            counts[unit_name(group)] += sizes[subgroup]
+        # A group may occur in several rates: its largest number counts.
         unnamed |= {name: max(n, unnamed.get(name, 0)) for name, n in sorted(counts.items())}
-        if sizes and bounded_groups.isdisjoint(sizes):
-            bounded_in_words = ", ".join(sorted(map(unit_name, bounded_groups))[:GROUPS_NOTED])
+        if sizes and bounded.isdisjoint(sizes):
+            bounded_in_words = ", ".join(sorted(map(unit_name, bounded))[:GROUPS_NOTED])
             warn_user(
                 f"this batch has no row of the groups that the bounds on {rate} name "
                 f"({bounded_in_words}); its groups are "
@@ -387,16 +411,26 @@ class Recheck:
         repeated: tuple[int, int],
         unnamed: Mapping[str, int],
     ) -> Recheck:
-        """Return the state after one more batch, with the rows of each subgroup of each bound, or None."""
+        """Return the state after one more batch.
+
+        Parameters
+        ----------
+        samples : sequence
+            For each bound the rows of each of its subgroups; None if it has no rows.
+        rows, repeated, unnamed
+            Those of this batch, as in the class.
+        """
         evidence = tuple(
             bets if of_bound is None else bets.add(bound.claim, of_bound)
             for bound, bets, of_bound in zip(self.tested, self.evidence, samples, strict=True)
         )
+        n_equal, n_compared = repeated
+        n_equal_before, n_compared_before = self.repeated
         return replace(
             self,
             evidence=evidence,
             rows=(*self.rows, *rows),
-            repeated=(self.repeated[0] + repeated[0], self.repeated[1] + repeated[1]),
+            repeated=(n_equal_before + n_equal, n_compared_before + n_compared),
             unnamed=dict(Counter(self.unnamed) + Counter(unnamed)),
         )
 
@@ -431,7 +465,9 @@ class Recheck:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""
-        bounds = [vars(each) | {"bound": each.bound.to_dict()} for each in self.bounds]
+        bounds = [
+            vars(rechecked) | {"bound": rechecked.bound.to_dict()} for rechecked in self.bounds
+        ]
         return {"confidence": self.confidence, "threshold": self.threshold, "bounds": bounds}
 
     def to_state(self) -> dict[str, Any]:
@@ -454,11 +490,11 @@ class Recheck:
         evidence = tuple(map(Bets.from_dict, state["evidence"]))
         if len(evidence) != len(self.tested):
             raise ValueError("the state has evidence on other bounds")
-        repeated, n_compared = (int(count) for count in state["repeated"])
+        n_equal, n_compared = (int(count) for count in state["repeated"])
         unnamed = {str(name): int(count) for name, count in state["unnamed"].items()}
         rows = tuple(map(Fingerprint.from_dict, state["rows"]))
         return replace(
-            self, evidence=evidence, rows=rows, repeated=(repeated, n_compared), unnamed=unnamed
+            self, evidence=evidence, rows=rows, repeated=(n_equal, n_compared), unnamed=unnamed
         )
 
     @property
@@ -474,8 +510,12 @@ class Recheck:
     ) -> Cells:
         """Return the headings and rows of the table of bounds.
 
-        ``last`` holds numbers of rows and estimates of the last batch. ``largest`` holds the largest evidence
-        after any batch, which then decides.
+        Parameters
+        ----------
+        last : sequence of (int, float or None), optional
+            The numbers of rows and the estimates of the last batch, for a further column.
+        largest : sequence of float, optional
+            The largest evidence after any batch, which then decides instead of the last evidence.
         """
         heads = ["result", "rate", "bound", ALL_BATCHES, ROWS_COUNTED, self._evidence_head]
         if last is not None:
@@ -507,24 +547,24 @@ class Recheck:
 
     @property
     def notes(self) -> list[str]:
-        """Meaning of the columns and of the evidence, and groups without a bound."""
+        """Notes on the meaning of the evidence, and on groups without a bound."""
+        allowed_error = f"{1 - self.confidence:.4g}"
         notes = [
             f"{ALL_BATCHES}: the rate on the new rows that count in it, such as those of one label "
             f"for a miss rate; {ROWS_COUNTED}: their number.",
             f"A bound is contradicted once its evidence reaches {self.threshold:.4g}: the "
-            "number of bounds divided by the allowed error probability "
-            f"{1 - self.confidence:.4g}. If all bounds are true and the rows are independent "
-            "draws, the probability that this ever happens is at most "
-            f"{1 - self.confidence:.4g}.",
+            f"number of bounds divided by the allowed error probability {allowed_error}. If all "
+            "bounds are true and the rows are independent draws, the probability that this ever "
+            f"happens is at most {allowed_error}.",
         ]
         if self.unnamed:
-            names = joined(
-                [f"{name} ({n:,} rows)" for name, n in self.unnamed.items()], GROUPS_NOTED
-            )
+            groups = [f"{name} ({n:,} rows)" for name, n in self.unnamed.items()]
             coverage = "no bound by group covers their rows"
             if any(bound.others for bound in self.tested):
                 coverage = 'bounds on "other groups" cover their rows together'
-            notes.append(f"No bound names these groups: {names}; {coverage}.")
+            notes.append(
+                f"No bound names these groups: {joined(groups, GROUPS_NOTED)}; {coverage}."
+            )
         return notes
 
     def __str__(self) -> str:

@@ -139,27 +139,37 @@ def profile_likelihood(
     check_length(labels, "y", n_rows_of(X))
     index = positions(labels, classifier.classes_, "y")
     weight = check_weights(sample_weight, len(labels))
-    staged = [
-        f * (2 * index - 1) if f.ndim == 1 else f[np.arange(len(index)), index]
-        for f in classifier.staged_decision_function(X)
-    ]
-    slope = MARGIN_LOSSES[loss].log_slope(staged[-1])
+    margins = []  # after each round, shape (n,) each
+    for scores in classifier.staged_decision_function(X):
+        if scores.ndim == 1:  # two classes: a positive score is for the second one
+            margins.append(scores * (2 * index - 1))
+        else:
+            margins.append(scores[np.arange(len(index)), index])
+    log_slope = MARGIN_LOSSES[loss].log_slope(margins[-1])
     # Scaling does not change a condition.
-    conditions = np.exp(slope - slope.max()) * np.diff(staged, axis=0, prepend=0.0)
+    slope = np.exp(log_slope - log_slope.max())
+    conditions = slope * np.diff(margins, axis=0, prepend=0.0)  # one row for each base model
     present = weight > 0
     return _least_divergence(conditions[:, present].T, weight[present] / weight.sum())
 
 
 def _least_divergence(conditions: Floats, p: Floats) -> float:
-    """Return ``min KL(q ‖ p) s.t. Σ q_i g_i = 0``, g_i the rows of ``conditions``; infinite without such q.
+    """Return ``min KL(q ‖ p) s.t. Σ q_i g_i = 0``; infinite without such q.
 
-    Newton's method with halved steps on the smooth convex dual ``−min_v log Σ p_i exp(⟨v, g_i⟩)``.
+    Newton's method with halved steps solves the smooth convex dual ``−min_v log Σ p_i exp(⟨v, g_i⟩)``.
+
+    Parameters
+    ----------
+    conditions : ndarray of shape (n, T)
+        The vectors g_i.
+    p : ndarray of shape (n,)
+        Positive probabilities.
     """
     largest = float(-np.log(p.min()))  # largest possible divergence from p
     v = np.zeros(conditions.shape[1])
 
     def dual(v: Floats) -> tuple[float, Floats]:
-        """Return the value of the dual at v, and the weights q of the rows there."""
+        """Return log Σ p_i exp(⟨v, g_i⟩), and the weights q of the rows at v."""
         exponents = np.log(p) + conditions @ v
         top = exponents.max()
         q = np.exp(exponents - top)
@@ -178,12 +188,12 @@ def _least_divergence(conditions: Floats, p: Floats) -> float:
         step = 1.0
         while step > NEWTON_TOLERANCE:
             stepped_value, _ = dual(v + step * direction)
-            if not stepped_value > value + 0.1 * step * slope:
+            if not stepped_value > value + 0.1 * step * slope:  # a sufficient decrease
                 break
             step /= 2
         v = v + step * direction
         value, q = dual(v)
-        if -value > largest + NEWTON_TOLERANCE:
+        if -value > largest + NEWTON_TOLERANCE:  # unbounded: no q meets the conditions
             return float("inf")
     return max(0.0, -value)
 

@@ -23,7 +23,7 @@ WORTHWHILE = -2.0
 
 
 class ScorePath(Procedure):
-    """Tests of rules on one score, in the order of the predicted probability that all limits pass."""
+    """Tests of rules on one score, in the order of the predicted probability of passing all tests."""
 
     title = "thresholds for all limits together"
 
@@ -66,7 +66,7 @@ class ScorePath(Procedure):
 
     @cached_property
     def path(self) -> tuple[Bands, Floats]:
-        """The rules in the order of their tests, and the probit that each passes all of them.
+        """The rules in the order of their tests, and the probit of passing all of them for each rule.
 
         Of the fresh rows only their number is read.
         """
@@ -74,47 +74,48 @@ class ScorePath(Procedure):
         strata = self.odds.data.strata
         losses = losses_of(self.selection.problem.objective, strata)
         assert losses is not None
+        # Paths have three answers; without deferral the third one is empty.
+        without_deferral = ((0, 0), (0, 3 - strata.n_actions))
         return JointPowerPath(
-            Cells(self.odds.weights, self.odds.places),
-            families_of(self.limits, strata),
-            np.pad(losses, ((0, 0), (0, 3 - strata.n_actions))),
-            self.odds.chances,
-            len(self.fresh) / self.odds.n_rows,
-            self.level,
-            strata.defers,
+            cells=Cells(self.odds.weights, self.odds.places),
+            families=families_of(self.limits, strata),
+            losses=np.pad(losses, without_deferral),
+            chances=self.odds.chances,
+            ratio=len(self.fresh) / self.odds.n_rows,
+            level=self.level,
+            defers=strata.defers,
         ).path()
 
     def run(self) -> Certified | Refused:
         """Return the last rule before the first failure."""
         assert self.odds is not None
         strata = self.fresh.answered.strata
-        stratum = self.fresh.answered.stratum
         families = families_of(self.limits, strata)
-        place_of_stratum = self.odds.places_of(strata)
-        no_weights = np.zeros((len(place_of_stratum), len(self.odds.values)))
+        places = self.odds.places_of(strata)
+        # Fresh rows may have other strata than the selection data. The impossible answers of a
+        # stratum do not depend on weights.
+        no_weights = np.zeros((len(places), len(self.odds.values)))
         bands, _ = self.path
-        never = Cells(no_weights, place_of_stratum).never(bands)
-        passed = None
-        for rule_number, selection in enumerate(self.rules()):
+        never = Cells(no_weights, places).never(bands)
+        last_passed = None
+        for never_given, selection in zip(never, self.rules(), strict=True):
             answered = self.fresh.by(selection)
-            counts = np.zeros((len(place_of_stratum), 3))
-            np.add.at(counts, (stratum, answered.answered.actions), 1.0)
-            if not all(
-                family.passes(counts, never[rule_number], self.level) for family in families
-            ):
+            counts = np.zeros((len(places), 3))  # rows by stratum and answer
+            np.add.at(counts, (answered.answered.stratum, answered.answered.actions), 1.0)
+            if not all(family.passes(counts, never_given, self.level) for family in families):
                 break
-            passed = selection
-        if passed is None:
+            last_passed = selection
+        if last_passed is None:
             return Refused(answered, "the likeliest rule", "")
         made = (
             "The rule is the last one before a failure in a sequence fixed before these rows "
             "were used. Each rule of it has the least loss among those that are as likely to "
             "pass all tests."
         )
-        return Certified(passed, "fixed sequence", made)
+        return Certified(last_passed, "fixed sequence", made)
 
     def rules(self) -> Iterator[Any]:
-        """Yield the selections of the rules of the path."""
+        """Yield the rules of the path as selections."""
         assert self.odds is not None
         bands, _ = self.path
         for low, high in zip(bands.low, bands.high, strict=True):
@@ -122,6 +123,6 @@ class ScorePath(Procedure):
 
 
 def families_of(limits: Sequence[Limit], strata: Strata) -> list[LimitedFamily]:
-    """Return the limited families in which rows count whole."""
+    """Return the limited rates of each limit in which rows count whole; other limits are left out."""
     families = [LimitedFamily.from_limit(limit, strata) for limit in limits]
     return [family for family in families if family is not None]

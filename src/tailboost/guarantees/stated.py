@@ -1,4 +1,4 @@
-"""What `certify`, `calibrate` and `Monitor.against` are about, if the caller states nothing."""
+"""The targets of `certify`, `calibrate` and `Monitor.against`, if the caller states nothing."""
 
 from __future__ import annotations
 
@@ -41,23 +41,24 @@ def as_model(model: Model) -> Any:
 
 
 def stated_by(model: Model) -> StatedTargets:
-    """Return the certified errors of a classifier or, without certified errors, what its fit states."""
+    """Return the certified errors of a classifier or, without certified errors, the targets of its fit."""
     final = judged(last_step(model))
     certificate = final.certificate
     if certificate is not None:
         # A boosting classifier has tighter limits than the certified ones.
-        of_errors = {
+        certified_errors = {
             bound.subgroup: bound.target
             for bound in certificate.bounds
             if bound.target is not None and (bound.rate is None or not final.takes_limits)
         }
-        if of_errors:
-            return StatedTargets(of_errors)
+        if certified_errors:
+            return StatedTargets(certified_errors)
     limits = final.stated_limits
     if final.takes_limits or [limit.rate for limit in limits] != [error(by="class")]:
         return StatedTargets(limits=limits)
+    # The only limit is on class errors, without a target for classes with the bound 1.
     labels = last_step(model).classes_.tolist()
     bounds = limits[0].bounds(labels).tolist()
     return StatedTargets(
-        {k: bound for k, bound in zip(labels, bounds, strict=True) if bound < 1}
+        {label: bound for label, bound in zip(labels, bounds, strict=True) if bound < 1}
     )

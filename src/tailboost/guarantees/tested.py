@@ -1,4 +1,4 @@
-"""What an attempt to calibrate tests, and on which rows, as bytes that tell attempts apart."""
+"""The rules and rows of an attempt to calibrate, as bytes that are the same only for the same attempt."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ RULE_PARAMETERS = (
     "by_group",
     "randomized",
 )
-# Tested values are told apart by this many sums with random weights, to this fraction of their
-# size. Of 6,880 such sums of random log-probabilities none changed by rounding errors of float64,
-# and 1 by those of float32.
+# Number of sums with random weights by which tested values are compared.
 SUMS = 4
+# The sums are rounded to this fraction of their size. Of 6,880 sums of random log-probabilities none changed
+# by rounding errors of float64, and 1 by those of float32.
 SUM_STEP = 1e-4
 # Decimals of confusion counts: later ones are rounding errors.
 COUNT_DECIMALS = 9
@@ -58,8 +58,10 @@ def what_is_tested(model: Model, fresh: FreshRows, arguments: str) -> Iterator[b
     """
     rows = _hashes_with_labels(fresh)
     classifier = judged(model)
+    # By part of the rows, then by candidate.
     values_by_part = [classifier.tested_values(part) for part in fresh.opened]
     values = [np.concatenate(parts) for parts in zip(*values_by_part, strict=True)]
+    # From ½ to 1½, by hashes of 64 bits.
     weights = np.stack(
         [0.5 + hash_rows(rows[:, None], seed) * 2.0**-64 for seed in range(1, SUMS + 1)]
     )
@@ -76,16 +78,17 @@ def _hashes_with_labels(fresh: FreshRows) -> Hashes:
     """Return the hash of each row with its label, its groups and the rows of its cluster, shape (n,)."""
     assert fresh.hashes is not None
     strata = fresh.answered.strata
-    names = [
-        repr((row[0], sorted(zip(strata.columns, row[1:], strict=True), key=repr)))
-        for row in strata.names
-    ]
-    hashes_of_strata = hash_rows(np.array(names, dtype=object)[:, None])
+    texts = []
+    for label, *groups in strata.names:
+        by_column = sorted(zip(strata.columns, groups, strict=True), key=repr)
+        texts.append(repr((label, by_column)))
+    hashes_of_strata = hash_rows(np.array(texts, dtype=object)[:, None])
     hashes = hash_rows(
         np.column_stack([fresh.hashes, hashes_of_strata[fresh.answered.stratum]])
     )
     if fresh.clusters is None:
         return hashes
+    # The sum of its rows' hashes identifies a cluster, whatever its name.
     hashes_of_clusters = np.zeros(int(fresh.clusters.max()) + 1, dtype=np.uint64)
     np.add.at(hashes_of_clusters, fresh.clusters, hashes)
     return hash_rows(np.column_stack([hashes, hashes_of_clusters[fresh.clusters]]))
@@ -97,6 +100,7 @@ def _weighted_sums(values: NDArray[Any], weights: Floats) -> Ints:
     The weights, shape (`SUMS`, n), come from the hashes of the rows, so the order of rows has no effect.
     """
     columns = np.nan_to_num(np.reshape(values, (len(values), -1)).astype(np.float64))
+    # A column without another value than 0 stays so.
     columns /= np.maximum(np.abs(columns).max(axis=0, initial=0.0), np.finfo(np.float64).tiny)
     steps = SUM_STEP * np.maximum(np.sqrt((columns**2).sum(axis=0)), 1.0)
     return np.rint(weights @ columns / steps).astype(np.int64).ravel()

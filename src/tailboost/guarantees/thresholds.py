@@ -1,11 +1,11 @@
 """Sequences of thresholds, one for each group, each tested up to the first failure.
 
-They serve limits where each rate depends on one threshold alone. The selection data order the thresholds of
-a group: from the one whose certificate is likeliest towards the one with the smallest expected objective. On
+They serve limits on rates that depend on one threshold each. The selection data order the thresholds of
+a group: from the likeliest certificate towards the smallest expected objective. On
 the fresh rows each is tested for all limits of its group at the whole level of the group, up to the first
 failure ([1]_). The order depends on the selection data alone, so all passed thresholds of a group keep its
 limits, except with a probability of at most the level; the one with the smallest objective is taken. The
-groups divide the level. So their rows may depend on each other, as those of several labels of one row do.
+groups divide the level. So their rows may depend on each other, as several labels of one row do.
 
 If one answer to all rows of a group keeps its limits by construction, this answer needs no test: a
 precision says nothing of a group in which nobody gets the answer. Such a group has this answer if none
@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -54,7 +53,7 @@ LIKELY = 0.99
 # In 108 cases of benchmarks/power.py it captures .016 ± .021 more than 0, and .001 ± .030 more
 # than .2.
 HOPELESS_POWER = 0.05
-# Rows at the share of errors that the model expects, by which counted rows are joined. In 20 draws each
+# Rows at the share of errors expected by the model, which are added to the counted rows. In 20 draws each
 # of two tables, with 150 and 80 selection rows in a group, 85 instead of 75 of 240 groups and 59
 # instead of 49 of 80 have a threshold.
 PRIOR_ROWS = 50.0
@@ -65,40 +64,47 @@ IN_SEQUENCE = "Each threshold was tested in a sequence fixed before these rows w
 
 @dataclass(frozen=True, eq=False)
 class LimitedRate:
-    """A limited rate of one subgroup as a share of errors, by answer."""
+    """A limited rate of one subgroup as a share of errors: rows counted against the limit.
 
-    rows: Ints  # numbers of the rows of its groups
-    wrong: Floats  # shape (n, 2): 1 if the row counts against the limit
-    among: Floats  # shape (n, 2): 1 if the row is in the denominator of the rate
-    largest_share: float  # of errors
-    # By answer: whether no row with this answer counts against the limit.
-    kept_by_answer: tuple[bool, bool]
-    expected_wrong: Floats | None = None  # shape (n, 2): mean by the probabilities of the model
-    expected_among: Floats | None = None  # shape (n, 2): the same of the denominator
+    The tables have a column for each of two answers, and the n rows of the subgroup's groups.
+    """
+
+    rows: Ints  # numbers of these rows
+    wrong: Floats  # shape (n, 2): 1 if the row with this answer is an error
+    among: (
+        Floats  # shape (n, 2): 1 if the row with this answer is in the denominator of the rate
+    )
+    largest_share: float  # the largest allowed share of errors
+    kept_by_answer: tuple[bool, bool]  # whether no row with this answer is an error
+    # Shape (n, 2): as `wrong` and `among`, but expected by the model's probabilities of the labels.
+    expected_wrong: Floats | None = None
+    expected_among: Floats | None = None
 
     def errors(self, scores: Floats, thresholds: Floats) -> tuple[Floats, Floats]:
-        """Return numbers of errors and of rows in the denominator at each threshold, shape (m,) each."""
-        of_rows = scores[self.rows]
+        """Return numbers of errors and of rows in the denominator at each threshold, shape (m,) each.
+
+        ``scores`` has the scores of all rows, also of other groups.
+        """
+        own_scores = scores[self.rows]
         return (
-            sums_of_answers(of_rows, self.wrong, thresholds),
-            sums_of_answers(of_rows, self.among, thresholds),
+            sums_of_answers(own_scores, self.wrong, thresholds),
+            sums_of_answers(own_scores, self.among, thresholds),
         )
 
     def predicted_shares(self, scores: Floats, thresholds: Floats) -> tuple[Floats, Floats]:
         """Return predicted shares of errors and numbers of rows at each threshold, shape (m,) each.
 
-        The counted errors are joined with those of `PRIOR_ROWS` rows at the share that the model expects. Few
-        rows without an error are mostly luck: the best of many thresholds has them.
+        The counted errors are joined with `PRIOR_ROWS` rows at the share of errors expected by the model.
+        Few rows without an error are mostly luck: the best of many thresholds has them.
         """
         errors, n = self.errors(scores, thresholds)
         if self.expected_wrong is None or self.expected_among is None:
             return (errors + 0.5) / (n + 1.0), n
-        expected_errors, expected_n = (
-            sums_of_answers(scores[self.rows], table, thresholds)
-            for table in (self.expected_wrong, self.expected_among)
-        )
-        share = expected_errors / np.maximum(expected_n, TINY)
-        return (errors + PRIOR_ROWS * share) / (n + PRIOR_ROWS), n
+        own_scores = scores[self.rows]
+        expected_errors = sums_of_answers(own_scores, self.expected_wrong, thresholds)
+        expected_n = sums_of_answers(own_scores, self.expected_among, thresholds)
+        expected_share = expected_errors / np.maximum(expected_n, TINY)
+        return (errors + PRIOR_ROWS * expected_share) / (n + PRIOR_ROWS), n
 
 
 def limited_rates(
@@ -126,8 +132,8 @@ def limited_rates(
     for wrong, among, largest_share in zip(
         family.wrong, family.among, family.largest_shares.tolist(), strict=True
     ):
-        # All rows of these groups tell the threshold, also those of a class that does not
-        # count.
+        # The threshold of these groups is tested, so all their rows are read: also those of a class that
+        # does not count.
         groups = np.unique(strata.combination[(among > 0).any(axis=1)])
         rows = np.flatnonzero(np.isin(strata.combination, groups)[stratum])
         keeps_first, keeps_second, _ = (wrong == 0.0).all(axis=0).tolist()
@@ -157,7 +163,7 @@ class ThresholdPath:
     thresholds: Floats  # shape (m,)
     losses: Floats  # shape (m,): summed expected loss on the selection data
     power: float  # predicted for the first threshold
-    # ±BEYOND for an answer with limits kept by construction; None if there is none
+    # The threshold ±BEYOND of one answer to all rows within the limits by construction; None without one.
     constant: float | None
 
     @classmethod
@@ -202,7 +208,7 @@ class ThresholdPath:
             thresholds=thresholds[order],
             losses=losses[order],
             power=float(powers[order[0]]),
-            constant=_safe_constant(losses, fresh_rates),
+            constant=_constant_threshold(losses, fresh_rates),
         )
 
 
@@ -217,40 +223,29 @@ def _order(powers: Floats, losses: Floats) -> Ints:
     powers, losses : ndarray of shape (m,)
         Predicted power and expected loss at ascending thresholds.
     """
-    best_index = int(losses.argmin())
+    end = int(losses.argmin())
     likely = np.flatnonzero(powers >= LIKELY * powers.max())
-    start = int(likely[np.abs(likely - best_index).argmax()])
-    if start <= best_index:
-        return np.arange(start, best_index + 1)
-    return np.arange(start, best_index - 1, -1)
+    start = int(likely[np.abs(likely - end).argmax()])
+    if start <= end:
+        return np.arange(start, end + 1)
+    return np.arange(start, end - 1, -1)
 
 
-class ConstantAnswer(NamedTuple):
-    """One answer to all rows of a group, by a threshold beyond all scores."""
+def _constant_threshold(losses: Floats, fresh_rates: Sequence[LimitedRate]) -> float | None:
+    """Return the threshold at which all rows have one answer, within the limits by construction.
 
-    loss: float
-    threshold: float
-    answer: int
-
-
-def _safe_constant(losses: Floats, fresh_rates: Sequence[LimitedRate]) -> float | None:
-    """Return the threshold of the constant answer with limits kept by construction; None without one.
-
-    Of two such answers it has the smaller loss. ``losses`` are those at ascending thresholds, from
-    −`BEYOND` to `BEYOND`.
+    Of two such answers the one with the smaller loss is taken; None without one. ``losses`` has the losses at
+    ascending thresholds, from −`BEYOND`, with the second answer for all rows, to `BEYOND`, with the first.
     """
-    constants = (
-        ConstantAnswer(loss=losses[-1], threshold=BEYOND, answer=0),
-        ConstantAnswer(loss=losses[0], threshold=-BEYOND, answer=1),
-    )
-    kept_by_construction = [
-        constant
-        for constant in constants
-        if all(rate.kept_by_answer[constant.answer] for rate in fresh_rates)
-    ]
-    if not kept_by_construction:
+    constants = []
+    if all(rate.kept_by_answer[0] for rate in fresh_rates):
+        constants.append((losses[-1], BEYOND))
+    if all(rate.kept_by_answer[1] for rate in fresh_rates):
+        constants.append((losses[0], -BEYOND))
+    if not constants:
         return None
-    return min(kept_by_construction).threshold
+    _, threshold = min(constants)
+    return threshold
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,39 +269,45 @@ class ThresholdTests:
     selection: ScoredRows
 
     def thresholds(self, level: float) -> tuple[Floats | None, Floats]:
-        """Return the certified thresholds and those tested first, shape (m,) each.
+        """Return the certified thresholds and the first tested ones, shape (m,) each.
 
         The certified ones are None if no threshold passes, or if a group has neither a passing one nor an
-        untested answer. ``level`` is the allowed probability that any limit is broken.
+        answer within the limits by construction. ``level`` is the allowed probability of a broken limit.
         """
         m = self.n_thresholds
         fresh_rates = _by_place(self.fresh_rates, self.fresh, m)
         paths = self.paths(fresh_rates, level / m)
-        tested = [
-            path for path in paths if path.constant is None or path.power >= HOPELESS_POWER
-        ]
-        n_parts = max(1, sum(bool(fresh_rates[path.place]) for path in tested))
         certified = np.full(m, BEYOND)
+        tested = []
         for path in paths:
+            if path.constant is None or path.power >= HOPELESS_POWER:
+                tested.append(path)
             if path.constant is not None:
                 certified[path.place] = path.constant
+        # Groups without a limit have no test, and no part of the level.
+        n_parts = max(1, sum(bool(fresh_rates[path.place]) for path in tested))
         tested_first = certified.copy()
-        all_have_one = True
+        all_are_certified = True
         any_passed = False
         for path in tested:
+            limited = fresh_rates[path.place]
             tested_first[path.place] = path.thresholds[0]
-            n_passed = self.n_passed(path, fresh_rates[path.place], level / n_parts)
+            n_passed = self.n_passed(path, limited, level / n_parts)
             if n_passed:
                 losses = path.losses + self.fresh.loss(path.place, path.thresholds)
                 certified[path.place] = path.thresholds[int(losses[:n_passed].argmin())]
-            all_have_one &= n_passed > 0 or path.constant is not None
-            any_passed |= n_passed > 0 and bool(fresh_rates[path.place])
-        return certified if all_have_one and any_passed else None, tested_first
+                any_passed |= bool(limited)
+            elif path.constant is None:
+                all_are_certified = False
+        if all_are_certified and any_passed:
+            return certified, tested_first
+        return None, tested_first
 
     def paths(self, fresh_rates: list[list[LimitedRate]], level: float) -> list[ThresholdPath]:
         """Return the path of each threshold for tests at a level; ``fresh_rates`` are by threshold."""
         m = self.n_thresholds
-        ratio = np.count_nonzero(self.fresh.place < m) / len(self.selection.scores)
+        n_fresh = np.count_nonzero(self.fresh.place < m)  # other rows have no threshold
+        ratio = n_fresh / len(self.selection.scores)
         selection_rates = _by_place(self.selection_rates, self.selection, m)
         return [
             ThresholdPath.from_selection(
@@ -318,7 +319,7 @@ class ThresholdTests:
     def n_passed(
         self, path: ThresholdPath, fresh_rates: Sequence[LimitedRate], level: float
     ) -> int:
-        """Return the number of thresholds before the first failure."""
+        """Return the number of thresholds of a path before the first failure of a test at a level."""
         passed = np.ones(len(path.thresholds), dtype=bool)
         for rate in fresh_rates:
             errors, n = rate.errors(self.fresh.scores, path.thresholds)
@@ -347,8 +348,7 @@ class ThresholdSequences(Procedure):
         for limit in self.limits:
             if not limited_rates(limit, strata, self.fresh.answered.stratum):
                 return f"{limit!r} compares groups, or counts rows in part"
-        # Without fresh rows nothing tells the threshold of a subgroup, or whether an answer
-        # keeps its limits.
+        # Fresh rows show the threshold of a subgroup, and whether an answer keeps its limits.
         places = self.tests.fresh.place
         if any(len(np.unique(places[rate.rows])) != 1 for rate in self.tests.fresh_rates):
             return "a limit has no rows, or rows with several thresholds"
@@ -392,7 +392,7 @@ class ThresholdSequences(Procedure):
         )
 
     def run(self) -> Certified | Refused:
-        """Return the rule of the passed thresholds of least loss; a refusal is about those tested first."""
+        """Return the rule of the passed thresholds of least loss, or a refusal of the first tested ones."""
         certified, tested_first = self.tests.thresholds(self.level)
         if certified is not None:
             rule = self.selection.at(self.family, certified)
@@ -408,7 +408,10 @@ class ThresholdSequences(Procedure):
 def _by_place(
     limited: Sequence[LimitedRate], rows: ScoredRows, m: int
 ) -> list[list[LimitedRate]]:
-    """Return the limited rates of each of m thresholds, by the threshold of their rows."""
+    """Return the limited rates of each of m thresholds.
+
+    A rate belongs to the thresholds of its rows; rows without a threshold have the number m.
+    """
     by_place: list[list[LimitedRate]] = [[] for _ in range(m)]
     for rate in limited:
         for place in np.unique(rows.place[rate.rows]).tolist():
