@@ -263,6 +263,14 @@ def test_single_precision_gets_the_answers_of_its_decimals(files, rule, tmp_path
     assert answers[0] == answers[1] == ["toxic"] * len(rows)
 
 
+def test_answers_are_text_and_files_exist(files, rule, tmp_path):
+    message = refused("predict", rule, files / "fresh.csv", "--out", tmp_path / "p.xlsx")
+    assert "would hold the text of a CSV file; give a name that ends in .csv" in message
+    message = refused("calibrate", rule, tmp_path / "none.csv", "--out", tmp_path / "c.json")
+    assert "none.csv' does not exist; a file is needed" in message
+    assert "Errno" not in message
+
+
 def test_a_rule_alone_is_no_file_of_the_shell(rule, tmp_path):
     (tmp_path / "alone.json").write_text(tb.load_rule(rule).to_json())
     message = refused("predict", tmp_path / "alone.json", tmp_path / "new.csv")

@@ -229,3 +229,21 @@ def test_a_rule_that_selects_nobody_in_any_group_has_undefined_precisions():
             limits=["precision(1, by=g) >= .9"], by_group=True, random_state=0,
         )  # fmt: skip
     assert (clf.predict(p[:, None], groups={"g": g}) == 0).all()
+
+
+def test_an_objective_about_one_label_alone_is_called_useless():
+    model = GaussianNB().fit(X, Y)
+    new, labels = FRESH[:2000], LABELS[:2000]
+    with pytest.warns(
+        tb.UselessRuleWarning, match=r"nothing but the objective \(miss rate of 1\) counts. Add a"
+    ):
+        tb.tune(model, new, labels, objective=tb.rates.miss(1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tb.UselessRuleWarning)
+        tb.tune(model, new, labels, objective=tb.rates.miss(1), limits=["false_alarm(1) <= 30%"])
+        tb.tune(model, new, labels, objective="error")
+
+
+def test_a_rate_compared_by_equality_is_no_limit():
+    with pytest.raises(TypeError, match="False is no rate or limit; compare a rate by <= or >="):
+        tb.calibrate(GaussianNB().fit(X, Y), FRESH, LABELS, limits=[tb.rates.miss(1) == 0.4])

@@ -159,3 +159,10 @@ def test_numbers_as_categories_keep_their_type():
         assert labels.tolist() == expected.tolist()
     with pytest.raises(ValueError, match="one kind"):
         _checks.label_column(pd.Series([1, "a"], dtype="category"), "y")
+
+
+def test_a_table_of_one_column_is_no_vector():
+    with pytest.raises(
+        ValueError, match=r"y must have shape .*, got \(3, 1\); give the column itself, as in"
+    ):
+        _checks.check_vector(np.ones((3, 1)), "y")

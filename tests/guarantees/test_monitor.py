@@ -413,6 +413,18 @@ def test_a_monitor_is_printed_in_the_unit_of_its_limits_and_explains_its_columns
     assert columns.startswith("* rate, all batches: the rate on the new rows that count in it")
 
 
+def test_a_monitor_of_a_rule_is_told_what_to_give():
+    rng = np.random.default_rng(0)
+    scores = rng.random((1200, 1))
+    y = (rng.random(1200) < scores[:, 0]).astype(int)
+    score = tb.Scores(0, 1)
+    with pytest.raises(TypeError, match=r"give a rule to Monitor\.against\(rule, limits="):
+        tb.Monitor.of(tb.tune(score, scores, y))
+    certified = tb.calibrate(score, scores, y, limits=["miss(1) <= 60%"])
+    with pytest.raises(TypeError, match=r"give its certificate_, Monitor\.of\(rule\.certificate_, rule\)"):
+        tb.Monitor.of(certified)
+
+
 def test_a_broken_limit_of_zero_is_an_alarm_in_json():
     rng = np.random.default_rng(0)
     scores = rng.random((400, 1))

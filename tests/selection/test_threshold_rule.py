@@ -81,6 +81,12 @@ def test_an_unknown_group_raises_or_takes_the_default():
         names["decide"]("0.7", "en")
 
 
+def test_sql_has_three_forms_of_answers():
+    clf = tb.tune(SCORES["probability"], TABLE[A], Y[A], groups=TABLE[["lang"]][A], **PROBLEMS["by group"])
+    with pytest.raises(ValueError, match="what must be 'action', 'label' or 'deferred', got 'answer'"):
+        clf.rule_.to_sql(what="answer")
+
+
 def test_a_rule_finds_the_column_of_groups_that_it_reads():
     clf = tb.tune(SCORES["probability"], TABLE[A], Y[A], groups=TABLE[["lang"]][A], **PROBLEMS["by group"])
     rule = clf.rule_

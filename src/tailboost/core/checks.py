@@ -353,7 +353,10 @@ def check_vector(array: NDArray[Any], name: str) -> None:
     Raise ValueError if the shape is not (n,) with n ≥ 1.
     """
     if array.ndim != 1 or not array.size:
-        raise ValueError(f"{name} must have shape (n,) with n ≥ 1, got {array.shape}")
+        cure = ""
+        if array.ndim == 2 and array.shape[1] == 1:
+            cure = "; give the column itself, as in table['column']"
+        raise ValueError(f"{name} must have shape (n,) with n ≥ 1, got {array.shape}{cure}")
 
 
 def loss_vector(losses: ArrayLike) -> Floats:

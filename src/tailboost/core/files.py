@@ -64,6 +64,8 @@ def write(path: Path, content: bytes, label: str) -> None:
         with suppress(OSError):
             unfinished.unlink()
         reason = error.strerror or str(error)
+        if not path.parent.is_dir():
+            reason = f"there is no folder {str(path.parent)!r}; make it first"
         message = f"{label} cannot be written ({reason}); the files written before it are good"
         raise OSError(error.errno, message, str(path)) from error
     with suppress(OSError):

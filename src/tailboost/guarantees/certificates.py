@@ -866,13 +866,12 @@ def read_rates(stated: Any) -> list[Expression]:
     expressions = []
     for entry in entries:
         expression = as_expression(parse(entry) if isinstance(entry, str) else entry)
-        if (
-            expression is None or not expression.sides
-        ):  # a gap or ratio without a bound has no side
-            raise TypeError(
-                f"rates: {entry!r} is no rate or limit; give a family of rates, or compare a "
-                "gap or ratio with a number"
-            )
+        # A gap or ratio without a bound has no side.
+        if expression is None or not expression.sides:
+            advice = "give a family of rates, or compare a gap or ratio with a number"
+            if isinstance(entry, bool):
+                advice = "compare a rate by <= or >="
+            raise TypeError(f"rates: {entry!r} is no rate or limit; {advice}")
         expressions.append(expression)
     return expressions
 

@@ -196,6 +196,13 @@ class Monitor:
         ValueError
             If the certificate has no bound on a mean or a rate.
         """
+        if not isinstance(certificate, Certificate):
+            cure = "give a rule to Monitor.against(rule, limits=[…])"
+            if getattr(certificate, "certificate_", None) is not None:
+                cure = "give its certificate_, Monitor.of(rule.certificate_, rule)"
+            raise TypeError(
+                f"a certificate is needed, got {type(certificate).__name__}: {cure}"
+            )
         if not certificate.tested:
             raise ValueError(
                 "the certificate has no bound that later rows can test: on the error of all "

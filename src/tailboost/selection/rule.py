@@ -304,6 +304,7 @@ class Rule:
             If a column is missing, one column is named for two probabilities, a name or label contains a
             backslash, or the rule estimates groups from the features.
         """
+        check_sql_form(what)
         self._refuse_inferred()
         probability = {}
         users: dict[str, tuple[str, Any]] = {}  # model and label of each column
@@ -702,6 +703,12 @@ def sql_number(table: str, column: str) -> str:
     text is larger than every number.
     """
     return f"+{sql_name(table)}.{sql_name(column)}"
+
+
+def check_sql_form(what: object) -> None:
+    """Raise ValueError unless ``what`` is a form of the answers in SQL."""
+    if what not in ("action", "label", "deferred"):
+        raise ValueError(f"what must be 'action', 'label' or 'deferred', got {what!r}")
 
 
 def sql_value(value: object) -> str:

@@ -871,9 +871,18 @@ def why_useless(pool: Pool, program: Program, selection: Best) -> str | None:
 
     A rule is useless if more than 95 % of the rows get the same action. A rule is also useless if its
     objective is no better than the best random guess that keeps the same limits and defers no more rows.
-    Return None for a useful rule, or without limits.
+    Return None for a useful rule. Without limits a rule is useless if the objective, about one label, gives
+    every row one answer.
     """
-    if not program.limits or not selection.keeps:
+    if not program.limits:
+        shares = selection.counts[: len(program.strata.mass)].sum(axis=0)
+        if program.objective.rate.label is None or shares.max() < shares.sum() - SLIGHT:
+            return None
+        return (
+            f"every row has one answer, because nothing but the objective ({program.objective}) "
+            "counts. Add a limit, such as 'error <= 20%'"
+        )
+    if not selection.keeps:
         return None
 
     @cache

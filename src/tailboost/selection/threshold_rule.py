@@ -20,6 +20,7 @@ from tailboost.rates import Limit
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.rule import (
     are_different,
+    check_sql_form,
     group_numbers,
     only_column,
     sql_by_group,
@@ -356,6 +357,7 @@ class ThresholdRule:
         TypeError
             If ``column`` is no name.
         """
+        check_sql_form(what)
         if not isinstance(column, (str, type(None))):
             raise TypeError(f"column must be the name of one column, got {column!r}")
         if column is None:

@@ -51,12 +51,12 @@ def predict(
     --sep and --decimal.
     A mixture also has its label distribution: how often its randomised rule predicts each label, empty for a
     deferred row. The prediction of a deferred row is "human review", and the column "deferred" marks it.
-    Columns are read as at the fit. A warning counts new columns, new categories, and values of another type.
-    New columns are ignored, and values of another type become missing. With a rule file of `tailboost tune`,
+    Columns are read as at the fit. A warning counts new categories, and values of another type, which become
+    missing. New columns are ignored. With a rule file of `tailboost tune`,
     the margin is the distance of the score to the nearest threshold.
     """
     if out is not None:
-        shared.check_output("--out", out, model, data)
+        shared.check_csv_output(out, model, data)
     if id_column in ("row", "prediction", "deferred", "margin"):
         raise BadInput(f"--id: the output has its own column {id_column!r}")
     with shared.warnings_as_lines():
@@ -224,7 +224,7 @@ def decide(
     The prediction of a deferred row is "human review". The same id gets the same draw in any file, order and
     process if secret and context are the same. If drawing is not acceptable, use `tailboost predict`.
     """
-    shared.check_output("--out", out, model, data)
+    shared.check_csv_output(out, model, data)
     if id_column in ("prediction", "candidate", "u", "deferred"):
         raise BadInput(f"--id: the output has its own column {id_column!r}")
     if not os.environ.get(secret_env):

@@ -28,6 +28,8 @@ from tailboost.core.files import is_same_file, write_output
 from tailboost.core.spelling import speaking_to_the_shell
 
 RULE_FILE = ".json"
+# Endings of files that hold no text.
+NO_TEXT = (".xlsx", ".xls", ".ods", ".parquet", ".pq", ".gz", ".bz2", ".xz", ".zip")
 LONGEST_LINE = 400  # characters of an error line
 LONGEST_END = 150  # characters of its end
 LONGEST_WORD = 200  # characters of a word of an error line, such as a file name
@@ -112,6 +114,9 @@ def bad_input(prefix: str = "") -> Iterator[None]:
     """Turn errors about values and files into `BadInput`, with a prefix: the option or file."""
     try:
         yield
+    except FileNotFoundError as error:
+        missing = f"{error.filename!r} does not exist; a file is needed"
+        raise BadInput(f"{prefix}{missing if error.filename else error}") from error
     except (ValueError, TypeError, OSError, ImportError) as error:
         raise BadInput(f"{prefix}{error}") from error
 
@@ -171,6 +176,15 @@ def check_output(option: str, out: Path, *inputs: Path | None) -> None:
         if out.is_dir() or not out.parent.is_dir():
             raise BadInput(f"{option}: {str(out)!r} is a folder, or its folder does not exist")
         refuse_overwriting(option, [out], *inputs)
+
+
+def check_csv_output(out: Path, *inputs: Path | None) -> None:
+    """Raise `BadInput` if the CSV file of --out cannot be written, or its name says that it is no text."""
+    check_output("--out", out, *inputs)
+    if out.suffix.lower() in NO_TEXT:
+        raise BadInput(
+            f"--out: {str(out)!r} would hold the text of a CSV file; give a name that ends in .csv"
+        )
 
 
 def write_out(path: Path, content: str | bytes, option: str = "--out") -> None:

@@ -1,0 +1,12 @@
+"""Files that cannot be written."""
+
+import pytest
+
+from tailboost.core.files import write
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(
+        FileNotFoundError, match="the model cannot be written .there is no folder .*make it first"
+    ):
+        write(tmp_path / "none" / "m.model", b"", "the model")
