@@ -96,7 +96,13 @@ def certify_losses(
     """
     values = finite(losses, "losses")
     if values.ndim != 1 or not len(values) or ((values < 0) | (values > 1)).any():
-        raise ValueError("losses must be a vector of numbers in [0, 1] with at least one row")
+        outside = ""
+        if values.ndim == 1 and len(values):
+            row = int(np.flatnonzero((values < 0) | (values > 1))[0])
+            outside = f", got {values[row]:g} in row {row}; divide by the largest possible loss"
+        raise ValueError(
+            f"losses must be a vector of numbers in [0, 1] with at least one row{outside}"
+        )
     delta = 1.0 - check_number(confidence, "confidence", 0.0, 1.0, below=True)
     if max_loss is not None:
         check_number(max_loss, "max_loss", 0.0, 1.0, closed=True)
