@@ -271,6 +271,10 @@ def test_answers_are_text_and_files_exist(files, rule, tmp_path):
     assert "Errno" not in message
 
 
+def test_a_command_for_models_says_so_of_a_rule_file(rule):
+    assert "not a model file but JSON; this command needs a model file (.model)" in refused("tradeoff", rule)
+
+
 def test_a_rule_alone_is_no_file_of_the_shell(rule, tmp_path):
     (tmp_path / "alone.json").write_text(tb.load_rule(rule).to_json())
     message = refused("predict", tmp_path / "alone.json", tmp_path / "new.csv")

@@ -97,7 +97,10 @@ def _content(path: Path, max_bytes: int) -> bytes:
             )
     content = path.read_bytes()
     if content.lstrip()[:1] == b"{":
-        raise Unreadable("is not a model file but JSON; load_rule reads a rule file")
+        cure = as_typed(
+            "load_rule reads a rule file", "this command needs a model file (.model)"
+        )
+        raise Unreadable(f"is not a model file but JSON; {cure}")
     if not content.startswith(b"PK"):
         cure = as_typed(
             "save_model writes a model file", "MODEL is the first argument, DATA the second"
