@@ -971,3 +971,9 @@ def test_a_warning_is_printed_once_in_a_command(capsys):
             with shared.warnings_as_lines():
                 warnings.warn("of a file", UserWarning, stacklevel=1)
     assert capsys.readouterr().err.splitlines() == ["warning: of a file"] * 2
+
+
+def test_an_unknown_command_is_refused_with_the_list_of_commands(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["explain", "rule.json"])
+    assert "No such command 'explain'. (tailboost -h lists the commands)" in capsys.readouterr().err

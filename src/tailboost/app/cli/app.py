@@ -211,6 +211,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         message = error.format_message()
         if words[0] in BY_NAME:
             message += f" (tailboost {words[0]} -h lists the options)"
+        else:
+            message += " (tailboost -h lists the commands)"
         code = fail(message, 2)
     except (KeyboardInterrupt, typer.Abort):
         code = fail("stopped by Ctrl-C", INTERRUPTED)
