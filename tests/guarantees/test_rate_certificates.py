@@ -650,3 +650,18 @@ def test_bounds_on_each_rate_are_exact_for_counts_by_hand():
         else:
             assert (bound.estimate, bound.upper) == pytest.approx((errors / n, upper))
         assert bound.n == n
+
+
+def test_both_sides_of_all_groups_share_the_level_evenly():
+    """Two sides of each of three groups have a sixth of .05; of two groups a quarter."""
+    selected, sizes = {"a": 10, "b": 30, "c": 55}, {"a": 50, "b": 60, "c": 90}
+    for names in ("abc", "ab"):
+        answers = np.concatenate([np.arange(sizes[g]) < selected[g] for g in names]).astype(int)
+        groups = np.repeat(list(names), [sizes[g] for g in names])
+        y = np.arange(len(answers)) % 2
+        bounds = tb.certify(answers, None, y, groups=groups, rates=["selected(1, by=group)"]).bounds
+        level = 0.05 / (2 * len(names))
+        for bound, g in zip(bounds, names, strict=True):
+            k, n = selected[g], sizes[g]
+            exact = beta.ppf(level, k, n - k + 1), beta.ppf(1 - level, k + 1, n - k)
+            assert (bound.lower, bound.upper) == pytest.approx(exact)

@@ -319,3 +319,21 @@ def test_no_rows_at_all_pass_no_test(limit):
     assert not family.passes(np.zeros((4, 3)), np.zeros((4, 3), dtype=bool), 0.05)
     right = np.array([[60.0, 0, 0], [60, 0, 0], [0, 60, 0], [0, 60, 0]])  # all rows of both labels
     assert family.passes(right, np.zeros((4, 3), dtype=bool), 0.05)
+
+
+def test_a_calibration_without_rows_of_a_group_of_the_fit_is_refused_and_spends_nothing():
+    rng = np.random.default_rng(0)
+
+    def rows(names):
+        g, y = np.repeat(list(names), 200), rng.integers(2, size=200 * len(names))
+        return pd.DataFrame({"s": rng.random(len(y)) / 2 + y / 2}), y, g
+
+    X, y, g = rows("abc")
+    rule = tb.tune(tb.Scores("s", 1), X, y, groups=g, limits=["miss(1, by=group) <= .4"])
+    X, y, g = rows("ab")
+    with pytest.raises(
+        tb.NotCertifiedError, match=r"a target without rows cannot be certified.*: c"
+    ) as refused:
+        tb.calibrate(rule, X, y, groups=g)
+    assert rule.ledger_.attempts == refused.value.attempts == ()
+    assert [shortfall.n for shortfall in refused.value.shortfalls] == [0]
