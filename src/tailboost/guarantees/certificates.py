@@ -1116,7 +1116,7 @@ def unlisted(fresh: FreshRows, families: Sequence[Any]) -> Iterator[str]:
     """
     unlisted_names = [names_in(by) for by in families if not fresh.knows(by)]
     names = set(chain.from_iterable(unlisted_names))
-    plurals = {}
+    plurals = {}  # the kinds of subgroups in these rates, in words
     if names & {CLASS, CELL}:
         plurals[CLASS] = "labels"
     if names - {None, CLASS}:

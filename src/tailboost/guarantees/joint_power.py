@@ -364,6 +364,7 @@ class JointPowerPath:
 
         The rules with the same threshold in all places are among them, also for a limit without windows.
         """
+        # Thresholds of few errors; the windows move them as little as possible.
         wished = np.unique(self._at_prices(np.array([0.3, 0.4, 0.5])), axis=0)
         thresholds = [self.cells.every.low]
         for family in self.families:

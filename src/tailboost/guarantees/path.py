@@ -211,7 +211,7 @@ class TighterRules:
         on_fresh = deviation / np.sqrt(ratio)
         margin_of_test = -ndtri(self.level) * on_fresh
         width = probit * np.hypot(deviation, on_fresh) + margin_of_test
-        return max(0.0, float(np.nan_to_num(width)))  # without an interval, nothing is known
+        return max(0.0, float(np.nan_to_num(width)))  # 0 without an interval, which gives NaN
 
     # -- predicted power -----------------------------------------------------------------------------
 

@@ -587,7 +587,8 @@ class Ranks(Procedure):
         for limit in self.limits:
             samples = self.fresh.samples(limit.rate)
             rows_of = [(sample.name, sample.rows) for sample in samples]
-            shares += shares_of(limit, counted_answer(limit.rate, strata), rows_of) or []
+            answer = counted_answer(limit.rate, strata)
+            shares += shares_of(limit, answer, rows_of) or []
         return shares
 
     @cached_property

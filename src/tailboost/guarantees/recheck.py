@@ -241,9 +241,10 @@ class Bets:
 
         Each bet is a fair game under the claim, and so is their mean.
         """
-        if self.bets:
-            return min(float(np.mean([bet.value for bet in self.bets])), LARGEST_WEALTH)
-        return 1.0
+        if not self.bets:
+            return 1.0
+        mean_wealth = float(np.mean([bet.value for bet in self.bets]))
+        return min(mean_wealth, LARGEST_WEALTH)  # JSON has no infinity
 
     @property
     def n(self) -> int:
