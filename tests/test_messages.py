@@ -453,7 +453,7 @@ def test_limits_are_taken_as_text():
         assert tb.tune(LINE, X, Y, limits=[rates.miss(1) <= 0.3]).reweight(limits=limits).limits_met_
         made = tb.RobustMixtureClassifier([("b", GaussianNB())], limits=limits, random_state=0)
         assert clone(made).fit(X, Y).rates_.lines[1].limit == MIX.rates_.lines[1].limit
-    monitor = tb.Monitor.against(MIX, limits="miss(1) <= 40%")
+    monitor = tb.Monitor.against(MIX, limits="miss(1) <= .4")
     assert monitor.certificate == tb.Monitor.against(MIX, limits=[rates.miss(1) <= 0.4]).certificate
     assert rates.parse("cost([[0, 1], [5, 0]]) <= 1").bound == 1.0  # of costs 1 is as good as any number
 
