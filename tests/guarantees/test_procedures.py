@@ -59,18 +59,24 @@ BY_ROW = {"costs": np.full((ROWS, 2), 0.5), "cost_range": (0, 1)}
 ASKED = {
     "ranks, limits on one side": (["miss(1, by=group) <= .5"], "ranks"),
     "ranks, a gap or ratio": (["gap(selected(1, by=group)) <= .3"], "ranks"),
+    "ranks of one class and a test of the other": (
+        ["miss(1, by=group) <= .5", "false_alarm(1) <= .7"],
+        "ranks of one class and a test of the other",
+    ),
     "sequences of thresholds": (["precision(1) >= .6"], "sequences of thresholds"),
     "path of rules": (["gap(selected(1, by=group)) <= .4", "gap(miss(1, by=group)) <= .5"], "path of rules"),
 }
 CELLS = {
     "ranks, limits on one side": ["selected(1, by=cell) <= .95"],
     "ranks, a gap or ratio": ["gap(selected(1, by=cell)) <= .9"],
+    "ranks of one class and a test of the other": ["miss(1, by=group) <= .5", "selected(1, by=cell) <= .9"],
     "sequences of thresholds": ["error(by=cell) <= .6"],
     "path of rules": ["gap(selected(1, by=cell)) <= .9"],
 }
 OF_LABELS = {
     "ranks, limits on one side": ["miss(1, by=label) <= .5"],
     "ranks, a gap or ratio": ["gap(selected(1, by=label)) <= .5"],
+    "ranks of one class and a test of the other": ["miss(1, by=label) <= .5", "false_alarm(1) <= .7"],
     "sequences of thresholds": ["precision(1, by=label) >= .5"],
     "path of rules": ["selected(1) <= .8"],
 }

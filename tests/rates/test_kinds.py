@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.ranks import counted_answer, shares_of
+from tailboost.guarantees.shares import counted_answer, shares_of
 from tailboost.guarantees.thresholds import limited_rates
 from tailboost.rates.rate import KINDS, Kind
 

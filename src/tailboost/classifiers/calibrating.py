@@ -55,7 +55,7 @@ from tailboost.guarantees.calibration import calibrate_selected, stated_limits
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.fresh_rows import Rule as AnsweringRule
 from tailboost.guarantees.procedure import Reference
-from tailboost.guarantees.ranks import counted_answer
+from tailboost.guarantees.shares import counted_answer
 from tailboost.learners.scores import GivenModel, GivenProbabilities, Scores
 from tailboost.rates import Answered, Limit, Strata
 from tailboost.rates.strata import names_in
@@ -115,7 +115,8 @@ def calibrate(
     * *Ranks.* If each limit is about the share of some rows with one of two answers (misses, false alarms,
       selection rates), thresholds are placed at ranks of the fresh scores. Their true rates are then known
       up to a Beta distribution, and need no test. The same holds for one gap or ratio of such shares
-      between groups, if the rule reads the group.
+      between groups, if the rule reads the group. Limits by group on one class have ranks too; limits that
+      join groups on the other class are then tested.
     * *Fixed sequence.* Otherwise rules are tested from the safest to the one with the smallest objective
       within the limits. The sequence depends on the selection data alone. Each rule is tested for all
       limits at the whole level, and the last rule before the first failure is returned ([1]_).

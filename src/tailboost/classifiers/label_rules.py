@@ -508,6 +508,7 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
         return [self]
 
     drawing = log_odds = None
+    has_independent_cases = False  # the labels of one row depend on each other
 
     def family(self, *, by_group: bool) -> ThresholdFamily | None:
         """Return the rules with another threshold for each label; None with limits on rows or deferral."""

@@ -55,7 +55,8 @@ from tailboost.guarantees.procedure import (
     Reweighted,
     losses_of,
 )
-from tailboost.guarantees.ranks import Ranks, counted_answer
+from tailboost.guarantees.ranks import Ranks
+from tailboost.guarantees.ranks_and_test import RanksAndTest
 from tailboost.guarantees.rate_bounds import (
     CertifiedBound,
     RateFamily,
@@ -68,6 +69,7 @@ from tailboost.guarantees.rate_bounds import (
 )
 from tailboost.guarantees.recheck import joined, percent
 from tailboost.guarantees.score_path import ScorePath
+from tailboost.guarantees.shares import counted_answer
 from tailboost.guarantees.stated import stated_by
 from tailboost.guarantees.tested import what_is_tested
 from tailboost.guarantees.thresholds import ThresholdSequences
@@ -82,7 +84,13 @@ from tailboost.selection.selected import PAYING_ERRORS, how_to_draw
 __all__ = ["calibrate_selected"]
 
 #: The simplest first: a later one runs if no earlier one applies.
-PROCEDURES: tuple[type[Procedure], ...] = (Ranks, ThresholdSequences, ScorePath, Path)
+PROCEDURES: tuple[type[Procedure], ...] = (
+    Ranks,
+    RanksAndTest,
+    ThresholdSequences,
+    ScorePath,
+    Path,
+)
 OF_SEVERAL_KINDS = (
     "One threshold and a rule with an inferred group had half the level each. The inferred "
     "group is taken if it alone is certified, or if it lowers the objective on these rows by "

@@ -15,7 +15,7 @@ from tailboost.core.checks import check_number
 from tailboost.core.drawing import display
 from tailboost.core.spelling import with_known_arguments
 from tailboost.guarantees.certificates import read_rates
-from tailboost.guarantees.ranks import Share, counted_answer, level_of_each, shares_of
+from tailboost.guarantees.shares import Share, counted_answer, level_of_each, shares_of
 from tailboost.rates import Limit, Strata, checked_limits
 from tailboost.rates.bounds import each_most_reached, probability_within
 from tailboost.rates.power import MOST_ROWS, binomial_power, fewest_rows, pair_power

@@ -170,6 +170,7 @@ class Reweighted:
         return judged(self.classifier).selected.estimates
 
     drawing = log_odds = None
+    has_independent_cases = True
 
     def family(self, *, by_group: bool) -> None:
         """Return None: the rule has no thresholds."""

@@ -33,9 +33,18 @@ from tailboost.guarantees.procedure import (
     scored_fresh,
     scored_selection,
 )
+from tailboost.guarantees.ranks_and_test import RanksAndTest
 from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds
-from tailboost.rates import GAP, Limit, Rate, Strata
-from tailboost.rates.bounds import most_reached, probability_within
+from tailboost.guarantees.shares import (
+    Share,
+    counted_answer,
+    level_of_each,
+    ranks_of,
+    shares_of,
+    shares_on,
+)
+from tailboost.rates import GAP, Limit
+from tailboost.rates.bounds import probability_within
 from tailboost.rows.fingerprints import random_numbers
 from tailboost.selection.data import (
     BEYOND,
@@ -73,105 +82,7 @@ AT_RANKS = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Share:
-    """A limited rate as the share of some rows with one of two answers, and the largest allowed share."""
-
-    limit: Limit
-    name: Any  # of the subgroup
-    rows: Ints  # numbers of the rows
-    answer: int  # the counted answer: 0 or 1
-    largest: float  # the largest allowed share; NaN in a comparison
-
-    def places(self, rows: ScoredRows) -> Ints:
-        """Return the numbers of the rows' thresholds."""
-        return np.unique(rows.place[self.rows])
-
-
-def counted_answer(rate: Rate, strata: Strata) -> int | None:
-    """Return the answer, 0 or 1, of which the rate is the share among fixed rows; None for other rates."""
-    if rate.needs_costs or strata.n_classes != 2 or strata.n_actions != 2:
-        return None
-    # Both tables have the shape (subgroups, strata, answers).
-    _, counted, among = rate.by_subgroup(strata)
-    rows_count_whole = np.isin(among, [0.0, 1.0]).all()
-    depends_on_answer = (among[..., 0] != among[..., 1]).any()
-    if not rows_count_whole or depends_on_answer:
-        return None
-    counted_by_answer = counted[among[..., 0] == 1.0]  # a row for each stratum that counts
-    if len(counted_by_answer) == 0:
-        return None
-    for answer in (0, 1):
-        if (counted_by_answer == np.eye(2)[answer]).all():
-            return answer
-    return None
-
-
-def shares_of(
-    limit: Limit, answer: int | None, rows_of: Sequence[tuple[Any, Ints]]
-) -> list[Share] | None:
-    """Return the limited shares by subgroup; None if the rate is no share of one answer.
-
-    ``answer`` is from `counted_answer`. ``rows_of`` has the name and the counted rows of each subgroup.
-    """
-    if answer is None:
-        return None
-    if limit.compares:
-        return [Share(limit, name, rows, answer, np.nan) for name, rows in rows_of]
-    largest_shares = limit.bounds([name for name, _ in rows_of])
-    if not limit.from_above:
-        # At least a share of one answer is at most a share of the other one.
-        answer = 1 - answer
-        largest_shares = 1.0 - largest_shares
-    pairs = zip(rows_of, largest_shares.tolist(), strict=True)
-    return [
-        Share(limit, name, rows, answer, largest)
-        for (name, rows), largest in pairs
-        if not np.isnan(largest)
-    ]
-
-
-def shares_on(limit: Limit, data: SelectionData) -> list[Share]:
-    """Return the shares of a limit with their rows among the selection data."""
-    samples = limit.rate.samples(data.strata, data.stratum, np.zeros(len(data), dtype=np.intp))
-    answer = counted_answer(limit.rate, data.strata)
-    return shares_of(limit, answer, [(sample.name, sample.rows) for sample in samples]) or []
-
-
 # -- limits on one side ------------------------------------------------------------------------------------
-
-
-def ranks_of(
-    shares: Sequence[Share], sizes: Sequence[int], n_thresholds: int, level: float
-) -> list[int]:
-    """Return how many rows of each share may be beyond its threshold; −1 if none of them may.
-
-    For one threshold, let the shares of one answer be kept up to the values t₁*, …, t_J*. The threshold
-    breaks a limit only if it is beyond the smallest of them, that of share j. It is within the rank of
-    share j, which is beyond t_j* with a probability of at most the level. So the shares of an answer need
-    no correction. Both answers divide the level, and so do several thresholds.
-
-    Parameters
-    ----------
-    shares : sequence of Share
-        All limited shares.
-    sizes : sequence of int
-        Their numbers of fresh rows.
-    n_thresholds : int
-        Number of thresholds m.
-    level : float
-        Allowed probability that a limit is broken.
-    """
-    level_of_rank = level_of_each(shares, n_thresholds, level)
-    return [
-        most_reached(n, share.largest, level_of_rank)
-        for share, n in zip(shares, sizes, strict=True)
-    ]
-
-
-def level_of_each(shares: Sequence[Share], n_thresholds: int, level: float) -> float:
-    """Return the level of each rank, see `ranks_of`."""
-    return level / (n_thresholds * max(1, len({share.answer for share in shares})))
 
 
 def windows(
@@ -498,6 +409,8 @@ class Ranks(Procedure):
             return "rows may be deferred"
         if losses_of(self.selection.problem.objective, strata) is None:
             return f"the objective {self.selection.problem.objective} is no sum of losses of two answers"
+        if RanksAndTest(self.selection, self.fresh, self.level).lacks is None:
+            return "limits join groups that have limits of their own"
         if self.compares and len(self.limits) > 1:
             return "a gap or ratio is one of several limits"
         for limit in self.limits:

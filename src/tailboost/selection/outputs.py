@@ -22,6 +22,7 @@ from tailboost.core.checks import (
     in_class_order,
     n_rows_of,
     naming_columns,
+    take,
 )
 from tailboost.core.long_work import one_blas_thread
 from tailboost.core.warn import warn_user
@@ -186,6 +187,21 @@ class LogProbabilities:
     def knowing(self, groups: Ints | None) -> LogProbabilities:
         """Return the table with the groups of the rows."""
         return replace(self, groups=groups)
+
+    def part(self, rows: Ints) -> LogProbabilities:
+        """Return the table of some rows."""
+        table = replace(
+            self,
+            n_rows=len(rows),
+            of_model=lambda model: self[model][rows],
+            X=take(self.X, rows),
+        )
+        if self.groups is not None:
+            table = replace(table, groups=self.groups[rows])
+        all_scores = self.scores
+        if all_scores is not None:
+            table = replace(table, scores=lambda: all_scores()[rows])
+        return table
 
     def __getitem__(self, model: int) -> Floats:
         return self.derived(model, lambda: self.of_model(model))

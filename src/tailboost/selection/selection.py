@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -174,6 +174,9 @@ class Selection:
             if family is not None:
                 return family
         return ThresholdFamily.plain(data)
+
+    # Whether cases are rows: without clusters they are independent of each other.
+    has_independent_cases: ClassVar[bool] = True
 
     @property
     def log_odds(self) -> LogOdds | None:
