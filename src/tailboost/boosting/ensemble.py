@@ -261,7 +261,6 @@ def draw(P: Floats, rng: np.random.RandomState) -> NDArray[np.intp]:
     """Draw a class number for each row from its label distribution."""
     cumulative = P.cumsum(axis=1)
     u = rng.random_sample(len(P)) * cumulative[:, -1]  # the last sum may miss 1 by rounding
-    n_passed = (u[:, None] >= cumulative).sum(
-        axis=1
-    )  # classes whose cumulated mass u has passed
+    # The number of classes with a cumulated mass of at most u, shape (n,).
+    n_passed = (u[:, None] >= cumulative).sum(axis=1)
     return n_passed.clip(max=P.shape[1] - 1)

@@ -264,9 +264,8 @@ class TargetStakes:
         """
         errors = self.subgroups.means(candidate)
         if self.indicator:
-            excess = (errors - self.allowed).round(
-                DECIMALS
-            )  # an equality despite rounding errors
+            # Rounded, so that an equality remains one despite rounding errors.
+            excess = (errors - self.allowed).round(DECIMALS)
             return (excess >= 0).astype(np.float64)
         losses = (errors + self.penalty) / (1.0 + self.penalty.max())  # at most 1
         measured = self.measured

@@ -316,7 +316,7 @@ def play_steps(
     clf = fit.classifier
     patience = clf.n_iter_no_change
     progress = ErrorOfSteps(learner.judged, player, best_prefix=patience is not None)
-    most_frequent_class = int(np.bincount(training.y, weights=training.weight).argmax())
+    heaviest = int(np.bincount(training.y, weights=training.weight).argmax())
     game = Game(
         RowStakes(Units.samples(training.weight, learner.player_rows)),
         player,
@@ -327,7 +327,7 @@ def play_steps(
     pool = AdditivePool(training.n_classes, keeps=refit is not None)
 
     def select(position: Position) -> AdditiveSelection:
-        return AdditiveSelection.of(position, progress, most_frequent_class, refit)
+        return AdditiveSelection.of(position, progress, heaviest, refit)
 
     fit.play(game, pool, training, select)
 

@@ -51,9 +51,8 @@ def bound_of(problem: Problem, limited: Any) -> float | None:
     """
     form = limited.within(limited.most).form
     for limit in problem.limits:
-        if not isinstance(
-            limit.bound, (int, float)
-        ):  # bounds by subgroup are no point of a curve
+        # Bounds by subgroup are no point of a curve.
+        if not isinstance(limit.bound, (int, float)):
             continue
         if limit.form == form and limit.rate == limited.rate:
             return float(limit.bound)

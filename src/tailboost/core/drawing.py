@@ -5,8 +5,7 @@ from typing import Any
 
 def display(name: str) -> Any:
     """Return a display or page of `tailboost.plotting`; matplotlib is loaded when it draws."""
-    from tailboost import (
-        plotting,
-    )  # by its public name: the wing of plots is above all that is drawn
+    # By its public name: the wing of plots is above all that is drawn.
+    from tailboost import plotting
 
     return getattr(plotting, name)

@@ -283,9 +283,8 @@ def held(path: str | os.PathLike[str], patience: float = 0.0) -> Iterator[None]:
         remove_parts(real_path.parent, real_path.name)
         yield
     finally:
-        with suppress(
-            OSError
-        ):  # the folder may be deleted, and Windows cannot remove open files
+        # The folder may be deleted, and Windows cannot remove open files.
+        with suppress(OSError):
             lock_path.unlink()
         _unlock(lock.fileno())
         lock.close()

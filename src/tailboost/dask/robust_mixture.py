@@ -577,9 +577,8 @@ def _candidate_counts(
     n_strata = len(strata.mass)
     A = strata.n_actions
     combination = np.searchsorted(keys, row_keys).clip(max=len(keys) - 1)
-    if not np.array_equal(
-        keys[combination], row_keys
-    ):  # a combination that the first pass lacks
+    has_new_combination = not np.array_equal(keys[combination], row_keys)
+    if has_new_combination:
         raise ValueError("the probabilities changed between two passes: store or persist them")
     stratum = stratum_of[combination]
     sums = np.zeros((len(members), n_strata * A))

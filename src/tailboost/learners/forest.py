@@ -326,9 +326,8 @@ def with_stratum_weights(weight: Floats, strata: Ints, stratum_weight: Floats) -
     Factors have few significant bits, so that sums of weights are exact and trees break ties in one way.
     """
     sums = np.bincount(strata, weights=weight, minlength=len(stratum_weight))
-    exact_factor = stratum_weight / np.where(
-        sums > 0.0, sums, 1.0
-    )  # a stratum may have no rows
+    # A stratum may have no rows.
+    exact_factor = stratum_weight / np.where(sums > 0.0, sums, 1.0)
     mantissa, exponent = np.frexp(exact_factor)  # mantissa · 2^exponent
     rounded = np.rint(np.ldexp(mantissa, FACTOR_BITS))
     factor = np.ldexp(rounded, exponent - FACTOR_BITS)

@@ -246,9 +246,8 @@ class HistSession:
             row_weight = np.where(rows, weight, 0.0)
         params, scale = self._training_params(row_weight)
         data = self.data
-        row_weight = (
-            row_weight * scale
-        )  # a new array, by which `table_weight` recognises the fit
+        # A new array, by which `table_weight` recognises the fit.
+        row_weight = row_weight * scale
         if whole and rows is not None and not model._vector_leaves(self.n_classes):
             # A new binned table of the used rows is faster here: XGBoost would otherwise count and predict
             # the rows of weight 0 with every tree. Other fits in stages need predictions of all rows.

@@ -85,9 +85,8 @@ class Scores(ClassifierMixin, BaseEstimator):
         self.kind = kind
         self.missing = missing
 
-    made_by: ClassVar[str | None] = (
-        None  # the model that makes the score, if tailboost reads one
-    )
+    # The model that makes the score, if tailboost reads one.
+    made_by: ClassVar[str | None] = None
 
     @property
     def column_list(self) -> list[Any]:

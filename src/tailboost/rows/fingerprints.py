@@ -394,9 +394,8 @@ class Fingerprint:
 
     def overlaps(self, other: Fingerprint) -> bool:
         """Return whether more rows of another fingerprint are known than `too_many` allows."""
-        hashes = other.kept.astype(np.uint64) << np.uint64(
-            32
-        )  # `short_hashes` returns them again
+        # `short_hashes` returns the kept hashes again.
+        hashes = other.kept.astype(np.uint64) << np.uint64(32)
         return too_many(*self.count(hashes))
 
 

@@ -89,9 +89,8 @@ def row_hashes(model: Model, X: Table) -> RowHashes:
         return hashes
     table = as_table(X)
     names = getattr(model, "feature_names_in_", None)
-    if names is None and not hasattr(
-        model, "n_features_in_"
-    ):  # the model reads columns by name
+    # Without a number of features the model reads columns by name.
+    if names is None and not hasattr(model, "n_features_in_"):
         names = sorted_names(list(getattr(table, "columns", ())))
     return RowHashes(hash_rounded_rows(as_table(table, names)))
 

@@ -225,7 +225,6 @@ def only_known_classes(rows: Rows, fold: Ints, training: TrainingSet) -> Rows:
     is_known = (first_fold < last_fold)[rows.y]
     if rows.groups is None or not is_known.any():
         return rows  # with one row per class, a rough error is better than none
-    is_known = is_known.reshape(
-        -1, *[1] * (rows.groups.ndim - 1)
-    )  # (n,), or (n, 1) for columns
+    # The shape is (n,), or (n, 1) for several columns of groups.
+    is_known = is_known.reshape(-1, *[1] * (rows.groups.ndim - 1))
     return replace(rows, groups=np.where(is_known, rows.groups, -1))

@@ -377,9 +377,8 @@ def _bracket(losses: Floats, alpha: float, p: Floats) -> tuple[float, float]:
         block = slice(start, start + UNITS_AT_ONCE)
         position = (losses[block] - low) * bins_per_loss
         mass += np.bincount(position.astype(np.intp), p[block], BINS_OF_TAIL)
-    n_above = int(
-        np.searchsorted(np.cumsum(mass[::-1]), alpha)
-    )  # bins from the largest loss on
+    mass_from_top = np.cumsum(mass[::-1])
+    n_above = int(np.searchsorted(mass_from_top, alpha))
     boundary_bin = BINS_OF_TAIL - 1 - n_above
     # One bin on either side covers the rounding of the bins' borders.
     return low + (boundary_bin - 1) / bins_per_loss, low + (boundary_bin + 2) / bins_per_loss

@@ -185,9 +185,8 @@ class RealAdditive(Additive):
             if a == 0.0:
                 return self.unmoved(state, self.cost.no_step)
             return self.moved(state, z, a)
-        if (
-            self.cost.n_classes == 2
-        ):  # the cost falls with the length of the step, which has no best
+        # The cost falls with the length of the step, so no length is the best.
+        if self.cost.n_classes == 2:
             longest_step = max(state.steps, default=PERFECT_STEP)
             return self.moved(state, z, longest_step, FLAWLESS)
         # Longer steps never raise the cost, but the true class's positive score may not be the largest.
