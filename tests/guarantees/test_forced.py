@@ -268,3 +268,14 @@ def test_of_two_columns_of_groups_the_limit_is_named_without_which_the_error_is_
     assert forced.limit == "miss rate of 1 by ward: other"
     assert forced.without == pytest.approx(errors[column, name])
     assert str(forced).startswith("ward other forces the rule, with")
+
+
+def test_thresholds_by_one_column_are_no_way_out_of_limits_by_two_columns():
+    X, y, groups = scores(3000, 0)
+    further = np.random.default_rng(1).choice(["x", "y"], 3000)
+    limits = ["miss(1, by=site) <= .15", "miss(1, by=shift) <= .15"]
+    model = tb.Scores(0, 1, kind="logit")
+    alone = tb.calibrate(model, X, y, groups={"site": groups}, limits=limits[:1]).certificate_
+    both = tb.calibrate(model, X, y, groups={"site": groups, "shift": further}, limits=limits).certificate_
+    assert alone.forced_by.by_group == "site"
+    assert both.forced_by.by_group is None

@@ -12,8 +12,10 @@ from scipy.stats import binom
 
 import tailboost as tb
 from tailboost import rates
+from tailboost.guarantees.certifiable import certifiable_limit
 from tailboost.guarantees.limited_rates import power_of_shares
 from tailboost.guarantees.thresholds import ThresholdPath, ThresholdTests, limited_rates
+from tailboost.rates import checked_limits
 from tailboost.rates.strata import Strata
 from tailboost.selection.data import BEYOND, ScoredRows, sums_of_answers
 
@@ -276,3 +278,11 @@ def test_a_refused_precision_names_the_level_that_such_rows_could_certify():
     assert calibrated(named).certificate_.certified
     with pytest.raises(tb.NotCertifiedError):
         calibrated(float(named) + 1)
+
+
+def test_no_level_is_named_for_one_of_several_limits():
+    """Without the refused limit the others would choose another rule."""
+    limits = checked_limits(["precision(1) >= 90%", "deferred <= 20%"])
+    refused = SimpleNamespace(certified=False)
+    assert certifiable_limit(limits, [[refused], []], lambda _: True) is None
+    assert certifiable_limit(limits[:1], [[refused]], lambda _: True) is not None

@@ -21,9 +21,10 @@ def certifiable_limit(
     bounds: Sequence[Sequence[CertifiedBound]],
     is_certified: Callable[[list[Limit]], bool],
 ) -> Limit | None:
-    """Return the only refused limit at the tightest level that is certified; None if there is none.
+    """Return a refused limit at the tightest level that is certified; None if there is none.
 
-    A limit with a bound for each subgroup has no single level.
+    None also for several limits: a looser one lets the others choose a rule that is far from it. A limit with
+    a bound for each subgroup has no single level.
 
     Parameters
     ----------
@@ -34,20 +35,13 @@ def certifiable_limit(
     is_certified : callable
         Tells whether the same procedure certifies other limits on the same rows.
     """
-    refused = [
-        number
-        for number, of_limit in enumerate(bounds)
-        if any(bound.certified is False for bound in of_limit)
-    ]
-    if len(refused) != 1:
+    if len(limits) != 1 or all(bound.certified is not False for bound in bounds[0]):
         return None
-    (number,) = refused
-    limit = limits[number]
+    (limit,) = limits
     levels = looser_levels(limit)
 
     def holds(index: int) -> bool:
-        loosened = replace(limit, bound=levels[index])
-        return is_certified([*limits[:number], loosened, *limits[number + 1 :]])
+        return is_certified([replace(limit, bound=levels[index])])
 
     index = last_true(holds, len(levels) - 1)
     if index < 0:

@@ -469,6 +469,11 @@ def _as_forced(
     n = bound.n
     if forcing.answer is not None:
         n = int(np.count_nonzero(forcing.rows))
+    # Thresholds for the groups of one column do not serve limits by the groups of another one.
+    grouped = {stated.rate.by for stated in limits if stated.rate.needs_groups}
+    by_group = None
+    if len(grouped) == 1 and not limit.compares:
+        by_group = by_group_to_read(limit, fresh.model)
     reference_name, reference_error = reference
     bounds_of_others = [*bounds[:number], *bounds[number + 1 :]]
     return Forced(
@@ -480,7 +485,7 @@ def _as_forced(
         without=error_without,
         others=tuple(chain.from_iterable(map(_room_left, bounds_of_others))),
         in_percent=any(stated.in_percent for stated in limits),
-        by_group=None if limit.compares else by_group_to_read(limit, fresh.model),
+        by_group=by_group,
         answer=forcing.answer,
         given=reference_error,
         of=reference_name,
