@@ -506,13 +506,13 @@ def _reporting_failure(recorded_in: Path | None, ledger: Any) -> Iterator[None]:
         first_line, *lines = error.reason.split("\n")
         code = shared.fail(f"no model is written: {first_line}", 1)
         for line in lines:
-            shared.say_aside(line)
+            shared.tell_aside(line)
         if error.attempts and recorded_in is None:
-            shared.say_aside(
+            shared.tell_aside(
                 "These rows cannot be used again, also not with other limits. No file records this attempt"
             )
         elif error.attempts:
-            shared.say_aside(
+            shared.tell_aside(
                 f"These rows cannot be used again. Attempts recorded in {recorded_in}: "
                 f"{len(ledger.attempts)}. Call calibrate again with a file of other rows: each further "
                 "attempt has a smaller part of the error probability"

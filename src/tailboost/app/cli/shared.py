@@ -318,7 +318,12 @@ def say(line: str) -> None:
 def say_aside(line: str) -> None:
     """Print a line about the work to standard error, unless --quiet."""
     if not is_quiet():
-        console(stderr=True).print(Text(printable(line)), soft_wrap=True)
+        tell_aside(line)
+
+
+def tell_aside(line: str) -> None:
+    """Print a line of a result to standard error, also with --quiet."""
+    console(stderr=True).print(Text(printable(line)), soft_wrap=True)
 
 
 def tell_json(document: Any) -> None:
