@@ -340,6 +340,14 @@ def test_metrics_are_those_of_one_machine(model):
         assert there(*lazy, sample_weight=wd) == pytest.approx(here(*args, sample_weight=w), abs=1e-12), name
 
 
+def test_metrics_refuse_wrong_arguments_before_they_count():
+    y = da.from_array(np.array([0, 1]), chunks=1)
+    with pytest.raises(TypeError, match="multiple values for argument 'y_true'"):
+        td.metrics.class_errors(y, y, y_true=y)
+    with pytest.raises(TypeError, match="missing a required argument: 'y_pred'"):
+        td.metrics.class_errors(y)
+
+
 # -- mixtures ----------------------------------------------------------------------------------------------
 
 ARRANGED = ((1, lambda *arrays: arrays), (7, shuffled))  # number of partitions, and order of the rows

@@ -233,3 +233,16 @@ def test_certificates_of_two_kinds_are_false_at_most_as_often_as_stated():
         false += max(missed) > 0.3
     assert certified > 100
     assert false <= 27  # of 150 at .1 the 99.9 % quantile
+
+
+def test_a_rule_of_several_candidates_needs_a_probability_for_each():
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=60)
+    rule = tb.RobustMixtureClassifier.from_probabilities({"m": rng.random(60)}, y, objective="error")
+    selection = rule.selection_
+    candidate = selection.rule.ensemble.base_models[0].candidate
+    for weights in (None, np.array([0.2, 0.3, 0.5])):
+        with pytest.raises(ValueError, match=r"weights: 2 candidates need a probability each, got [13]"):
+            selection.with_candidates([candidate, candidate], weights)
+    alone = selection.with_candidates([candidate]).rule.ensemble.base_models
+    assert [member.candidate for member in alone] == [candidate]

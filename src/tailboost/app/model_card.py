@@ -193,9 +193,9 @@ class ModelCard:
             _training(final, notes),
             _attempts(judged(final)),
             _evidence(monitor),
-            _rates(measured.of_rates),
+            _rates(measured.rates_certificate),
             _tradeoff(final) if calibrated is None else Section("Trade-off"),
-            _limitations(measured.of_errors, final),
+            _limitations(measured.errors_certificate, final),
             _not_tested(measured, purpose, groups, monitor),
         ]
         sections = [
@@ -205,7 +205,7 @@ class ModelCard:
         if versions is None:
             versions = installed_versions()
         origin = _origin(judged(final), versions, digests or {})
-        limits = tuple(_limits_of(measured.of_limits))
+        limits = tuple(_limits_of(measured.limits_certificate))
         return cls(title, _summary(measured, monitor), origin, sections, limits, monitor)
 
     def to_markdown(self) -> str:
@@ -237,11 +237,11 @@ class ModelCard:
 class _Measured:
     """The certificates of a card, and the reasons why some are absent."""
 
-    rows_are: str  # name of the rows of the card
+    rows_name: str  # name of the rows of the card
     calibrated: Certificate | None  # of a calibrated rule, from its calibration rows
-    of_errors: Certificate | None = None  # from the rows of the card, also without limits
+    errors_certificate: Certificate | None = None  # from these rows, also without limits
     leakage: str = ""  # message: why the rows certify nothing
-    of_rates: Certificate | None = None  # of the limits of the fit, from the rows of the card
+    rates_certificate: Certificate | None = None  # of the limits of the fit, from these rows
     recheck: Recheck | None = None  # of the calibrated certificate on the rows of the card
     rates_failure: str = ""  # message: why the rows certify no limits
 
@@ -251,7 +251,7 @@ class _Measured:
         model: Model,
         X: Table,
         y: Column,
-        rows_are: str,
+        rows_name: str,
         max_error: Stated,
         confidence: float,
         row_arguments: dict[str, Any],
@@ -259,42 +259,42 @@ class _Measured:
         """Certify a model on fresh rows; a calibrated rule keeps its certificate, which is tested."""
         final = last_step(model)
         calibrated = judged(final).certificate
-        measured = cls(rows_are, calibrated)
+        measured = cls(rows_name, calibrated)
         options = {"confidence": confidence, **row_arguments}
         try:
-            of_errors = certify(model, X, y, max_error=max_error, rates=(), **options)
+            errors_certificate = certify(model, X, y, max_error=max_error, rates=(), **options)
         except LeakageError as failure:
             lacks = "certifies nothing"
             if calibrated is not None:
                 lacks = "has its certificate, and no errors on these rows"
             warn_user(f"the card {lacks}: {failure}")
             return replace(measured, leakage=str(failure))
-        measured = replace(measured, of_errors=of_errors)
+        measured = replace(measured, errors_certificate=errors_certificate)
         try:
             if calibrated is not None:
                 recheck = calibrated.recheck(X, y, model=model, **row_arguments)
                 return replace(measured, recheck=recheck)
             if getattr(final, "limits", None):
-                return replace(measured, of_rates=certify(model, X, y, **options))
+                return replace(measured, rates_certificate=certify(model, X, y, **options))
         except ValueError as failure:
             reason = _without_groups(final, row_arguments["groups"]) or str(failure)
             return replace(measured, rates_failure=reason)
         return measured
 
     @property
-    def of_limits(self) -> Certificate | None:
+    def limits_certificate(self) -> Certificate | None:
         """The first certificate with limits or targets; None without any."""
-        certificates = [self.calibrated, self.of_rates, self.of_errors]
+        certificates = [self.calibrated, self.rates_certificate, self.errors_certificate]
         return next(filter(_limits_of, certificates), None)
 
     @property
     def source_of_limits(self) -> str:
-        """The number of rows of `of_limits` and their name, as "from 500 fresh rows (test.csv)"."""
-        assert self.of_limits is not None
-        rows_are = self.rows_are
-        if self.of_limits is self.calibrated:
-            rows_are = "the calibration rows"
-        return f"from {self.of_limits.n_rows:,} fresh rows ({rows_are})"
+        """The number of rows of `limits_certificate` and their name, as "from 500 fresh rows (test.csv)"."""
+        assert self.limits_certificate is not None
+        rows_name = self.rows_name
+        if self.limits_certificate is self.calibrated:
+            rows_name = "the calibration rows"
+        return f"from {self.limits_certificate.n_rows:,} fresh rows ({rows_name})"
 
 
 def _escaped(text: str) -> str:
@@ -318,20 +318,22 @@ def _limits_of(certificate: Certificate | None) -> list[LimitLine]:
 
 
 def _summary(measured: _Measured, monitor: Monitor | None) -> str:
-    """Return the first sentence of a card, then whether further rows agree, and an alarm of the monitor.
+    """Return the sentences of a card: the verdict, whether further rows agree, an alarm of the monitor.
 
-    The first sentence is about the limits, without limits about the worst class.
+    The verdict is about the limits, or the reason why they are not certified. Without limits it is about the
+    worst class.
     """
     sentences = []
-    if measured.of_limits is not None:
-        sentences.append(_certified_limits(measured, measured.of_limits))
-        sentences += measured.of_limits.one_answer
+    certificate = measured.limits_certificate
+    if certificate is not None:
+        sentences.append(_certified_limits(measured, certificate))
+        sentences.extend(certificate.one_answer)  # for each group with a single answer
     elif measured.rates_failure:
         sentences.append(f"The stated limits are not certified: {measured.rates_failure}.")
     else:
-        sentences.append(_worst_class(measured.of_errors, measured.rows_are))
+        sentences.append(_worst_class(measured.errors_certificate, measured.rows_name))
     if measured.recheck is not None:
-        sentences.append(_agreement(measured.recheck, measured.rows_are))
+        sentences.append(_agreement(measured.recheck, measured.rows_name))
     if monitor is not None and monitor.alarms:
         sentences.append(monitor.verdict)
     return " ".join(sentences)
@@ -355,7 +357,7 @@ def _certified_limits(measured: _Measured, certificate: Certificate) -> str:
 
 def _stated_limits(measured: _Measured) -> Section:
     """Return the stated limits with their verdicts; those not certified come first."""
-    certificate = measured.of_limits
+    certificate = measured.limits_certificate
     if certificate is None:
         return Section(LIMITS, ["No limit is stated or tested on fresh rows."])
     lines = sorted(_limits_of(certificate), key=lambda line: line.good is not False)
@@ -387,12 +389,12 @@ def _origin(view: Any, versions: Mapping[str, str], digests: Mapping[str, str]) 
     return " · ".join(parts)
 
 
-def _agreement(recheck: Recheck, rows_are: str) -> str:
+def _agreement(recheck: Recheck, rows_name: str) -> str:
     """Return a sentence: whether further rows contradict the certificate of a calibrated rule."""
     if recheck.contradicted:
         broken = ", ".join(recheck.broken)
-        return f"Further rows ({rows_are}) contradict the certificate: {broken}."
-    return f"Further rows ({rows_are}) do not contradict the certificate."
+        return f"Further rows ({rows_name}) contradict the certificate: {broken}."
+    return f"Further rows ({rows_name}) do not contradict the certificate."
 
 
 def _further_rows(measured: _Measured) -> Section:
@@ -407,7 +409,7 @@ def _further_rows(measured: _Measured) -> Section:
         rows.append([tested.bound.title, tested.bound.limit, f"{tested.n:,}", estimate, result])
     false_alarm = percent(round(1.0 - recheck.confidence, 12))  # 1 − .95 is .050000000000000044
     lines = [
-        f"Estimates on {measured.rows_are}, and whether they contradict the certificate. If all its bounds "
+        f"Estimates on {measured.rows_name}, and whether they contradict the certificate. If all its bounds "
         f"are true, the probability of any contradiction is at most {false_alarm}."
     ]
     heads = ["certified rate", "limit", "rows", "estimate", "result"]
@@ -447,10 +449,12 @@ def _rates(certificate: Certificate | None) -> Section:
     return Section(title, [held, *certificate.notes], *certificate.cells())
 
 
-def _worst_class(certificate: Certificate | None, rows_are: str) -> str:
+def _worst_class(certificate: Certificate | None, rows_name: str) -> str:
     """Return the headline of a card without limits: the class with the largest error, and a bound."""
     if certificate is None:
-        return f"Nothing is certified: {rows_are} are, or equal, rows of training or selection."
+        return (
+            f"Nothing is certified: {rows_name} are, or equal, rows of training or selection."
+        )
     bounds = [
         bound
         for bound in certificate.bounds
@@ -458,16 +462,14 @@ def _worst_class(certificate: Certificate | None, rows_are: str) -> str:
     ]
     for bound in bounds:
         if bound.estimate is None:
-            return (
-                f"No row of {bound.name} is among the {certificate.n_rows:,} rows ({rows_are})."
-            )
+            return f"No row of {bound.name} is among the {certificate.n_rows:,} rows ({rows_name})."
     error, worst = max((bound.estimate or 0.0, bound.subgroup) for bound in bounds)
     # A rare class may have the largest bound without the largest error.
     largest = max(bounds, key=attrgetter("upper"))
     # Rounded up, since a bound must not shrink; 1e-9 absorbs the rounding of the product.
     upper_percent = np.ceil(1000 * largest.upper - 1e-9) / 10
     return (
-        f"On {certificate.n_rows:,} new rows ({rows_are}) the worst class, {worst}, has an error of "
+        f"On {certificate.n_rows:,} new rows ({rows_name}) the worst class, {worst}, has an error of "
         f"{100 * error:.1f} %. With {percent(certificate.confidence)} confidence no class has an "
         f"error above {upper_percent:.1f} % on rows of the same distribution; the "
         f"largest bound is that of class {largest.subgroup}."
@@ -517,7 +519,7 @@ def _errors(measured: _Measured, clusters: Column) -> Section:
 
     Bounds of two certificates on other rows would not hold together.
     """
-    certificate = measured.of_errors
+    certificate = measured.errors_certificate
     if certificate is None:
         return Section("Errors on new rows", [f"Not measured: {measured.leakage}."])
     with_bounds = measured.calibrated is None
@@ -540,7 +542,7 @@ def _errors(measured: _Measured, clusters: Column) -> Section:
             rows.append([*subject, *numbers, bound.bound_text, bound.reason])
         elif bound.rule == "predict":
             rows.append(["", bound.name, "", "", *numbers, "", ""])
-    lines = [f"Measured on {measured.rows_are}. The 95 % intervals are pointwise."]
+    lines = [f"Measured on {measured.rows_name}. The 95 % intervals are pointwise."]
     if with_bounds:
         lines += [
             f"The certified bounds hold simultaneously with {percent(certificate.confidence)} confidence.",
@@ -647,7 +649,7 @@ def _not_tested(
     measured: _Measured, purpose: str, groups: Groups, monitor: Monitor | None
 ) -> Section:
     """Return the questions that the card leaves open."""
-    certificate = measured.of_errors
+    certificate = measured.errors_certificate
     lines = []
     if certificate is None:
         lines.append("Errors on new rows.")

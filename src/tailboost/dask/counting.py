@@ -7,6 +7,7 @@ the tables. If all values differ, as probabilities do, the table has a line for 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -16,7 +17,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Column
 from tailboost.core.checks import (
     columns_by_name,
     n_rows_of,
@@ -37,32 +37,39 @@ def summed_tables(tables: list[Any]) -> Any:
     return combinations[WEIGHT].sum().reset_index()
 
 
-def counting(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
+def counting(function: Callable[..., Any], *column_names: str) -> Callable[..., Any]:
     """Return a metric for Dask collections, from a metric for arrays.
 
-    ``names`` are the names of its first arguments, which are collections with an entry for each row.
+    Each partition gives a table of the distinct combinations of values with their summed weights. The metric
+    for arrays is called with the lines of the summed table: each combination is a row with its weight.
+    ``column_names`` are the names of its arguments that are collections with an entry for each row.
     """
+    signature = inspect.signature(function)
 
     @wraps(function)
-    def metric_of_collections(
-        *args: object, sample_weight: Column = None, **options: object
-    ) -> Any:
-        """Count the distinct combinations of values, and call the metric with them and their weights."""
-        arguments = dict(zip(names, args, strict=False))
-        arguments |= {name: options.pop(name) for name in names if name in options}
-        columns = [DaskColumn(name, arguments[name]) for name in names]
-        weights = DaskColumn("sample_weight", sample_weight)
-        blocks = partitions(as_table(arguments[names[0]]), *columns, weights, name=names[0])
-        count_block = dask.delayed(_count_block, pure=False)
-        # The first entry of a block is the table of `partitions`, the same as the first column.
-        tables = dask.compute(*(count_block(names, *block[1:]) for block in blocks))
-        table = summed_tables(list(tables))
-        values = [_values_of(column, table) for column in columns]
-        further_arguments = args[len(names) :]
-        weight = table[WEIGHT].to_numpy()
-        return function(*values, *further_arguments, sample_weight=weight, **options)
+    def metric_of_collections(*args: object, **options: object) -> Any:
+        call = signature.bind(*args, **options)
+        columns = [DaskColumn(name, call.arguments[name]) for name in column_names]
+        weights = DaskColumn("sample_weight", call.arguments.get("sample_weight"))
+        table = _counted(columns, weights)
+        for column in columns:
+            call.arguments[column.name] = _values_of(column, table)
+        call.arguments["sample_weight"] = table[WEIGHT].to_numpy()
+        return function(*call.args, **call.kwargs)
 
     return metric_of_collections
+
+
+def _counted(columns: list[DaskColumn], weights: DaskColumn) -> Any:
+    """Return the distinct combinations of values in all partitions, with their summed weights, as a table."""
+    first = columns[0]
+    names = tuple(column.name for column in columns)
+    blocks = partitions(as_table(first.values), *columns, weights, name=first.name)
+    # No two tasks are equal, so Dask need not hash their arguments to find equal ones (pure=True).
+    count_block = dask.delayed(_count_block, pure=False)
+    # The first entry of a block is the table by which the others are aligned, here the first column again.
+    tables = dask.compute(*(count_block(names, *values) for _, *values in blocks))
+    return summed_tables(list(tables))
 
 
 def _values_of(column: DaskColumn, table: Any) -> Any:

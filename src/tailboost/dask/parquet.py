@@ -170,7 +170,7 @@ def _encoder_of(blocks: list[BlockSummary]) -> tuple[TableEncoder, dict[Any, int
 
 
 def _check_roles(
-    names: list[str],
+    columns: list[str],
     target: str,
     group_columns: list[str],
     dropped_columns: list[str],
@@ -183,9 +183,9 @@ def _check_roles(
     if weight is not None:
         roles.append(("weight", weight))
     for role, name in roles:
-        if name not in names:
+        if name not in columns:
             raise ValueError(
-                f"{role} column {name!r} is not there; the columns are {', '.join(names)}"
+                f"{role} column {name!r} is not there; the columns are {', '.join(columns)}"
             )
         if role != "target" and name == target:
             raise ValueError(

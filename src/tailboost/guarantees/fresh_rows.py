@@ -772,7 +772,7 @@ def fresh_rows(
     if answered.costs is not None:
         strata = replace(strata, cost_range=_checked_range(given.cost_range, answered.costs))
     if errors and None not in parts.columns[0]:
-        strata = _with_column_in_groups(strata)
+        strata = _with_groups_as_pairs(strata)
     tables = parts.tables
     if is_model and opens:
         view = judged(model)
@@ -1043,8 +1043,8 @@ def _checked_range(cost_range: Any, costs: Floats) -> tuple[float, float]:
     return low, high
 
 
-def _with_column_in_groups(strata: Strata) -> Strata:
-    """Return strata in which a group of a single column is the pair (column, value), as in bounds.
+def _with_groups_as_pairs(strata: Strata) -> Strata:
+    """Return strata in which a group of a single column is a pair, as in bounds: ("sex", "f") for "f".
 
     Groups of several columns are such pairs already.
     """
@@ -1052,4 +1052,5 @@ def _with_column_in_groups(strata: Strata) -> Strata:
         return strata
     (column,) = strata.columns
     (groups,) = strata.values
-    return replace(strata, values=(tuple((column, group) for group in groups),))
+    pairs = tuple((column, group) for group in groups)
+    return replace(strata, values=(pairs,))

@@ -119,7 +119,7 @@ class ScorePath(Procedure):
         assert self.odds is not None
         bands, _ = self.path
         for low, high in zip(bands.low, bands.high, strict=True):
-            yield self.selection.by([self.odds.candidate(low, high)])
+            yield self.selection.with_candidates([self.odds.candidate(low, high)])
 
 
 def families_of(limits: Sequence[Limit], strata: Strata) -> list[LimitedFamily]:

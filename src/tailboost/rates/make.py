@@ -516,7 +516,7 @@ def _checked_costs(matrix: Any) -> Floats:
 
 
 def deferred(by: By = None) -> Rate:
-    """Return the fraction of deferred rows, which a human decides.
+    """Return the rate of deferred rows: the fraction of rows that is left to a human.
 
     Parameters
     ----------

@@ -326,19 +326,24 @@ def _refuse_infinite(numbers: NDArray[np.float64], name: str) -> None:
 
 
 def _read_texts(column: Column, schema: ColumnSchema) -> tuple[Any, str]:
-    """Return a text column as categories, and a text about values that are not in the schema.
+    """Return a text column as categories, and a message: how many values are not in the schema.
 
-    The categories of the schema keep their codes: new ones follow them.
+    The categories of the schema keep their codes: new ones follow them. The message is empty without new
+    values.
     """
     pandas = import_pandas("TableSchema")
     texts = _texts(column)
-    fitted = set(schema.categories)
-    new_values = [value for value in texts if value is not None and value not in fitted]
+    schema_categories = set(schema.categories)
+    new_values = [
+        value for value in texts if value is not None and value not in schema_categories
+    ]
     categories = [*schema.categories, *sorted(set(new_values))]
-    values = pandas.Categorical(texts, categories=pandas.Index(categories, dtype=object))
+    encoded_column = pandas.Categorical(
+        texts, categories=pandas.Index(categories, dtype=object)
+    )
     if not new_values:
-        return values, ""
-    return values, (
+        return encoded_column, ""
+    return encoded_column, (
         f"{len(new_values)} of {len(column)} values are new categories "
         f"(such as {new_values[0][:40]!r})"
     )

@@ -483,10 +483,11 @@ class ProbabilityEngine:
             groups = self.names.values[self.told].tolist()
         return list(self.data.strata.classes), groups
 
-    def answering(self, rule: Selected, fresh: Sequence[OpenedRows] = ()) -> Selected:
-        """Return a rule in the form in which it answers: a rule on one score by its thresholds.
+    def write_thresholds(self, rule: Selected, fresh: Sequence[OpenedRows] = ()) -> Selected:
+        """Return a rule on one score in the form of its thresholds; another rule stays as it is.
 
-        The choice of a decimal as threshold changes no answer to ``fresh`` rows.
+        Thresholds are written as short decimals. They answer the selection rows and the ``fresh`` rows as the
+        candidate does.
         """
         models = self.outputs.models
         members = rule.ensemble.base_models
@@ -500,17 +501,17 @@ class ProbabilityEngine:
         )
         return replace(rule, ensemble=replace(rule.ensemble, base_models=[decided]))
 
-    def named(
+    def mix(
         self, problem: Problem, candidates: Sequence[Candidate], weights: Floats
     ) -> SelectedRule:
-        """Return the rule that draws one of some candidates with their ``weights``; nothing is selected.
+        """Return the mixture of candidates: the rule that draws one of them, with these ``weights``.
 
         It need not keep the limits of the problem.
         """
         program = Program.of_rates(self.data.strata, problem.counted, problem.limits)
         pool = Pool(self.data)
         pool.append(candidates)
-        selection = Best.named(
+        selection = Best.from_weights(
             program, np.arange(len(weights)), weights, mixed(weights, pool.counts)
         )
         problem = replace(problem, randomized=len(weights) > 1, confidence=None)

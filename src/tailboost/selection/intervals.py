@@ -225,10 +225,10 @@ class CountedRate:
 def _binomial_rows(
     rate: Rate, strata: Strata, counts: Floats, values: Floats, rows: Floats
 ) -> Floats:
-    """Return the number of rows with which a binomial rate has the variance of each rate, shape (m,).
+    """Return for each rate the number of binomial rows that are worth as much as its rows, shape (m,).
 
-    Each row of a binomial rate has one end of the range as its value. No rate with the same mean has a
-    larger variance of a row, v_max. So n rows of variance v are worth n v_max / v binomial rows.
+    Each binomial row has one end of the range as its value. No other rows with the same mean have a larger
+    variance. So n rows are worth n · largest_variance / variance binomial rows.
 
     Parameters
     ----------
@@ -238,16 +238,17 @@ def _binomial_rows(
         The rates and the effective rows behind them.
     """
     if rate.matrix is None and not rate.is_weighted:
-        # Each row is an error or none. Costs of rows have no known range, and so no interval.
+        # The rows are binomial: each is an error or none. Costs by row come here too (`Rate.needs_costs`);
+        # `_withheld` gives them no interval, as their range is not known.
         return rows
     smallest, largest = rate.range(strata)
-    filled = np.nan_to_num(values, nan=smallest)
-    most_variance = (filled - smallest) * (largest - filled)
-    variance = _variances(rate.terms(strata), len(strata.mass), counts, filled)
+    means = np.nan_to_num(values, nan=smallest)
+    largest_variance = (means - smallest) * (largest - means)
+    variance = _variances(rate.terms(strata), len(strata.mass), counts, means)
     if rate.matrix is not None:
         # One more row has the largest possible variance: costs may vary more on new rows.
-        variance = (rows * variance + most_variance) / (rows + 1.0)
-    return rows * quotient(most_variance, variance, 1.0)
+        variance = (rows * variance + largest_variance) / (rows + 1.0)
+    return rows * quotient(largest_variance, variance, otherwise=1.0)
 
 
 def _withheld(

@@ -522,15 +522,17 @@ class Best:
     violations: Floats  # shape (n_limits,): violations by the rule on the selection data
     # Shape (n_limits,): violations by the best mixture. A mixture may satisfy more limits than one rule.
     mixture_violations: Floats
-    solution: Any  # the `Solution` of the best mixture of the pool; None for a candidate that was named
+    solution: Any  # the `Solution` of the best mixture of the pool; None for `from_weights`
 
     @classmethod
     def alone(cls, program: Program, number: int, counts: Floats) -> Best:
         """Return one rule with these confusion counts as a selection."""
-        return cls.named(program, np.array([number]), np.ones(1), counts)
+        return cls.from_weights(program, np.array([number]), np.ones(1), counts)
 
     @classmethod
-    def named(cls, program: Program, numbers: Ints, weights: Floats, counts: Floats) -> Best:
+    def from_weights(
+        cls, program: Program, numbers: Ints, weights: Floats, counts: Floats
+    ) -> Best:
         """Return rules with these mixture weights and summed confusion counts as a selection."""
         value = program.value(counts)
         unknown = np.full(len(program.limits), np.nan)

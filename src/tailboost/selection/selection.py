@@ -59,7 +59,7 @@ class Selection:
         """
         kinds = kinds.on(problem)
         engine, rule = kinds.simplest(problem)
-        return cls(kinds, engine, problem, engine.answering(rule))
+        return cls(kinds, engine, problem, engine.write_thresholds(rule))
 
     def __getstate__(self) -> dict[str, Any]:
         return plain_state(self)
@@ -85,7 +85,7 @@ class Selection:
                 selections.append(self)
                 continue
             try:
-                rule = engine.answering(engine.select(self.problem))
+                rule = engine.write_thresholds(engine.select(self.problem))
             except InfeasibleLimitsError:
                 continue
             # A rule with constant answers, or without a working model of the groups, is the simpler kind.
@@ -145,7 +145,7 @@ class Selection:
         for i in undominated_rules(limited, *reached.T):
             rate, value = reached[i].tolist()
             point_problem = problem.also_within(limited.within(rate))
-            rule = engine.answering(rules[i].within(point_problem.limits))
+            rule = engine.write_thresholds(rules[i].within(point_problem.limits))
             points.append((rate, value, Selection(kinds, engine, point_problem, rule)))
         return points
 
@@ -199,21 +199,37 @@ class Selection:
             return None
         return data
 
-    def by(
+    def with_candidates(
         self,
         candidates: Sequence[Candidate],
         weights: Floats | None = None,
         fresh: Sequence[OpenedRows] = (),
     ) -> Selection:
-        """Return the rule that draws one of some candidates; nothing is selected.
+        """Return the selection with another rule, which draws one of these candidates.
 
-        ``weights`` are the probabilities of the candidates, and may be left out for a single one. Answers to
-        ``fresh`` rows do not change by the choice of a decimal.
+        Parameters
+        ----------
+        candidates : sequence of Candidate
+            Candidates on the selection data. The rule need not keep the limits of the problem.
+        weights : ndarray of shape (k,), optional
+            Probability of each candidate; may be left out for a single one.
+        fresh : sequence of OpenedRows, optional
+            Further rows. Thresholds are written as short decimals, which answer these rows as the candidates
+            do.
+
+        Raises
+        ------
+        ValueError
+            If there is not one weight for each candidate.
         """
         if weights is None:
             weights = np.ones(1)
-        rule = self.engine.named(self.problem, candidates, weights)
-        return replace(self, rule=self.engine.answering(rule, fresh))
+        if len(weights) != len(candidates):
+            raise ValueError(
+                f"weights: {len(candidates)} candidates need a probability each, got {len(weights)}"
+            )
+        rule = self.engine.mix(self.problem, candidates, weights)
+        return replace(self, rule=self.engine.write_thresholds(rule, fresh))
 
     def thresholds(self, family: ThresholdFamily) -> Thresholds:
         """Return a family of rules on the selection data and on further rows."""
@@ -226,7 +242,7 @@ class Selection:
         weights: Floats | None = None,
         fresh: Sequence[OpenedRows] = (),
     ) -> Selection:
-        """Return the rule of stated thresholds; nothing is selected.
+        """Return the selection with the rule of stated thresholds.
 
         Parameters
         ----------
@@ -237,10 +253,10 @@ class Selection:
         weights : ndarray of shape (k,), optional
             Probability of each draw.
         fresh : sequence of OpenedRows, optional
-            Rows whose answers must not change by the choice of a decimal.
+            As in `with_candidates`.
         """
         candidates = [family.candidate(drawn) for drawn in np.atleast_2d(thresholds)]
-        return self.by(candidates, weights, fresh)
+        return self.with_candidates(candidates, weights, fresh)
 
 
 @dataclass(frozen=True, eq=False)

@@ -285,59 +285,85 @@ def calibrate(
     ones, and needs other rows. A table of scores records no attempt. Fresh rows of --unlabeled count in
     limits that need no label, such as 'gap(selected(1, by=sex)) <= .05'; these alone need no DATA.
     """
-    targets = read_targets(max_error)
-    limits = read_limits(limit)
-    if targets is not None and limits:
-        raise BadInput("--max-error and --limit: give one of them")
-    if unlabeled is not None and cluster is not None:
-        raise BadInput(
-            "--cluster and --unlabeled: the clusters of rows without labels are not known"
+    # With --score, the argument MODEL is the table of scores, which holds the fresh rows.
+    if score and (data is not None or selection is not None or target is None):
+        raise BadInput("--score: give one table, the --target column, and no model")
+    request = _Request(
+        out=out,
+        fresh=_FreshFiles(
+            data=model if score else data,
+            unlabeled=unlabeled,
+            training_rows=training_rows,
+            csv=csv,
+            target=target,
+            cluster=cluster,
+            equal_rows=equal_rows,
+        ),
+        targets=read_targets(max_error),
+        limits=read_limits(limit),
+        confidence=confidence,
+        attempts=attempts,
+        previous=previous,
+        details=details,
+    )
+    request.refuse_contradictions()
+    columns = options.columns_of_groups(group, by_group)
+    if score:
+        _calibrate_scores(
+            request,
+            score,
+            positive,
+            columns=columns,
+            by_group=by_group,
+            objective=read_objective(objective),
+            kind=kind,
+            missing=missing,
         )
-    fresh = _FreshFiles(data, unlabeled, training_rows, csv, target, cluster, equal_rows)
-    fresh.refuse_targets_without_labels(targets)
-    calibration_options: dict[str, Any] = {"confidence": confidence, "attempts": attempts}
-    label_file = None if score else LabelFile.read_if_several(model)
-    if label_file is not None:
+    elif (label_file := LabelFile.read_if_several(model)) is not None:
         options_of_one_label = (
             max_error, target, group, previous, positive, objective, training_rows, by_group
         )  # fmt: skip
         if any(value is not None for value in options_of_one_label):
             raise BadInput("rules of several labels per row are calibrated by --limit alone")
-        _calibrate_labels(
-            label_file, out, fresh, selection, limits, calibration_options, details
-        )
-        return
-    columns = options.columns_of_groups(group, by_group)
-    objective_rate = read_objective(objective)
-    if previous is not None:
-        ledger = score_rules.read_model(previous).read_ledger()
-        calibration_options["previous"] = ledger if ledger.attempts else None
-    if not score:
-        stored = _model_to_calibrate(model, out, fresh, selection, previous)
-        _calibrate_model(
-            stored, out, fresh, targets, limits, columns, calibration_options, details
-        )
-        return
-    if data is not None or selection is not None or target is None:
-        raise BadInput("--score: give one table, the --target column, and no model")
-    if targets is None and not limits:
-        raise BadInput("--max-error or --limit: one of them is needed")
-    score_rules.check_options(kind, missing, objective=objective_rate, limits=limits)
-    selection_settings = score_rules.RuleSelection(
-        tuple(score),
-        (),
-        target,
-        tuple(columns),
-        by_group,
-        objective_rate,
-        tuple(limits),
-        kind=kind,
-        missing=missing,
-    )
-    fresh = replace(fresh, data=model)
-    _calibrate_scores(
-        out, fresh, selection_settings, positive, targets, calibration_options, details
-    )
+        _calibrate_labels(request, label_file, selection)
+    else:
+        read_objective(objective)  # is checked, though a stored model has its own
+        _calibrate_model(request, model, selection, columns)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """The options of a calibration that do not depend on what MODEL is.
+
+    Without ``targets`` and ``limits``, a stored model or rule is tested for those of its fit.
+    """
+
+    out: Path  # file to write
+    fresh: _FreshFiles
+    targets: Stated
+    limits: list[Any]
+    confidence: float
+    attempts: int | None
+    previous: Path | None  # another model file, whose recorded attempts count too
+    details: bool
+
+    def refuse_contradictions(self) -> None:
+        """Raise `BadInput` if two of these options contradict each other."""
+        if self.targets is not None and self.limits:
+            raise BadInput("--max-error and --limit: give one of them")
+        if self.fresh.unlabeled is not None and self.fresh.cluster is not None:
+            raise BadInput(
+                "--cluster and --unlabeled: the clusters of rows without labels are not known"
+            )
+        self.fresh.refuse_targets_without_labels(self.targets)
+
+    def test_arguments(self) -> dict[str, Any]:
+        """Return the arguments of a test about its confidence and all attempts; reads ``previous``."""
+        arguments: dict[str, Any] = {"confidence": self.confidence, "attempts": self.attempts}
+        if self.previous is not None:
+            ledger = score_rules.read_model(self.previous).read_ledger()
+            arguments["previous"] = ledger if ledger.attempts else None
+        return arguments
 
 
 @dataclass(frozen=True)
@@ -389,14 +415,12 @@ class _FreshFiles:
         return Given(training_rows=training_rows, **arguments)
 
 
-def _model_to_calibrate(
-    model: Path, out: Path, fresh: _FreshFiles, selection: Path | None, previous: Path | None
-) -> StoredModel:
+def _model_to_calibrate(request: _Request, model: Path, selection: Path | None) -> StoredModel:
     """Read a model file or rule file after a check of all files.
 
-    ``out`` is the file to write, ``previous`` another model file. The rule of a rule file is selected again
-    on the file ``selection``, which has its selection data.
+    The rule of a rule file is selected again on the file ``selection``, which has its selection data.
     """
+    fresh, out, previous = request.fresh, request.out, request.previous
     if fresh.data is None and fresh.unlabeled is None:
         raise BadInput(
             "DATA is missing: name the table of fresh rows, or the --score column of MODEL"
@@ -417,24 +441,20 @@ def _model_to_calibrate(
 
 
 def _calibrate_model(
-    stored: StoredModel,
-    out: Path,
-    fresh: _FreshFiles,
-    targets: Stated,
-    limits: Sequence[Any],
-    group: Sequence[str],
-    calibration_options: dict[str, Any],
-    details: bool,
+    request: _Request, model: Path, selection: Path | None, group: Sequence[str]
 ) -> None:
-    """Calibrate a stored model or rule, write the certified rule to ``out``, and print its certificate.
+    """Calibrate a stored model or rule, write the certified rule, and print its certificate.
 
-    Without targets and limits those of the fit are tested. ``calibration_options`` are the confidence and
-    attempts.
+    The rule of a rule file is selected again on the file ``selection``. ``group`` are the columns of the
+    options.
     """
+    fresh = request.fresh
+    test_arguments = request.test_arguments()
+    stored = _model_to_calibrate(request, model, selection)
     classifier = stored.classifier
     ledger = FileLedger(stored)
     columns = list(dict.fromkeys([*stored.group_columns, *group]))
-    targets, tested_limits = _to_certify(classifier, targets, limits, columns)
+    targets, tested_limits = _to_certify(classifier, request.targets, request.limits, columns)
     fresh.refuse_targets_without_labels(targets)
     has_rule = judged(classifier).selects_rule
     # A group-blind rule reads no groups. Limits, and the selection of a rule, may need them.
@@ -454,7 +474,7 @@ def _calibrate_model(
                 targets,
                 limits=tested_limits or None,
                 reference=own_answers(classifier),
-                **calibration_options,
+                **test_arguments,
             )
         elif fresh.data is None:
             raise BadInput(
@@ -465,14 +485,14 @@ def _calibrate_model(
             batch = stored.one_batch(fresh_rows, targets, tested_limits or None)
             records = batch.classifier.records_
             batch.classifier.records_ = replace(records, ledger=ledger)
-            certified_rule = batch.certified(**calibration_options)
+            certified_rule = batch.certified(**test_arguments)
             stored = stored.selected_on(fresh.data)
     fresh_names = [path.name for path in (fresh.data, fresh.unlabeled) if path is not None]
-    stored.save(certified_rule, out, calibrated=" and ".join(fresh_names))
-    tell_certificate(certified_rule.certificate_, details)
-    shared.say(f"Attempts recorded in {stored.path} and {out}: {len(ledger.attempts)}.")
+    stored.save(certified_rule, request.out, calibrated=" and ".join(fresh_names))
+    tell_certificate(certified_rule.certificate_, request.details)
+    shared.say(f"Attempts recorded in {stored.path} and {request.out}: {len(ledger.attempts)}.")
     certified_kind = "limits" if tested_limits else "targets"
-    shared.say(f"Model: {out}, a rule with certified {certified_kind}.")
+    shared.say(f"Model: {request.out}, a rule with certified {certified_kind}.")
 
 
 def _to_certify(
@@ -521,20 +541,39 @@ def _reporting_failure(recorded_in: Path | None, ledger: Any) -> Iterator[None]:
 
 
 def _calibrate_scores(
-    out: Path,
-    fresh: _FreshFiles,
-    selection: score_rules.RuleSelection,
+    request: _Request,
+    score: list[str],
     positive: list[str] | None,
-    targets: Stated,
-    calibration_options: dict[str, Any],
-    details: bool,
+    *,
+    columns: Sequence[str],
+    by_group: str | None,
+    objective: Any,
+    kind: str,
+    missing: float | None,
 ) -> None:
     """Calibrate a rule on the scores of one table, write its rule file, and print its certificate.
 
-    ``selection`` has no labels of scores yet; ``positive`` are those of --positive.
+    The parameters are the values of the options; ``columns`` are those of groups.
     """
+    test_arguments = request.test_arguments()
+    if request.targets is None and not request.limits:
+        raise BadInput("--max-error or --limit: one of them is needed")
+    score_rules.check_options(kind, missing, objective=objective, limits=request.limits)
+    out, fresh = request.out, request.fresh
     data = fresh.data
-    assert data is not None
+    assert data is not None  # the table of scores
+    assert fresh.target is not None
+    selection = score_rules.RuleSelection(
+        scores=tuple(score),
+        labels=(),  # `on` finds them
+        target=fresh.target,
+        group=tuple(columns),
+        by_group=by_group,
+        objective=objective,
+        limits=tuple(request.limits),
+        kind=kind,
+        missing=missing,
+    )
     if not shared.is_rule_file(out):
         raise BadInput("--model: with --score the file to write is a rule file (.json)")
     shared.check_output("--model", out, *fresh.files)
@@ -543,7 +582,7 @@ def _calibrate_scores(
         rows = replace(rows, cluster_column=fresh.cluster)
         other_rows = selection.other_rows(fresh.unlabeled, fresh.training_rows, fresh.csv)
         with shared.bad_input(f"{data}: "):
-            max_error = targets_by_label(targets, np.unique(rows.y), selection.group)
+            max_error = targets_by_label(request.targets, np.unique(rows.y), selection.group)
             fresh_rows = Given(
                 rows.features, rows.y, rows.groups, clusters=rows.clusters, **other_rows
             )
@@ -556,26 +595,19 @@ def _calibrate_scores(
                 _reporting_failure(None, batch.classifier.records_.ledger),
                 doing("Certifying it"),
             ):
-                certified_rule = batch.certified(**calibration_options)
+                certified_rule = batch.certified(**test_arguments)
     selection = replace(selection, limits=tuple(certified_rule.limits or ()))
     shared.write_out(out, selection.document(certified_rule, calibrated=data.name))
-    tell_certificate(certified_rule.certificate_, details)
+    tell_certificate(certified_rule.certificate_, request.details)
     shared.say(f"Rule: {out}")
 
 
-def _calibrate_labels(
-    label_file: LabelFile,
-    out: Path,
-    fresh: _FreshFiles,
-    selection: Path | None,
-    limits: Sequence[Any],
-    calibration_options: dict[str, Any],
-    details: bool,
-) -> None:
+def _calibrate_labels(request: _Request, label_file: LabelFile, selection: Path | None) -> None:
     """Calibrate rules of several labels per row, write their file, and print their certificate.
 
     The rules are selected again on the file ``selection``. Attempts are recorded in the label file.
     """
+    out, fresh = request.out, request.fresh
     fresh_file = fresh.data or fresh.unlabeled
     if selection is None or fresh_file is None:
         raise BadInput(
@@ -596,10 +628,10 @@ def _calibrate_labels(
             rows["X_unlabeled"] = label_file.scores_of(fresh.unlabeled, fresh.csv).features
         records = replace(rules.records_, ledger=ledger)
         certified_rules = replace(rules, records_=records).calibrate(
-            **rows, limits=limits or None, **calibration_options
+            **rows, limits=request.limits or None, **request.test_arguments()
         )
     shared.write_out(out, settings.document(certified_rules), "--model")
-    tell_certificate(certified_rules.certificate_, details)
+    tell_certificate(certified_rules.certificate_, request.details)
     shared.say(f"Attempts recorded in {label_file.path} and {out}: {len(ledger.attempts)}.")
     shared.say(f"Rules: {out}")
 

@@ -23,6 +23,12 @@ from tailboost.rates import Answered, checked_limits
 from tailboost.selection.rate_table import RateTable
 
 LIMIT_HEIGHT = 0.66  # height of one limit in inches: two lines of text and a bar
+# Positions in the band of one limit, which has the height 1, from its top.
+NAME_TOP = 0.15  # the text with verdict and name
+NUMBERS_TOP = 0.41  # the text with the numbers
+BAR_MIDDLE = 0.745
+BAR_HEIGHT = 0.26
+BOUND_ENDS = (0.57, 0.92)  # of the line across the bar
 LIMITS_DRAWN = 24  # limits in one drawing; the broken ones come first
 
 
@@ -182,20 +188,23 @@ class LimitsDisplay(Display):
         finish_bars(ax, low, end, axis_name, name)
 
     def _draw_limit(self, ax: Axes, k: int, line: LimitLine, kwargs: dict[str, Any]) -> None:
-        """Draw the limit number k from the top, in a band of height 1: two lines of text, then the bar."""
+        """Draw two lines of text and a bar in the band of the limit number k, counted from the top."""
         colour, mark = verdict_style(line.good)
-        height = k + 0.745  # of the middle of the bar
-        if line.value is not None:
-            style = {"height": 0.26, "color": colour, "linewidth": 0}
-            self.bars_.append(ax.barh(height, line.value, **styled(style, kwargs, bars=True)))
-        # An interval with one end, as of a certificate, begins at the rate.
-        ends = [end for end in (line.low, line.value, line.high) if end is not None]
-        if len(ends) > 1:
-            whisker = {"linewidth": 1.5, "marker": "|", "markersize": 7}
-            ax.plot([min(ends), max(ends)], [height, height], color=text_colour(), **whisker)
-        if line.bound is not None:
-            ax.plot([line.bound] * 2, [k + 0.57, k + 0.92], color=text_colour(), linewidth=3.5)
         verdict = f"{mark} {line.verdict}: " if line.verdict else ""
-        fitted_text(ax, 0.0, k + 0.15, f"{verdict}{line.name}", weight="bold")
+        fitted_text(ax, 0.0, k + NAME_TOP, f"{verdict}{line.name}", weight="bold")
         limit = f"; limit {line.limit}" if line.limit else ""
-        fitted_text(ax, 0.0, k + 0.41, f"{line.numbers}{limit}")
+        fitted_text(ax, 0.0, k + NUMBERS_TOP, f"{line.numbers}{limit}")
+        y_bar = k + BAR_MIDDLE
+        if line.value is not None:
+            style = {"height": BAR_HEIGHT, "color": colour, "linewidth": 0}
+            self.bars_.append(ax.barh(y_bar, line.value, **styled(style, kwargs, bars=True)))
+        # An interval with one end, as of a certificate, begins at the rate.
+        numbers = [end for end in (line.low, line.value, line.high) if end is not None]
+        if len(numbers) > 1:
+            whisker = {"linewidth": 1.5, "marker": "|", "markersize": 7}
+            ax.plot(
+                [min(numbers), max(numbers)], [y_bar, y_bar], color=text_colour(), **whisker
+            )
+        if line.bound is not None:
+            y_ends = [k + end for end in BOUND_ENDS]
+            ax.plot([line.bound, line.bound], y_ends, color=text_colour(), linewidth=3.5)
