@@ -297,3 +297,15 @@ def test_the_error_has_what_is_missing_for_limits_on_rates():
     with pytest.raises(tb.NotCertifiedError) as raised:
         tb.calibrate(clf, other[0], other[1], groups=other[2])
     assert {short.missing for short in raised.value.shortfalls} == {"selection rows"}
+
+
+def test_groups_of_equal_names_in_two_columns_have_prices_of_their_own():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 4000)
+    X = (2.0 * y - 1.0 + rng.normal(size=4000))[:, None]
+    groups = {name: rng.choice(["known", "unknown"], 4000) for name in ("sex", "age")}
+    limits = ["miss(1, by=sex) <= .3", "miss(1, by=age) <= .3"]
+    certificate = tb.calibrate(tb.Scores(0, 1, kind="logit"), X, y, groups=groups, limits=limits).certificate_
+    names = [price.name for price in certificate.price]
+    assert len(set(names)) == len(names) == 5
+    assert "miss rate of 1 of age unknown" in names

@@ -649,7 +649,7 @@ def price_of(
                 continue
             name = words
             if sample.name is not None:
-                name = f"{words} of {unit_name(sample.name)}"
+                name = f"{words} of {group_words(unit_name(sample.name), rate.by, limits)}"
             given = None
             if reference_rows is not None and not np.isnan(reference_samples[number].mean):
                 given = float(reference_samples[number].mean)

@@ -139,7 +139,8 @@ class GroupNames:
             column = columns[title]
             if used is not None:
                 column = column[used]
-            place = positions(column, values, words, "groups not seen in fit")
+            cure = "give these rows a known group, or leave them out"
+            place = positions(column, values, words, "groups not seen in fit", cure)
             numbers.append(first_number + place)
             first_number += len(values)
         if len(numbers) == 1:
