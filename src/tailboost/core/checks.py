@@ -744,10 +744,10 @@ def _other_columns(model: Model, X: Table) -> str | None:
     feature_names = getattr(model, "feature_names_in_", None)
     if feature_names is None or not hasattr(X, "columns"):
         return None
-    fitted = np.asarray(feature_names).tolist()
+    fit_columns = np.asarray(feature_names).tolist()
     columns = list(X.columns)
-    missing = [name for name in fitted if name not in columns]
-    new = [name for name in columns if name not in fitted]
+    missing = [name for name in fit_columns if name not in columns]
+    new = [name for name in columns if name not in fit_columns]
     if missing:
         near = did_you_mean(str(missing[0]), map(str, new))
         return (
@@ -759,7 +759,7 @@ def _other_columns(model: Model, X: Table) -> str | None:
             f"X has columns that the model was not fitted on, {listed(new)}: give "
             "X[model.feature_names_in_]"
         )
-    if columns != fitted:
+    if columns != fit_columns:
         return (
             "X has the columns of the model in another order: give X[model.feature_names_in_]"
         )

@@ -57,5 +57,5 @@ def filled_columns(
     heads: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> tuple[list[str], list[list[str]]]:
     """Return the columns of a table that have an entry."""
-    filled = [j for j in range(len(heads)) if any(row[j] for row in rows)]
-    return [heads[j] for j in filled], [[row[j] for j in filled] for row in rows]
+    places = [j for j in range(len(heads)) if any(row[j] for row in rows)]
+    return [heads[j] for j in places], [[row[j] for j in places] for row in rows]

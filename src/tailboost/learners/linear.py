@@ -197,9 +197,9 @@ class TableBayes(_Refitted):
         self.table_ = opened.reader
         used_rows = np.flatnonzero(weight)
         counts = _counts(opened.table[used_rows])
-        fitted = MultinomialNB(alpha=SMOOTHING).fit(counts, y[used_rows], weight[used_rows])
-        self.coef_ = fitted.feature_log_prob_
-        self.intercept_ = fitted.class_log_prior_
+        model = MultinomialNB(alpha=SMOOTHING).fit(counts, y[used_rows], weight[used_rows])
+        self.coef_ = model.feature_log_prob_
+        self.intercept_ = model.class_log_prior_
         self.classes_ = np.arange(len(self.coef_))
         return self
 
@@ -268,9 +268,9 @@ def _coefficients(Z: Any, y: Ints, weight: Floats, C: float) -> tuple[Floats, Fl
     if is_binary:
         # scikit-learn has one row of coefficients for two classes. Two opposite halves have half the penalty.
         C = 2.0 * C
-    fitted = LogisticRegression(C=C, max_iter=MOST_STEPS).fit(Z, y, weight)
-    coef = fitted.coef_
-    intercept = fitted.intercept_
+    model = LogisticRegression(C=C, max_iter=MOST_STEPS).fit(Z, y, weight)
+    coef = model.coef_
+    intercept = model.intercept_
     if is_binary:
         return np.vstack([-coef, coef]) / 2.0, np.r_[-intercept, intercept] / 2.0
     return coef, intercept

@@ -113,9 +113,9 @@ def ending_with_a_code(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def run(*, quiet: bool, verbose: bool, **arguments: Any) -> None:
         if reads_csv:
-            of_options = {name: arguments.pop(name) for name in OF_CSV}
+            csv_options = {name: arguments.pop(name) for name in OF_CSV}
             fields = csv_noted_in(arguments.get("model"))
-            fields |= {name: value for name, value in of_options.items() if value is not None}
+            fields |= {name: value for name, value in csv_options.items() if value is not None}
             arguments["csv"] = CsvFormat(**fields)
         with exit_codes(verbose, quiet):
             command(**arguments)

@@ -19,8 +19,8 @@ def option(metavar: str | None, text: str, *names: str, **more: Any) -> Any:
 
 def columns_of_groups(group: Sequence[str] | None, by_group: str | None) -> list[str]:
     """Return the columns of --group, with the column of --by-group."""
-    named = [*(group or []), *([] if by_group is None else [by_group])]
-    return list(dict.fromkeys(named))
+    columns = [*(group or []), *([] if by_group is None else [by_group])]
+    return list(dict.fromkeys(columns))
 
 
 def number_or_percent(text: str) -> float:

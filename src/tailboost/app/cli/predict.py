@@ -125,7 +125,7 @@ def _with_default(answers: dict[str, Any], is_unknown: Any, default: Any) -> dic
 
     These rows have no margin and no distribution.
     """
-    filled = {}
+    columns = {}
     for name, column in answers.items():
         values = np.array(column)
         if name == "prediction":
@@ -134,8 +134,8 @@ def _with_default(answers: dict[str, Any], is_unknown: Any, default: Any) -> dic
             values[is_unknown] = default == HUMAN_REVIEW
         elif name == "margin" or name.startswith("distribution_"):
             values[is_unknown] = np.nan
-        filled[name] = values
-    return filled
+        columns[name] = values
+    return columns
 
 
 def _predictions(classifier: Model, features: Table, groups: dict[str, Any]) -> dict[str, Any]:

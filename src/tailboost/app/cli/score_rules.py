@@ -136,25 +136,25 @@ def tune(
     unlabeled_digest = None if unlabeled is None else shared.digest_of(unlabeled)
     if has_several_labels:
         label_settings = LabelSettings(
-            score,
-            target,
-            kind,
-            missing,
-            spelt(objective_rate),
-            shared.digest_of(data),
-            unlabeled_digest,
-            csv.noted,
+            scores=score,
+            labels=target,
+            kind=kind,
+            missing=missing,
+            objective=spelt(objective_rate),
+            data=shared.digest_of(data),
+            unlabeled=unlabeled_digest,
+            csv=csv.noted,
         )
         label_settings.tune(data, out, csv, limits=limits, unlabeled=unlabeled)
         return
     settings = RuleSelection(
-        tuple(score),
-        (),
-        target[0],
-        tuple(columns),
-        by_group,
-        objective_rate,
-        tuple(limits),
+        scores=tuple(score),
+        labels=(),  # `on` finds them
+        target=target[0],
+        group=tuple(columns),
+        by_group=by_group,
+        objective=objective_rate,
+        limits=tuple(limits),
         kind=kind,
         missing=missing,
         confidence=confidence,
