@@ -348,6 +348,10 @@ SWEPT = 256
 # thresholds by group on fresh rows is higher in each of 15 settings, by .0006 to .0059
 # (benchmarks/thresholds_by_group.py).
 MOST_THRESHOLDS = 2_000
+# Many labels or groups have fewer passes and thresholds, so that these lines take about as long as a search:
+# the most moves along lines, and the most confusion counts at the thresholds of a line.
+MOST_MOVES = 120
+MOST_CELLS = 2_000_000
 # The most candidates of least counted cost. On 100,000 rows of a score that is no probability, the error
 # within odds gaps was .0001 above the least one, without these candidates .0020. On at most 2,000 rows of 24
 # problems such candidates fit noise: the excess over limits on precision was .004 to .016 larger.
@@ -502,19 +506,22 @@ def polish(pool: Pool, program: Program, number: int, charge: float) -> None:
     """Add a rule with better thresholds, which are moved in one combination of groups after the other.
 
     The first rule is the candidate of this ``number``. Passes over all combinations end when one brings no
-    improvement. A violation of 1 costs ``charge``. If rules read the group, and no limit joins groups, no
-    other thresholds keep the limits with a smaller objective.
+    improvement. A violation of 1 costs ``charge``. If rules of two labels read the group, and no limit joins
+    groups, no other thresholds keep the limits with a smaller objective.
     """
     data = pool.data.in_memory
     lines = _lines_by_combination(data)
+    n_moves = len(lines) * contrasts(pool.candidates[number].action_costs).shape[1]
+    n_cells = pool.counts[number].size
+    max_thresholds = min(MOST_THRESHOLDS, max(PLACES, MOST_CELLS // n_cells))
 
     def charged(counts: Floats) -> Floats:
         value, violation = program.evaluate(counts)
         return np.where(violation <= SLIGHT, value, value + charge * violation)
 
-    for _ in range(DESCENTS):
+    for _ in range(max(1, MOST_MOVES // n_moves)):
         candidate = pool.candidates[number]
-        moved = pool.add(_moved_along(data, candidate, lines, charged, MOST_THRESHOLDS))
+        moved = pool.add(_moved_along(data, candidate, lines, charged, max_thresholds))
         if charged(pool.counts[moved]) >= charged(pool.counts[number]) - BETTER:
             return
         number = moved
@@ -548,13 +555,14 @@ def _moved_along(
     ``cost_of_counts`` maps confusion counts, shape (T, W, A), to the numbers to be minimised, shape (T,).
     """
     costs = contrasts(candidate.action_costs).copy()
+    expected = expected_costs(data.probabilities, candidate.action_costs)
     for by_stratum, by_row in lines:
         for action in range(costs.shape[1]):
-            expected = expected_costs(data.probabilities, from_contrasts(costs))
             thresholds, counts = counts_on_line(data, expected, action, by_row, max_thresholds)
             if len(thresholds):
-                best = cost_of_counts(counts).argmin()
-                costs[:, action] += thresholds[best] * by_stratum
+                threshold = thresholds[cost_of_counts(counts).argmin()]
+                costs[:, action] += threshold * by_stratum
+                expected[action] += threshold * by_row
     return Candidate.from_costs(from_contrasts(costs))
 
 
