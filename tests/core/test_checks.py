@@ -142,6 +142,8 @@ def test_numbers_of_a_short_range_are_counted_and_not_sorted(monkeypatch):
 def test_columns_of_categories_and_text_are_read_by_their_distinct_values(dtype, monkeypatch):
     texts = ["b", "long", "b", "a"]
     column = pd.Series(texts, dtype=dtype)
+    if column.dtype == object:
+        pytest.skip("pandas before 3 has text as objects")
     with monkeypatch.context() as patch:
         patch.setattr(pd.Series, "__array__", None)  # one object for each row
         labels = _checks.label_column(column, "groups")
