@@ -32,11 +32,17 @@ from tailboost.guarantees.procedure import (
     Certified,
     Procedure,
     Refused,
-    losses_of,
     scored_fresh,
     scored_selection,
 )
-from tailboost.guarantees.shares import Share, counted_answer, ranks_of, shares_of, shares_on
+from tailboost.guarantees.shares import (
+    ONE_ANSWER,
+    Share,
+    fresh_shares,
+    no_shares_because,
+    ranks_of,
+    shares_on,
+)
 from tailboost.rates.bounds import most_reached
 from tailboost.selection.answers import OpenedRows
 from tailboost.selection.data import (
@@ -52,6 +58,7 @@ PARTS = (0.02, 0.1, 0.5)
 ROOM = 2.0
 # Rules of the sequence.
 STEPS = 8
+NO_JOINT_LIMIT = "no limit by group stands beside a limit that joins groups"
 THE_SAFEST_RULE = "the rule within the ranks that is farthest from the joint limits"
 AT_RANKS_OF_ONE_CLASS = (
     "Each threshold is at a rank of the scores of one class of these rows, which needs no test. The limits "
@@ -115,15 +122,13 @@ class RanksAndTest(Procedure):
     @property
     def lacks(self) -> str | None:
         """Why the procedure does not apply; None if it does."""
-        strata = self.fresh.answered.strata
-        if strata.defers:
-            return "rows may be deferred"
-        if losses_of(self.selection.problem.objective, strata) is None:
-            return f"the objective {self.selection.problem.objective} is no sum of losses of two answers"
-        for limit in self.limits:
-            if counted_answer(limit.rate, strata) is None:
-                return f"{limit.rate!r} is no share of rows with one of two answers"
-        if self.selection.problem.randomized:
+        problem = self.selection.problem
+        if len(self.limits) < 2:  # before any score is computed
+            return NO_JOINT_LIMIT
+        reason = no_shares_because(problem.objective, self.limits, self.fresh.answered.strata)
+        if reason is not None:
+            return reason
+        if problem.randomized:
             return "the rule may draw"
         if any(limit.compares for limit in self.limits):
             return "groups are compared"
@@ -134,7 +139,7 @@ class RanksAndTest(Procedure):
         if self.family is None:
             return "the rule has no threshold for each group"
         if not (self.ranked and self.joint):
-            return "no limit by group stands beside a limit that joins groups"
+            return NO_JOINT_LIMIT
         if len({share.answer for share in self.ranked}) > 1:
             return "limits by group are on both answers"
         ranked_rows = np.concatenate([share.rows for share in self.ranked])
@@ -164,10 +169,7 @@ class RanksAndTest(Procedure):
             why = "no thresholds within the ranks keep the limits that join groups"
             return Refused(answered, THE_SAFEST_RULE, why)
         if len(np.unique(self.fresh.by(certified).answered.actions)) == 1:
-            why = (
-                "the rule with the least loss within the limits gives every row the same answer"
-            )
-            return Refused(self.fresh, THE_SAFEST_RULE, why)
+            return Refused(self.fresh, THE_SAFEST_RULE, ONE_ANSWER)
         return Certified(certified, self.title, AT_RANKS_OF_ONE_CLASS)
 
     def keeps_joint_limits(self, answered: FreshRows) -> bool:
@@ -273,13 +275,7 @@ class RanksAndTest(Procedure):
     @cached_property
     def shares(self) -> list[Share]:
         """The limited shares on the fresh rows."""
-        shares = []
-        for limit in self.limits:
-            samples = self.fresh.samples(limit.rate)
-            rows_of = [(sample.name, sample.rows) for sample in samples]
-            answer = counted_answer(limit.rate, self.fresh.answered.strata)
-            shares += shares_of(limit, answer, rows_of) or []
-        return shares
+        return fresh_shares(self.limits, self.fresh)
 
     @cached_property
     def ranked(self) -> list[Share]:
