@@ -82,8 +82,8 @@ from tailboost.rates import Largest, Limit, Rate
 from tailboost.rows.given import Given
 from tailboost.rows.judged import group_uses, judged
 from tailboost.rows.records import Records
-from tailboost.selection.answers import deferred as deferred_rows
-from tailboost.selection.answers import shares
+from tailboost.selection.candidates import deferred as deferred_rows
+from tailboost.selection.candidates import shares
 from tailboost.selection.outputs import averaging, check_named, stacked
 from tailboost.selection.problem import NAMED
 from tailboost.selection.rate_table import RateTable

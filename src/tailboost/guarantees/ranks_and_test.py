@@ -44,7 +44,6 @@ from tailboost.guarantees.shares import (
     shares_on,
 )
 from tailboost.rates.bounds import most_reached
-from tailboost.selection.answers import OpenedRows
 from tailboost.selection.data import (
     BEYOND,
     COST_RESOLUTION,
@@ -52,6 +51,7 @@ from tailboost.selection.data import (
     ThresholdFamily,
     possible_thresholds,
 )
+from tailboost.selection.outputs import LogProbabilities
 
 # Parts of the level for the test, and standard deviations between its bound and the predicted rate.
 PARTS = (0.02, 0.1, 0.5)
@@ -236,18 +236,17 @@ class RanksAndTest(Procedure):
         return thresholds
 
     @cached_property
-    def opened_ranked(self) -> list[OpenedRows]:
+    def opened_ranked(self) -> list[LogProbabilities]:
         """The rows of the shares by group: the choice of a decimal as threshold reads no others."""
         is_ranked = np.zeros(len(self.rows.scores), dtype=bool)
         is_ranked[np.concatenate([share.rows for share in self.ranked])] = True
         opened = []
         start = 0
-        for rows in self.fresh.opened:
-            for table in rows.tables:
-                here = np.flatnonzero(is_ranked[start : start + table.n_rows])
-                if len(here):
-                    opened.append(OpenedRows([table.part(here)]))
-                start += table.n_rows
+        for table in self.fresh.opened:
+            here = np.flatnonzero(is_ranked[start : start + table.n_rows])
+            if len(here):
+                opened.append(table.part(here))
+            start += table.n_rows
         return opened
 
     @property
