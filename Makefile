@@ -13,6 +13,9 @@ READY_MIN := $(VENV_MIN)/.ready
 # The newest versions; without PyTorch, whose newest wheels contain CUDA (gigabytes).
 VENV_NEWEST := .venv-newest
 
+# Compiled files are kept, also where the environment forbids it: each process would compile 500 files again.
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1
+
 .PHONY: demo notebooks test test-experiments test-min test-newest test-gpu slow fuzz lint docs wheel dist ci clean
 
 $(READY): pyproject.toml constraints.txt
@@ -34,28 +37,28 @@ demo: $(READY_DEMO)  ## certify limits and compare, on bundled tables; writes ta
 	$(VENV_DEMO)/bin/tailboost demo
 
 test: $(READY)  ## the fast test suite
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	$(PYTEST) $(BIN)/python -m pytest -n 2
 
 test-experiments: $(READY)  ## the tests of the experiments and of what the papers print
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "experiments and not (slow or gpu)" tests/experiments
+	$(PYTEST) $(BIN)/python -m pytest -n 2 -m "experiments and not (slow or gpu)" tests/experiments
 
 test-min: $(READY_MIN)  ## the fast test suite with the oldest versions that pyproject.toml declares
-	OMP_NUM_THREADS=1 $(VENV_MIN)/bin/python -m pytest -n 2
+	$(PYTEST) $(VENV_MIN)/bin/python -m pytest -n 2
 
 test-newest:  ## the fast test suite with the newest versions of all libraries, which it prints
 	test -x $(VENV_NEWEST)/bin/python || $(PYTHON) -m venv $(VENV_NEWEST)
 	$(VENV_NEWEST)/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable ".[xgboost,app,dask,test]"
 	$(VENV_NEWEST)/bin/python -m pip freeze --exclude-editable
-	OMP_NUM_THREADS=1 $(VENV_NEWEST)/bin/python -m pytest -n 2
+	$(PYTEST) $(VENV_NEWEST)/bin/python -m pytest -n 2
 
 test-gpu: $(READY)  ## the tests of nets on a GPU, the tasks of the papers at their scale, and what takes any device
 	$(BIN)/python -m pytest -m "gpu or not (slow or fuzz)" tests/learners tests/experiments
 
 slow: $(READY)  ## the slow tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
+	$(PYTEST) $(BIN)/python -m pytest -n 2 -m slow
 
 fuzz: $(READY)  ## the campaign of faults: files, models, kills, threads, versions; prints its counts
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m fuzz tests/fuzz
+	$(PYTEST) $(BIN)/python -m pytest -n 2 --dist worksteal -m fuzz tests/fuzz
 
 lint: $(READY)
 	$(BIN)/ruff check --no-cache .

@@ -42,18 +42,21 @@ NEEDING = {
 
 def imported(path):
     """Return the libraries that a file imports, and those of them without which it cannot be imported."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    local = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Try)]
-    local += [
-        node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node)
-    ]
-    found, inside = [], {id(node) for part in local for node in ast.walk(part)}
-    for node in ast.walk(tree):
+    found = []
+
+    def collect(node, lazy):
+        if isinstance(node, ast.expr):
+            return
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        else:
-            names = [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
-        found += [(name.partition(".")[0], id(node) in inside) for name in names]
+            found.extend((alias.name.partition(".")[0], lazy) for alias in node.names)
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            found.append(((node.module or "").partition(".")[0], lazy))
+        lazy |= isinstance(node, ast.FunctionDef | ast.Try)
+        lazy |= isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for part in ast.iter_child_nodes(node):
+            collect(part, lazy)
+
+    collect(ast.parse(path.read_text(encoding="utf-8")), False)
     others = [(name, lazy) for name, lazy in found if name not in {*sys.stdlib_module_names, "", "tailboost"}]
     return {name for name, _ in others}, {name for name, lazy in others if not lazy}
 

@@ -94,7 +94,8 @@ def test_the_price_of_a_point_is_its_error_above_the_least(case):
 def test_the_table_has_the_overall_error_only_if_no_axis_has_it(case):
     heading = '<th scope="col">overall error</th>'
     assert heading not in tb.plotting.curve_page(case.curve)
-    assert heading in tb.plotting.curve_page(case.clf.tradeoff(tb.rates.miss("yes"), tb.rates.miss("no")))
+    misses = case.clf.tradeoff(tb.rates.miss("yes"), tb.rates.miss("no"), n_points=3)
+    assert heading in tb.plotting.curve_page(misses)
 
 
 def test_the_level_of_a_point_is_the_shortest_that_gives_it(case):
@@ -109,7 +110,7 @@ def test_the_level_of_a_point_is_the_shortest_that_gives_it(case):
 
 
 def test_a_ratio_is_limited_from_below(case):
-    curve = case.clf.tradeoff(tb.rates.ratio(tb.rates.selected("yes", by="group")))
+    curve = case.clf.tradeoff(tb.rates.ratio(tb.rates.selected("yes", by="group")), n_points=6)
     for place, point in enumerate(curve):
         level = curve.level(place)
         assert level <= point.limited + 1e-9
@@ -168,7 +169,7 @@ def test_what_is_copied_gives_the_rule(case):
 
 
 def test_other_rows_and_the_selected_rule(case, tmp_path):
-    measured = case.clf.tradeoff().predicted(case.table[:500], case.y[:500], groups=case.groups[:500])
+    measured = case.curve.predicted(case.table[:500], case.y[:500], groups=case.groups[:500])
     case.curve.explore(tmp_path / "curve.html", measured=measured)
     about = document((tmp_path / "curve.html").read_text(encoding="utf-8"))
     np.testing.assert_allclose(about["measured"], np.column_stack(measured), atol=1e-6)
@@ -251,7 +252,7 @@ def test_in_a_browser(case, tmp_path, width, colours):
 def test_a_curve_of_groups_that_the_selection_did_not_count(case, limits, tmp_path):
     groups = pd.DataFrame({"site": np.arange(len(case.y)) % 2, "place": case.groups})
     clf = tuned(case.table.score, case.y, groups=groups, limits=limits, objective="error")
-    curve = clf.tradeoff(tb.rates.parse("gap(selected(yes, by=place))"), tb.rates.error())
+    curve = clf.tradeoff(tb.rates.parse("gap(selected(yes, by=place))"), tb.rates.error(), n_points=4)
     limited, minimised = curve.of_source()
     assert np.isnan(limited)
     assert minimised == pytest.approx(np.mean(clf.predict(case.table) != case.y))
