@@ -16,7 +16,7 @@ from tailboost.classifiers.default_models import (
     fastest_first,
     strong_estimators,
 )
-from tailboost.rows.rows import TrainingSet
+from tailboost.rows.training_set import TrainingSet
 
 
 @pytest.mark.parametrize(

@@ -248,12 +248,6 @@ def test_eight_threads_and_one_row():
     assert start.batches[-1].waiting == 1
 
 
-def test_older_states_are_refused_with_the_reason():
-    state = tb.Monitor.against(Grader(), limits=[rates.error() <= 0.5]).to_dict()
-    with pytest.raises(ValueError, match="format 4, which told equal rows apart by their order in the file"):
-        tb.Monitor.from_dict(state | {"format": 4})
-
-
 # -- batches that repeat rows ------------------------------------------------------------------------------
 
 

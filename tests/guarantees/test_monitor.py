@@ -165,18 +165,6 @@ def test_state_goes_on_where_it_was():
             tb.Monitor.from_dict(state)
 
 
-def test_a_state_with_the_drift_of_columns_goes_on():
-    """Format 5 kept counts of columns, with the drift of each batch."""
-    monitor = claims(c0=0.25, c1=0.15).add(Ruler(), *rows(500, 0)[:2])
-    state = {key: value for key, value in monitor.to_dict().items() if key != "digest"}
-    moved = {"column": "x0", "psi": 0.3, "p_value": 0.001, "moved": True}
-    state["batches"] = [{**batch, "drift": [moved]} for batch in state["batches"]]
-    old = {**state, "format": 5, "reference": {"columns": {"x0": {"cuts": [0.0], "counts": [1.0] * 4}}}}
-    again = tb.Monitor.from_dict(old | {"digest": digest_of(old)})
-    later = rows(500, 1)[:2]
-    assert again.add(Ruler(), *later).to_dict() == monitor.add(Ruler(), *later).to_dict()
-
-
 @pytest.mark.parametrize("fault", ["a column less", "text for numbers"])
 def test_rows_that_the_model_cannot_read_are_refused_before_their_labels_come(fault):
     X, y, _ = rows(300, 0)

@@ -82,7 +82,7 @@ def test_a_threshold_behind_a_failure_is_not_certified():
     errors = np.array([6.0, 7.0, 0.0, 0.0])
     assert (binom.cdf(errors, 40, 0.3) <= 0.05).tolist() == [True, False, True, True]
     rate = SimpleNamespace(errors=lambda *_: (errors, np.full(4, 40.0)), largest_share=0.3)
-    path = ThresholdPath(0, np.arange(4.0), np.array([4.0, 3.0, 2.0, 1.0]), 1.0, None)
+    path = ThresholdPath(0, np.arange(4.0), np.array([4.0, 3.0, 2.0, 1.0]), None)
     tests = procedure(PRECISION, *[draw(100, np.random.default_rng(seed)) for seed in (0, 1)])
     assert tests.n_passed(path, [rate], 0.05) == 1
     assert tests.n_passed(path, [rate, rate], 0.2) == 4
@@ -95,7 +95,7 @@ def sequence_of(errors, n=40):
     errors = np.asarray(errors, dtype=float)
     rate = SimpleNamespace(errors=lambda *_: (errors, np.full(len(errors), float(n))), largest_share=0.3)
     losses = np.arange(len(errors), 0.0, -1.0)
-    return rate, ThresholdPath(0, np.arange(float(len(errors))), losses, 1.0, None)
+    return rate, ThresholdPath(0, np.arange(float(len(errors))), losses, None)
 
 
 def test_of_every_pattern_of_verdicts_the_thresholds_before_the_first_failure_pass():
@@ -240,7 +240,7 @@ def test_the_noise_of_the_number_of_fresh_rows_lowers_the_power_of_the_smallest_
 def test_sequences_start_where_a_certificate_is_likely_with_few_selection_rows():
     """In each of ten groups about 30 rows select: the luckiest thresholds there are no likely ones."""
     certified = 0
-    for seed in range(4):
+    for seed in range(8):
         rng = np.random.default_rng(seed)
         n = 3_300
         land = rng.integers(0, 10, n)
@@ -257,7 +257,7 @@ def test_sequences_start_where_a_certificate_is_likely_with_few_selection_rows()
             except tb.exceptions.NotCertifiedError:
                 continue
         certified += sum(bound.n > 0 for bound in rule.certificate_.bounds)
-    assert certified >= 10
+    assert certified >= 20
 
 
 def test_a_refused_precision_names_the_level_that_such_rows_could_certify():

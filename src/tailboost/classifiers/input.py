@@ -55,10 +55,11 @@ from tailboost.rows.fingerprints import (
 from tailboost.rows.given import Given
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.readers import counts_within
-from tailboost.rows.rows import MOST_FOLDS, N_TINY_HASHES, Rows, TrainingSet
+from tailboost.rows.rows import N_TINY_HASHES, Rows
 from tailboost.rows.rules import refuse
 from tailboost.rows.schema import learn_columns, read_columns
 from tailboost.rows.subgroups import revealing_features
+from tailboost.rows.training_set import TrainingSet
 from tailboost.solvers.worst_case import BALLS
 
 
@@ -450,7 +451,8 @@ def _warned_and_marked(
 _COUNT = Interval(Integral, 1, None, closed="left")
 _SHARE = Interval(Real, 0, 1, closed="neither")
 _POSITIVE = Interval(Real, 0, None, closed="neither")
-NUMBERS_OF_FOLDS = Interval(Integral, 2, MOST_FOLDS, closed="both")
+# Numbers of folds. A byte stores the fold of a row.
+NUMBERS_OF_FOLDS = Interval(Integral, 2, 255, closed="both")
 # Allowed values of each parameter. A class overrides the entries in which it differs.
 CONSTRAINTS: dict[str, list[Any]] = {
     "estimator": [HasMethods(["fit", "predict"]), str, None],

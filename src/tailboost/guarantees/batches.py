@@ -507,12 +507,7 @@ class GivenRows:
             }
             for model, counts in self.counts.items()
         }
-        return {
-            "name": self.name,
-            "ids": ids,
-            "contents": contents_by_model.pop("", None),
-            "read": contents_by_model,
-        }
+        return {"name": self.name, "ids": ids, "contents": contents_by_model}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
@@ -520,11 +515,8 @@ class GivenRows:
         ids = state["ids"]
         if ids is not None:
             ids = _unpacked(ids["words"], int(ids["rows"]))
-        state_by_model = dict(state.get("read", {}))
-        if state["contents"] is not None:
-            state_by_model = {"": state["contents"], **state_by_model}
         counts_by_model = {}
-        for model, written in state_by_model.items():
+        for model, written in state["contents"].items():
             n = int(written["different"])
             counts = _unpacked(written["counts"], n).astype(np.intp)
             contents = _unpacked(written["kept"], n).astype(np.uint32)

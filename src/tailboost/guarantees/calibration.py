@@ -36,6 +36,7 @@ from tailboost.guarantees.forced import (
     by_group_option,
     by_group_to_read,
     group_words,
+    groups_of_one_answer,
     what_forces,
 )
 from tailboost.guarantees.fresh_rows import (
@@ -731,23 +732,12 @@ def notes_on_draws(
 
 
 def _constant_groups(fresh: FreshRows, limits: Sequence[Limit]) -> dict[str, str]:
-    """Return the limited groups in which all rows have one answer, with this answer, by name.
-
-    The result is empty if the whole rule gives one answer, or draws answers.
-    """
-    answered = fresh.answered
-    if answered.draws or len(np.unique(answered.actions)) == 1:
-        return {}
-    constant = dict[str, str]()
-    kinds = dict.fromkeys(limit.rate.by for limit in limits)
-    for by in [kind for kind in kinds if kind not in (None, "class", "cell")]:
-        names, strata_of_groups = answered.strata.subgroups(by)
-        for name, is_in_group in zip(names, strata_of_groups, strict=True):
-            answers = np.unique(answered.actions[is_in_group[answered.stratum]])
-            if len(answers) == 1:
-                words = group_words(unit_name(name), by, limits)
-                constant[words] = answer_names(answered.strata)[answers[0]]
-    return constant
+    """Return the limited groups in which all rows have one answer, with this answer, by name."""
+    return {
+        group_words(unit_name(name), by, limits): answer
+        for by in dict.fromkeys(limit.rate.by for limit in limits)
+        for name, (_, answer) in groups_of_one_answer(fresh, by).items()
+    }
 
 
 def _warn_of_useless_rule(fresh: FreshRows, limits: Sequence[Limit]) -> None:

@@ -223,12 +223,17 @@ class Certificate:
         Also None if targets of every class or group are certified for the given rows, and other classes or
         groups are not known: ``subgroups=`` of `certify` lists all.
         """
-        limited = [b for b in self.bounds if b.target is not None]
+        limited = self._limited
         if any(not b.certified for b in limited):
             return False
         if not limited or any(b.of_seen for b in limited):
             return None
         return True
+
+    @property
+    def _limited(self) -> list[CertifiedBound]:
+        """The bounds with a limit."""
+        return [bound for bound in self.bounds if bound.target is not None]
 
     def recheck(
         self,
@@ -354,7 +359,7 @@ class Certificate:
     @property
     def tested(self) -> list[CertifiedBound]:
         """The bounds to test on new rows: on rates, or on errors of subgroups."""
-        return [b for b in self.bounds if b.rate is not None or b.kind in ERRORS]
+        return [bound for bound in self.bounds if bound.is_counted]
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the model and fingerprints as plain types, for JSON."""
@@ -381,28 +386,24 @@ class Certificate:
         KeyError, TypeError, ValueError
             If the document is no certificate.
         """
-        # Older documents have the bounds on rates apart.
-        bounds = [*document["bounds"], *document.get("rates", ())]
-        prices = tuple(Price(**entry) for entry in document.get("price", ()))
-        confidence = check_number(document["confidence"], "confidence", 0, 1, below=True)
-        forced = document.get("forced_by")
+        forced = document["forced_by"]
         return cls(
-            tuple(map(CertifiedBound.from_dict, bounds)),
-            confidence,
+            tuple(map(CertifiedBound.from_dict, document["bounds"])),
+            check_number(document["confidence"], "confidence", 0, 1, below=True),
             int(document["n_rows"]),
             tuple(document["notes"]),
-            price=prices,
-            rule=document.get("rule"),
-            remarks=tuple(document.get("remarks", ())),
-            one_answer=tuple(document.get("one_answer", ())),
+            price=tuple(Price(**entry) for entry in document["price"]),
+            rule=document["rule"],
+            remarks=tuple(document["remarks"]),
+            one_answer=tuple(document["one_answer"]),
             forced_by=forced and Forced.from_dict(forced),
-            as_stated=bool(document.get("as_stated", False)),
+            as_stated=bool(document["as_stated"]),
         )
 
     @property
     def title(self) -> str:
         """The verdict on the limits, in a sentence; without limits, the confidence in all bounds."""
-        limited = [b for b in self.bounds if b.target is not None]
+        limited = self._limited
         confidence = percent(self.confidence)
         if not limited:
             return (
@@ -507,12 +508,11 @@ class Certificate:
     def stated_limits(self) -> list[tuple[str, str]]:
         """Return each stated limit and its verdict, as two texts; a limit on many subgroups is one."""
         by_limit: dict[str, list[CertifiedBound]] = {}
-        for bound in self.bounds:
-            if bound.target is not None:
-                words = f"{bound.quantity} {bound.limit}"
-                if bound.subgroup in COMPARISONS:
-                    words = f"{bound.name} of {words}"
-                by_limit.setdefault(words, []).append(bound)
+        for bound in self._limited:
+            words = f"{bound.quantity} {bound.limit}"
+            if bound.subgroup in COMPARISONS:
+                words = f"{bound.name} of {words}"
+            by_limit.setdefault(words, []).append(bound)
         with_confidence = f"with {percent(self.confidence)} confidence"
         stated = []
         for words, bounds in by_limit.items():
@@ -594,8 +594,7 @@ class Certificate:
 
     def limit_lines(self) -> list[LimitLine]:
         """Return the bounds for drawings and short tables: the ones with a limit, or without limits all."""
-        limited = [b for b in self.bounds if b.target is not None]
-        return [b.limit_line for b in limited or self._printed]
+        return [bound.limit_line for bound in self._limited or self._printed]
 
     def plot(self, ax: Axes = None, **kwargs: Any) -> Any:
         """Draw each limit with its verdict, the estimate, and the certified bound; needs matplotlib.

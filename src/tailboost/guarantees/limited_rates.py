@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
@@ -84,12 +85,8 @@ class LimitedFamily:
         """
         errors, rows = (numbers[0].astype(np.intp) for numbers in self.counts(counts[None]))
         if self.limit.compares:
-            factor, gap = self.limit.pair
-            pairs = permutations(zip(errors.tolist(), rows.tolist(), strict=True), 2)
-            return all(
-                pair_passes((x1, x2), (n1, n2), level, factor=factor, gap=gap)
-                for (x1, n1), (x2, n2) in pairs
-            )
+            errors_and_rows = list(zip(errors.tolist(), rows.tolist(), strict=True))
+            return all_pairs_pass(errors_and_rows, self.limit, level)
         kept_by_construction = ~((self.wrong > 0) & ~never).any(axis=(1, 2))
         largest_counts = [
             most_reached(n, share, level)
@@ -109,6 +106,19 @@ class LimitedFamily:
         """Whether the rows of a stratum count in a rate, shape (m, S)."""
         counts: Mask = self.among.max(axis=2) > 0
         return counts
+
+
+def all_pairs_pass(counts: Sequence[tuple[int, int]], limit: Limit, level: float) -> bool:
+    """Return whether the exact tests of a gap or ratio pass for all pairs of subgroups.
+
+    ``counts`` has the counted rows and all rows of each subgroup. All pairs must pass, so each is tested at
+    the whole level.
+    """
+    factor, gap = limit.pair
+    return all(
+        pair_passes((x1, x2), (n1, n2), level, factor=factor, gap=gap)
+        for (x1, n1), (x2, n2) in permutations(counts, 2)
+    )
 
 
 # -- predicted power ---------------------------------------------------------------------------------------
@@ -155,17 +165,6 @@ def probits_of_rooms(rooms: Floats, deviations: Floats, ratio: float, level: flo
     # The test passes if the room on the fresh rows exceeds the margin −ndtri(level) on_fresh.
     probits: Floats = (rooms + ndtri(level) * on_fresh) / of_both
     return probits
-
-
-def power_of_counts(
-    errors: Floats, n: Floats, largest_share: float, ratio: float, level: float
-) -> Floats:
-    """Return the predicted probability of a certificate from fresh rows, for counts of errors among n rows.
-
-    The counts are of selection rows. The other arguments are as in `power_of_shares`.
-    """
-    shares = (errors + 0.5) / (n + 1.0)  # not 0 without errors
-    return power_of_shares(shares, n, largest_share, ratio, level)
 
 
 def power_of_shares(

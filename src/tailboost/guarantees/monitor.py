@@ -66,14 +66,8 @@ from tailboost.rows.readers import reason_of_equal_rows, row_hashes
 
 __all__ = ["Monitor", "MonitoredBatch"]
 
-# Version of the state's JSON. Version 5 also has the drift of columns, which is left out.
-MONITOR_FORMAT = 6
-READABLE = (5, MONITOR_FORMAT)
-# Formats of earlier versions, with the reason why their states cannot be continued.
-OLD_FORMATS = {
-    4: "which told equal rows apart by their order in the file: late labels in another order may have been "
-    "tested on other rows",
-}
+# Version of the state's JSON.
+MONITOR_FORMAT = 7
 
 
 @dataclass(frozen=True)
@@ -761,11 +755,10 @@ def _bounds_of_limit(limit: Limit, strata: Strata) -> list[CertifiedBound]:
 
 def _refuse_unreadable(state: Mapping[str, Any]) -> None:
     """Raise ValueError if a state has another format than this version continues, or was changed."""
-    if state["format"] not in READABLE:
-        why = OLD_FORMATS.get(state["format"], f"and this version reads {MONITOR_FORMAT}")
+    if state["format"] != MONITOR_FORMAT:
         raise ValueError(
-            f"the state has format {state['format']!r}, {why}; begin a new state with these "
-            "batches"
+            f"the state has format {state['format']!r}, and this version reads {MONITOR_FORMAT}; "
+            "begin a new state with these batches"
         )
     content = {key: value for key, value in state.items() if key != "digest"}
     if state["digest"] != state_digest(content):

@@ -24,7 +24,7 @@ from scipy.special import ndtr, ndtri
 
 from tailboost.core.array_types import Floats
 from tailboost.core.long_work import steps
-from tailboost.guarantees.limited_rates import power_of_counts, probits_of_rooms
+from tailboost.guarantees.limited_rates import power_of_shares, probits_of_rooms
 from tailboost.guarantees.procedure import Certified, Procedure, Refused
 from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds
 from tailboost.rates import InfeasibleLimitsError, Limit
@@ -281,7 +281,8 @@ def predicted_power(line: Any, bound: float, limit: Limit, ratio: float, level: 
             error = 1.0 - line.value
             largest_error = 1.0 - bound
         n = np.array([line.rows])
-        return float(power_of_counts(error * n, n, largest_error, ratio, level)[0])
+        share = (error * n + 0.5) / (n + 1.0)  # not 0 without errors
+        return float(power_of_shares(share, n, largest_error, ratio, level)[0])
     room = bound - line.value
     if not limit.from_above:
         room = -room

@@ -276,14 +276,8 @@ def _combined(
     """
     if not others:
         return tuple(totals)
-    combined = []
-    for of_subgroup, of_other in zip(totals, others, strict=True):
-        n, weight, total = of_subgroup
-        other_n, other_weight, other_total = of_other
-        combined.append(
-            (n + sign * other_n, weight + sign * other_weight, total + sign * other_total)
-        )
-    return tuple(combined)
+    combined = np.array(totals) + sign * np.array(others)
+    return tuple((int(n), weight, total) for n, weight, total in combined.tolist())
 
 
 def rows_unnamed(tested: Sequence[Any], answered: Answered) -> dict[str, int]:

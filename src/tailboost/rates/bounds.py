@@ -218,21 +218,9 @@ def clopper_pearson_interval(
     )
     if not ((rates >= 0) & (rates <= 1)).all() or not (rows >= 0).all():
         raise ValueError(f"error must be in [0, 1] and n at least 0, got {error!r} and {n!r}")
-    return clopper_pearson_ends(rates, rows, (1.0 - confidence) / 2.0)
-
-
-def clopper_pearson_ends(error: Floats, rows: Floats, level: float) -> tuple[Floats, Floats]:
-    """Return lower and upper bounds on error rates, each of which fails with at most this level.
-
-    Parameters
-    ----------
-    error, rows : ndarray of one shape
-        Observed error rates and numbers of rows, possibly fractional.
-    level : float in (0, 0.5)
-        Largest probability that one bound is false.
-    """
-    n_wrong = error * rows
-    n_right = (1.0 - error) * rows
+    level = (1.0 - confidence) / 2.0
+    n_wrong = rates * rows
+    n_right = (1.0 - rates) * rows
     # A Beta variable needs positive parameters: 1 stands for 0, and the trivial bound replaces the result.
     low = beta.ppf(level, np.where(n_wrong > 0, n_wrong, 1.0), n_right + 1.0)
     high = beta.ppf(1.0 - level, n_wrong + 1.0, np.where(n_right > 0, n_right, 1.0))
