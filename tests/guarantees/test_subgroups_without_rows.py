@@ -21,6 +21,9 @@ from tailboost.rates.bounds import (
     tail_band,
 )
 from tailboost.rates.pair_test import pair_p_value, pair_passes
+from tailboost.rows.records import Records
+from tailboost.selection.threshold_rule import ThresholdRule
+from tailboost.storage.rule_classifier import RuleClassifier
 
 LISTED = {"group": [("g", "a"), ("g", "b"), ("s", "m"), ("s", "f")], "class": [0, 1]}
 CROSSED = rates.error(by=("g", "s"))
@@ -337,3 +340,37 @@ def test_a_calibration_without_rows_of_a_group_of_the_fit_is_refused_and_spends_
         tb.calibrate(rule, X, y, groups=g)
     assert rule.ledger_.attempts == refused.value.attempts == ()
     assert [shortfall.n for shortfall in refused.value.shortfalls] == [0]
+
+
+def rule_of_bands(bands):
+    """A rule file's rule on a score p for the groups a and b, as a service loads it."""
+    rule = ThresholdRule("p", ["no", "yes"], ["a", "b"], bands, "probability", group_column="site")
+    classifier = RuleClassifier(rule, tb.Scores("p", "yes"), (), "site")
+    classifier.groups_ = [("site", "a"), ("site", "b")]
+    classifier.records_ = Records()
+    return classifier
+
+
+def test_a_limit_that_no_possible_answer_breaks_is_certified_without_a_test():
+    """The rule never answers yes in b, so there is neither a false alarm nor a row of the precision."""
+    rng = np.random.default_rng(0)
+    p, site = rng.random(2000), np.where(rng.random(2000) < 0.95, "a", "b")
+    y = np.where(rng.random(2000) < p, "yes", "no")
+    rows = {"X": pd.DataFrame({"p": p}), "y": y, "groups": pd.DataFrame({"site": site})}
+    limits = [
+        "precision(yes, by=site) >= .7",
+        "selected(yes, by=site) <= .3",
+        "false_alarm(yes, by=site) <= .2",
+        "miss(yes, by=site) <= .9",
+    ]
+    never_yes = rule_of_bands([[(None, "no"), (0.8, "yes")], [(None, "no")]])
+    certificate = tb.certify(never_yes, **rows, limits=limits[:3])
+    of_b = [bound for bound in certificate.bounds if bound.subgroup == "b"]
+    assert [bound.reason[:20] for bound in of_b] == ["kept by construction"] * 3
+    assert certificate.certified
+    assert tb.certify(never_yes, **rows, limits=["selected(yes, by=group) <= .3"]).certified
+    assert tb.certify(never_yes, **rows, limits=limits[3:]).certified is False
+    # With a threshold above all scores of b the rows look the same, and nothing is known.
+    not_yet = rule_of_bands([[(None, "no"), (0.8, "yes")], [(None, "no"), (1.0, "yes")]])
+    certificate = tb.certify(not_yet, **rows, limits=limits[:1])
+    assert [bound.certified for bound in certificate.bounds] == [True, False]

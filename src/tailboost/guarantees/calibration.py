@@ -59,6 +59,7 @@ from tailboost.guarantees.procedure import (
 from tailboost.guarantees.ranks import Ranks
 from tailboost.guarantees.ranks_and_test import RanksAndTest
 from tailboost.guarantees.rate_bounds import (
+    CONSTANT,
     CertifiedBound,
     RateFamily,
     Shortfall,
@@ -105,7 +106,6 @@ MOST_RATES = 6
 MOST_GROUPS = 8
 # The most shortfalls with rows in the explanation of a refusal.
 MOST_EXPLAINED = 3
-CONSTANT = "one answer"  # method of a limit without a test
 AT_EQUAL_SCORES = (
     "Draws divide the rows with equal scores (randomized=True), and other limits need no such "
     "threshold. No label of these rows was read and no limit was tested, so no attempt is "

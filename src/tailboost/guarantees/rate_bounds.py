@@ -39,10 +39,10 @@ from tailboost.rates.bounds import (
     each_most_reached,
 )
 from tailboost.rates.power import MOST_ROWS, binomial_power, fewest_rows
-from tailboost.rates.strata import CELL, CLASS
+from tailboost.rates.strata import CELL, CLASS, GROUP
 from tailboost.rows.group_names import by_column
-from tailboost.rows.judged import group_uses
-from tailboost.rows.subgroups import deferral_lines, estimates_words, unit_name
+from tailboost.rows.judged import group_uses, judged
+from tailboost.rows.subgroups import HUMAN_REVIEW, deferral_lines, estimates_words, unit_name
 
 __all__ = ["CertifiedBound", "Shortfall", "limit_bounds", "rate_bounds"]
 
@@ -60,6 +60,7 @@ PAIRS = "exact test of pairs"
 RATIO_LEVELS = 1000
 # Least distance of the printed bound from the limit after a failed test of pairs.
 VISIBLE = 1e-4
+CONSTANT = "one answer"  # method of a limit without a test
 # The most groups in a remark.
 MOST_GROUPS = 8
 # Probability of a certificate with the number of rows named by a refusal.
@@ -184,6 +185,8 @@ class CertifiedBound:
     @property
     def reason(self) -> str:
         """The reason why a target is not certified: too few rows, or the estimate; empty if unknown."""
+        if self.certified and self.method == CONSTANT:
+            return "kept by construction: no answer of the rule there can break it"
         if self.certified is False and not self.n:
             return "no rows"
         if self.certified is not False or self.estimate is None:
@@ -762,7 +765,42 @@ def rate_bounds(
     independent draws, and they took no part in the making of the rule.
     """
     families = [RateFamily.from_expression(expression, fresh) for expression in expressions]
-    return shared_bounds(families, delta)
+    bounds = shared_bounds(families, delta)
+    return [
+        bound.at_target(CONSTANT) if kept_by_construction(bound, fresh) else bound
+        for bound in bounds
+    ]
+
+
+def kept_by_construction(bound: CertifiedBound, fresh: FreshRows) -> bool:
+    """Return whether the rule's possible answers in a subgroup cannot break its limit, with probability 1.
+
+    A rule that never answers a label in a group keeps each limit on false alarms there, and each limit on the
+    precision of this label, because no row counts.
+    """
+    rate = bound.rate
+    if rate is None or bound.target is None or bound.rule != "predict":
+        return False
+    compares_or_joins = bound.subgroups or bound.others
+    if compares_or_joins or rate.is_across or rate.kind == "cost":
+        return False
+    column, group = rate.by, bound.subgroup
+    if (
+        column == GROUP
+    ):  # of any column: pairs of column and group, or groups of a column without a name
+        column, group = group if isinstance(group, tuple) else (None, group)
+    actions = judged(fresh.final).possible_actions(column, group)
+    if actions is None:
+        return False
+    strata = fresh.answered.strata
+    counted, among = rate.tables(strata)
+    answers = [*strata.classes, HUMAN_REVIEW][: counted.shape[1]]
+    is_possible = np.array([answer in actions for answer in answers])
+    counts = among[:, is_possible] > 0
+    parts = counted[:, is_possible][counts] / among[:, is_possible][counts]
+    if bound.sense == "≥":
+        return bool((parts >= bound.target).all())
+    return bool((parts <= bound.target).all())
 
 
 def shared_bounds(families: Sequence[RateFamily], delta: float) -> list[CertifiedBound]:

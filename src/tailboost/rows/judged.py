@@ -123,6 +123,10 @@ class Judged:
         """
         return None
 
+    def possible_actions(self, column: Any, group: Any) -> set[Any] | None:
+        """Return the actions that a row of a group of a column can get; None if they are not known."""
+        return None
+
     @property
     def rows_kept(self) -> Rows | None:
         """The rows with labels in the classifier, if any."""
@@ -161,6 +165,14 @@ class Recorded(Judged):
     def has_records(self) -> bool:
         """True."""
         return True
+
+    def possible_actions(self, column: Any, group: Any) -> set[Any] | None:
+        """Return the actions in a group, of a rule that knows them: thresholds on one score."""
+        actions_in = getattr(getattr(self.classifier, "rule_", None), "actions_in", None)
+        if actions_in is None:
+            return None
+        actions: set[Any] = actions_in(column, group)
+        return actions
 
     @property
     def records(self) -> Records:

@@ -123,6 +123,16 @@ class ThresholdRule:
         actions = {action for band in self.bands for _, action in band}
         return HUMAN_REVIEW in actions and HUMAN_REVIEW not in self.classes
 
+    def actions_in(self, column: Any, group: Any) -> set[Any]:
+        """Return the actions that a row of a group of a column can get, whatever its score.
+
+        If the rule does not read this column, the group says nothing about its actions.
+        """
+        bands = self.bands
+        if self.groups is not None and column == self.group_column and group in self.groups:
+            bands = [self.bands[self.groups.index(group)]]
+        return {action for band in bands for _, action in band}
+
     @property
     def identity(self) -> Any:
         """The rule as plain values, for `digest_of_rule`."""
