@@ -140,6 +140,26 @@ def test_a_coin_flip_is_settled_by_the_best_member(learner, seed):
     assert clf.score(X, y) > 0.7
 
 
+def test_the_summary_says_that_plain_error_minimisation_has_all_weight():
+    X, y = noisy(300)
+    whole = tb.published.adalpboost(DecisionTreeClassifier(random_state=0), alpha=0.2, T=3).fit(X, y)
+    assert whole.summary_.single == "plain ERM"
+    alone = "plain ERM has all weight, so the rule is this candidate alone."
+    assert alone in str(whole.summary_)
+    mixed = tb.published.adalpboost(DecisionTreeClassifier(max_depth=1), alpha=0.2, T=5).fit(X, y)
+    assert mixed.summary_.single is None
+    assert "has all weight" not in str(mixed.summary_)
+
+
+def test_the_table_of_errors_names_effective_rows():
+    """Rows that occur twice are no more rows, so the column is not the number of rows of the table."""
+    X, y = noisy(300)
+    clf = tb.AdaLPBoostClassifier(TREE, cv="train", random_state=0).fit(np.r_[X, X], np.r_[y, y])
+    heading, line = str(clf.summary_).splitlines()[1:3]
+    assert heading.startswith("class  effective rows  estimate")
+    assert int(line.split()[1]) == np.count_nonzero(y == clf.classes_[0])
+
+
 def test_draws_follow_the_shares_and_are_reproducible():
     X, y = noisy(5, n=100, K=3)
     clf = make("averageboost", TREE, n_estimators=4).fit(X, np.array(["a", "b", "c"])[y])

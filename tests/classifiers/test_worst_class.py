@@ -391,6 +391,7 @@ def test_a_fixed_learner_that_fails_ends_the_game_and_says_so():
     clf = fit(X, y, DecisionTreeClassifier(max_depth=1), max_error=0.1, cv="train", class_loss="indicator")
     assert clf.n_iter_ == 1
     assert "the weak-learning condition was not met in round 1" in clf.trace_.stop_reason
+    assert "the learner, as large as its parameters allow, has weighted loss" in clf.trace_.stop_reason
     assert "class_loss='error' is a game without it" in clf.trace_.stop_reason
     assert clf.limits_met_ is False
 

@@ -401,8 +401,8 @@ class Demand:
     weighted_loss : float
         ``Σ_k w_k ℓ_k`` that is good enough.
     required : bool
-        Whether the game ends if the fully grown learner misses it (the weak-learning condition, ½ − γ). If
-        that happens in round 1, the game keeps this one round.
+        Whether the game ends if the learner misses it at its largest size (the weak-learning condition,
+        ½ − γ). If that happens in round 1, the game keeps this one round.
     """
 
     weighted_loss: float
@@ -424,8 +424,8 @@ class Demand:
             advice = "; class_loss='error' is a game without it"
         return Stop(
             StopKind.LEARNER,
-            f"the weak-learning condition was not met in round {t}: the learner, fully grown, "
-            f"has weighted loss {weighted_loss:.4g}, above ½ − γ = "
+            f"the weak-learning condition was not met in round {t}: the learner, as large as its "
+            f"parameters allow, has weighted loss {weighted_loss:.4g}, above ½ − γ = "
             f"{self.weighted_loss:.4g}{advice}",
         )
 

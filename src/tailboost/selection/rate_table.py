@@ -398,7 +398,7 @@ class RateTable:
 
         columns: list[tuple[str, Callable[[RateLine], str]]] = []
         if self.kind:
-            columns += [(self.kind, unit), ("rows", lambda line: f"{line.rows:,.0f}")]
+            columns += [(self.kind, unit), ("effective rows", lambda line: f"{line.rows:,.0f}")]
         else:
             columns += [("rate", attrgetter("rate")), ("subgroup", unit)]
         if self.kind and len({line.rule for line in self.lines}) > 1:

@@ -387,7 +387,7 @@ class Summary(PrintedSummary):
                 text += f" (at most {self.upper:.3f}, 95 %)"
             if reference_value is not None:
                 text += f"; {self.reference}: {reference_value:.3f}"
-            return f"{text}."
+            return f"{text}{self._reference_alone}."
         name, error, interval = self.errors.worst
         text = f"Worst {self.errors.kind}: {unit_name(name)}, error {100 * error:.0f} %"
         if interval is not None:
@@ -398,7 +398,14 @@ class Summary(PrintedSummary):
             text += f" (the largest of {n} estimates on the rows that selected the rule)"
         if reference_value is not None:
             text += f"; {self.reference}: {100 * reference_value:.0f} %"
-        return f"{text}."
+        return f"{text}{self._reference_alone}."
+
+    @property
+    def _reference_alone(self) -> str:
+        """That the reference has all weight, so that the rule is no better than it; otherwise empty."""
+        if self.single != self.reference:
+            return ""
+        return f"; {self.reference} has all weight, so the rule is this candidate alone"
 
     @property
     def error_words(self) -> str:
@@ -423,7 +430,7 @@ class Summary(PrintedSummary):
         """How likely the limits hold on new rows, and what certifies them."""
         certifies = as_typed("tailboost.calibrate", "tailboost calibrate")
         if self.likely is None:
-            return f"{certifies} certifies the limits on fresh rows."
+            return f"The limits are certified on fresh rows by {certifies}."
         return (
             f"On new rows all limits hold together with {_probability(self.likely)} "
             f"(estimate): certify them with {certifies}."
