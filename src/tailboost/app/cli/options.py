@@ -128,7 +128,7 @@ ModelOrRule = Annotated[
 ]
 ModelOut = Annotated[Path, option("FILE", "Model file to write.", "--model")]
 Out = Annotated[Path, option("DIR", "Folder for results.json and report.html.")]
-OutFile = Annotated[Path, option("FILE", "CSV file to write.")]
+OutFile = Annotated[Path, option("FILE", "CSV or Parquet file to write.")]
 Unlabeled = Annotated[
     Path | None,
     option(

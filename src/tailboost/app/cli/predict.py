@@ -1,4 +1,4 @@
-"""``predict`` and ``decide``: predictions for the rows of a new table, as a CSV file."""
+"""``predict`` and ``decide``: predictions for the rows of a new table, as a CSV or Parquet file."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tailboost.app.cli.score_rules import read_model
 from tailboost.app.cli.shared import BadInput
 from tailboost.classifiers.decisions import RandomizedDecision
 from tailboost.core.array_types import Mask, Model, Table
+from tailboost.core.table_files import is_parquet
 from tailboost.core.written_numbers import as_number
 from tailboost.rows.judged import judged
 from tailboost.rows.subgroups import HUMAN_REVIEW, answers_or_review
@@ -33,7 +34,7 @@ def predict(
     model: options.ModelOrRule,
     data: options.Data,
     out: Annotated[
-        Path | None, options.option("FILE", "CSV file to write; default: print.")
+        Path | None, options.option("FILE", "CSV or Parquet file to write; default: print.")
     ] = None,
     id_column: Annotated[
         str | None, options.option("COL", "Column of DATA to repeat in the output.", "--id")
@@ -56,7 +57,7 @@ def predict(
     the margin is the distance of the score to the nearest threshold.
     """
     if out is not None:
-        shared.check_csv_output(out, model, data)
+        shared.check_table_output(out, model, data)
     if id_column in ("row", "prediction", "deferred", "margin"):
         raise BadInput(f"--id: the output has its own column {id_column!r}")
     with shared.warnings_as_lines():
@@ -76,11 +77,10 @@ def predict(
         columns: dict[str, Any] = {"row": range(len(rows.table))}
         if id_column is not None:
             columns[id_column] = rows.column(id_column, "--id").to_numpy()
-    content = _csv(columns | answers, escape_formulas, csv)
     if out is None:
-        print(content, end="")
+        print(_csv(columns | answers, escape_formulas, csv), end="")
         return
-    shared.write_out(out, content)
+    _write(out, columns | answers, escape_formulas, csv)
     shared.say(f"{len(rows.table):,} predictions: {out}")
 
 
@@ -166,6 +166,18 @@ def _predictions(classifier: Model, features: Table, groups: dict[str, Any]) -> 
     return columns
 
 
+def _write(out: Path, columns: dict[str, Any], escape: bool, csv: options.CsvFormat) -> None:
+    """Write columns as the CSV or Parquet file of --out."""
+    if not is_parquet(out):
+        shared.write_out(out, _csv(columns, escape, csv))
+        return
+    table = pd.DataFrame(columns)
+    for name, column in table.items():
+        if column.dtype == object:  # labels of several types have no type in Parquet
+            table[name] = column.astype(str)
+    shared.write_out(out, table.to_parquet(index=False))
+
+
 def _csv(columns: dict[str, Any], escape: bool, csv: options.CsvFormat) -> str:
     """Return columns as the text of a CSV file.
 
@@ -224,7 +236,7 @@ def decide(
     The prediction of a deferred row is "human review". The same id gets the same draw in any file, order and
     process if secret and context are the same. If drawing is not acceptable, use `tailboost predict`.
     """
-    shared.check_csv_output(out, model, data)
+    shared.check_table_output(out, model, data)
     if id_column in ("prediction", "candidate", "u", "deferred"):
         raise BadInput(f"--id: the output has its own column {id_column!r}")
     if not os.environ.get(secret_env):
@@ -258,7 +270,7 @@ def decide(
     }
     if judged(stored.classifier).can_defer:
         columns["deferred"] = decisions.deferred
-    shared.write_out(out, _csv(columns, escape_formulas, csv))
+    _write(out, columns, escape_formulas, csv)
     message = f"{len(decisions):,} decisions"
     n_deferred = int(decisions.deferred.sum())
     if n_deferred:

@@ -29,7 +29,7 @@ from tailboost.core.spelling import speaking_to_the_shell
 
 RULE_FILE = ".json"
 # Endings of files that hold no text.
-NO_TEXT = (".xlsx", ".xls", ".ods", ".parquet", ".pq", ".gz", ".bz2", ".xz", ".zip")
+NO_TEXT = (".xlsx", ".xls", ".ods", ".gz", ".bz2", ".xz", ".zip")
 LONGEST_LINE = 400  # characters of an error line
 LONGEST_END = 150  # characters of its end
 LONGEST_WORD = 200  # characters of a word of an error line, such as a file name
@@ -178,12 +178,13 @@ def check_output(option: str, out: Path, *inputs: Path | None) -> None:
         refuse_overwriting(option, [out], *inputs)
 
 
-def check_csv_output(out: Path, *inputs: Path | None) -> None:
-    """Raise `BadInput` if the CSV file of --out cannot be written, or its name says that it is no text."""
+def check_table_output(out: Path, *inputs: Path | None) -> None:
+    """Raise `BadInput` if the table of --out cannot be written, or its name is one of another format."""
     check_output("--out", out, *inputs)
     if out.suffix.lower() in NO_TEXT:
         raise BadInput(
-            f"--out: {str(out)!r} would hold the text of a CSV file; give a name that ends in .csv"
+            f"--out: {str(out)!r} would hold the text of a CSV file; give a name that ends in .csv or "
+            ".parquet"
         )
 
 
