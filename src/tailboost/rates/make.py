@@ -679,6 +679,32 @@ def custom(name: str, counted: Any, among: Any = ((None, None),), by: By = None)
     >>> sent_home = rates.custom("sent home", [("ill", "well")], among=[("ill", None)], by="site")
     >>> sent_home <= 0.1
     custom('sent home', counted=[['ill', 'well']], among=[['ill', None]], by='site') <= 0.1
+
+    A rule on a score within this limit, with its certificate:
+
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import tailboost as tb
+    >>> rng = np.random.default_rng(0)
+    >>> visits = pd.DataFrame({"p_ill": rng.random(4000), "site": rng.choice(["north", "south"], 4000)})
+    >>> state = np.where(rng.random(4000) < visits["p_ill"], "ill", "well")
+    >>> score = tb.Scores("p_ill", "ill")
+    >>> rule = tb.calibrate(
+    ...     score, visits[["p_ill"]], state, groups=visits[["site"]], limits=[sent_home <= 0.1]
+    ... )
+    >>> print(rule.rule_)
+    p_ill >= 0.2939: ill; else well
+    >>> print(rule.certificate_)
+    Certified with 95 % confidence from 3,600 fresh rows: all limits hold together.
+    <BLANKLINE>
+    limit    rows  estimate
+    sent home by site ≤ 0.1
+      north   848      0.08
+      south   926      0.07
+    <BLANKLINE>
+    Overall error 0.289 (the score at 0.5: 0.250), estimated on these rows.
+    north forces the rule, with 848 rows; without its limit the error on these rows would be about 0.288.
+    Assumes independent rows, fresh as you state: print(certificate.assumptions)
     """
     if not isinstance(name, str) or not name.strip():
         raise TypeError(f"the name of a rate must be text, got {name!r}")
