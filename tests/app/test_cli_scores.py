@@ -263,9 +263,29 @@ def test_single_precision_gets_the_answers_of_its_decimals(files, rule, tmp_path
     assert answers[0] == answers[1] == ["toxic"] * len(rows)
 
 
+def test_answers_in_a_parquet_file_are_those_of_the_csv_file(files, rule, tmp_path):
+    fresh = pd.read_csv(files / "fresh.csv").assign(id=range(3000))
+    fresh.to_parquet(tmp_path / "fresh.parquet")
+    for name in ("out.csv", "out.parquet"):
+        done("predict", rule, tmp_path / "fresh.parquet", "--id", "id", "--out", tmp_path / name)
+    by_csv, by_parquet = pd.read_csv(tmp_path / "out.csv"), pd.read_parquet(tmp_path / "out.parquet")
+    assert set(by_csv["prediction"]) == {"toxic", "ok", "human review"}
+    pd.testing.assert_frame_equal(by_csv, by_parquet)
+
+
+def test_a_file_that_names_the_groups_otherwise_is_told_what_the_rule_reads(files, rule, tmp_path):
+    renamed = tmp_path / "renamed.csv"
+    pd.read_csv(files / "fresh.csv").rename(columns={"lang": "Lang"}).to_csv(renamed, index=False)
+    for command in ("predict", "certify"):
+        said = refused(command, rule, renamed)
+        assert "renamed.csv' has no column 'lang', which the rule reads; did you mean 'Lang'?" in said
+        assert "rename it in the file" in said
+        assert "--group" not in said
+
+
 def test_answers_are_text_and_files_exist(files, rule, tmp_path):
     message = refused("predict", rule, files / "fresh.csv", "--out", tmp_path / "p.xlsx")
-    assert "would hold the text of a CSV file; give a name that ends in .csv" in message
+    assert "would hold the text of a CSV file; give a name that ends in .csv or .parquet" in message
     message = refused("calibrate", rule, tmp_path / "none.csv", "--out", tmp_path / "c.json")
     assert "none.csv' does not exist; a file is needed" in message
     assert "Errno" not in message

@@ -261,6 +261,7 @@ def test_date_columns_are_refused_by_name(tmp_path, dtype):
         ('x,y\n1,a\n"2,b\n3,a\n', "lines 3 to 4 are one row, because a quote opens in line 3: close it"),
         ('x,y\n1,a\n"' + 70_000 * "2,b\n", "line 3: a quote opens in this row and does not close within"),
         ("x,z,y\n1,2,a\n2,3\n", "line 3 has 2 values, the header has 3"),
+        ("CRP, mg,y\n1,a\n", "the header has 3; put a name or text that contains ',' in double quotes"),
         ("x,z,y\n1,2,a,9\n2,3,b,9\n", "line 2 has 4 values"),
         ("x,z\n1,a\n2,b\n", "no column 'y'.*target.*'x', 'z'"),
         ("x,Y_\n1,a\n2,b\n", "no column 'y'.*did you mean 'Y_'"),

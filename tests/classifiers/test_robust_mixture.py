@@ -794,7 +794,9 @@ def test_by_group_refuses():
     ):
         with pytest.raises(ValueError, match="groups are needed"):
             ask()
-    with pytest.raises(ValueError, match=r"the columns \['g', 'h'\], but the groups in fit had no columns"):
+    with pytest.raises(
+        ValueError, match=r"\['g', 'h'\], but the groups in fit had no columns \(an array\): give one"
+    ):
         fitted.predict(X[TEST], groups={"g": GROUPS[TEST], "h": GROUPS[TEST]})
     unaware = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN])
     policy = tb.RandomizedDecision(unaware, b"a secret for the tests", "tests")

@@ -1,5 +1,7 @@
 """Tables are read by the names of their columns, in any order; a wrong name is an error."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -233,6 +235,19 @@ def test_a_single_column_is_a_series_or_an_array_not_a_data_frame():
         in_class_order(share.to_frame(), "P", classes)
     with pytest.raises(ValueError, match="the column is named 'no', the first class"):
         in_class_order(P["no"], "P", classes)
+
+
+def test_one_column_of_scores_is_told_the_table_that_it_needs():
+    scores = np.random.default_rng(0).random(300)
+    table, y = pd.DataFrame({"p": scores}), (scores > 0.5).astype(int)
+    rule = tb.tune(tb.Scores("p", 1), table, y, limits=["miss(1) <= 50%"])
+    for use in (tb.calibrate, tb.certify, type(rule).score):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(
+                ValueError, match=r"one column of 300 values.*give pd.DataFrame\(\{'p': X\}\)"
+            ):
+                use(rule, scores, y)
 
 
 def test_an_array_of_text_asks_for_the_data_frame_of_the_fit():

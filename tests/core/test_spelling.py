@@ -13,7 +13,16 @@ def test_advice_for_another_separator():
     with speaking_to_the_shell():
         assert other_separator(["a;b;c"]).endswith("state --sep ';'")
         assert other_separator(["a\tb"]).endswith("state --sep tab")
-    assert other_separator(["a", "b"]) == other_separator(["a b"]) == ""
+    assert other_separator(["a", "b"]) == other_separator(["a b"]) == other_separator(["a", "b,c"]) == ""
+
+
+def test_a_comma_in_a_name_does_not_hide_the_separator(tmp_path):
+    """Decimal commas give each row as many values as the comma in the header."""
+    (tmp_path / "t.csv").write_text("id;crp, mg;y\n1;0,5;a\n2;0,7;b\n")
+    with pytest.raises(
+        ValueError, match="its columns are 'id;crp', ' mg;y'; if ';' separates values, state sep"
+    ):
+        tb.datasets.load_table(tmp_path / "t.csv", "y")
 
 
 def test_a_table_read_with_the_wrong_separator_is_told_so():

@@ -213,10 +213,15 @@ def checked_table(classifier: Model, learner: Model, X: Table, y: Column = None)
         options["ensure_all_finite"] = "allow-nan"
     if tags.categorical or tags.string:
         options["dtype"] = None  # any type
+    names = getattr(classifier, "feature_names_in_", None)
+    if not in_fit and np.ndim(X) == 1 and names is not None and len(names) == 1:
+        raise ValueError(
+            f"X is one column of {len(X)} values, where a table is needed: give "
+            f"pd.DataFrame({{{names[0]!r}: X}})"
+        )
     try:
         checked = validate_data(classifier, summed(X), allow_nd=tags.three_d_array, **options)
     except ValueError as failure:
-        names = getattr(classifier, "feature_names_in_", None)
         if in_fit or names is None:
             raise
         raise ValueError(

@@ -141,17 +141,19 @@ def cut_to(name: str, most: int) -> str:
 
 
 def other_separator(names: Sequence[Any]) -> str:
-    """Return advice for a table whose only column has a name with separators; for others an empty text."""
-    if len(names) != 1:
-        return ""
-    name = str(names[0])
-    match = re.search(r"[;\t|,]", name)
+    """Return advice for a table with a separator in a name of a column; for others an empty text.
+
+    A comma may be part of a name, unless it is in the only one.
+    """
+    separators = r"[;\t|]"
+    columns = f"its columns are {listed(names)}"
+    if len(names) == 1:
+        separators = r"[;\t|,]"
+        columns = f"its only column is {str(names[0])[:60]!r}"
+    match = re.search(separators, "".join(map(str, names)))
     if match is None:
         return ""
-    sign = match[0]
-    return (
-        f"its only column is {name[:60]!r}; if {sign!r} separates values, state {sep_of(sign)}"
-    )
+    return f"{columns}; if {match[0]!r} separates values, state {sep_of(match[0])}"
 
 
 def sep_of(sign: str) -> str:

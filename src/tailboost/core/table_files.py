@@ -51,6 +51,11 @@ def is_csv(path: Path) -> bool:
     return _suffix(path) in _OPENERS
 
 
+def is_parquet(path: Path) -> bool:
+    """Whether a file is read or written as Parquet."""
+    return _suffix(path) in _PARQUET
+
+
 def _suffix(path: Path) -> str | None:
     """Return the suffix of a table file; None if the name of the file has none of them."""
     name = path.name.lower()
@@ -250,7 +255,10 @@ def _row_words(first: int, last: int) -> str:
 
 
 def _other_separator(sep: str, header: list[str], row: list[str]) -> str:
-    """Return the advice to state another separator, if it gives a row as many values as the header."""
+    """Return the advice to state another separator, if it gives a row as many values as the header.
+
+    Otherwise the separator may be part of a name or text.
+    """
     for other in ";\t|":
         numbers = []
         for fields in (header, row):
@@ -259,7 +267,7 @@ def _other_separator(sep: str, header: list[str], row: list[str]) -> str:
         n_names, n_values = numbers
         if n_names > 1 and (n_names == n_values or len(header) == 1):
             return f"; if {other!r} separates them, state {sep_of(other)}"
-    return ""
+    return f"; put a name or text that contains {sep!r} in double quotes"
 
 
 def _with_points(frame: Any, decimal: str, path: Path) -> Any:

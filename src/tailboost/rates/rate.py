@@ -236,6 +236,10 @@ KINDS = {
     ),
 }
 
+# The rate that is 1 minus a rate.
+COMPLEMENTS = {"miss": "recall", "fnr": "tpr", "false_alarm": "specificity", "fpr": "tnr"}
+COMPLEMENTS |= {gain: errors for errors, gain in COMPLEMENTS.items()} | {"sensitivity": "miss"}
+
 
 def defined_kind(name: str) -> Kind:
     """Return the entry of `KINDS`.
@@ -1073,6 +1077,20 @@ class Limit(Expression):
         else:
             worse = self.rate.counts_errors
         return worse and not self.compares
+
+    def for_fewer_errors(self) -> list[Limit]:
+        """Return what may be meant by a limit that asks for errors.
+
+        Of "miss >= .8" that is "recall >= .8", with the same bound, or "miss <= .8", of the same rate.
+        """
+        form = AT_MOST
+        if self.from_above:
+            form = AT_LEAST
+        limits = [replace(self, form=form, strict=False)]
+        if self.rate.kind in COMPLEMENTS:
+            rate = replace(self.rate, kind=COMPLEMENTS[self.rate.kind])
+            limits.insert(0, replace(self, rate=rate))
+        return limits
 
     def stated_on(self, rate: Rate, strata: Strata) -> Limit | None:
         """Return the same limit stated on another rate; None if the rate does not tell whether it is kept.

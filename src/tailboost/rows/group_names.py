@@ -126,9 +126,12 @@ class GroupNames:
             if None in (title, *self.titles) or title in self.titles:
                 columns = {fitted[0]: column}
         if set(columns) != set(fitted):
+            cure = "give one column"
+            if self.columns is not None:
+                cure = "give these columns under these names"
             raise ValueError(
                 f"{name} has {_describe_columns(tuple(columns))}, but the groups in fit had "
-                f"{_describe_columns(self.titles)}"
+                f"{_describe_columns(self.titles)}: {cure}"
             )
         numbers = []
         first_number = 0  # of the groups of a column

@@ -119,12 +119,9 @@ def warn_of_limits(limits: Iterable[Limit], strata: Strata) -> None:
     """Warn of limits that ask for errors, and of those with too few rows to confirm any rule."""
     for limit in limits:
         if limit.asks_for_errors:
-            opposite = ">="
-            if not limit.from_above:
-                opposite = "<="
+            fewer = " or ".join(map(repr, limit.for_fewer_errors()))
             warn_user(
-                f"limit {limit!r} asks for more errors, not for fewer; {opposite} asks for "
-                "fewer"
+                f"limit {limit!r} asks for more errors, not for fewer; meant may be {fewer}"
             )
         words = below_noise(limit, strata)
         if words is not None:

@@ -85,10 +85,12 @@ def score_rows(
     missing: float | None,
     target: str | None = None,
     columns: Sequence[str] = (),
+    read_by_rule: Sequence[str] = (),
 ) -> NewRows:
     """Read a file of scores, with labels of their type. Errors name the file, the column and the row.
 
-    Rows without a score are refused unless ``missing`` is a number.
+    Rows without a score are refused unless ``missing`` is a number. ``read_by_rule`` are the columns that a
+    stored rule reads; other columns are named by options.
     """
     with bad_input(), doing(f"Reading {data.name}"):
         numbers = {*score} - {target, *columns}
@@ -100,7 +102,13 @@ def score_rows(
         for name in names:
             if name is not None and name not in table:
                 advice = columns_instead(list(table), name, "it has")
-                raise BadInput(f"{option}: {str(data)!r} has no column {name!r}; {advice}")
+                absent = f"{str(data)!r} has no column {name!r}"
+                if name in read_by_rule:
+                    raise BadInput(
+                        f"{absent}, which the rule reads; {advice}; if it has another name there, rename it "
+                        "in the file"
+                    )
+                raise BadInput(f"{option}: {absent}; {advice}")
     features = pd.DataFrame(
         {name: numbers_of(table, name, data) for name in dict.fromkeys(score)}
     )

@@ -331,10 +331,18 @@ class RuleSelection:
         csv: options.CsvFormat,
         columns: Sequence[str] = (),
         target: str | None = None,
+        *,
+        read_by_rule: Sequence[str] = (),
     ) -> NewRows:
         """Read a file with the columns of scores."""
         return score_rows(
-            data, csv, self.scores, missing=self.missing, target=target, columns=columns
+            data,
+            csv,
+            self.scores,
+            missing=self.missing,
+            target=target,
+            columns=columns,
+            read_by_rule=read_by_rule,
         )
 
     def other_rows(
@@ -517,5 +525,6 @@ class StoredRule(StoredDocument):
                 f"{str(data)!r} holds the selection data of the rule; fresh rows are needed"
             )
         columns = list(dict.fromkeys([*self.columns_read, *reading.columns]))
-        rows = self.selection.read(data, csv, columns)
+        read_by_rule = [*self.selection.scores, *self.columns_read]
+        rows = self.selection.read(data, csv, columns, read_by_rule=read_by_rule)
         return replace(rows, group_columns=reading.columns, cluster_column=reading.cluster)
