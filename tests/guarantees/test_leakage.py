@@ -19,7 +19,7 @@ from tailboost.classifiers.calibrating import OneBatch
 from tailboost.rows.fingerprints import Fingerprint, hash_rounded_rows, labels_too_alike, too_many
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
-from tailboost.rows.readers import MetRows
+from tailboost.rows.readers import Overlap
 
 X, y = make_classification(2000, n_informative=5, random_state=0)
 CUTS = [(0, 300), (300, 600), (600, 900)]
@@ -102,7 +102,7 @@ def test_rows_of_several_choices_count_together():
     assert not any(
         too_many(*sketch.count(hash_rounded_rows(table[rows]))) for sketch in mix.records_.selected
     )
-    assert MetRows.from_table(mix, judged(mix).row_hashes(table[rows]), table[rows]).counts.tolist() == [
+    assert Overlap.from_table(mix, judged(mix).row_hashes(table[rows]), table[rows]).counts.tolist() == [
         [0, 100],
         [40, 100],
     ]

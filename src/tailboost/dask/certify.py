@@ -49,7 +49,7 @@ from tailboost.rows.judged import (
     judged,
     last_step,
 )
-from tailboost.rows.readers import NO_HASHES, MetRows, reason_of_equal_rows, row_hashes
+from tailboost.rows.readers import Overlap, reason_of_equal_rows, row_hashes
 
 NOT_COUNTED = "Equal rows among these rows were not counted, because they are in partitions."
 
@@ -133,7 +133,7 @@ def certify(
     fresh = fresh_rows(
         answers, in_memory, limited_rates, errors=not stated, fitted=last_step(model)
     )
-    repeated = np.sum([part["met"].counts for part in parts], axis=0)
+    repeated = np.sum([part["overlap"].counts for part in parts], axis=0)
     if len(repeated):  # the model knows training rows
         fresh = replace(fresh, repeated=repeated)
     certificate = certificate_of(fresh, stated, max_error, confidence)
@@ -259,8 +259,8 @@ def _unused_with_rows(
     with_rows = [part for part in parts if part is not None]
     if not with_rows:
         raise ValueError(f"{name} holds no rows")
-    met = MetRows.together([part["met"] for part in with_rows])
-    met.refuse(model, arguments.equal_rows, name)
+    overlap = Overlap.together([part["overlap"] for part in with_rows])
+    overlap.refuse(model, arguments.equal_rows, name)
     return with_rows
 
 
@@ -294,9 +294,9 @@ def _judge(
     part["answers"] = positions(answers, classes, "answers")
     if judged(classifier).can_defer:
         part["deferred"] = classifier.defers(table, **group_arguments(classifier, groups))
-    met = MetRows.from_table(classifier, row_hashes(model, X), table, labels)
-    part["met"] = replace(met, rows=NO_HASHES)  # hashes stay with the worker
-    part["rows"] = RowCounts.from_hashes(met.rows.whole)
+    hashes = row_hashes(model, X)  # which stay with the worker
+    part["overlap"] = Overlap.from_table(classifier, hashes, table, labels)
+    part["rows"] = RowCounts.from_hashes(hashes.whole)
     return part
 
 

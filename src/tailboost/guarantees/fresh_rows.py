@@ -53,7 +53,7 @@ from tailboost.rows.fingerprints import (
     random_numbers,
 )
 from tailboost.rows.given import Given
-from tailboost.rows.group_names import by_column, checked_columns, named_as, plain_list
+from tailboost.rows.group_names import by_column, named_as, plain_list
 from tailboost.rows.judged import (
     final_step,
     group_arguments,
@@ -62,7 +62,7 @@ from tailboost.rows.judged import (
     last_step,
 )
 from tailboost.rows.readers import (
-    MetRows,
+    Overlap,
     reason_of_equal_rows,
     refuse_copied_labels,
     row_hashes,
@@ -129,7 +129,7 @@ class FreshRows:
     tables: tuple[tuple[Any, Any], ...] = ()
     final: Any = None  # the classifier at the end of the model, or behind an array of answers
     rows: RowHashes | None = None  # hashes of the rows; None if only answers were given
-    # Shape (m, 2), from `MetRows.counts`; None if the model keeps no fingerprints.
+    # Shape (m, 2), from `Overlap.counts`; None if the model keeps no fingerprints.
     repeated: Ints | None = None
     # "class", "group", ("group", column): kinds of subgroups with a complete list.
     listed: Collection[Any] = ()
@@ -719,6 +719,7 @@ def fresh_rows(
     }
     given = replace(given, **named_groups)
     _refuse_missing_data(given, rates)
+    given = _with_equal_columns(given)
     final = fitted
     listed_labels = given.listed[0]
     equal_rows = given.equal_rows
@@ -733,13 +734,16 @@ def fresh_rows(
     training_rows = _named_training_rows(model, given)
     if given.labels is None:
         _refuse_missing_labels(rates, classes)
-    parts = _row_parts(model, final, given, classes, training_rows, equal_rows)
+    if is_model:
+        given, hashes = _without_copies(model, given)
+        cases, repeated = _compared_with_fit(
+            model, given, hashes, classes, training_rows, equal_rows
+        )
+    columns = given.any_columns
     clusters = None
     if given.clusters is not None:
         clusters = numbered(given.clusters, "clusters", given.n_labels)
-    groups_by_column, listed, combinations = listed_groups(
-        final, given.listed[1], parts.columns[0]
-    )
+    groups_by_column, listed, combinations = listed_groups(final, given.listed[1], columns)
     if listed_labels is not None:
         listed.add("class")
     if errors and "group" not in listed:
@@ -747,7 +751,7 @@ def fresh_rows(
     is_deferred = given.deferred
     if is_model:
         # Any answers: `answered_by` replaces them.
-        answers = np.repeat(classes[:1], len(parts.met.rows))
+        answers = np.repeat(classes[:1], sum(map(len, hashes)))
         if judged(final).can_defer:
             is_deferred = np.zeros(len(answers), dtype=bool)
         elif not errors:
@@ -760,7 +764,7 @@ def fresh_rows(
     answered = Answered.from_arrays(
         labels,
         answers,
-        groups=parts.groups(given.groups),
+        groups=_groups_of_all(given),
         deferred=is_deferred,
         costs=given.costs if any(rate.needs_costs for rate in rates) else None,
         labels=classes,
@@ -771,9 +775,9 @@ def fresh_rows(
     strata = replace(answered.strata, known=combinations)
     if answered.costs is not None:
         strata = replace(strata, cost_range=_checked_range(given.cost_range, answered.costs))
-    if errors and None not in parts.columns[0]:
+    if errors and None not in columns:
         strata = _with_groups_as_pairs(strata)
-    tables = parts.tables
+    tables = [(X, groups) for _, X, groups in given.parts]
     if is_model and opens:
         view = judged(model)
         tables = [(view.opened(X, groups), groups) for X, groups in tables]
@@ -791,101 +795,99 @@ def fresh_rows(
     )
     if not is_model:
         return fresh
-    met = parts.met
-    repeated = met.counts if len(met.counts) else None
-    return replace(fresh, rows=met.rows, cases=met.cases, repeated=repeated).answered_by(model)
+    rows = RowHashes.joined(hashes)
+    return replace(fresh, rows=rows, cases=cases, repeated=repeated).answered_by(model)
 
 
-@dataclass(frozen=True, eq=False)
-class RowParts:
-    """Fresh rows in parts: the rows with labels if there are any, then the rows without labels."""
-
-    tables: list[
-        tuple[Any, Any]
-    ]  # the rows of each part and their groups, as the model takes them
-    columns: list[dict[Any, Labels]]  # the groups of each part by column, checked
-    met: MetRows  # how a classifier meets all rows; empty for an array of answers
-
-    def groups(self, labelled_groups: Groups) -> Any:
-        """Return the groups of all rows; a single column keeps its given name."""
-        if len(self.tables) == 1 or not self.columns[0]:
-            return self.tables[0][1]
-        joined = {
-            name: np.concatenate([columns[name] for columns in self.columns])
-            for name in self.columns[0]
-        }
-        if None not in joined:
-            return joined
-        title = column_name(labelled_groups)
-        if title is None:
-            return joined[None]
-        return {title: joined[None]}
-
-
-def _row_parts(
-    model: Model,
-    final: Model,
-    given: Given,
-    classes: Labels,
-    training_rows: Fingerprint | None,
-    equal_rows: EqualRows,
-) -> RowParts:
-    """Return the rows with and without labels; raise if the model knows them, or the caller names them."""
-    is_model = hasattr(model, "predict")
-    tables: list[tuple[Any, Any]] = []
-    columns: list[dict[Any, Labels]] = []
-    met = MetRows()
-    if given.labels is not None:
-        if is_model:
-            met = _met_labelled(model, given, classes, training_rows, equal_rows)
-        tables.append((given.X, given.groups))
-        columns.append(given.columns)
-    if given.has_unlabeled:
-        X, unlabeled_columns, met_unlabeled = _unlabeled(model, final, given, met)
-        if is_model:
-            _refuse_known(met_unlabeled, final, training_rows, equal_rows, "X_unlabeled")
-            met = met.beside(met_unlabeled)
-        unlabeled_groups: Any = None
-        if unlabeled_columns:
-            # The groups of a single column without a name are an array.
-            unlabeled_groups = unlabeled_columns.get(None, unlabeled_columns)
-        tables.append((X, unlabeled_groups))
-        columns.append(unlabeled_columns)
-    return RowParts(tables, columns, met)
+def _groups_of_all(given: Given) -> Any:
+    """Return the groups of all rows, those with labels first; a single column keeps its given name."""
+    if len(given.parts) == 1 or not given.columns:
+        return given.any_groups
+    joined = {
+        name: np.concatenate([column, given.columns_unlabeled[name]])
+        for name, column in given.columns.items()
+    }
+    if None not in joined:
+        return joined
+    title = column_name(given.groups)
+    if title is None:
+        return joined[None]
+    return {title: joined[None]}
 
 
 def _named_training_rows(model: Model, given: Given) -> Fingerprint | None:
     """Return the fingerprint of the training rows named by the caller, in the form of the fresh rows."""
     if given.training_rows is None:
         return None
-    fresh_table = given.X_unlabeled if given.labels is None else given.X
     return fingerprint_of(
         given.training_rows,
-        lambda rows: row_hashes(model, _in_form_of(fresh_table, rows)).whole,
+        lambda rows: row_hashes(model, _in_form_of(given.any_table, rows)).whole,
     )
 
 
-def _met_labelled(
+def _without_copies(model: Model, given: Given) -> tuple[Given, list[RowHashes]]:
+    """Return rows without those without labels that are copies of labelled ones, and the hashes by part."""
+    hashes = [row_hashes(model, X) for _, X, _ in given.parts]
+    # A classifier whose cases have several rows has left out copies before.
+    has_cases = judged(last_step(model)).cases(given.any_table) is not None
+    if not given.has_unlabeled or has_cases:
+        return given, hashes
+    unlabeled = hashes.pop()
+    labelled = RowHashes.joined([unlabeled.taken(slice(0)), *hashes])
+    new_rows = np.flatnonzero(not_among(labelled, unlabeled))
+    groups: Any = None
+    if given.columns_unlabeled:
+        columns = {name: column[new_rows] for name, column in given.columns_unlabeled.items()}
+        # The groups of a single column without a name are an array.
+        groups = columns.get(None, columns)
+    X_unlabeled = take(given.X_unlabeled, new_rows)
+    given = replace(given, X_unlabeled=X_unlabeled, groups_unlabeled=groups)
+    return given, [*hashes, unlabeled.taken(new_rows)]
+
+
+def _compared_with_fit(
     model: Model,
     given: Given,
+    hashes: Sequence[RowHashes],
     classes: Labels,
     training_rows: Fingerprint | None,
     equal_rows: EqualRows,
-) -> MetRows:
-    """Return how a classifier meets the rows with labels; raise if it knows them, or no label of them."""
-    final, table = final_step(model, given.X)
-    labels = given.labels
-    assert labels is not None
-    check_same_kind(labels, "y", classes, "classes_ of the model")
-    if not np.isin(labels, classes).any():
-        refuse_quantity(labels)
-    hashes = row_hashes(model, given.X)
-    met = MetRows.from_table(final, hashes, table, labels, is_whole=final is model)
-    _refuse_known(met, final, training_rows, equal_rows, "X")
-    y = positions(labels, classes, "y")
-    if equal_rows == "natural":
-        refuse_copied_labels(judged(final), table, y)
-    return met
+) -> tuple[Mask | None, Ints | None]:
+    """Return `Judged.cases` of all rows, and the counts of rows known to the records of a model.
+
+    The counts are None without records.
+
+    Raises
+    ------
+    LeakageError
+        If the rows are training rows named by the caller, or the model has used them.
+    """
+    final = last_step(model)
+    cases = []
+    counts = []
+    for (name, X, _), part_hashes in zip(given.parts, hashes, strict=True):
+        _, table = final_step(model, X)
+        labels: Any = ()
+        if name == "X" and given.labels is not None:
+            labels = given.labels
+            check_same_kind(labels, "y", classes, "classes_ of the model")
+            if not np.isin(labels, classes).any():
+                refuse_quantity(labels)
+        overlap = Overlap.from_table(final, part_hashes, table, labels, is_whole=final is model)
+        if training_rows is not None:
+            n_known = training_rows.count(part_hashes.whole)
+            refuse_known(training_rows, TRAINED_ON, *n_known, equal_rows, name)
+        overlap.refuse(final, equal_rows, name)
+        if len(labels):
+            y = positions(labels, classes, "y")
+            if equal_rows == "natural":
+                refuse_copied_labels(judged(final), table, y)
+        counts.append(overlap.counts)
+        part_cases = judged(final).cases(table)
+        if part_cases is not None:
+            cases.append(part_cases)
+    repeated: Ints = np.sum(counts, axis=0)
+    return np.concatenate(cases) if cases else None, repeated if len(repeated) else None
 
 
 def _refuse_deferral(rates: Sequence[Rate], final: Model) -> None:
@@ -910,7 +912,7 @@ def _classes_of(model: Model, given: Given) -> Labels:
 
     A classifier of another library may have no ``classes_``; then they are the labels of rows and answers.
     """
-    X = given.X_unlabeled if given.labels is None else given.X
+    X = given.any_table
     refuse("classifier", X=X, deferred=given.deferred)
     if given.labels is not None:
         check_length(given.labels, "y", n_rows_of(X))
@@ -926,23 +928,6 @@ def _classes_of(model: Model, given: Given) -> Labels:
             "y is needed: the model has no classes_, and rows without labels do not show them"
         )
     return _all_labels(given.labels, np.asarray(model.predict(X)), given.listed[0])
-
-
-def _refuse_known(
-    met: MetRows,
-    final: Model,
-    training_rows: Fingerprint | None,
-    equal_rows: EqualRows,
-    name: str,
-) -> None:
-    """Raise if rows are training rows named by the caller, or if a classifier has used them.
-
-    Errors call the rows ``name``.
-    """
-    if training_rows is not None:
-        counts = training_rows.count(met.rows.whole)
-        refuse_known(training_rows, TRAINED_ON, *counts, equal_rows, name)
-    met.refuse(final, equal_rows, name)
 
 
 def _refuse_missing_labels(rates: Sequence[Rate], classes: Labels) -> None:
@@ -985,43 +970,31 @@ def not_among(labelled: RowHashes, unlabeled: RowHashes) -> Mask:
     return is_new
 
 
-def _unlabeled(
-    model: Model, final: Model, given: Given, labelled: MetRows
-) -> tuple[Table, dict[Any, Labels], MetRows]:
-    """Return the rows without labels, their groups by column, and how the model meets them.
+def _with_equal_columns(given: Given) -> Given:
+    """Return rows whose columns of groups have the same names with and without labels.
 
-    Copies of labelled rows are left out. ``labelled`` tells how the model meets these.
+    Raises
+    ------
+    ValueError
+        If the columns differ.
     """
-    X = given.X_unlabeled
+    if not given.has_unlabeled:
+        return given
     groups = given.groups_unlabeled
-    check_indexes(X_unlabeled=X, groups_unlabeled=groups)
-    n = n_rows_of(X if given.answers_unlabeled is None else given.answers_unlabeled)
-    columns = checked_columns(groups, "groups_unlabeled", n, "X_unlabeled")
-    if columns and given.has_labels:
-        names = _column_names(groups, columns)
-        labelled_names = _column_names(given.groups, given.columns)
-        one_has_no_name = len(names) == len(labelled_names) and [None] in (
-            names,
-            labelled_names,
+    check_indexes(X_unlabeled=given.X_unlabeled, groups_unlabeled=groups)
+    columns = given.columns_unlabeled
+    if not columns or not given.has_labels:
+        return given
+    names = _column_names(groups, columns)
+    labelled_names = _column_names(given.groups, given.columns)
+    one_has_no_name = len(names) == len(labelled_names) and [None] in (names, labelled_names)
+    if set(names) != set(labelled_names) and not one_has_no_name:
+        raise ValueError(
+            f"groups_unlabeled has the columns {names}, groups has {labelled_names}"
         )
-        if set(names) != set(labelled_names) and not one_has_no_name:
-            raise ValueError(
-                f"groups_unlabeled has the columns {names}, groups has {labelled_names}"
-            )
-        if len(names) == 1:
-            columns = dict(zip(given.columns, columns.values(), strict=True))
-    if given.answers_unlabeled is not None:
-        return X, columns, MetRows()
-    _, table = final_step(model, X)
-    rows = row_hashes(model, X)
-    # A classifier whose cases have several rows has left out copies before.
-    if judged(final).cases(table) is None:
-        new_rows = np.flatnonzero(not_among(labelled.rows, rows))
-        table = take(table, new_rows)
-        X = take(X, new_rows)
-        rows = rows.taken(new_rows)
-        columns = {name: column[new_rows] for name, column in columns.items()}
-    return X, columns, MetRows.from_table(final, rows, table)
+    if len(names) == 1:
+        columns = dict(zip(given.columns, columns.values(), strict=True))
+    return replace(given, groups_unlabeled=columns.get(None, columns))
 
 
 def _column_names(groups: Groups, columns: Mapping[Any, Labels]) -> list[Any]:

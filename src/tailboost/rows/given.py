@@ -15,6 +15,7 @@ from tailboost.core.checks import (
     group_columns,
     groups_in,
     label_column,
+    n_rows_of,
     refuse_swapped,
     refuse_texts,
 )
@@ -123,6 +124,40 @@ class Given:
     def columns(self) -> dict[Any, Labels]:
         """The columns of groups of the rows with labels, checked."""
         return checked_columns(self.groups, "groups", self.n_labels)
+
+    @cached_property
+    def columns_unlabeled(self) -> dict[Any, Labels]:
+        """The columns of groups of the rows without labels, checked."""
+        rows = self.X_unlabeled
+        if self.answers_unlabeled is not None:
+            rows = self.answers_unlabeled
+        return checked_columns(
+            self.groups_unlabeled, "groups_unlabeled", n_rows_of(rows), "X_unlabeled"
+        )
+
+    @property
+    def parts(self) -> list[tuple[str, Any, Any]]:
+        """The rows with labels if there are any, then those without: name of X, X and groups of each part."""
+        parts = []
+        if self.has_labels:
+            parts.append(("X", self.X, self.groups))
+        if self.has_unlabeled:
+            parts.append(("X_unlabeled", self.X_unlabeled, self.groups_unlabeled))
+        return parts
+
+    @property
+    def any_columns(self) -> dict[Any, Labels]:
+        """The columns of groups of the rows with labels; without such rows those of the others."""
+        if self.has_labels:
+            return self.columns
+        return self.columns_unlabeled
+
+    @property
+    def any_table(self) -> Table:
+        """The rows with labels; without such rows the others."""
+        if self.has_labels:
+            return self.X
+        return self.X_unlabeled
 
     @cached_property
     def listed(self) -> tuple[Any, list[Any] | None]:

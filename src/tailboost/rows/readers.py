@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Self
 
@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
-from tailboost.core.array_types import Ints, Mask, Model, Table
+from tailboost.core.array_types import Ints, Model, Table
 from tailboost.core.checks import as_table, sorted_names
 from tailboost.core.exceptions import LeakageError
 from tailboost.rows.fingerprints import (
@@ -31,7 +31,6 @@ from tailboost.rows.judged import Judged, final_step, judged
 from tailboost.rows.ledger import Ledger
 from tailboost.rows.records import Records, refuse_known
 
-NO_HASHES = RowHashes(np.empty(0, dtype=np.uint64))
 INSIDE = "a frozen model was made on"
 
 
@@ -157,25 +156,19 @@ def counts_within(estimator: Model, X: Table) -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class MetRows:
-    """Rows as a model, and the classifiers of tailboost within it, meet them.
+class Overlap:
+    """How many of some rows a model, and the classifiers of tailboost within it, know.
 
     Attributes
     ----------
-    rows : RowHashes
-        Of the rows as given to the model.
-    cases : ndarray of bool, shape (n,), or None
-        `Judged.cases` of the classifier at the end of the model.
     counts : ndarray of shape (m, 2)
         `Records.counts` of all readers; without rows if none of them knows its training rows.
     tables : tuple of UsedRows or None, one for each reader
         The rows with their labels, for readers with tables to compare, in the order of `readers`.
     """
 
-    rows: RowHashes = NO_HASHES
-    cases: Mask | None = None
-    counts: Ints = field(default_factory=no_counts)
-    tables: tuple[UsedRows | None, ...] = ()
+    counts: Ints
+    tables: tuple[UsedRows | None, ...]
 
     @classmethod
     def from_table(
@@ -218,11 +211,11 @@ class MetRows:
                     hashes = hashes.taken(cases)
                 table = UsedRows.from_table(hashes, labels)
             tables.append(table)
-        return cls(rows, cases, np.concatenate(counts), tuple(tables))
+        return cls(np.concatenate(counts), tuple(tables))
 
     @classmethod
-    def together(cls, parts: Sequence[MetRows]) -> MetRows:
-        """Return the comparison of the rows of several parts of a table; their hashes are not kept."""
+    def together(cls, parts: Sequence[Overlap]) -> Self:
+        """Return the comparison of the rows of several parts of a table."""
         tables = list[UsedRows | None]()
         tables_by_reader = zip(*(part.tables for part in parts), strict=True)
         for parts_of_table in tables_by_reader:
@@ -230,21 +223,7 @@ class MetRows:
                 tables.append(None)
             else:
                 tables.append(UsedRows.together(parts_of_table))
-        counts = np.sum([part.counts for part in parts], axis=0)
-        return cls(counts=counts, tables=tuple(tables))
-
-    def beside(self, later: MetRows) -> MetRows:
-        """Return these rows followed by later ones, without ``tables``: those of each part were compared."""
-        hashes = RowHashes.joined([self.rows, later.rows])
-        counts = self.counts
-        if not len(counts):  # no reader was asked yet
-            counts = later.counts
-        elif len(later.counts):
-            counts = counts + later.counts
-        cases = [part.cases for part in (self, later) if part.cases is not None]
-        if not cases:
-            return MetRows(hashes, counts=counts)
-        return MetRows(hashes, np.concatenate(cases), counts)
+        return cls(np.sum([part.counts for part in parts], axis=0), tuple(tables))
 
     def refuse(self, model: Model, equal_rows: EqualRows, name: str = "X") -> None:
         """Raise if the model, or one within it, was trained, selected or calibrated on the rows.
@@ -252,7 +231,7 @@ class MetRows:
         Parameters
         ----------
         model : classifier
-            The model that has met the rows.
+            The model that was compared with the rows.
         equal_rows : {"copies", "natural"}
             As in `tailboost.certify`; rows of scores alone are different rows in any case.
         name : str, default="X"
