@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 import tailboost as tb
 from tailboost import rates
 from tailboost.classifiers import calibrating
-from tailboost.classifiers.calibrating import OneBatch, default_share, drawn_part
+from tailboost.classifiers.calibrating import default_share, drawn_part, selected_on_part
 from tailboost.guarantees.calibration import calibrate_selected
 from tailboost.rates import Answered, checked_limits
 from tailboost.rows.given import Given
@@ -112,7 +112,7 @@ def test_certified_counts_pass_the_exact_test_at_their_part_of_the_level(name):
     for seed in range(2):
         T, y, g = Population().draw(1200, np.random.default_rng(seed))
         given = {"limits": limits, "objective": objective, "by_group": True, "random_state": seed}
-        rest = T.index.isin(OneBatch.of(scores, Given(T, y, g), **given).rows.X.index)
+        rest = T.index.isin(selected_on_part(scores, Given(T, y, g), **given)[1].X.index)
         rule = tb.calibrate(scores, T, y, groups=g, attempts=1, **given)
         answers, labels, groups = rule.predict(T[rest], groups=g[rest]), y[rest], g[rest]
         wrong, among, bound = answers == 0, labels == 1, 0.2
@@ -190,7 +190,7 @@ def test_labels_of_the_selecting_rows_are_as_random_as_the_rows(monkeypatch):
     scores = tb.Scores("s", 1, kind="logit")
     for seed in range(60):
         with pytest.raises(InterruptedError):
-            OneBatch.of(scores, Given(T, y), limits=["precision(1) >= .7"], random_state=seed)
+            selected_on_part(scores, Given(T, y), limits=["precision(1) >= .7"], random_state=seed)
     true = hypergeom(300, y.sum(), 90)
     assert np.mean(counts) == pytest.approx(true.mean(), abs=4 * true.std() / np.sqrt(60))
     assert chi2(59).ppf(0.0005) < 59 * np.var(counts, ddof=1) / true.var() < chi2(59).ppf(0.9995)
@@ -206,30 +206,30 @@ def selecting_and_certifying(monkeypatch, arguments, **asked):
         return own(model, X, labels, **given)
 
     monkeypatch.setattr(calibrating, "tune", recorded)
-    batch = OneBatch.of(tb.Scores("s", 1, kind="logit"), arguments, **asked)
-    return selecting[0], batch
+    _, certifying = selected_on_part(tb.Scores("s", 1, kind="logit"), arguments, **asked)
+    return selecting[0], certifying
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.8])
 def test_each_row_selects_or_certifies(share, monkeypatch):
     T, y, g = Population().draw(400, np.random.default_rng(1))
     asked = {"limits": ["precision(1) >= .6"], "selection_share": share}
-    (X, labels), batch = selecting_and_certifying(monkeypatch, Given(T, y, g), **asked)
-    assert len(X) == batch.n_selected == round(400 * share)
-    assert sorted([*X.index, *batch.rows.X.index]) == list(range(400))
+    (X, labels), certifying = selecting_and_certifying(monkeypatch, Given(T, y, g), **asked)
+    assert len(X) == round(400 * share)
+    assert sorted([*X.index, *certifying.X.index]) == list(range(400))
     np.testing.assert_array_equal(labels, y[X.index])
-    np.testing.assert_array_equal(batch.rows.y, y[batch.rows.X.index])
-    np.testing.assert_array_equal(batch.rows.groups, g[batch.rows.X.index])
+    np.testing.assert_array_equal(certifying.y, y[certifying.X.index])
+    np.testing.assert_array_equal(certifying.groups, g[certifying.X.index])
 
 
 def test_each_cluster_selects_or_certifies(monkeypatch):
     T, y, g = Population().draw(400, np.random.default_rng(2))
     person = np.random.default_rng(0).integers(90, size=400)
     arguments = Given(T, y, g, clusters=person)
-    (X, _), batch = selecting_and_certifying(monkeypatch, arguments, limits=["precision(1) >= .6"])
-    assert {*person[X.index]}.isdisjoint(person[batch.rows.X.index])
-    assert sorted([*X.index, *batch.rows.X.index]) == list(range(400))
-    np.testing.assert_array_equal(batch.rows.clusters, person[batch.rows.X.index])
+    (X, _), certifying = selecting_and_certifying(monkeypatch, arguments, limits=["precision(1) >= .6"])
+    assert {*person[X.index]}.isdisjoint(person[certifying.X.index])
+    assert sorted([*X.index, *certifying.X.index]) == list(range(400))
+    np.testing.assert_array_equal(certifying.clusters, person[certifying.X.index])
 
 
 def test_a_certificate_counts_the_rows_that_did_not_select(monkeypatch):
@@ -249,11 +249,12 @@ def test_clusters_stay_together():
     T, y, g = Population().draw(600, rng)
     homes = rng.integers(200, size=600)
     given = Given(T, y, g, clusters=homes)
-    batch = OneBatch.of(tb.Scores("s", 1, kind="logit"), given, limits=["precision(1) >= .7"])
-    kept = set(np.asarray(batch.rows.clusters))
-    assert batch.n_selected + len(batch.rows.X) == 600
+    scores = tb.Scores("s", 1, kind="logit")
+    classifier, certifying = selected_on_part(scores, given, limits=["precision(1) >= .7"])
+    kept = set(np.asarray(certifying.clusters))
+    assert classifier.selection_.n_rows + len(certifying.X) == 600
     assert kept.isdisjoint(set(homes) - kept)
-    assert (np.isin(homes, list(kept)).sum()) == len(batch.rows.X)
+    assert (np.isin(homes, list(kept)).sum()) == len(certifying.X)
     assert abs(len(kept) - 0.7 * len(set(homes))) <= 4
     rule = tb.calibrate(
         tb.Scores("s", 1, kind="logit"), T, y, limits=["precision(1) >= .6"], groups=g, clusters=homes
@@ -323,8 +324,8 @@ def test_both_parts_of_given_scores_are_used_up(data):
     T, y, g = Population().draw(900, np.random.default_rng(3))
     scores, limits = tb.Scores("s", 1, kind="logit"), ["miss(1, by=group) <= .3"]
     rule = tb.calibrate(scores, T, y, limits=limits, groups=g, by_group=True)
-    batch = OneBatch.of(scores, Given(T, y, g), limits=limits, by_group=True)
-    rest = T.index.isin(batch.rows.X.index)
+    _, certifying = selected_on_part(scores, Given(T, y, g), limits=limits, by_group=True)
+    rest = T.index.isin(certifying.X.index)
     assert rest.sum() == rule.certificate_.n_rows
     assert {bound.method for bound in rule.certificate_.bounds} == {"ranks"}
     assert [rows.use for rows in rule.records_.tables] == ["selection data", "calibration rows"]

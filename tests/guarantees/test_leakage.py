@@ -15,7 +15,7 @@ from sklearn.preprocessing import KBinsDiscretizer, StandardScaler
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.classifiers.calibrating import OneBatch
+from tailboost.classifiers.calibrating import selected_on_part
 from tailboost.rows.fingerprints import Fingerprint, hash_rounded_rows, labels_too_alike, too_many
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
@@ -56,7 +56,7 @@ def test_validation_rows_of_boosting_certify_nothing(classifier):
 def test_the_selecting_rows_of_one_batch_certify_nothing(tmp_path):
     model = LogisticRegression().fit(X[1000:], y[1000:])
     given = {"limits": ["miss(1) <= .5"], "random_state": 1}
-    certifying = OneBatch.of(model, Given(X[:1000], y[:1000]), **given).rows.X[:, 0]
+    certifying = selected_on_part(model, Given(X[:1000], y[:1000]), **given)[1].X[:, 0]
     selecting = ~np.isin(X[:1000, 0], certifying)
     assert 0 < selecting.sum() < len(certifying)
     used = X[:1000][selecting], y[:1000][selecting]

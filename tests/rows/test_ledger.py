@@ -20,7 +20,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.classifiers.calibrating import OneBatch
+from tailboost.classifiers.calibrating import certified_on_rest, selected_on_part
 from tailboost.guarantees.fresh_rows import fresh_rows
 from tailboost.guarantees.tested import what_is_tested
 from tailboost.rows.fingerprints import (
@@ -538,12 +538,12 @@ def test_attempts_of_one_batch_are_tested_at_what_the_named_ones_left():
     previous, levels = None, [0.045, 0.0045, 0.00045]
     for k, level in enumerate(levels, 1):
         X, y = scored(k, 1000)
-        batch = OneBatch.of(tb.Scores("s", "yes"), Given(X, y), **asked)
-        previous = batch.certified(confidence=0.95, rule="predict", previous=previous, attempts=None)
+        classifier, certifying = selected_on_part(tb.Scores("s", "yes"), Given(X, y), **asked)
+        previous = certified_on_rest(classifier, certifying, previous=previous)
         assert [attempt.spent for attempt in previous.certificate_.attempts] == pytest.approx(
             [0.9, 0.09, 0.009][:k]
         )
-        assert_tested_at(level, previous, (batch.rows.X, batch.rows.y))
+        assert_tested_at(level, previous, (certifying.X, certifying.y))
 
 
 # -- copies and files --------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ import copy
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
@@ -66,7 +66,7 @@ from tailboost.rows.readers import row_hashes
 from tailboost.selection.rule import Rule
 from tailboost.selection.threshold_rule import ThresholdRule
 
-__all__ = ["OneBatch", "calibrate"]
+__all__ = ["calibrate", "certified_on_rest", "selected_on_part"]
 
 # Fractions of the rows that select: for tests, for ranks of a gap or ratio, and for other ranks. The last
 # read the selecting rows only for the objective and for the balance of groups.
@@ -263,7 +263,7 @@ def calibrate(
                 **options,
             )
     with progress:
-        batch = OneBatch.of(
+        classifier, certifying = selected_on_part(
             model,
             arguments,
             max_error,
@@ -271,7 +271,7 @@ def calibrate(
             selection_share=selection_share,
             **params,
         )
-        return _certified(batch, options)
+        return _certified_or_advised(classifier, certifying, max_error, options)
 
 
 def _refuse_parameters_of_tune(
@@ -288,148 +288,123 @@ def _refuse_parameters_of_tune(
         )
 
 
-def _certified(batch: OneBatch, options: dict[str, Any]) -> Any:
-    """Return the certified classifier of a batch; options as in `calibrate`.
+def _certified_or_advised(
+    classifier: RobustMixtureClassifier,
+    certifying: Given,
+    max_error: Stated,
+    options: dict[str, Any],
+) -> Any:
+    """Return the certified classifier of a batch, see `certified_on_rest`.
 
     If the model has no ledger, the error of a failed attempt advises to name it in the next call.
     """
     try:
-        return batch.certified(**options)
+        return certified_on_rest(classifier, certifying, max_error, **options)
     except NotCertifiedError as error:
-        has_ledger = bool(batch.classifier.records_.ledger.inner)
+        has_ledger = bool(classifier.records_.ledger.inner)
         if has_ledger or not error.advice:  # without advice no attempt was made
             raise
-        raise NotCertifiedError(
-            error.reason,
-            error.shortfalls,
-            error.attempts,
+        advice = (
             f"This was attempt {len(error.attempts)}. The model has no ledger: for a "
             "further attempt give previous= this error, and rows that no attempt had. Its "
-            "rows cannot be used again, also not with other limits.",
+            "rows cannot be used again, also not with other limits."
+        )
+        raise NotCertifiedError(
+            error.reason, error.shortfalls, error.attempts, advice
         ) from None
 
 
-@dataclass(frozen=True, eq=False)
-class OneBatch:
-    """Rows of one batch: a part has selected the rule of a model, the others are to certify.
+def selected_on_part(
+    model: Model,
+    arguments: Given,
+    max_error: Stated = None,
+    *,
+    limits: Stated = None,
+    selection_share: float | None = None,
+    **params: Any,
+) -> tuple[RobustMixtureClassifier, Given]:
+    """Return a model with a rule selected on a part of the rows, and the rows that are to certify.
 
-    Attributes
-    ----------
-    classifier : RobustMixtureClassifier
-        Selected by `tailboost.tune` on the first part. The attempt will be recorded in its ``ledger_``.
-    rows : Given
-        The other rows, and further rows without labels, which are to certify too.
-    max_error : float or dict, optional
-        The largest errors allowed.
-    limits : list of Limit, optional
-        The limits.
-    n_selected : int
-        Number of selecting rows.
-    reference : Reference
-        The answers of the given models by themselves.
+    These are the other rows, and further rows without labels. Parameters are those of `calibrate`. The
+    attempt will be recorded in the ledger of the classifier.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is not as described, or a part would be empty.
     """
-
-    classifier: RobustMixtureClassifier
-    rows: Given
-    max_error: Stated
-    limits: list[Limit] | None
-    n_selected: int
-    reference: Reference
-
-    @classmethod
-    def of(
-        cls,
-        model: Model,
-        arguments: Given,
-        max_error: Stated = None,
-        *,
-        limits: Stated = None,
-        selection_share: float | None = None,
-        **params: Any,
-    ) -> Self:
-        """Divide the rows, and select on the first part; parameters as in `calibrate`.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If an argument is not as described, or a part would be empty.
-        """
-        target_limits = stated_limits(max_error, limits)
-        X = arguments.X
-        groups = arguments.groups
-        arguments.refuse("one batch", details={"model": type(model).__name__})
-        labels = _checked_labels(arguments)
-        if selection_share is not None:
-            check_number(selection_share, "selection_share", 0, 1, below=True)
-        scores = [score for _, score in named_models(model) if isinstance(score, Scores)]
-        for score in scores:  # errors name rows of the whole table
-            score.values(X)
-            if arguments.X_unlabeled is not None:
-                score.values(arguments.X_unlabeled)
-        by_group = params.get("by_group", False)
-        share = selection_share
-        if share is None:
-            strata = Answered.from_arrays(labels, labels, groups=groups).strata
-            share = default_share(target_limits, strata, by_group=by_group)
-        params = {"random_state": 0, "training_rows": arguments.training_rows} | params
-        seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
-        selects = _drawn_to_select(arguments, labels, share, seed)
-        _refuse_one_sided("y_cal", labels, selects)
-        all_columns = by_group is True or max_error is not None
-        for column in _needed_groups(groups, target_limits, by_group, all_columns=all_columns):
-            _refuse_one_sided("groups", column, selects)
-        for score in scores:
-            score.refuse_other_label(take(X, selects), labels[selects])
-        with warnings.catch_warnings(), selecting_from(len(labels)):
-            for category in ABOUT_SELECTION:
-                warnings.simplefilter("ignore", category)
-            classifier = tune(
-                model,
-                take(X, selects),
-                take(arguments.y, selects),
-                groups=take(groups, selects),
-                limits=target_limits,
-                **params,
-            )
-        return cls(
-            classifier,
-            _certifying_rows(model, arguments, selects),
-            max_error,
-            target_limits or None,
-            int(selects.sum()),
-            own_answers(classifier),
+    target_limits = stated_limits(max_error, limits)
+    X = arguments.X
+    groups = arguments.groups
+    arguments.refuse("one batch", details={"model": type(model).__name__})
+    labels = _checked_labels(arguments)
+    if selection_share is not None:
+        check_number(selection_share, "selection_share", 0, 1, below=True)
+    scores = [score for _, score in named_models(model) if isinstance(score, Scores)]
+    for score in scores:  # errors name rows of the whole table
+        score.values(X)
+        if arguments.X_unlabeled is not None:
+            score.values(arguments.X_unlabeled)
+    by_group = params.get("by_group", False)
+    share = selection_share
+    if share is None:
+        strata = Answered.from_arrays(labels, labels, groups=groups).strata
+        share = default_share(target_limits, strata, by_group=by_group)
+    params = {"random_state": 0, "training_rows": arguments.training_rows} | params
+    seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
+    selects = _drawn_to_select(arguments, labels, share, seed)
+    _refuse_one_sided("y_cal", labels, selects)
+    all_columns = by_group is True or max_error is not None
+    for column in _needed_groups(groups, target_limits, by_group, all_columns=all_columns):
+        _refuse_one_sided("groups", column, selects)
+    for score in scores:
+        score.refuse_other_label(take(X, selects), labels[selects])
+    with warnings.catch_warnings(), selecting_from(len(labels)):
+        for category in ABOUT_SELECTION:
+            warnings.simplefilter("ignore", category)
+        classifier = tune(
+            model,
+            take(X, selects),
+            take(arguments.y, selects),
+            groups=take(groups, selects),
+            limits=target_limits,
+            **params,
         )
+    return classifier, _certifying_rows(model, arguments, selects)
 
-    def certified(self, **options: Any) -> Any:
-        """Return the certified classifier; options as in `calibrate`.
 
-        Its records know the rows that select and those that certify.
-        """
-        # Rows of one batch are different rows, also if a row of each part has the same content. So the
-        # records of the selection are left out while the other rows certify.
-        records = self.classifier.records_
-        without_selection = copy.copy(self.classifier)
-        without_selection.records_ = replace(records, selected=(), tables=())
-        calibrated = calibrate_selected(
-            without_selection,
-            self.rows,
-            self.max_error,
-            limits=self.limits,
-            reference=self.reference,
-            **options,
-        )
-        calibrated.records_ = records.joined(calibrated.records_)
-        certificate = calibrated.certificate_
-        n = self.n_selected + certificate.n_rows
-        note = (
-            f"One batch of {n:,} rows: {self.n_selected:,} of them, drawn at random, selected "
-            "the rules. The others certify. All of them are used up. Assumption: no row of the "
-            "batch is a copy of another one."
-        )
-        # The certificate has a copy of the classifier.
-        certificate.model.records_ = calibrated.records_
-        calibrated.certificate_ = replace(certificate, notes=(note, *certificate.notes))
-        return calibrated
+def certified_on_rest(
+    classifier: RobustMixtureClassifier, rows: Given, max_error: Stated = None, **options: Any
+) -> Any:
+    """Return the certified classifier from `selected_on_part`; options as in `calibrate`.
+
+    Its records know the rows that select and those that certify.
+    """
+    # Rows of one batch are different rows, also if a row of each part has the same content. So the
+    # records of the selection are left out while the other rows certify.
+    records = classifier.records_
+    without_selection = copy.copy(classifier)
+    without_selection.records_ = replace(records, selected=(), tables=())
+    calibrated = calibrate_selected(
+        without_selection,
+        rows,
+        max_error,
+        limits=classifier.limits or None,
+        reference=own_answers(classifier),
+        **options,
+    )
+    calibrated.records_ = records.joined(calibrated.records_)
+    certificate = calibrated.certificate_
+    n_selected = classifier.selection_.engine.outputs.rows.n_given
+    note = (
+        f"One batch of {n_selected + certificate.n_rows:,} rows: {n_selected:,} of them, drawn at random, "
+        "selected the rules. The others certify. All of them are used up. Assumption: no row of the "
+        "batch is a copy of another one."
+    )
+    # The certificate has a copy of the classifier.
+    certificate.model.records_ = calibrated.records_
+    calibrated.certificate_ = replace(certificate, notes=(note, *certificate.notes))
+    return calibrated
 
 
 def _checked_labels(arguments: Given) -> Labels:

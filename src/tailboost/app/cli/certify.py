@@ -33,7 +33,7 @@ from tailboost.app.cli.rates import (
     tell_certificate,
 )
 from tailboost.app.cli.shared import BadInput
-from tailboost.classifiers.calibrating import OneBatch, own_answers
+from tailboost.classifiers.calibrating import certified_on_rest, own_answers, selected_on_part
 from tailboost.core.array_types import Model, Stated
 from tailboost.core.long_work import doing
 from tailboost.guarantees.calibration import calibrate_selected
@@ -482,10 +482,11 @@ def _calibrate_model(
                 "file, --selection names its selection data)"
             )
         else:  # a part of the rows selects a rule, the others certify it
-            batch = stored.one_batch(fresh_rows, targets, tested_limits or None)
-            records = batch.classifier.records_
-            batch.classifier.records_ = replace(records, ledger=ledger)
-            certified_rule = batch.certified(**test_arguments)
+            selected, certifying = stored.selected_on_part(
+                fresh_rows, targets, tested_limits or None
+            )
+            selected.records_ = replace(selected.records_, ledger=ledger)
+            certified_rule = certified_on_rest(selected, certifying, targets, **test_arguments)
             stored = stored.selected_on(fresh.data)
     fresh_names = [path.name for path in (fresh.data, fresh.unlabeled) if path is not None]
     stored.save(certified_rule, request.out, calibrated=" and ".join(fresh_names))
@@ -588,14 +589,16 @@ def _calibrate_scores(
             )
             limits = list(selection.limits) or None
             with doing("Selecting a rule"):
-                batch = OneBatch.of(
+                classifier, certifying = selected_on_part(
                     selection.model, fresh_rows, max_error, limits=limits, **selection.goal
                 )
             with (
-                _reporting_failure(None, batch.classifier.records_.ledger),
+                _reporting_failure(None, classifier.records_.ledger),
                 doing("Certifying it"),
             ):
-                certified_rule = batch.certified(**test_arguments)
+                certified_rule = certified_on_rest(
+                    classifier, certifying, max_error, **test_arguments
+                )
     selection = replace(selection, limits=tuple(certified_rule.limits or ()))
     shared.write_out(out, selection.document(certified_rule, calibrated=data.name))
     tell_certificate(certified_rule.certificate_, request.details)

@@ -25,7 +25,8 @@ from tailboost.app.cli.shared import (
     warnings_as_lines,
 )
 from tailboost.app.table_encoder import TableEncoder
-from tailboost.classifiers.calibrating import OneBatch
+from tailboost.classifiers.calibrating import selected_on_part
+from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
 from tailboost.core.array_types import Column, Model, Stated, Table
 from tailboost.core.files import held
 from tailboost.core.spelling import did_you_mean, how_many, listed, other_separator
@@ -221,9 +222,11 @@ class StoredModel:
         """Return a digest of the file without its ledger, which attempts change."""
         return model_digest(self.path)
 
-    def one_batch(self, rows: Given, max_error: Stated, limits: Stated) -> OneBatch:
+    def selected_on_part(
+        self, rows: Given, max_error: Stated, limits: Stated
+    ) -> tuple[RobustMixtureClassifier, Given]:
         """Select a rule of a model without one on a random part of rows, for a calibration on the others."""
-        return OneBatch.of(self.classifier, rows, max_error, limits=limits)
+        return selected_on_part(self.classifier, rows, max_error, limits=limits)
 
     def selected_on(self, data: Path) -> StoredModel:
         """Return the content for a rule selected on a file; a model file does not name this file."""

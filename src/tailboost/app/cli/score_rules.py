@@ -32,7 +32,8 @@ from tailboost.app.cli.rates import (
 )
 from tailboost.app.cli.shared import BadInput
 from tailboost.app.registry import METHODS
-from tailboost.classifiers.calibrating import OneBatch
+from tailboost.classifiers.calibrating import selected_on_part
+from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
 from tailboost.core.array_types import Model, Stated
 from tailboost.core.checks import reading
 from tailboost.core.long_work import doing
@@ -501,10 +502,14 @@ class StoredRule(StoredDocument):
             warnings.simplefilter("ignore", UserWarning)
             return replace(self, model=selection.run(rows))
 
-    def one_batch(self, rows: Given, max_error: Stated, limits: Stated) -> OneBatch:
+    def selected_on_part(
+        self, rows: Given, max_error: Stated, limits: Stated
+    ) -> tuple[RobustMixtureClassifier, Given]:
         """Select on a random part of labelled rows, as the rule was selected."""
         selection = self.selection
-        return OneBatch.of(selection.model, rows, max_error, limits=limits, **selection.goal)
+        return selected_on_part(
+            selection.model, rows, max_error, limits=limits, **selection.goal
+        )
 
     def selected_on(self, data: Path) -> StoredRule:
         """Return the content for a rule of these settings, selected on the rows of another file."""
