@@ -286,6 +286,31 @@ def test_how_many_rows_a_unit_rests_on():
     np.testing.assert_allclose(weighted.sizes(index, 2), [16 / 6, 1], atol=1e-6)
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_a_unit_rests_on_as_many_equal_rows_as_have_a_mean_of_the_same_variance(seed):
+    """The mean of k equal independent rows of variance 1 has the variance 1/k, that of weighted rows Σs²."""
+    _, groups, weight = overlapping(seed)
+    rows = Rows(np.zeros(len(weight), dtype=int), weight, groups, "", None)
+    for unit, size in enumerate(rows.sizes(groups, 7)):
+        shares = weight[(groups == unit).any(axis=1)]
+        shares = shares / shares.sum()
+        variance = shares @ np.eye(len(shares)) @ shares
+        assert size == pytest.approx(1.0 / variance, rel=1e-5)
+        assert 1.0 <= size < len(shares)
+
+
+def test_a_unit_of_many_rows_is_pooled_if_one_of_them_has_nearly_all_the_weight():
+    """Of the second group 102.9² / (100² + 29 · 0.1²) = 1.06 rows are left: the smaller other one joins."""
+    sizes = [40, 30, 30]
+    groups = np.repeat(np.arange(3), sizes)
+    weight = np.ones(100)
+    weight[40:70] = np.r_[100.0, np.full(29, 0.1)]
+    names = GroupNames((np.arange(3),), ("a",))
+    for weights, pools in ((np.ones(100), [0, 1, 2]), (weight, [0, 1, 1])):
+        rows = Rows(np.zeros(100, dtype=int), weights, groups, "", np.arange(100).astype(np.uint16))
+        assert Pools.small(NamedSubgroups.of("group", rows, [0], names), [rows], 10).pool.tolist() == pools
+
+
 def test_which_units_are_pooled():
     def pools(kind, sizes, columns=None, K=1):
         columns = columns or (len(sizes) // K,)

@@ -348,6 +348,8 @@ def order_and_calibrate(name, seed, monkeypatch):
 def with_a_failure_in_between(name, monkeypatch):
     """Return rows with labels on which rules pass, fail and pass again, their answers, and a call.
 
+    The last rule before the failure answers other than the first one.
+
     Sequences and paths had such labels for each tried seed. A path of a score has them for most draws from
     the selection data of this module; `test_joint_power` has a test of all patterns of its verdicts.
     """
@@ -358,7 +360,8 @@ def with_a_failure_in_between(name, monkeypatch):
             y = labels_that_fail(recorded, failing, spared)
             passed = np.array([test(answers, y) for answers in recorded])
             end = int(passed.argmin())
-            if passed[0] and not passed[end] and passed[end:].any():
+            moves = (recorded[max(end - 1, 0)] != recorded[0]).any()
+            if passed[0] and not passed[end] and passed[end:].any() and moves:
                 return T, g, y, recorded, passed, calibrate
     assert name == "path of a score"
     pytest.skip("no labels fail a rule between two that pass")

@@ -357,7 +357,7 @@ def test_distinct_scores_are_never_refused_as_equal():
     limits = ["ratio(selected(1, by=group)) >= .8"]
     T, y, g = close_rows(1000, np.random.default_rng(0))
     clf = tb.tune(tb.Scores("s", 1, kind="logit"), T, y, groups=g, by_group=True, limits=limits)
-    for seed in range(1, 11):
+    for seed in range(1, 5):
         T, y, g = close_rows(4000, np.random.default_rng(seed))
         rule = tb.calibrate(copy.deepcopy(clf), T, y, groups=g)
         assert rule.certificate_.bounds[0].method == "ranks"
@@ -572,7 +572,7 @@ def test_a_threshold_at_a_rank_passes_the_exact_test_of_its_rows(by_group):
     """At the edge: the limit on misses is so tight that the threshold is the last one of its rank."""
     most, certified, edges = 0.2, 0, 0
     level = 0.05 / 2 / 2 / (2 if by_group else 1)  # attempts, answers and groups divide it
-    for seed in range(6):
+    for seed in range(3):
         rng = np.random.default_rng(seed)
 
         def drawn(n, rng=rng):
@@ -596,7 +596,7 @@ def test_a_threshold_at_a_rank_passes_the_exact_test_of_its_rows(by_group):
             certified += 1
             assert binom.cdf(k, n, most) <= level
             edges += binom.cdf(k + 1, n, most) > level
-    assert certified >= 6
+    assert certified >= 3
     assert edges >= certified // 3
 
 

@@ -1,5 +1,7 @@
 """Limits by group on one class, by ranks, together with limits on all rows of the other class, by a test."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -113,20 +115,20 @@ def test_the_other_class_is_not_read_before_its_test(monkeypatch):
     table, ill, groups = drawn(3, 2000)
     selecting, fresh = np.arange(600), np.arange(600, 2000)
     well = fresh[ill[fresh] == 0]
+    rule = tb.tune(
+        tb.Scores("s", 1, kind="number"),
+        table.iloc[selecting],
+        ill[selecting],
+        groups=groups.iloc[selecting],
+        limits=["miss(1, by=g) <= 0.2", "false_alarm(1) <= 0.5"],
+        by_group="g",
+    )
     sequences = []
     for shift in (0.0, 0.013, -0.4):
         tested.clear()
-        rule = tb.tune(
-            tb.Scores("s", 1, kind="number"),
-            table.iloc[selecting],
-            ill[selecting],
-            groups=groups.iloc[selecting],
-            limits=["miss(1, by=g) <= 0.2", "false_alarm(1) <= 0.5"],
-            by_group="g",
-        )
         other = table.copy()
         other.loc[well, "s"] += shift
-        tb.calibrate(rule, other.iloc[fresh], ill[fresh], groups=groups.iloc[fresh])
+        tb.calibrate(copy.deepcopy(rule), other.iloc[fresh], ill[fresh], groups=groups.iloc[fresh])
         sequences.append(list(tested))
     assert len(sequences[0]) > 1
     assert sequences[0] == sequences[1] == sequences[2]

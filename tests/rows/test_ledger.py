@@ -478,6 +478,40 @@ def test_attempts_of_a_classifier_are_attempts_of_the_rule_that_is_tuned_on_it(r
     assert spent(rule.ledger_) == pytest.approx([0.9, 0.09, 0.009])
 
 
+@pytest.fixture
+def average(rule):
+    """Return an average of two rules, and both of them."""
+    asked = {"limits": ["miss(yes) <= .4"]}
+    other = tb.tune(tb.Scores("s", "yes"), *scored(8, 600), **asked)
+    return tb.tune([rule, other], *scored(9, 600), **asked), (rule, other)
+
+
+def test_attempts_of_each_of_two_models_inside_are_attempts_of_all(average):
+    outer, (first, second) = average
+    for k, model in enumerate((first, outer, second, outer)):
+        tb.calibrate(model, *scored(20 + k, 400), limits=["miss(yes) <= .4"])
+    for model in (outer, first, second):
+        assert spent(model.ledger_) == pytest.approx([0.9, 0.09, 0.009, 0.0009])
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_rows_of_an_attempt_of_each_model_inside_are_refused(average, place):
+    outer, inner = average
+    rows = scored(30, 400)
+    tb.calibrate(inner[place], *rows, limits=["miss(yes) <= .4"])
+    with pytest.raises(tb.LeakageError, match="attempt 1 used 400"):
+        tb.calibrate(outer, *rows, limits=["miss(yes) <= .35"])
+
+
+def test_attempts_of_models_inside_models_inside_count(average):
+    middle, (_, innermost) = average
+    outer = tb.tune([middle], *scored(10, 600), limits=["miss(yes) <= .4"])
+    tb.calibrate(innermost, *scored(21, 400), limits=["miss(yes) <= .4"])
+    tb.calibrate(outer, *scored(22, 400), limits=["miss(yes) <= .4"])
+    for model in (outer, middle, innermost):
+        assert spent(model.ledger_) == pytest.approx([0.9, 0.09])
+
+
 def test_all_attempts_before_a_named_one_count(rule):
     """The named result is of the second attempt of a copy, whose ledger this rule does not know."""
     asked = {"limits": ["miss(yes) <= .4"]}
