@@ -22,7 +22,7 @@ from tailboost.core.checks import check_length, check_number, label_column, labe
 from tailboost.core.long_work import fitting_apart
 from tailboost.learners.named import plain_xgboost
 
-# Lower bound of the probabilities, so that a large weight can select a class with probability 0.
+# Lower bound of the probabilities, so a large weight can select a class with probability 0.
 LEAST_PROBABILITY = 1e-6
 SWEEPS = 10  # sweeps of line searches over the classes
 # Additional starts of the line searches for more than two classes, and their standard deviation. They

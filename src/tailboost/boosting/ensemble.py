@@ -167,7 +167,7 @@ def label_distribution(
     """Return ``P(k) = Σ_t λ_t 1[h_t(x) = k]`` for each row, shape (n, K), for the positive λ.
 
     Predictions are class numbers (n,), or label distributions (n, K) of random base models. The sum runs
-    model by model, so that a row's result does not depend on its batch.
+    model by model, so a row's result does not depend on its batch.
     """
     # By class: comparisons of the classes of a row are then ten times as fast.
     by_class = np.zeros((n_classes, n_rows))

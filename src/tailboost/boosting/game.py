@@ -1,6 +1,6 @@
 """Repeated game between a weight player and a learner: the loop behind all boosting classifiers.
 
-Symbols are those of the literature: ``p`` is the base measure over units, ``w`` the player's weights on the
+Symbols are from the literature: ``p`` is the base measure over units, ``w`` the player's weights on the
 simplex, ``u = w / p`` their density, ``ℓ`` the losses of the newest base model, ``T`` the number of rounds. A
 unit carries weight: it is a row (sample) or a subgroup. The game is the same for both. All objects are
 frozen: a round makes a new position.
@@ -37,7 +37,7 @@ SHOWN_ROUNDS = 20
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """What the player weighs (rows, classes, groups or cells), and the training rows in each."""
+    """The weighed units (rows, classes, groups or cells), and the training rows in each."""
 
     # Shape (m,): base measure ``p`` over the units, positive, with sum 1: the player's first weights.
     base: Floats
@@ -50,7 +50,7 @@ class Units:
 
     @classmethod
     def samples(cls, sample_weight: Floats, rows: Mask | None = None) -> Units:
-        """Return units that are the rows of a mask, by default all rows.
+        """Return the rows of a mask as units, by default all rows.
 
         Their base measure ``p`` is the normalised sample weight.
         """
@@ -65,7 +65,7 @@ class Units:
 
     @classmethod
     def groups(cls, index: Ints, sample_weight: Floats) -> Units:
-        """Return units that are groups (or classes) of rows, with equal weight in the first round.
+        """Return groups (or classes) of rows as units, with equal weight in the first round.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class Units:
 
 @dataclass(frozen=True, eq=False)
 class RowStakes:
-    """Rows are weighed, and a candidate loses where it errs."""
+    """Rows are weighed, and a candidate has a loss at each error."""
 
     units: Units
     grouped = False
@@ -121,7 +121,7 @@ class RowStakes:
     indicator = False
 
     def losses(self, candidate: Candidate) -> NDArray[Any]:
-        """Return the loss of each row that the player weighs."""
+        """Return the loss of each weighed row."""
         return candidate.losses
 
 
@@ -219,7 +219,7 @@ class TargetStakes:
     measured : ndarray of bool, shape (m,)
         Whether the error of a subgroup is measured; the loss of an unmeasured one is 0.
     indicator : bool
-        Whether the loss of a subgroup with error R_k is ``1[R_k ≥ 1 − θ_k]``. Otherwise it is R_k, or
+        Whether the loss of a subgroup with error R_k is ``1[R_k ≥ 1 − θ_k]``. Otherwise the loss is R_k, or
         ``(R_k + penalty_k) / (1 + largest penalty)`` if allowed errors differ.
     """
 
@@ -251,7 +251,7 @@ class TargetStakes:
 
     @property
     def limit(self) -> float:
-        """Largest objective value that meets all targets: the common allowed error; 0 if they differ."""
+        """Largest objective value within all targets: the common allowed error; 0 if errors differ."""
         if self.differ:
             return 0.0
         return float(self.allowed.max())
@@ -259,12 +259,12 @@ class TargetStakes:
     def losses(self, candidate: Candidate) -> Floats:
         """Return the loss ℓ_k in [0, 1] of each subgroup, shape (m,).
 
-        It is 1 or 0 for an indicator. Otherwise it is the shrunk error, plus a penalty if allowed errors
-        differ.
+        The loss is 1 or 0 for an indicator. Otherwise the loss is the shrunk error, plus a penalty if
+        allowed errors differ.
         """
         errors = self.subgroups.means(candidate)
         if self.indicator:
-            # Rounded, so that an equality remains one despite rounding errors.
+            # Rounded, so equalities survive rounding errors.
             excess = (errors - self.allowed).round(DECIMALS)
             return (excess >= 0).astype(np.float64)
         losses = (errors + self.penalty) / (1.0 + self.penalty.max())  # at most 1
@@ -289,7 +289,7 @@ def tilted(base: Floats, exponent: Floats) -> tuple[Floats, float]:
 def normalised_exp(log_w: Floats) -> tuple[Floats, float]:
     """Return weights proportional to e^log_w with sum 1, and the logarithm of the sum of e^log_w.
 
-    At least one entry must be above −∞. The entries are shifted by the largest, so that nothing overflows.
+    At least one entry must be above −∞. The entries are shifted by the largest, so nothing overflows.
     """
     largest = float(log_w.max())
     w: Floats = np.exp(log_w - largest)
@@ -357,7 +357,7 @@ class Player(Protocol[State]):
         ...
 
     def gap(self, state: State) -> float:
-        """Return the optimality gap of the program that gives the weights; 0 for a closed form."""
+        """Return the optimality gap of the weights' program; 0 for a closed form."""
         return 0.0
 
     def finished(self, state: State) -> Stop | None:
@@ -372,14 +372,14 @@ class Player(Protocol[State]):
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A base model with what is known of it.
+    """A base model with its answers and losses.
 
     Attributes
     ----------
     model : classifier
         The base model.
     losses : ndarray
-        Its loss on each row that a player over rows weighs.
+        Its loss on each row weighed by a player over rows.
     answers : ndarray
         Its answers to the selection data: class numbers, shape (n_judged,), or real values.
     probabilities : ndarray of shape (n_judged, K) or None
@@ -399,10 +399,10 @@ class Demand:
     Attributes
     ----------
     weighted_loss : float
-        ``Σ_k w_k ℓ_k`` that is good enough.
+        ``Σ_k w_k ℓ_k`` for an end of the growth.
     required : bool
-        Whether the game ends if the learner misses it at its largest size (the weak-learning condition,
-        ½ − γ). If that happens in round 1, the game keeps this one round.
+        Whether the game ends if the learner misses the demand at its largest size (the weak-learning
+        condition, ½ − γ). If the learner does so in round 1, the game keeps this one round.
     """
 
     weighted_loss: float
@@ -432,7 +432,7 @@ class Demand:
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What a round asks of the learner.
+    """The request of a round to the learner.
 
     Attributes
     ----------
@@ -441,12 +441,12 @@ class Request:
     seed : int
         Seed of the fit.
     demand : Demand or None
-        When a learner has grown enough; None fits it whole.
+        When a learner has grown enough; None for a whole fit.
     weighted_loss : callable or None
         Weighted loss of a candidate, for the demand.
     refuses : callable or None
         ``refuses(rows, outputs)``, with a mask of selection rows and the outputs on them, is asked before the
-        base model is fitted. It returns why the round does not count, or None.
+        base model is fitted. The result is why the round does not count, or None.
     """
 
     density: Floats
@@ -457,7 +457,7 @@ class Request:
 
     @property
     def grows(self) -> bool:
-        """Whether the learner grows until it is good enough."""
+        """Whether the learner grows only until good enough."""
         return self.demand is not None
 
     def distance(self, candidate: Candidate) -> float:
@@ -509,7 +509,7 @@ class Trace:
     unit_weights : tuple of ndarray of shape (m,) or None
         Weights of the units in each round; None if they are not stored.
     weighted_loss : ndarray of shape (T,)
-        ``⟨w^t, ℓ^t⟩`` in [0, 1]: loss of the newest base model under the weights that trained it.
+        ``⟨w^t, ℓ^t⟩`` in [0, 1]: loss of the newest base model under the weights of its training.
     effective_size : ndarray of shape (T,)
         ``1 / Σ w_i²/p_i`` in (0, 1]: 1 for the base measure, small if few units carry most of the weight.
     seconds : ndarray of shape (T,)
@@ -599,7 +599,7 @@ class Schedule:
     patience : int or None
         The game ends if the last ``patience`` rounds lowered the objective by at most ``tol``.
     tol : float
-        Smallest decrease of the objective that counts.
+        Smallest counted decrease of the objective.
     max_time : float or None
         Seconds after which no new round begins.
     least : float or None
@@ -655,13 +655,13 @@ class Schedule:
         return None
 
 
-#: What is weighed, and what a candidate loses on it.
+#: The weighed units, and the losses of a candidate on them.
 Stakes = RowStakes | SubgroupStakes | TargetStakes
 
 
 @dataclass(frozen=True, eq=False)
 class Watched:
-    """The objective after a round, the gap of its solution, and what the next round needs."""
+    """The objective after a round, the gap of its solution, and the needs of the next round."""
 
     value: float
     gap: float = 0.0
@@ -682,7 +682,7 @@ class Unwatched:
 
 @dataclass(frozen=True, eq=False)
 class Played:
-    """A game so far: what is weighed, who weighs with which state, and the trace."""
+    """A game so far: the weighed units, the player with its state, and the trace."""
 
     stakes: Stakes
     player: Player[Any]
@@ -691,7 +691,7 @@ class Played:
 
     @property
     def units(self) -> Units:
-        """What the player weighs."""
+        """The weighed units."""
         return self.stakes.units
 
     @property
@@ -702,7 +702,7 @@ class Played:
 
 @dataclass(frozen=True, eq=False)
 class Position:
-    """A game after a round: the game so far, its candidates, and what its progress remembers."""
+    """A game after a round: the game so far, its candidates, and the memory of its progress."""
 
     played: Played
     pool: Any
@@ -726,7 +726,7 @@ class Game:
     Attributes
     ----------
     stakes : Stakes
-        What is weighed, and what a candidate loses on it.
+        The weighed units, and the losses of a candidate on them.
     player : Player
         Who weighs.
     learner : Learner
@@ -737,7 +737,7 @@ class Game:
         The objective after each round. ``start(pool)`` returns what the first round needs of the pool before
         it, ``after(memory, pool, state)`` what is `Watched` after a round.
     demand : Demand or None
-        Weighted loss up to which the learner grows; None fits it whole.
+        Weighted loss up to which the learner grows; None for a whole fit.
     refuses : callable or None
         ``refuses(pool, rows, outputs)`` returns why a round after the first does not help, or None.
     """
@@ -826,7 +826,7 @@ class Game:
         stop = self.player.finished(position.played.state)
         if stop is None:
             stop = self.schedule.stop(trace, elapsed)
-        # A first round that misses the demand is kept, and is the last.
+        # A first round below the demand is kept, and is the last.
         if stop is None and self.demand is not None and len(trace) == 1:
             stop = self.demand.refusal(1, trace.rounds[0].weighted_loss)
         return stop
@@ -834,7 +834,7 @@ class Game:
     def request(self, position: Position, weights: Floats, entropy: int) -> Request:
         """Return the request to the learner in the next round.
 
-        ``weights`` are those of the player, ``entropy`` is the root of the seeds.
+        ``weights`` are the player's, ``entropy`` is the root of the seeds.
         """
         t = position.n_rounds
 

@@ -1,4 +1,4 @@
-"""A learner that keeps its candidates in a folder: a killed fit that is called again continues."""
+"""A learner with its candidates in a folder, so a killed fit continues when called again."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ PREFIX = "candidate-"
 LONGEST_SCALAR = 60
 # Libraries of every fit. The libraries of the estimator's classes are added.
 LIBRARIES = ("tailboost", "numpy", "scipy", "sklearn", "xgboost")
-# Parameters that may differ between a killed fit and the call that continues it. Those that change the
-# weights of a round change the request.
+# Parameters that may differ between a killed fit and its continuation. Parameters of the weights of a
+# round change the request.
 FREE = frozenset(
     {
         *("n_jobs", "verbose", "checkpoint_dir", "max_time", "until_met", "tol"),
@@ -104,7 +104,7 @@ class CheckpointedLearner:
         return candidate
 
     def _read(self, path: Path) -> Candidate:
-        """Return the candidate of a file; raise OSError or ValueError with the cure if that fails."""
+        """Return the candidate of a file; raise OSError or ValueError with the cure for a failure."""
         try:
             candidate: Candidate = pickle.loads(read_sealed(path))
         except OSError as error:
@@ -202,7 +202,7 @@ def identify(classifier: Model, data: str, entropy: int) -> str:
 
 
 def _versions_of(types: list[type]) -> dict[str, str]:
-    """Return the versions of the libraries of every fit, and of those that define these types."""
+    """Return the versions of the libraries of every fit, and of the libraries of these types."""
     modules = {base.__module__ for cls in types for base in cls.__mro__}
     libraries = {*LIBRARIES, *(module.partition(".")[0] for module in modules)}
     if any(module.startswith("tailboost.learners.torch") for module in modules):

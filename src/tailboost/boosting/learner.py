@@ -1,4 +1,4 @@
-"""The learner of a game with its rows: it answers the request of a round with a candidate.
+"""The learner of a game with its rows, which answers the request of a round with a candidate.
 
 A learner fits the base model, and measures it on rows of which the model knows nothing (`CrossFit`), on
 held-out rows, or on the training rows (`Whole`).
@@ -30,7 +30,7 @@ from tailboost.learners.protocols import (
 from tailboost.rows.rows import Rows
 from tailboost.rows.training_set import Split, TrainingSet, only_known_classes
 
-# Significant bits of the density that learners get, unless weights are exact. Equal rows then get equal
+# Significant bits of the learners' density, unless weights are exact. Equal rows then get equal
 # weights for any order of summation, and trees break ties in the same way.
 SIGNIFICANT_BITS = 16
 # A density below this is 0 up to the precision of the solvers.
@@ -58,11 +58,11 @@ class Whole:
     train, judged : Rows
         The training rows and the selection data.
     held : ndarray of bool, shape (n,), or None
-        Rows that are held out.
+        Held-out rows.
     refit : bool
         Whether the model is fitted again, on all rows, after its losses were measured.
     X_judged : table or None
-        Further rows that are the selection data.
+        Further rows: the selection data.
     exact : bool
         Whether the learner gets the density unrounded.
     """
@@ -77,13 +77,13 @@ class Whole:
 
     @property
     def player_rows(self) -> Mask | None:
-        """Rows that are not held out."""
+        """Rows without the held-out ones."""
         if self.held is None:
             return None
         return ~self.held
 
     def fit(self, request: Request) -> Candidate:
-        """Return the candidate of a round: the first stage of growth that is good enough, or the nearest.
+        """Return the candidate of a round: the first good enough stage of growth, or the nearest.
 
         With held-out rows the candidate is fitted without these rows, and measured on them.
         """
@@ -99,7 +99,7 @@ class Whole:
         number, candidate = nearest_stage(staged_models, self._measured, request, keeps)
         if self.refit:
             model = model_after_stages(self.session, number, weight, seed, grow=grow)
-        elif candidate.model is None:  # a later stage changed it: grow it again
+        elif candidate.model is None:  # changed by a later stage: grown again
             model = model_after_stages(self.session, number, fit_weight, seed, fit_rows)
         else:
             return candidate
@@ -118,10 +118,10 @@ class Whole:
 
 @dataclass(frozen=True)
 class CrossFit:
-    """One fit for each fold in each round: each row is judged by a model that does not know it.
+    """One fit for each fold in each round: each row is judged by a model without this row.
 
     The base model is the mean of the folds' models if the learner has one and rounds do not answer together.
-    Otherwise it is fitted on all rows.
+    Otherwise one fit has all rows.
 
     Attributes
     ----------
@@ -207,7 +207,7 @@ class CrossFit:
         """Yield the answers to all rows after each stage of growth.
 
         ``folds`` has the rows of each fold, with an iterator over the answers to these rows by stage. A fold
-        that has finished growing keeps its last answers.
+        at the end of its growth keeps its last answers.
         """
         answers = np.empty(len(self.fold), dtype=np.intp)
 
@@ -338,7 +338,7 @@ def model_after_stages(
     """Return the base model after this number of stages, or after the last stage if there are fewer."""
     model = None
     with closing(stages(session, weight, seed, rows, grow=grow)) as staged_models:
-        # A learner may change its model in place, so that only the last one is whole.
+        # A learner may change its model in place, so only the last one is whole.
         for newest in islice(staged_models, n_stages):
             model = newest
     return model
@@ -350,9 +350,9 @@ def nearest_stage(
     request: Request,
     keeps_models: bool,
 ) -> tuple[int, Candidate]:
-    """Return the number, from 1, and the candidate of the stage of growth that ends a round.
+    """Return the number, from 1, and the candidate of the last stage of growth in a round.
 
-    This is the first stage that meets the demand. If none does, it is the nearest, and the first of equally
+    This is the first stage within the demand. Without one, the nearest stage counts, and the first of equally
     near ones. Without ``keeps_models`` a later stage changes the model of earlier ones, and an earlier
     candidate has no model.
     """
@@ -387,7 +387,7 @@ def open_learner(
     known_classes: bool = False,
     exact: bool = False,
 ) -> Whole | CrossFit:
-    """Return the base learner with its rows and those that judge it.
+    """Return the base learner with its rows and its judging rows.
 
     Parameters
     ----------

@@ -110,7 +110,7 @@ def summed(X: Table) -> Any:
     """Return a sparse matrix in canonical form as csr or csc; other tables unchanged.
 
     An entry stored more than once means the sum. SciPy and scikit-learn sort and sum such entries in place,
-    and conversions to csr share the arrays of the original. Other matrices are therefore copied, so that the
+    and conversions to csr share the arrays of the original. Other matrices are therefore copied, so the
     caller's matrix never changes.
     """
     if not sp.issparse(X) or X.ndim != 2:
@@ -395,10 +395,10 @@ def relative_weights(weights: ArrayLike | None, n: int, name: str = "sample_weig
 
 
 def row_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Floats:
-    """Return sample weights as numbers of rows, so that weight 2 counts a row twice.
+    """Return sample weights as numbers of rows, so weight 2 counts a row twice.
 
     Weights that count no rows (`count_rows`) are relative, and are scaled to mean 1: 1/n, 1e-300 and 1e300
-    for all rows mean 1. Weights have 32 significant bits, so that the rounding errors of a common factor
+    for all rows mean 1. Weights have 32 significant bits, so the rounding errors of a common factor
     decide no ties between splits.
 
     Raise ValueError if the weights are invalid. Any sum is allowed.
@@ -419,7 +419,7 @@ def row_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") 
 def count_rows(largest: float, mean: float) -> bool:
     """Return whether weights count rows: their mean is from 1 to `LARGEST_MEAN_WEIGHT`.
 
-    ``mean`` is that of the positive weights divided by the largest, so that no sum overflows.
+    ``mean`` is that of the positive weights divided by the largest, so no sum overflows.
     """
     return 1 - WEIGHT_ROUNDING <= mean * largest <= LARGEST_MEAN_WEIGHT
 
@@ -939,7 +939,7 @@ def _no_column(groups: str, name: str) -> str:
 def columns_by_name(groups: Groups, name: str) -> dict[Any, Any]:
     """Return the columns of a groups argument by name; the key of a single unnamed column is None.
 
-    Named columns are sorted, so that their order in the argument has no effect. Columns of an array are
+    Named columns are sorted, so their order in the argument has no effect. Columns of an array are
     numbered.
 
     Raise ValueError if a table has no columns or repeats a name, or an array has another shape or missing

@@ -33,8 +33,8 @@ _UNFINISHED = re.compile(r"(?P<name>.+)\.(?P<process>\d+)-\d+\.part")
 def write(path: Path, content: bytes, label: str) -> None:
     """Write a file completely or not at all, whenever the process or the machine stops.
 
-    An existing file is replaced, and keeps its permissions. Who reads it meanwhile reads the old content.
-    Unfinished copies, which killed processes left beside the file, are removed.
+    An existing file is replaced, and keeps its permissions. Readers meanwhile get the old content.
+    Unfinished copies of killed processes in the folder are removed.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def remove_parts(folder: Path, *names: str) -> None:
 
 
 def _is_alive(process: int) -> bool:
-    """Return whether a process of this machine may still run; True if that cannot be known."""
+    """Return whether a process of this machine may still run; True if nobody can know."""
     if sys.platform == "win32":  # os.kill(process, 0) would end the process on Windows
         return True
     try:
@@ -153,7 +153,7 @@ def make_folder(folder: Any, name: str) -> Path:
 
 
 def _open_and_lock(path: Path) -> BinaryIO:
-    """Return a lock file that this caller holds, whose text names the holder.
+    """Return a lock file held by this caller; the text names the holder.
 
     A lock has one holder at a time, also among threads; the end of a process releases its locks.
 
@@ -174,7 +174,7 @@ def _open_and_lock(path: Path) -> BinaryIO:
             with suppress(OSError):
                 holder = path.read_text(errors="replace")
             raise BlockingIOError(holder or "another process") from None
-        # The last holder may have removed the file after we opened it and before we locked it.
+        # The last holder may have removed the file between our opening and our locking.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file.fileno()), path.stat()):
                 file.truncate(0)
@@ -202,7 +202,7 @@ if sys.platform == "win32":
 else:
 
     def _lock(handle: int) -> None:
-        """Lock an open file at once, if its file system has locks; raise BlockingIOError if it is locked."""
+        """Lock an open file at once, if its file system has locks; raise BlockingIOError if locked."""
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -217,7 +217,7 @@ else:
             fcntl.flock(handle, fcntl.LOCK_UN)
 
 
-# -- files that a user names ---------------------------------------------------------------------------------
+# -- files named by a user ---------------------------------------------------------------------------------
 
 
 def write_output(path: str | os.PathLike[str], content: str | bytes) -> None:
@@ -250,7 +250,7 @@ def write_output(path: str | os.PathLike[str], content: str | bytes) -> None:
 
 @contextmanager
 def held(path: str | os.PathLike[str], patience: float = 0.0) -> Iterator[None]:
-    """Lock a file in the block, which reads and replaces it; remove unfinished copies of dead processes.
+    """Lock a file while the block reads and replaces the file; remove unfinished copies of dead processes.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ def as_typed(python: str, shell: str) -> str:
 
 
 def shell_word(name: object) -> str:
-    """Return a name as a shell reads it, in quotes where it needs them."""
+    """Return a name for a shell, in quotes if needed."""
     return shlex.quote(str(name))
 
 
@@ -157,7 +157,7 @@ def other_separator(names: Sequence[Any]) -> str:
 
 
 def sep_of(sign: str) -> str:
-    """Return the argument that names a separator."""
+    """Return the argument for a separator."""
     option = f"--sep {sign!r}"
     if sign == "\t":
         option = "--sep tab"
@@ -197,7 +197,7 @@ def alike(names: Iterable[Any]) -> str:
 
 
 def warn_alike(names: Iterable[Any], what: str) -> None:
-    """Warn of different names of classes or groups that look alike."""
+    """Warn of different names of classes or groups with the same look."""
     sentence = alike(names)
     if sentence:
         warn_user(f"{what}: {sentence}")

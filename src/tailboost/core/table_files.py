@@ -38,7 +38,7 @@ _MISSING = "?"  # in addition to pandas' missing values: empty, NA, NaN, null, N
 
 
 def import_pandas(needed_by: str) -> ModuleType:
-    """Import pandas; without it raise an ImportError with the caller and the command to install it."""
+    """Import pandas; without pandas raise an ImportError with the caller and the command to install it."""
     try:
         import pandas
     except ImportError as error:
@@ -82,11 +82,11 @@ def read_raw(
     encoding : str, optional
         Encoding of a CSV file, by default UTF-8. A byte-order mark in the file states another one.
     numbers : collection of str, default=()
-        Columns of a CSV file that become float64 without being text before, if all their values are numbers
+        Columns of a CSV file to be read as float64 and never as text, if all their values are numbers
         or missing. This takes a third of the time. With ``decimal``, or if another value is among them, they
         are text.
     """
-    import_pandas("load_table")  # raises if it is not installed
+    import_pandas("load_table")  # raises if pandas is not installed
     if not isinstance(sep, str) or len(sep) != 1 or sep in '"\r\n':
         raise ValueError(
             f"sep={sep!r} must be one character that separates values, such as ';'"
@@ -113,14 +113,14 @@ def read_raw(
 
 
 def _read_parquet(path: Path) -> Any:
-    """Return the table of a Parquet file; numbers of float32 become those that a CSV file would hold."""
-    # It imports NumPy, which `tailboost -h` does not need.
+    """Return the table of a Parquet file; numbers of float32 become the numbers of a CSV file."""
+    # The import loads NumPy, and `tailboost -h` needs none.
     from tailboost.core.score_kinds import shortest_decimals
 
     pandas = import_pandas("load_table")
     try:
         frame = pandas.read_parquet(path).reset_index(drop=True)
-        # Damaged text raises only when it is decoded.
+        # Damaged text raises only when decoded.
         for _, column in frame.select_dtypes("string").items():
             column.to_numpy(dtype=object)
         for number, dtype in enumerate(frame.dtypes):
@@ -176,7 +176,7 @@ def _read_csv(
         if numbers:
             dtypes: dict[str, type] = defaultdict(lambda: str)
             dtypes.update(dict.fromkeys(numbers, float))
-            with suppress(ValueError):  # a value that is no number
+            with suppress(ValueError):  # a value is no number
                 return read(dtype=dtypes)
         return read(dtype=str)
     except UnicodeError as error:
@@ -237,7 +237,7 @@ def _check_rows(reader: Any, header: list[str], sep: str, n_before: int) -> None
                         f"{_other_separator(sep, header, row)}"
                     )
             n_read = reader.line_num
-    except csv.Error as error:  # a field that is too long
+    except csv.Error as error:  # a field is too long
         raise ValueError(
             f"line {n_read + 1 + n_before}: a quote opens in this row and does not close within "
             f"{csv.field_size_limit():,} characters; close or remove it ({error})"
@@ -271,7 +271,7 @@ def _other_separator(sep: str, header: list[str], row: list[str]) -> str:
 
 
 def _with_points(frame: Any, decimal: str, path: Path) -> Any:
-    """Return the text of a CSV file with plain numbers in place of those with a decimal sign."""
+    """Return the text of a CSV file with plain numbers instead of numbers with a decimal sign."""
     columns = {}
     for name, column in frame.items():
         values = column.to_numpy(dtype=object).tolist()

@@ -110,7 +110,7 @@ def refuse_commas(texts: Iterable[str], what: str, *, remedy: str = "") -> None:
     """
     texts = list(texts)
     n_other = 0
-    with_sign = []  # numbers that `float` does not read
+    with_sign = []  # numbers unknown to `float`
     for text in texts:
         if as_number(text) is not None:
             continue
@@ -127,7 +127,7 @@ def refuse_commas(texts: Iterable[str], what: str, *, remedy: str = "") -> None:
 def refuse_commas_among_numbers(texts: Iterable[str], what: str) -> None:
     """Refuse numbers with decimal commas or grouped thousands in a column of numbers.
 
-    Each value is judged by itself, so a row is refused in any table if it is refused alone.
+    Each value is judged alone, so a refused row is refused in any table.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def refuse_commas_among_numbers(texts: Iterable[str], what: str) -> None:
     Raises
     ------
     ValueError
-        If a text is a number that ``float`` does not read.
+        If a text is a number unknown to ``float``.
     """
     with_sign = [text for text in texts if as_number(text) is None and _has_decimal_sign(text)]
     if with_sign:
@@ -152,7 +152,7 @@ def _has_decimal_sign(text: str) -> bool:
 
 
 def _message_about(with_sign: Sequence[str], what: str) -> str:
-    """Return the message about numbers that ``float`` does not read, with the option for such a file.
+    """Return the message about numbers unknown to ``float``, with the option for such a file.
 
     1.234,5 is a number only with a decimal comma, and 1,234.5 only with a decimal point. 1,234 is both.
     """

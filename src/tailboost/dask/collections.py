@@ -78,7 +78,7 @@ def partitions(X: Table, *further: DaskColumn, name: str = "X") -> list[tuple[An
 def frame_blocks(frame: Table) -> list[Any]:
     """Return the partitions of a data frame or column as delayed objects.
 
-    If few columns are needed, Dask may read several files as one partition, so that the partitions of other
+    If few columns are needed, Dask may read several files as one partition, so the partitions of other
     columns no longer match. This optimisation is switched off.
     """
     blocks = list(frame.to_delayed())

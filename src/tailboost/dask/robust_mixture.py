@@ -336,7 +336,7 @@ def _folded(
 ) -> Any:
     """Return the results of a function on all blocks, joined by ``join``; None if no block has rows.
 
-    `FAN` results are joined at a time, so that no worker holds many.
+    `FAN` results are joined at a time, so no worker holds many.
     """
     on_block = _delayed(function)
     join_results = _delayed(partial(_join, join))
@@ -509,7 +509,7 @@ class RowSample:
         distinct = np.flatnonzero(is_new)  # the first row of each content
         row_totals = np.hstack([part.row_totals for part in parts])[:, order]
         row_totals = np.add.reduceat(row_totals, distinct, axis=1)
-        # Each stratum keeps its smallest hashes, so that a sample of samples is a sample of all rows.
+        # Each stratum keeps its smallest hashes, so a sample of samples is a sample of all rows.
         stratum_of_content = stratum[distinct]
         first_of_stratum = np.searchsorted(stratum_of_content, stratum_of_content)
         place = np.arange(len(distinct)) - first_of_stratum

@@ -1,8 +1,8 @@
-"""Ranks of one class, and a test on the other: limits by group together with limits that join groups.
+"""Ranks of one class, and a test on the other: limits by group together with limits on all groups.
 
 "Misses at most 40 % in each group, false alarms at most 25 %" limits each group's threshold from one side by
 ill rows, and all thresholds together from the other side by well rows. The thresholds are computed from the
-scores of the ill rows of the fresh batch and from the selection data, so that each keeps its limit by ranks
+scores of the ill rows of the fresh batch and from the selection data. Each keeps its limit by ranks
 (`tailboost.guarantees.ranks`), with error probability δ₁. Given the labels, the scores of the well rows are
 independent of those of the ill rows. For them the rules are therefore fixed, and a sequence of rules is
 tested by exact binomial tests up to the first failure at the level δ₂ ([1]_): from the one with the least
@@ -62,7 +62,7 @@ AT_RANKS_OF_ONE_CLASS = (
 def thresholds_at_ranks(
     shares: Sequence[Share], ranks: Sequence[int], rows: ScoredRows, otherwise: Floats
 ) -> Floats:
-    """Return the thresholds at which the ranks are just kept, shape (m,).
+    """Return the thresholds exactly at the ranks, shape (m,).
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def thresholds_at_ranks(
 def path_to_least_loss(safest: Floats, answer: int, selection: ScoredRows) -> Floats:
     """Return rules from the safest thresholds to those of least expected loss within them, shape (k, m).
 
-    ``answer`` is the answer that the ranks limit: a lower threshold gives fewer rows the answer 0.
+    ``answer`` is the answer limited by the ranks: a lower threshold gives fewer rows the answer 0.
     """
     best = safest.copy()
     for place, end in enumerate(safest):
@@ -283,12 +283,12 @@ class RanksAndTest(Procedure):
 
     @cached_property
     def ranked(self) -> list[Share]:
-        """The limited shares of the rows of one threshold each, which ranks keep."""
+        """The limited shares of the rows of one threshold each, kept by ranks."""
         return [share for share in self.shares if len(share.places(self.rows)) == 1]
 
     @cached_property
     def joint(self) -> list[Share]:
-        """The limited shares of the rows of several thresholds, which are tested."""
+        """The limited shares of the rows of several thresholds, kept by tests."""
         return [share for share in self.shares if len(share.places(self.rows)) > 1]
 
     @cached_property

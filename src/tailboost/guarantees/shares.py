@@ -1,4 +1,4 @@
-"""Limited shares of rows with one of two answers, and the ranks of scores that keep them."""
+"""Limited shares of rows with one of two answers, and ranks of scores within the limits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Share:
 
 
 def counted_answer(rate: Rate, strata: Strata) -> int | None:
-    """Return the answer, 0 or 1, of which the rate is the share among fixed rows; None for other rates."""
+    """Return the answer, 0 or 1, counted by a share of fixed rows; None for other rates."""
     if rate.needs_costs or strata.n_classes != 2 or strata.n_actions != 2:
         return None
     # Both tables have the shape (subgroups, strata, answers).
@@ -82,12 +82,12 @@ def shares_on(limit: Limit, data: SelectionData) -> list[Share]:
 def ranks_of(
     shares: Sequence[Share], sizes: Sequence[int], n_thresholds: int, level: float
 ) -> list[int]:
-    """Return how many rows of each share may be beyond its threshold; −1 if none of them may.
+    """Return how many rows of each share may be above its threshold (or below); −1 for none.
 
     For one threshold, let the shares of one answer be kept up to the values t₁*, …, t_J*. The threshold
-    breaks a limit only if it is beyond the smallest of them, that of share j. It is within the rank of
-    share j, which is beyond t_j* with a probability of at most the level. So the shares of an answer need
-    no correction. Both answers divide the level, and so do several thresholds.
+    breaks a limit only above the smallest of these values, t_j* of share j. The threshold is within the
+    rank of share j, and this rank is above t_j* with a probability of at most the level. So the shares of
+    an answer need no correction. Both answers divide the level, and so do several thresholds.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def ranks_of(
     n_thresholds : int
         Number of thresholds m.
     level : float
-        Allowed probability that a limit is broken.
+        Allowed probability of a broken limit.
     """
     level_of_rank = level_of_each(shares, n_thresholds, level)
     return [

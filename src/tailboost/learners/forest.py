@@ -321,9 +321,9 @@ def _cut_values(tree: Any, cuts: list[NDArray[np.float32]]) -> None:
 
 
 def with_stratum_weights(weight: Floats, strata: Ints, stratum_weight: Floats) -> Floats:
-    """Return weights multiplied by one factor per stratum, so that each sums to about ``stratum_weight``.
+    """Return weights multiplied by one factor per stratum, so each sums to about ``stratum_weight``.
 
-    Factors have few significant bits, so that sums of weights are exact and trees break ties in one way.
+    Factors have few significant bits, so sums of weights are exact and trees break ties in one way.
     """
     sums = np.bincount(strata, weights=weight, minlength=len(stratum_weight))
     # A stratum may have no rows.

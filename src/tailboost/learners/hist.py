@@ -238,7 +238,7 @@ class HistSession:
     ) -> Generator[_HistClassifier, None, None]:
         """Yield the classifier after each tree of XGBoost; the generator's end completes its model.
 
-        With ``whole`` the trees are fitted in one go, so that predictions of other rows are not needed.
+        With ``whole`` the trees are fitted in one go, so predictions of other rows are not needed.
         """
         model = self._new_model()
         row_weight = weight

@@ -34,7 +34,7 @@ KERNEL_WIDTH = 0.5
 LEAST_EIGENVALUE = 1e-12
 # Rows that are predicted at once. With 107 columns 10⁵ rows at once took 1.5 times as long.
 BLOCK_ROWS = 4096
-# Count that naive Bayes adds to each column in each class, so that no probability is 0.
+# Count that naive Bayes adds to each column in each class, so no probability is 0.
 SMOOTHING = 0.1
 
 
@@ -63,7 +63,7 @@ class TableLinear(_Refitted):
         kernel machine. At most half of the rows are landmarks. With 0 the model is linear in the columns.
     scaling : float in [0, 1], default=1.0
         Numbers are divided by this power of their standard deviation. Below 1 they are then multiplied by one
-        factor, so that the numbers of a row have a mean squared length of 1. In text rare words have small
+        factor, so the numbers of a row have a mean squared length of 1. In text rare words have small
         standard deviations. The penalty for them is the smaller, the larger the power is.
     """
 
@@ -127,7 +127,7 @@ class TableLinear(_Refitted):
         return blocks[0]
 
     def _choose_landmarks(self, rows: Any, hashes: Hashes) -> Floats:
-        """Choose rows by their hashes, so that order and repetitions do not matter; return the whitening.
+        """Choose rows by their hashes, so order and repetitions do not matter; return the whitening.
 
         This is the symmetric matrix W = G^(−½), for the kernels G of the landmarks. For rows with kernels k
         to the landmarks, the inner products of kW approximate the kernels between the rows.

@@ -18,7 +18,7 @@ from tailboost.core.checks import check_weights, label_vector, unboxed
 from tailboost.core.long_work import fitting_apart
 from tailboost.learners.foreign import rows_of_mask
 
-# Costs within this distance are equal, so that the order of the rows does not break ties. Costs lie in [0, 1]
+# Costs within this distance are equal, so the order of the rows does not break ties. Costs lie in [0, 1]
 # if variance_weight is 0.
 TIE = 1e-12
 
@@ -134,7 +134,7 @@ class StumpSession:
 def eb_cost(s: Floats, t: Floats, variance_weight: float, V: float) -> Floats:
     """Return the cost after the best step, ``2√(PQ) + 2(1−λ)AB``, with the symbols of `StumpClassifier`.
 
-    Here A + B = 1, C + D = V, s = A − B and t = (C − D)/V, so that 1 + s = 2A, 1 − s = 2B, 1 + t = 2C/V and
+    Here A + B = 1, C + D = V, s = A − B and t = (C − D)/V, so 1 + s = 2A, 1 − s = 2B, 1 + t = 2C/V and
     1 − t = 2D/V. B = D = 0 gives exactly 0.
     """
     # Rounding errors are set to 0, because the root would enlarge them.

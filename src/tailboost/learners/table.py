@@ -21,7 +21,7 @@ from tailboost.learners.protocols import PreparedProba
 from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.schema import distinct, dtype_kind, is_plain, text
 
-# Maximum number of distinct rows that determine the cuts: the rows with the smallest hashes, so that order
+# Maximum number of distinct rows that determine the cuts: the rows with the smallest hashes, so order
 # and repetitions of rows do not matter.
 ROWS_FOR_CUTS = 131_072
 # Smallest probability, the same as in the selection of decision rules.

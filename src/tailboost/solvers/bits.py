@@ -22,7 +22,7 @@ BITS: Floats = np.unpackbits(
 
 #: Units per block when bits are unpacked. A block of 100 candidates takes a few MB.
 UNITS_UNPACKED = 4096
-#: Units per block when bits are looked up, so that a block fits the processor's cache.
+#: Units per block when bits are looked up, so a block fits the processor's cache.
 CACHED = 32768
 #: Units from which the key of a candidate is computed.
 KEY_UNITS = 65536

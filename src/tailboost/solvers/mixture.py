@@ -88,7 +88,7 @@ def minimize_cvar_mixture(
     start : array-like of shape (≤ T,), optional
         Initial mixture, for example the solution with fewer candidates or a similar α.
     canonical : bool, default=True
-        Whether to select among several optima, so that the solution does not depend on the method. The
+        Whether to select among several optima, so the solution does not depend on the method. The
         canonical mixture has the smallest mean loss under p, then it is a vertex that prefers earlier
         candidates. The canonical weights are closest to p in the χ² distance ½ Σ (w_i − p_i)²/p_i.
 

@@ -309,7 +309,7 @@ def _line_search(
 def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float) -> Floats:
     """Solve min_{x ∈ Δ} ⟨g, x − λ⟩ + ½ (x − λ)'H(x − λ), H positive semi-definite, to a gap of ``tol``.
 
-    The unknown is the step from λ, so that steps much smaller than λ keep their digits. Near the solution the
+    The unknown is the step from λ, so steps much smaller than λ keep their digits. Near the solution the
     support hardly changes, and block pivoting (Júdice and Pires 1994) needs few solves.
     """
     # A proximal term for singular H. A constant added to H does not matter on the simplex, and conditions it.

@@ -270,7 +270,7 @@ def feasible(w: Floats, cap: Floats) -> Floats:
 
 #: Number of bins of the histogram that brackets the boundary of a tail.
 BINS_OF_TAIL = 16384
-#: Units per block, so that a block fits the processor's cache.
+#: Units per block, so a block fits the processor's cache.
 UNITS_AT_ONCE = 32768
 
 

@@ -26,7 +26,7 @@ from tailboost.selection.rule import Rule, digest_of_rule
 from tailboost.selection.threshold_rule import ThresholdRule
 
 # Form of a rule file. Files of form 1 had no number, and their rules no kind of score. Certificates of form 2
-# named no rule. Form 3 did not name the column that a rule reads.
+# named no rule. Form 3 did not name the column of a rule.
 RULE_FILE_FORMAT = 4
 
 
@@ -77,7 +77,7 @@ class RuleClassifier(ReportedClassifier):
     limits : sequence of Limit
         The limits of the selection.
     by_group : str, optional
-        The column of groups that the rule reads.
+        The column of groups in the rule.
     """
 
     _judged_by = JudgedRule
@@ -142,9 +142,9 @@ class RuleClassifier(ReportedClassifier):
         return score_columns(X, [name], repr(self.scores))[:, 0]
 
     def _group_argument(self, groups: Groups) -> dict[str, Any]:
-        """Return the argument ``groups`` of the rule's methods; none for a rule that reads no groups.
+        """Return the argument ``groups`` of the rule's methods; none for a rule without groups.
 
-        Of several columns the argument is the one that the rule reads.
+        Of several columns the argument has the column of the rule.
         """
         if groups is None or not self.by_group:
             return {}
@@ -210,7 +210,7 @@ def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
 
 
 def _records(content: Mapping[str, Any]) -> Records:
-    """Return the ledger of a rule file, with all rows that the rule has used.
+    """Return the ledger of a rule file, with all used rows.
 
     These are the rows of the selection and of the attempts to calibrate up to the stored certificate.
     """

@@ -1,4 +1,4 @@
-"""JSON documents of rules, and files of scores: what rules of one and of several labels share."""
+"""JSON documents of rules, and files of scores, for rules of one and of several labels."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def score_rows(
 
 
 def _refuse_missing_scores(features: Table, data: Path) -> None:
-    """Raise `BadInput` with the first rows of a file ``data`` that lack a score."""
+    """Raise `BadInput` with the first rows of a file ``data`` without a score."""
     for name, scores in features.items():
         rows_without = np.flatnonzero(scores.isna())
         if not len(rows_without):
@@ -158,7 +158,7 @@ def typed_labels(column: Any, *, is_text: bool) -> Any:
 def numbers_of(table: Table, name: str, data: Path) -> Any:
     """Return a column of a file ``data`` as float64; missing values become NaN.
 
-    Any other value that is no number raises `BadInput` with its row.
+    Any other value except a number raises `BadInput` with its row.
     """
     column = table[name]
     # A Parquet file has types, so its texts are no scores although they may be numbers.
@@ -173,7 +173,7 @@ def numbers_of(table: Table, name: str, data: Path) -> Any:
     rows_of_text = np.flatnonzero(numbers.isna() & column.notna())
     if len(rows_of_text):
         subject = f"column {name!r} of {str(data)!r}"
-        with bad_input():  # decimal commas have a cure of their own
+        with bad_input():  # decimal commas have another cure
             refuse_commas_among_numbers(column.dropna().astype(str), subject)
         first_row = rows_of_text[0]
         text = str(column.iloc[first_row])[:40]

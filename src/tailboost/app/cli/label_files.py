@@ -133,7 +133,7 @@ class LabelFile(StoredDocument):
         """Read a file of scores as pairs of row and label, and of row and "any label".
 
         The pairs have true labels only if the file has the columns of all labels. To a row id the label is
-        appended, so that the ids of pairs differ.
+        appended, so the ids of pairs differ.
         """
         rows = self.scores_of(data, csv)
         labels = list(self.rules.rules)

@@ -166,7 +166,7 @@ class WorstCase:
 class RealAdditive(Additive):
     """`Additive` for real-valued base models h, K scores that sum to 0, with losses (1 − h_y)/2.
 
-    The learner is fitted to the gradient instead of to weighted labels, so that h is the gradient's
+    The learner is fitted to the gradient instead of to weighted labels, so h is the gradient's
     projection. The cost is `WorstCase`.
     """
 

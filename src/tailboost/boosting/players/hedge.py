@@ -92,7 +92,7 @@ class Hedge(Player[HedgeState]):
         return HedgeState(units.base, np.zeros(len(units.base)))
 
     def weights(self, state: HedgeState) -> Floats:
-        """Return the weights, normalised in the log domain, so that 10⁴ rounds do not overflow."""
+        """Return the weights, normalised in the log domain, so 10⁴ rounds do not overflow."""
         p = without_outliers(state.base, state.cumulative, self.outlier_fraction)
         w, _ = tilted(p, self.eta * state.cumulative)
         return w
