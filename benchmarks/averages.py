@@ -30,8 +30,7 @@ from tailboost.learners.hist import cut_table
 from tailboost.learners.linear import TableLinear
 from tailboost.learners.protocols import AveragingLearner, Partitioned
 from tailboost.learners.table import OpenTable
-from tailboost.rows.rows import Rows
-from tailboost.rows.training_set import Split, TrainingSet
+from tailboost.rows.rows import Rows, Split, TrainingSet
 from tailboost.selection.outputs import Average, logs_of
 
 SEED = 0

@@ -16,7 +16,7 @@ from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.foreign import open_session
 from tailboost.learners.table import Ranked
 from tailboost.rows.fingerprints import Fingerprint, hash_rounded_rows, hash_rows, stratified_places
-from tailboost.rows.training_set import TrainingSet, folds, held_out
+from tailboost.rows.rows import TrainingSet, folds, held_out
 
 ROUNDS = 6
 SETS = 60

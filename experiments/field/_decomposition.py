@@ -40,7 +40,7 @@ from tailboost.classifiers.fitting import FIVE_FOLDS_UP_TO
 from tailboost.learners.foreign import set_seeds
 from tailboost.learners.protocols import AveragingLearner, Partitioned
 from tailboost.learners.table import OpenTable
-from tailboost.rows.training_set import Split, TrainingSet
+from tailboost.rows.rows import Split, TrainingSet
 from tailboost.selection.outputs import Average, logs_of
 
 Floats = NDArray[np.float64]

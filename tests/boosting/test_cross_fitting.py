@@ -12,8 +12,7 @@ from tailboost.boosting.game import Request
 from tailboost.boosting.learner import CrossFit, Whole
 from tailboost.classifiers import cvar
 from tailboost.learners.foreign import open_session
-from tailboost.rows.rows import Rows
-from tailboost.rows.training_set import folds, held_out
+from tailboost.rows.rows import Rows, folds, held_out
 
 X, Y = noisy(0, n=100)
 WEIGHT = np.random.default_rng(0).integers(1, 4, 100).astype(float)
@@ -138,7 +137,7 @@ def test_adalpboost_takes_three_folds_of_many_distinct_rows(name, given, n_folds
 @pytest.mark.parametrize(("rare", "chosen"), [(20, "cv"), (200, 0.2)])
 def test_boosting_and_mixtures_of_models_judge_on_the_same_rows(rare, chosen, monkeypatch):
     """ "auto" cross-fits if a held-out fifth would contain too few rows of a class."""
-    monkeypatch.setattr("tailboost.rows.training_set.CROSS_FIT_UP_TO", 300)  # 50,000 rows would be slow
+    monkeypatch.setattr("tailboost.rows.rows.CROSS_FIT_UP_TO", 300)  # 50,000 rows would be slow
     rng = np.random.default_rng(0)
     y = (np.arange(600) < rare).astype(int)
     X = rng.normal(size=(600, 2)) + y[:, None]

@@ -16,7 +16,7 @@ from tailboost.classifiers.default_models import (
     fastest_first,
     strong_estimators,
 )
-from tailboost.rows.training_set import TrainingSet
+from tailboost.rows.rows import TrainingSet
 
 
 @pytest.mark.parametrize(

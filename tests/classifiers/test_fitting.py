@@ -17,12 +17,12 @@ from sklearn.tree import DecisionTreeClassifier
 from tailboost import RobustMixtureClassifier, load_model, save_model, tune
 from tailboost.classifiers import fitting, mixture_fit
 from tailboost.classifiers.default_models import default_estimators
-from tailboost.classifiers.fitting import LOG_STEP, Clock, fit_models
+from tailboost.classifiers.fitting import LOG_STEP, fit_models
 from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.table import OpenTable
-from tailboost.rows.training_set import Split, TrainingSet
+from tailboost.rows.rows import Split, TrainingSet
 
 
 def problem_of(X, y):
@@ -32,7 +32,7 @@ def problem_of(X, y):
 
 def judged_by(estimators, problem, **options):
     classes = np.arange(problem.n_classes)
-    options = {"cv": 5, "weighted": False, "seed": 0, "n_jobs": None, "clock": Clock(np.inf)} | options
+    options = {"cv": 5, "weighted": False, "seed": 0, "n_jobs": None} | options
     return fit_models(estimators, problem, classes, **options)[0]
 
 

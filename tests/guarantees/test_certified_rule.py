@@ -1,5 +1,7 @@
 """The rule that answers is the tested one: its rates on the certifying rows are the printed ones."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,6 +22,7 @@ LIMITS = {
     "review": ["miss(1, by=sex) <= .35", "deferred <= .3"],
 }
 FORMS = ("model", "two models", "score", "tree")
+HOWS = ({}, {"infer_groups": True}, {"infer_groups": False}, {"by_group": True})
 
 
 def population(n, seed):
@@ -50,15 +53,20 @@ def model_of(form, train, tables):
     return fitted, tables
 
 
+def cases():
+    """Return all combinations; the fast ones have each pair of limits, form of the score and groups once."""
+    made = []
+    for (i, name), (j, form), (k, how) in product(enumerate(LIMITS), enumerate(FORMS), enumerate(HOWS)):
+        if form == "score" and how.get("infer_groups"):
+            continue  # scores have no other columns that tell the group
+        marks = () if k == (i + j) % len(HOWS) else pytest.mark.slow
+        made.append(pytest.param(name, form, how, marks=marks, id=f"{name}-{form}-{how}"))
+    return made
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    "how", [{}, {"infer_groups": True}, {"infer_groups": False}, {"by_group": True}], ids=str
-)
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", LIMITS)
+@pytest.mark.parametrize(("name", "form", "how"), cases())
 def test_printed_estimates_are_rates_of_the_answers(name, form, how, parts):
-    if form == "score" and how.get("infer_groups"):
-        pytest.skip("scores have no other columns that tell the group")
     train, selecting, certifying = parts
     model, (X_select, X) = model_of(form, train, [selecting[0], certifying[0]])
     _, y, sex = certifying

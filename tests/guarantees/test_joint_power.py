@@ -354,6 +354,7 @@ def test_rules_no_better_than_one_answer_within_the_limits_are_not_tested():
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.thinned(1)
 def test_rules_that_defer_are_as_good_whichever_label_is_first(seed):
     """Only the order of the labels differs: the limited one is the second, or the first."""
     rng = np.random.default_rng(10 + seed)

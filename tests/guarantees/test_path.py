@@ -100,7 +100,9 @@ def test_a_rate_without_rows_has_no_power():
     ["gap(miss(1, by=g)) <= .1", "gap(miss(1, by=g)) <= .25"],
     ["ratio(selected(1, by=g)) >= .5", "ratio(selected(1, by=g)) >= .7"],
 ])  # fmt: skip
-def test_of_two_limits_on_one_rate_the_stricter_makes_the_path(texts):
+def test_of_two_limits_on_one_rate_the_stricter_makes_the_path(texts, monkeypatch):
+    monkeypatch.setattr(path_module, "COARSE", np.array([3.5]))
+    monkeypatch.setattr(path_module, "PATH_PROBITS", np.array([3.5, 1.4, 0.2]))
     rng = np.random.default_rng(5)
     g = rng.choice(["a", "b"], 3000)
     p = rng.beta(1.2, 1.2, len(g))

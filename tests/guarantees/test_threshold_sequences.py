@@ -240,7 +240,7 @@ def test_the_noise_of_the_number_of_fresh_rows_lowers_the_power_of_the_smallest_
 def test_sequences_start_where_a_certificate_is_likely_with_few_selection_rows():
     """In each of ten groups about 30 rows select: the luckiest thresholds there are no likely ones."""
     certified = 0
-    for seed in range(8):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
         n = 3_300
         land = rng.integers(0, 10, n)
@@ -257,7 +257,7 @@ def test_sequences_start_where_a_certificate_is_likely_with_few_selection_rows()
             except tb.exceptions.NotCertifiedError:
                 continue
         certified += sum(bound.n > 0 for bound in rule.certificate_.bounds)
-    assert certified >= 20
+    assert certified >= 10
 
 
 def test_a_refused_precision_names_the_level_that_such_rows_could_certify():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -16,8 +18,8 @@ from tailboost.guarantees.calibration import simplest_certified
 from tailboost.guarantees.procedure import Refused
 from tailboost.rows.judged import judged
 
-LIMITS = ["miss(1, by=group) <= 30%"]
-RATIO = ["ratio(selected(1, by=group)) >= .8"]
+LIMITS = ("miss(1, by=group) <= 30%",)
+RATIO = ("ratio(selected(1, by=group)) >= .8",)
 
 
 def rows(n, seed, *, told):
@@ -30,14 +32,16 @@ def rows(n, seed, *, told):
     return np.column_stack([u, proxies]), label, np.array(["a", "b"])[group]
 
 
+@cache
 def made(told, n=3000):
     X, y, _ = rows(3000, 0, told=told)
     return LogisticRegression().fit(X, y), *rows(n, 1, told=told)
 
 
+@cache
 def tuned(told=True, limits=LIMITS, n=3000, **params):
     model, X, y, groups = made(told, n)
-    rule = tb.tune(model, X, y, groups=groups, limits=limits, objective="error", **params)
+    rule = tb.tune(model, X, y, groups=groups, limits=[*limits], objective="error", **params)
     return rule, X, y, groups
 
 
@@ -99,7 +103,7 @@ def test_other_limits_choose_the_kind_anew_also_from_a_file(tmp_path):
 
 
 def test_the_order_of_the_rows_does_not_choose_the_kind():
-    model, X, y, groups = made(told=True)
+    model, X, y, groups = made(told=True, n=1500)
     order = np.random.default_rng(0).permutation(len(y))
     for limits in (LIMITS, RATIO):
         one = tb.tune(model, X, y, groups=groups, limits=limits)

@@ -287,7 +287,7 @@ class TestCalls:
             "tailboost.app.cli.models.StoredModel", "tailboost.dask.robust_mixture.RobustMixtureClassifier",
             "tailboost.dask.robust_mixture.KeyCounts",
             "experiments.trials.Trials",
-            "tailboost.boosting.learner.CrossFit", "tailboost.classifiers.fitting.Parts",
+            "tailboost.boosting.learner.CrossFit", "tailboost.rows.rows.Split",
             "tailboost.learners.torch.net_learner.TorchSession",
             "tailboost.storage.models.os.system", "tailboost.storage.load_model",
             "tailboost.nothing.there",

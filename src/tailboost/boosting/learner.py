@@ -27,8 +27,7 @@ from tailboost.learners.protocols import (
     Partitioned,
     Session,
 )
-from tailboost.rows.rows import Rows
-from tailboost.rows.training_set import Split, TrainingSet, only_known_classes
+from tailboost.rows.rows import Rows, Split, TrainingSet, only_known_classes
 
 # Significant bits of the learners' density, unless weights are exact. Equal rows then get equal
 # weights for any order of summation, and trees break ties in the same way.
@@ -434,6 +433,6 @@ def open_learner(
         judged = only_known_classes(judged, split.fold, training)
     if isinstance(session, Partitioned):
         session.leave_out(split.fold)
-    if split.validation == "cv":
+    if split.scheme == "cv":
         return CrossFit(session, train, judged, split.fold, n_jobs, together, exact)
     return Whole(session, train, judged, split.fold == 0, refit, exact=exact)

@@ -37,7 +37,7 @@ from tailboost.guarantees.additive_summary import (
 from tailboost.learners import HistTreeClassifier
 from tailboost.rates import InfeasibleLimitsError, Limit, error
 from tailboost.rows.judged import answered, judged
-from tailboost.rows.training_set import HELD_OUT, TrainingSet
+from tailboost.rows.rows import HELD_OUT, TrainingSet
 from tailboost.selection.curve import Curve, CurvePoint
 from tailboost.selection.problem import stated as stated_problem
 from tailboost.selection.rate_table import RateTable

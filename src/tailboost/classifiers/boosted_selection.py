@@ -24,7 +24,7 @@ from tailboost.rows.group_names import GroupNames, rows_among
 from tailboost.rows.judged import group_uses, judged
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import unit_name
-from tailboost.selection.curve import Curve, CurvePoint, MeasuredRows, undominated_rules
+from tailboost.selection.curve import Curve, CurvePoint, undominated_rules
 from tailboost.selection.hypotheses import along
 from tailboost.selection.mixture import Counts, Mixture
 from tailboost.selection.problem import Problem, objective_named
@@ -282,7 +282,6 @@ def rate_curve(
         clf,
         limits=other_limits,
         bound=bound_of(clf.selection_.problem, limited),
-        _measured_rows=MeasuredRows(),
     )
 
 

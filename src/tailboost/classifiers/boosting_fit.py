@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
 from typing import Any, TypeVar
@@ -19,7 +19,6 @@ from sklearn.utils.validation import _check_method_params
 from tailboost.boosting.game import Game, Position
 from tailboost.boosting.kept import CheckpointedLearner, identify
 from tailboost.boosting.learner import CrossFit, Whole, open_learner
-from tailboost.classifiers.fitting import Parts
 from tailboost.classifiers.input import (
     checked_table,
     marked_if_seen,
@@ -38,7 +37,7 @@ from tailboost.rows.given import Given
 from tailboost.rows.judged import last_step
 from tailboost.rows.probes import probe_rows
 from tailboost.rows.readers import records_of_fit
-from tailboost.rows.training_set import Split, TrainingSet
+from tailboost.rows.rows import Split, TrainingSet
 
 try:
     from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
@@ -225,11 +224,11 @@ class BoostingFit:
         ValueError
             If a split does not fit all rows that it does not hold out, or several splits leave rows out.
         """
-        parts = Parts.of(training, cv, 0, all_frozen=False)
-        if parts.is_partition and refit:
-            return Split(parts.fold, "cv")
-        if len(parts.held_out) == 1 and parts.complementary:
-            return Split(parts.fold, "held out")
+        split = Split.from_splits(training, cv)
+        if split.is_partition and refit:
+            return replace(split, scheme="cv")
+        if len(split.parts) == 1 and split.is_complementary:
+            return replace(split, scheme="held out")
         allowed = "a single split"
         if refit:
             allowed += ", or several splits that hold out each row once"

@@ -486,12 +486,11 @@ def own_answers(classifier: Any) -> Reference:
 def _most_probable(fresh: FreshRows) -> FreshRows:
     """Return fresh rows with the most probable label by the only model or the average as the answer."""
     log_probabilities = []
-    for part in fresh.opened:
-        for table in part.tables:
-            if table.n_models > 1:
-                log_probabilities.append(table.pooled)
-            else:
-                log_probabilities.append(table[0])
+    for table in fresh.opened:
+        if table.n_models > 1:
+            log_probabilities.append(table.pooled)
+        else:
+            log_probabilities.append(table[0])
     return fresh.with_actions(np.concatenate(log_probabilities).argmax(axis=1))
 
 

@@ -39,7 +39,7 @@ from tailboost.guarantees.game_bounds import (
     totally_corrective_bounds,
 )
 from tailboost.learners import HistTreeClassifier
-from tailboost.rows.training_set import TrainingSet
+from tailboost.rows.rows import TrainingSet
 from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import CVaR, Problem, WorstRow
 from tailboost.selection.progress import HelpsTail, LeastTail

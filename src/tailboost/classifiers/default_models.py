@@ -15,7 +15,7 @@ from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.linear import TableBayes, TableLinear
 from tailboost.learners.screened import ScreenedBoost
-from tailboost.rows.training_set import CROSS_FIT_UP_TO, TrainingSet
+from tailboost.rows.rows import CROSS_FIT_UP_TO, TrainingSet
 
 Named = list[tuple[str, Any]]
 # Boosted trees by the largest number of distinct rows, see `benchmarks/capacity.py`. On fewer than 5,000 rows

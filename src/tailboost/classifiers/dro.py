@@ -19,7 +19,7 @@ from tailboost.classifiers.input import with_parameters
 from tailboost.core.checks import OneOf, take
 from tailboost.guarantees.additive_summary import ON_TRAINING, Cost, margin_bound
 from tailboost.guarantees.robustness import dro_radius
-from tailboost.rows.training_set import TrainingSet
+from tailboost.rows.rows import TrainingSet
 from tailboost.solvers import worst_case_weights
 from tailboost.solvers.worst_case import BALLS, Uncertainty, check_has_radius, check_smooths
 

@@ -29,14 +29,12 @@ from tailboost.core.checks import (
 )
 from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.core.long_work import Steps, noticing_interrupts, steps
-from tailboost.core.spelling import how_many
 from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import constant, set_seeds, weight_parameter
 from tailboost.learners.protocols import AveragingLearner, Partitioned, TableLearner
 from tailboost.learners.scores import Scores, only_scores
 from tailboost.learners.table import OpenTable
-from tailboost.rows.rows import Rows
-from tailboost.rows.training_set import Split, TrainingSet
+from tailboost.rows.rows import Rows, Split, TrainingSet
 from tailboost.selection.outputs import ModelOutputs, Models, logs_of
 
 Estimators = Sequence[tuple[str, Any]]
@@ -44,8 +42,6 @@ Estimators = Sequence[tuple[str, Any]]
 Fit = tuple[Any, Ints]
 # The most distinct rows for which "auto" makes five folds instead of three.
 FIVE_FOLDS_UP_TO = 5_000
-# The fold of a row is stored as one byte.
-MOST_PARTS = 255
 # Out-of-fold log-probabilities are rounded to multiples of this step.
 LOG_STEP = 2.0**-16
 # The number of rows of which those given to `tune` are a part.
@@ -61,7 +57,7 @@ def fit_models(
     weighted: bool,
     seed: int,
     n_jobs: int | None,
-    clock: Clock,
+    until: float = np.inf,
     factors: Floats | None = None,
 ) -> tuple[ModelOutputs, Any]:
     """Cross-fit every estimator; return the final models and their out-of-fold log-probabilities.
@@ -85,9 +81,10 @@ def fit_models(
         Seeds the folds, and the estimators without a seed.
     n_jobs : int or None
         Number of parallel fits.
-    clock : Clock
-        Time limit. The first fit has none. If no estimator has all its fits,
-        the parts that the first one reached are the selection data, and its model of the first part answers.
+    until : float, default=inf
+        Time limit of the fits, in seconds since the epoch. The first fit has none. If no estimator has all
+        its fits, the parts that the first one reached are the selection data, and its model of the first
+        part answers.
     factors : ndarray of shape (n,), optional
         Factors from ``class_weight``. The fits use weights times factors, the selection data only weights.
 
@@ -100,7 +97,7 @@ def fit_models(
     """
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
     scores = only_scores([estimator for _, estimator in estimators])
-    parts = Parts.of(training, cv, seed, all(frozen), scores=scores)
+    split, rows = _held_out(training, cv, seed, all_frozen=all(frozen), scores=scores)
     # The fits get other weights than the selection data.
     weighted_training = training
     if factors is not None:
@@ -109,13 +106,17 @@ def fit_models(
         estimators,
         frozen,
         weighted_training,
-        parts,
+        split,
         weighted=weighted,
         seed=seed,
         n_jobs=n_jobs,
-        clock=clock,
+        until=until,
     )
-    parts = _without_unfinished(estimators, fits, parts, training, stopped=stopped)
+    reached = _reached_parts(estimators, fits, split, stopped=stopped)
+    if reached:
+        split = split.only(reached)
+        # The model of a single part answers: nothing is fitted again.
+        rows = split.selection_rows(training.rows, "probabilities", refit=len(reached) > 1)
     models = Models([], training.n_classes, [], [])
     log_probabilities = []
     for i, (name, estimator) in enumerate(estimators):
@@ -127,27 +128,52 @@ def fit_models(
         models.names.append(name)
         models.fitted.append(final[0])
         models.columns.append(final[1])
-        log_probabilities.append(_selection_logs(models, final, fold_fits, parts, training))
-    outputs = ModelOutputs.with_hashes(models, log_probabilities, parts.rows)
+        log_probabilities.append(_selection_logs(models, final, fold_fits, split, training))
+    outputs = ModelOutputs.with_hashes(models, log_probabilities, rows)
     # Rows with equal hashes count as one row. With clusters, the hashes are those of the clusters.
     if training.clusters is not None and training.validation is None:
-        outputs = replace(outputs, rows=replace(outputs.rows, row_hashes=parts.rows.row_hashes))
-    return outputs, parts.scheme
+        outputs = replace(outputs, rows=replace(outputs.rows, row_hashes=rows.row_hashes))
+    return outputs, split.scheme
 
 
-def _without_unfinished(
-    estimators: Estimators,
-    fits: dict[int, list[Any]],
-    parts: Parts,
-    training: TrainingSet,
-    *,
-    stopped: bool,
-) -> Parts:
-    """Warn of estimators without all their fits, and return the held-out parts that can be used.
+def _held_out(
+    training: TrainingSet, cv: Any, seed: int, *, all_frozen: bool, scores: bool
+) -> tuple[Split, Rows]:
+    """Return the held-out parts of the training rows, none if nothing is fitted, and the selection data.
+
+    Raises
+    ------
+    ValueError
+        If the rows cannot be split this way, or a cluster would be separated.
+    """
+    n = len(training.y)
+    if training.validation is not None:
+        _, rows = training.validation
+        return Split.of_none(n, "X_val"), rows
+    if isinstance(cv, str) and all_frozen:
+        kind = "given rows (no model was fitted on them, as stated)"
+        n_given = _n_given_rows.get()
+        if n_given is not None:
+            kind = f"rows (of the {n_given:,} given) that select"
+        elif scores:
+            kind = "rows of scores"
+        return Split.of_none(n, "frozen"), replace(training.rows, words=f"the {n:,} {kind}")
+    if isinstance(cv, (str, Real)):
+        split = Split.from_training_set(training, cv, seed, five_up_to=FIVE_FOLDS_UP_TO)
+    else:
+        split = Split.from_splits(training, cv)
+    return split, split.selection_rows(training.rows, "probabilities")
+
+
+def _reached_parts(
+    estimators: Estimators, fits: dict[int, list[Any]], split: Split, *, stopped: bool
+) -> list[int]:
+    """Warn of estimators without all their fits; return the parts that alone can be used, none for all.
 
     If all estimators lack fits, the estimator with the most fits answers by its model of the first part. Only
-    the parts for which this estimator has models remain. ``stopped`` is True after Ctrl-C.
+    the parts for which this estimator has models can be used. ``stopped`` is True after Ctrl-C.
     """
+    reached = list[int]()
     reason = "max_time is over"
     if stopped:
         reason = "fit was interrupted"
@@ -157,10 +183,9 @@ def _without_unfinished(
         reached = [j for j, fit in enumerate(fits[answering]) if fit is not None]
         warn_user(
             f"{reason}: {estimators[answering][0]!r} was judged on {len(reached)} of "
-            f"{len(parts.held_out)} held-out parts, and is not fitted to all rows",
+            f"{len(split.parts)} held-out parts, and is not fitted to all rows",
             FitInterruptedWarning,
         )
-        parts = parts.only(reached, training)
         fold_fits = [fits[answering][j] for j in reached]
         fits[answering] = [*fold_fits, fold_fits[0]]  # the last one answers
         unfinished.remove(answering)
@@ -170,7 +195,7 @@ def _without_unfinished(
         if len(unfinished) == 1:
             verb = "is"
         warn_user(f"{reason}: {names} {verb} left out of the mixture", FitInterruptedWarning)
-    return parts
+    return reached
 
 
 def frozen_fit(name: str, estimator: Model, classes: Any) -> Fit:
@@ -195,39 +220,40 @@ def frozen_fit(name: str, estimator: Model, classes: Any) -> Fit:
 
 
 def _selection_logs(
-    models: Models, final: Fit, fold_fits: list[Fit], parts: Parts, training: TrainingSet
+    models: Models, final: Fit, fold_fits: list[Fit], split: Split, training: TrainingSet
 ) -> Floats:
     """Return the log-probabilities of the selection data by the last one of ``models``, shape (n, K).
 
     The models of its folds predict the rows held out; a frozen model predicts all rows.
     """
     last = len(models.names) - 1
+    is_held_out = split.fold >= 0
     if training.validation is not None:
         X_val, _ = training.validation
         return logs_of(models.probabilities(last, *final, X_val))
     if not fold_fits:  # a frozen model
         X = training.X
-        if parts.held_out:  # some rows may never be held out
-            X = take(X, parts.fold >= 0)
+        if is_held_out.any():  # some rows may never be held out
+            X = take(X, is_held_out)
         return logs_of(models.probabilities(last, *final, X))
     out_of_fold = np.zeros((len(training.y), training.n_classes))
-    for mask, fit in zip(parts.held_out, fold_fits, strict=True):
+    for mask, fit in zip(split.parts, fold_fits, strict=True):
         probabilities = models.probabilities(last, *fit, take(training.X, mask))
         out_of_fold[mask] = logs_of(probabilities)
     # Models of other folds differ far more than by this step. Zeros in the digits beyond make files smaller.
-    return np.rint(out_of_fold[parts.fold >= 0] / LOG_STEP) * LOG_STEP
+    return np.rint(out_of_fold[is_held_out] / LOG_STEP) * LOG_STEP
 
 
 def _fits(
     estimators: Estimators,
     frozen: list[bool],
     training: TrainingSet,
-    parts: Parts,
+    split: Split,
     *,
     weighted: bool,
     seed: int,
     n_jobs: int | None,
-    clock: Clock,
+    until: float,
 ) -> tuple[dict[int, list[Any]], bool]:
     """Return the `Fit`s of each estimator, and whether Ctrl-C ended them.
 
@@ -241,7 +267,7 @@ def _fits(
     """
     fits: dict[int, list[Any]] = {i: [] for i in range(len(estimators))}
     jobs = {
-        i: Job(name, _seeded(estimator, seed), clock)
+        i: Job(name, _seeded(estimator, seed), until)
         for i, (name, estimator) in enumerate(estimators)
         if not frozen[i]
     }
@@ -249,8 +275,8 @@ def _fits(
     alone = [i for i in jobs if i not in on_table]
     if not any(frozen):  # otherwise a frozen one can answer
         first = (on_table or alone)[0]
-        jobs[first] = replace(jobs[first], clock=replace(clock, sure=True))
-    n_fits = len(parts.fitted) + 1  # of each estimator: the last is on all rows
+        jobs[first] = replace(jobs[first], is_first=True)
+    n_fits = len(split.parts) + 1  # of each estimator: the last is on all rows
     stopped = False
     with (
         steps("fits", n_fits * len(jobs)) as report_fit,
@@ -259,7 +285,7 @@ def _fits(
         try:
             if on_table:
                 fit_on_table = partial(
-                    _fits_on_table, training, parts, seed, report_fit, OpenTable(training.X)
+                    _fits_on_table, training, split, seed, report_fit, OpenTable(training.X)
                 )
                 parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
                 table_fits = parallel(delayed(fit_on_table)(jobs[i]) for i in on_table)
@@ -267,7 +293,7 @@ def _fits(
                     fits[i] = estimator_fits
             if alone:
                 all_rows = np.ones(len(training.y), dtype=bool)
-                tasks = list(product(alone, enumerate([*parts.fitted, all_rows])))
+                tasks = list(product(alone, enumerate([*split.fitted, all_rows])))
                 single_fits = Parallel(n_jobs=n_jobs, return_as="generator")(
                     delayed(_fit_alone)(training, weighted, jobs[i], number, rows)
                     for i, (number, rows) in tasks
@@ -290,24 +316,17 @@ def _fits(
 
 
 @dataclass(frozen=True)
-class Clock:
-    """Time limit of the fits."""
-
-    until: float  # seconds since the epoch, valid in all processes
-    sure: bool = False  # whether the first fit of the estimator has no time limit
-
-    def late(self, number: int) -> bool:
-        """Return whether the ``number``-th fit of an estimator, from 0, must not begin any more."""
-        return time.time() >= self.until and not (self.sure and number == 0)
-
-
-@dataclass(frozen=True)
 class Job:
     """All fits of one estimator."""
 
     name: str  # for messages
     estimator: Any
-    clock: Clock
+    until: float  # time limit in seconds since the epoch, valid in all processes
+    is_first: bool = False  # whether the first fit has no time limit
+
+    def is_late(self, number: int) -> bool:
+        """Return whether the fit with this number, from 0, must not begin any more."""
+        return time.time() >= self.until and not (self.is_first and number == 0)
 
 
 @contextmanager
@@ -320,168 +339,6 @@ def selecting_from(n_given: int) -> Iterator[None]:
         _n_given_rows.reset(token)
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Held-out parts of the rows, and the training rows for each part."""
-
-    # Masks of shape (n,): the rows of each part, and the rows on which its models are fitted.
-    held_out: list[Mask]
-    fitted: list[Mask]
-    rows: Rows  # the selection data: all held-out rows, or the validation set
-    scheme: Any  # the kind of selection data after resolution of "auto"
-
-    @classmethod
-    def of(
-        cls,
-        training: TrainingSet,
-        cv: Any,
-        seed: int,
-        all_frozen: bool,
-        *,
-        scores: bool = False,
-    ) -> Parts:
-        """Return the parts for a value of ``cv``.
-
-        Raises
-        ------
-        ValueError
-            If the rows cannot be split this way, or a cluster would be separated.
-        """
-        if training.validation is not None:
-            return cls([], [], training.validation[1], "X_val")
-        # Nothing is fitted, so all rows are selection data.
-        if isinstance(cv, str) and all_frozen:
-            kind = "given rows (no model was fitted on them, as stated)"
-            n_given = _n_given_rows.get()
-            if n_given is not None:
-                kind = f"rows (of the {n_given:,} given) that select"
-            elif scores:
-                kind = "rows of scores"
-            words = f"the {len(training.y):,} {kind}"
-            return cls([], [], replace(training.rows, words=words), "frozen")
-        if isinstance(cv, (str, Real)):
-            split = Split.from_training_set(training, cv, seed, five_up_to=FIVE_FOLDS_UP_TO)
-            rows = split.selection_rows(training.rows, "probabilities")
-            fold_masks = split.parts
-            return cls(fold_masks, [~mask for mask in fold_masks], rows, split.validation)
-        return cls._of_splits(training, cv)
-
-    @classmethod
-    def _of_splits(cls, training: TrainingSet, cv: Any) -> Parts:
-        """Return the parts that a splitter makes, or a sequence of (fitted, held-out) row numbers."""
-        n = len(training.y)
-        # The place of each row of the splits among the rows of positive weight, −1 for other rows.
-        position = np.full(training.n_given, -1)
-        position[training.used] = np.arange(n)
-        if hasattr(cv, "split"):  # a splitter gets the rows of positive weight
-            splits = list(cv.split(training.X, training.y, training.clusters))
-            position = np.arange(n)
-        else:
-            splits = list(cv)
-        if not 1 <= len(splits) <= MOST_PARTS:
-            raise ValueError(
-                f"cv makes {len(splits):,} splits; from 1 to {MOST_PARTS} are possible"
-            )
-        was_held_out = np.zeros(n, dtype=bool)
-        held_masks = []
-        fitted_masks = []
-        for j, (train, test) in enumerate(splits):
-            held_out = _row_mask(test, position, j)
-            fitted = _row_mask(train, position, j)
-            if (was_held_out & held_out).any():
-                raise ValueError(
-                    f"cv: split {j} holds out rows that an earlier one held out; hold out each row once"
-                )
-            _check_split(j, held_out, fitted, training.clusters)
-            was_held_out |= held_out
-            held_masks.append(held_out)
-            fitted_masks.append(fitted)
-        return cls._of_some_rows(training, held_masks, fitted_masks)
-
-    @classmethod
-    def _of_some_rows(
-        cls, training: TrainingSet, held_masks: list[Mask], fitted_masks: list[Mask]
-    ) -> Parts:
-        """Return parts that need not contain all rows; those that are held out are the selection data."""
-        parts = cls(held_masks, fitted_masks, training.rows, "splits")
-        fold = parts.fold
-        is_held_out = fold >= 0
-        splits = how_many(len(held_masks), "split")
-        words = (
-            f"out-of-fold probabilities of {is_held_out.sum():,} of the {len(fold):,} training rows "
-            f"({splits})"
-        )
-        rows = replace(training.rows, fold=fold.astype(np.uint8), refit=True, words=words)
-        return replace(parts, rows=rows.part(is_held_out))
-
-    def only(self, numbers: list[int], training: TrainingSet) -> Parts:
-        """Return some of the parts. A single one judges the model that answers: nothing is fitted again."""
-        parts = self._of_some_rows(
-            training, [self.held_out[j] for j in numbers], [self.fitted[j] for j in numbers]
-        )
-        return replace(parts, rows=replace(parts.rows, refit=len(numbers) > 1))
-
-    @property
-    def fold(self) -> Ints:
-        """The part of each row, shape (n,); −1 for rows without a held-out prediction."""
-        fold = np.full(len(self.held_out[0]), -1)
-        for j, part in enumerate(self.held_out):
-            fold[part] = j
-        return fold
-
-    @property
-    def is_partition(self) -> bool:
-        """Whether each row is held out once, and is fitted in all other parts."""
-        return (
-            len(self.held_out) > 1
-            and bool(np.any(self.held_out, axis=0).all())
-            and self.complementary
-        )
-
-    @property
-    def complementary(self) -> bool:
-        """Whether all other rows are fitted while a part is held out."""
-        return np.array_equal(self.fitted, np.logical_not(self.held_out))
-
-
-def _check_split(split: int, held_out: Mask, fitted_rows: Mask, clusters: Ints | None) -> None:
-    """Raise ValueError if a split shares rows or clusters between its sides, or has an empty side."""
-    if (held_out & fitted_rows).any():
-        raise ValueError(f"cv: split {split} fits rows that it also holds out")
-    if not held_out.any():
-        raise ValueError(f"cv: split {split} leaves no rows to judge on")
-    if not fitted_rows.any():
-        raise ValueError(f"cv: split {split} leaves no rows to fit on")
-    if clusters is not None and np.isin(clusters[held_out], clusters[fitted_rows]).any():
-        raise ValueError(
-            f"cv: split {split} separates rows with the same value of clusters; GroupKFold "
-            "keeps them together"
-        )
-
-
-def _row_mask(rows: Any, position: Ints, split: int) -> Mask:
-    """Return rows of a split as a mask of the rows of positive weight.
-
-    ``rows`` has row numbers, or is a mask of all rows. ``position`` is the place of each row among those of
-    positive weight, −1 for a row of weight 0.
-    """
-    rows = np.asarray(rows)
-    if rows.dtype == np.bool_ and rows.shape == position.shape:
-        rows = np.flatnonzero(rows)
-    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
-        raise ValueError(
-            f"cv: split {split} must be two arrays of row numbers, got {rows.dtype} in one"
-        )
-    if rows.size and not (rows.min() >= 0 and rows.max() < len(position)):
-        raise ValueError(
-            f"cv: split {split} names row {rows.max():,}, but there are {len(position):,} rows"
-        )
-    places = position[rows.astype(np.intp)]
-    mask = np.zeros(np.count_nonzero(position >= 0), dtype=bool)
-    mask[places[places >= 0]] = True
-    return mask
-
-
 def _fit_alone(
     training: TrainingSet, weighted: bool, job: Job, number: int, rows: Mask
 ) -> Fit | None:
@@ -490,7 +347,7 @@ def _fit_alone(
     The result is None if the fit would begin too late. ``number`` counts the fits of the estimator from 0.
     With ``weighted``, ``fit`` gets the weights of the rows.
     """
-    if job.clock.late(number):
+    if job.is_late(number):
         return None
     present_classes, y = np.unique(training.y[rows], return_inverse=True)
     if len(present_classes) == 1:  # many classifiers refuse a single class
@@ -516,7 +373,7 @@ def _failed_fit(name: str, estimator: Model, error: Exception) -> ValueError:
 
 def _fits_on_table(
     training: TrainingSet,
-    parts: Parts,
+    split: Split,
     seed: int,
     report_fit: Steps,
     opened: OpenTable,
@@ -531,20 +388,21 @@ def _fits_on_table(
         session = job.estimator.open_table(opened, training.y, training.n_classes, weight)
     except (TypeError, ValueError) as error:
         raise _failed_fit(job.name, job.estimator, error) from error
-    if parts.held_out and parts.complementary and isinstance(session, Partitioned):
-        session.leave_out(parts.fold)
+    fitted_parts = split.fitted
+    if fitted_parts and split.is_complementary and isinstance(session, Partitioned):
+        session.leave_out(split.fold)
     models = list[Any]()
-    for number, rows in enumerate(parts.fitted):
+    for number, rows in enumerate(fitted_parts):
         model = None
-        if not job.clock.late(number):
+        if not job.is_late(number):
             model = session.fit(weight, seed, rows)
             report_fit(detail=job.name)
         models.append(model)
-    is_late = job.clock.late(len(models))
-    has_mean = isinstance(session, AveragingLearner) and parts.is_partition
+    is_late = job.is_late(len(models))
+    has_mean = isinstance(session, AveragingLearner) and split.is_partition
     final = None
     if has_mean and None not in models and (is_late or not session.refits):
-        mean = session.mean(models, weight, parts.fitted)
+        mean = session.mean(models, weight, fitted_parts)
         if mean is not None:
             final = mean.table_  # a classifier with the mean probabilities
     if final is None and not is_late:

@@ -55,11 +55,10 @@ from tailboost.rows.fingerprints import (
 from tailboost.rows.given import Given
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.readers import counts_within
-from tailboost.rows.rows import N_TINY_HASHES, Rows
+from tailboost.rows.rows import MOST_FOLDS, N_TINY_HASHES, Rows, TrainingSet
 from tailboost.rows.rules import refuse
 from tailboost.rows.schema import learn_columns, read_columns
 from tailboost.rows.subgroups import revealing_features
-from tailboost.rows.training_set import TrainingSet
 from tailboost.solvers.worst_case import BALLS
 
 
@@ -456,8 +455,7 @@ def _warned_and_marked(
 _COUNT = Interval(Integral, 1, None, closed="left")
 _SHARE = Interval(Real, 0, 1, closed="neither")
 _POSITIVE = Interval(Real, 0, None, closed="neither")
-# Numbers of folds. A byte stores the fold of a row.
-NUMBERS_OF_FOLDS = Interval(Integral, 2, 255, closed="both")
+NUMBERS_OF_FOLDS = Interval(Integral, 2, MOST_FOLDS, closed="both")
 # Allowed values of each parameter. A class overrides the entries in which it differs.
 CONSTRAINTS: dict[str, list[Any]] = {
     "estimator": [HasMethods(["fit", "predict"]), str, None],

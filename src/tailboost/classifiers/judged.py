@@ -21,8 +21,8 @@ from tailboost.classifiers.robust_selection import (
     column_read,
     group_numbers,
     models_and_table,
+    opened,
     problem_of,
-    tables_of,
 )
 from tailboost.core.array_types import Column, Floats, Groups, Model, Table
 from tailboost.core.checks import has_named_columns, label_vector
@@ -34,12 +34,14 @@ from tailboost.rows.judged import Recorded, judged
 from tailboost.rows.records import Records
 from tailboost.rows.rows import Rows
 from tailboost.rows.rules import refuse
-from tailboost.selection.answers import OpenedRows, can_defer, shares
-from tailboost.selection.answers import deferred as deferred_rows
+from tailboost.selection.candidates import can_defer, shares
+from tailboost.selection.candidates import deferred as deferred_rows
 from tailboost.selection.hypotheses import rule_of
-from tailboost.selection.outputs import Models
+from tailboost.selection.outputs import LogProbabilities, Models
+from tailboost.selection.probabilities import stratum_probabilities
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import digest_of_rule
+from tailboost.selection.score_rule import scores_in
 from tailboost.selection.selection import Selection
 
 
@@ -147,16 +149,24 @@ class JudgedModels(Recorded):
         """Return a table in the form of the fit."""
         return checked_rows(self.classifier, X)
 
-    def opened(self, X: Table, groups: Groups = None) -> OpenedRows:
+    def opened(self, X: Table, groups: Groups = None) -> LogProbabilities:
         """Return rows on which the models answer once; groups are read by a group-aware rule alone."""
         if not self.by_group:
             groups = None
-        return OpenedRows(list(tables_of(self.classifier, X, groups)))
+        return opened(self.classifier, X, groups)
 
-    def tested_values(self, opened: OpenedRows) -> Iterator[Floats]:
-        """Return the values, of shape (n, ...) each, by which all candidates answer opened rows."""
+    def tested_values(self, opened: LogProbabilities) -> Iterator[Floats]:
+        """Yield the values, of shape (n, ...) each, by which all candidates answer opened rows.
+
+        These are the log-probabilities of the models, the probabilities of the strata, and a single score.
+        """
         engine = self.classifier.selection_.engine
-        return opened.values(engine.outputs.models, engine.probabilities)
+        models = engine.outputs.models
+        for i in models.pooled_models:
+            yield opened[i]
+        yield stratum_probabilities(engine.probabilities, opened).T
+        if models.score is not None:
+            yield scores_in(opened, models.score)
 
     def row_hashes(self, X: Table) -> RowHashes:
         """Return the hashes by which rows are recognised, equal for all forms of the same rows.

@@ -61,9 +61,8 @@ from tailboost.selection.problem import Problem
 from tailboost.selection.rate_table import RateLine, RateTable
 from tailboost.selection.rule import digest_of_rule
 from tailboost.selection.score_rule import Scale
-from tailboost.selection.selection import Selection
+from tailboost.selection.selection import Selection, Thresholds
 from tailboost.selection.threshold_rule import ThresholdRule, ranges_between
-from tailboost.selection.thresholds import Thresholds
 
 # Rules of format 1 had no kinds of scores; in format 2 each used row counted with each label;
 # certificates of format 3 named no rule.

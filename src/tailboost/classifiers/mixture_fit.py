@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
 from tailboost.classifiers.default_models import DEFAULTS, TableKind, fastest_first
-from tailboost.classifiers.fitting import Clock, check_estimators, fit_models, frozen_fit
+from tailboost.classifiers.fitting import check_estimators, fit_models, frozen_fit
 from tailboost.classifiers.input import (
     checked_table,
     class_factors,
@@ -41,8 +41,7 @@ from tailboost.rows.given import Given
 from tailboost.rows.probes import probe_rows
 from tailboost.rows.readers import holds_unknown, records_of_fit
 from tailboost.rows.records import UNNAMED_ROWS, Records
-from tailboost.rows.rows import Rows
-from tailboost.rows.training_set import N_FOLDS, TrainingSet
+from tailboost.rows.rows import N_FOLDS, Rows, TrainingSet
 from tailboost.selection.data import with_unlabeled
 from tailboost.selection.kinds import Kinds
 from tailboost.selection.outputs import ModelOutputs, Models, averaging
@@ -53,20 +52,6 @@ from tailboost.selection.selection import Selection, Unselected
 
 Named = list[tuple[str, Any]]
 """Classifiers with their names."""
-
-
-@dataclass(frozen=True, eq=False)
-class FitRows:
-    """The checked rows of a fit."""
-
-    training: TrainingSet  # with the validation set, if one was given
-    weighted: bool  # whether the fits of the estimators get weights
-    # Costs of answers in the validation set if one was given, otherwise in the training set.
-    costs: Floats | None
-    X_unlabeled: Any  # features of the rows without labels; None without such rows
-    unlabeled_rows: Rows | None
-    # Of the argument `training_rows`: the rows on which frozen estimators were fitted.
-    training_fingerprint: Fingerprint | None
 
 
 def learn(mix: Model, arguments: Given, validation: Given) -> None:
@@ -81,16 +66,20 @@ def learn(mix: Model, arguments: Given, validation: Given) -> None:
     InfeasibleLimitsError
         If no rule keeps the limits; see `first_selection`.
     """
-    clock = Clock(np.inf)
+    until = np.inf
     if mix.max_time is not None:
-        clock = Clock(time.time() + mix.max_time)
+        until = time.time() + mix.max_time
     problem = _checked_problem(mix, arguments, validation)
-    estimators, fit_rows = _read(mix, problem, arguments, validation)
-    outputs = _fit(mix, estimators, fit_rows, clock)
-    X_selecting, costs_selecting = _selecting(fit_rows, outputs.rows)
-    records = _records(mix, estimators, fit_rows, outputs, X_selecting)
+    weighted = arguments.sample_weight is not None or mix.class_weight is not None
+    training, estimators = _read_training(mix, arguments, weighted)
+    _read_further_rows(mix, training, arguments, validation, frozen=_all_frozen(estimators))
+    _check_strata(mix, problem, training)
+    outputs = _fit(mix, estimators, training, until, weighted=weighted)
+    X_selecting, costs_selecting = _selecting(training, outputs.rows)
+    records = _records(mix, estimators, training, outputs, X_selecting)
+    X_unlabeled, _ = training.unlabeled or (None, None)
     kinds = kinds_of(
-        mix, problem, averaging(outputs), X_selecting, costs_selecting, fit_rows.X_unlabeled
+        mix, problem, averaging(outputs), X_selecting, costs_selecting, X_unlabeled
     )
     first_selection(mix, kinds, problem, records)
 
@@ -169,45 +158,37 @@ def _checked_problem(mix: Model, arguments: Given, validation: Given) -> Problem
     return problem
 
 
-def _read(
-    mix: Model, problem: Problem, arguments: Given, validation: Given
-) -> tuple[Named, FitRows]:
-    """Return the usable estimators and the checked rows; give the classifier its classes and groups.
+def _read_further_rows(
+    mix: Model, training: TrainingSet, arguments: Given, validation: Given, *, frozen: bool
+) -> None:
+    """Give a training set its costs, the validation set, rows without labels, and named training rows.
+
+    ``frozen`` tells whether no estimator is fitted here.
 
     Raises
     ------
     ValueError, TypeError
-        If estimators or rows cannot be used, or lack groups, labels or costs of the problem.
+        If rows cannot be used.
     """
-    weighted = arguments.sample_weight is not None or mix.class_weight is not None
-    training, estimators = _read_training(mix, arguments, weighted)
-    training_fingerprint = None
     if arguments.training_rows is not None:
-        training_fingerprint = fingerprint_of(
+        training.named = fingerprint_of(
             arguments.training_rows,
             lambda rows: hash_rounded_rows(checked_table(mix, mix, rows)),
         )
-    costs = check_costs(arguments.costs, training.n_given, mix.classes_, training.used)
+    training.costs = check_costs(arguments.costs, training.n_given, mix.classes_, training.used)
+    labelled_tables = [training.X]
     if validation.any_given:
-        training.validation, costs = _read_validation(
-            mix, training, validation, frozen=_all_frozen(estimators)
+        X_val = checked_table(mix, mix, validation.X)
+        X_val, rows = selection_data(mix, X_val, validation, "_val", "the {:,} rows of X_val")
+        if not frozen:
+            rows = marked_if_seen(training.fingerprints, X_val, rows)
+        training.validation = X_val, rows
+        training.costs = check_costs(
+            validation.costs, n_rows_of(validation.X), mix.classes_, rows.used, "costs_val"
         )
-    X_unlabeled = unlabeled_rows = None
+        labelled_tables.append(X_val)
     if arguments.X_unlabeled is not None:
-        labeled_tables = [training.X]
-        if training.validation is not None:
-            labeled_tables.append(training.validation[0])
-        X_unlabeled, unlabeled_rows = read_unlabeled(mix, arguments, labeled_tables)
-    fit_rows = FitRows(
-        training=training,
-        weighted=weighted,
-        costs=costs,
-        X_unlabeled=X_unlabeled,
-        unlabeled_rows=unlabeled_rows,
-        training_fingerprint=training_fingerprint,
-    )
-    _check_strata(mix, problem, fit_rows)
-    return estimators, fit_rows
+        training.unlabeled = read_unlabeled(mix, arguments, labelled_tables)
 
 
 def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[TrainingSet, Named]:
@@ -264,21 +245,7 @@ def _usable(mix: Model, X: Table, y: Column, weighted: bool) -> Named:
     return classifiers
 
 
-def _read_validation(
-    mix: Model, training: TrainingSet, validation: Given, *, frozen: bool
-) -> tuple[tuple[Any, Rows], Floats | None]:
-    """Return the validation set, as features and rows, and its costs."""
-    X_val = checked_table(mix, mix, validation.X)
-    X_val, rows = selection_data(mix, X_val, validation, "_val", "the {:,} rows of X_val")
-    if not frozen:
-        rows = marked_if_seen(training.fingerprints, X_val, rows)
-    costs = check_costs(
-        validation.costs, n_rows_of(validation.X), mix.classes_, rows.used, "costs_val"
-    )
-    return (X_val, rows), costs
-
-
-def _check_strata(mix: Model, problem: Problem, fit_rows: FitRows) -> None:
+def _check_strata(mix: Model, problem: Problem, training: TrainingSet) -> None:
     """Raise if groups, labels or costs of the problem are missing; warn of limits below their noise.
 
     Raises
@@ -287,8 +254,6 @@ def _check_strata(mix: Model, problem: Problem, fit_rows: FitRows) -> None:
         If the selection data lack a subgroup or the costs of a rate, or rows without labels are of groups
         that no row with a label has.
     """
-    training = fit_rows.training
-    unlabeled_rows = fit_rows.unlabeled_rows
     names = None
     rule_column = None
     if training.groups is not None:
@@ -298,10 +263,11 @@ def _check_strata(mix: Model, problem: Problem, fit_rows: FitRows) -> None:
     if training.validation is not None:
         _, rows = training.validation
     strata, stratum, _ = strata_of(
-        problem, rows, mix.classes_, names, fit_rows.costs, rule_column=rule_column
+        problem, rows, mix.classes_, names, training.costs, rule_column=rule_column
     )
     Program.of_rates(strata, problem.counted, problem.limits)  # raises
-    if unlabeled_rows is not None:
+    if training.unlabeled is not None:
+        _, unlabeled_rows = training.unlabeled
         combination = combination_of_unlabeled(
             problem, strata, unlabeled_rows.groups, names, len(unlabeled_rows), rule_column
         )
@@ -331,12 +297,13 @@ def _models_with_a_past(estimators: Named) -> list[Any]:
     ]
 
 
-def _fit(mix: Model, estimators: Named, fit_rows: FitRows, clock: Clock) -> ModelOutputs:
+def _fit(
+    mix: Model, estimators: Named, training: TrainingSet, until: float, *, weighted: bool
+) -> ModelOutputs:
     """Fit the models; return their outputs on the selection data and on the rows without labels.
 
     The classifier gets ``validation_`` and ``probe_rows_``.
     """
-    training = fit_rows.training
     seed = int(check_random_state(mix.random_state).randint(2**31 - 1))
     factors = class_factors(mix.class_weight, mix.classes_, training.y, training.weight)
     cv = mix.cv
@@ -348,77 +315,81 @@ def _fit(mix: Model, estimators: Named, fit_rows: FitRows, clock: Clock) -> Mode
         mix.classes_,
         cv=cv,
         factors=factors[training.y],
-        weighted=fit_rows.weighted,
+        weighted=weighted,
         seed=seed,
         n_jobs=mix.n_jobs,
-        clock=clock,
+        until=until,
     )
     mix.probe_rows_ = probe_rows(training.X, seed)  # a loaded model file is checked on them
     X = training.X
     if training.validation is not None:
         X, _ = training.validation
+    X_unlabeled, unlabeled_rows = training.unlabeled or (None, None)
     rows = marked_if_fitted(
         outputs.rows,
         X,
         _models_with_a_past(estimators),
-        fit_rows.X_unlabeled,
-        fit_rows.training_fingerprint,
+        X_unlabeled,
+        training.named,
     )
     if _are_scores(estimators):  # rows with equal scores are different rows
         rows = replace(rows, row_hashes=None)
     outputs = replace(outputs, rows=rows)
-    if fit_rows.unlabeled_rows is None:
+    if unlabeled_rows is None:
         return outputs
-    return outputs.with_unlabeled(fit_rows.X_unlabeled, fit_rows.unlabeled_rows)
+    return outputs.with_unlabeled(X_unlabeled, unlabeled_rows)
 
 
 # -- the selection data ----------------------------------------------------------------------------------
 
 
-def _selecting(fit_rows: FitRows, rows: Rows) -> tuple[Any, Floats | None]:
+def _selecting(training: TrainingSet, rows: Rows) -> tuple[Any, Floats | None]:
     """Return the features of the selection data and their costs, which are None without costs.
 
     ``rows`` are the selection data: the validation set, or held-out training rows.
     """
-    training = fit_rows.training
     if training.validation is not None:
         X_val, _ = training.validation
-        return X_val, fit_rows.costs
+        return X_val, training.costs
     if rows.used is None:
-        return training.X, fit_rows.costs
+        return training.X, training.costs
     # Numbers of given rows become places among the training rows.
     places = np.searchsorted(training.used, rows.used)
-    return take(training.X, places), take(fit_rows.costs, places)
+    return take(training.X, places), take(training.costs, places)
 
 
 def _records(
-    mix: Model, estimators: Named, fit_rows: FitRows, outputs: ModelOutputs, X_selecting: Any
+    mix: Model,
+    estimators: Named,
+    training: TrainingSet,
+    outputs: ModelOutputs,
+    X_selecting: Any,
 ) -> Records:
     """Return the records of all rows that the models and the selection read.
 
     Rows of scores are recorded as whole tables only, because equal scores are different rows.
     """
     frozen = _all_frozen(estimators)
-    knows_training_rows = fit_rows.training_fingerprint is not None
-    complete = knows_training_rows or not holds_unknown(_models_with_a_past(estimators))
-    records = records_of_fit(mix, _trained_on(fit_rows, frozen=frozen), complete=complete)
+    is_named = training.named is not None
+    complete = is_named or not holds_unknown(_models_with_a_past(estimators))
+    records = records_of_fit(mix, _trained_on(training, frozen=frozen), complete=complete)
     hashes = outputs.models.row_hashes(X_selecting)
     records = records.reading(hashes, mix.classes_[outputs.rows.y], features=False)
     if not _are_scores(estimators):
-        return replace(records, selected=_selected_on(fit_rows, frozen=frozen))
-    if fit_rows.unlabeled_rows is None:
+        return replace(records, selected=_selected_on(training, frozen=frozen))
+    if training.unlabeled is None:
         return records
-    hashes_unlabeled = outputs.models.row_hashes(fit_rows.X_unlabeled)
+    hashes_unlabeled = outputs.models.row_hashes(training.unlabeled[0])
     return records.reading(hashes_unlabeled, (), features=False)
 
 
-def _trained_on(fit_rows: FitRows, *, frozen: bool) -> Fingerprint:
+def _trained_on(training: TrainingSet, *, frozen: bool) -> Fingerprint:
     """Return the fingerprints of all rows that models were trained on, as far as they are known."""
     fingerprints = []
-    if fit_rows.training_fingerprint is not None:
-        fingerprints.append(fit_rows.training_fingerprint)
+    if training.named is not None:
+        fingerprints.append(training.named)
     if not frozen:
-        fingerprints.append(fit_rows.training.fingerprints)
+        fingerprints.append(training.fingerprints)
     if not fingerprints:
         return UNNAMED_ROWS
     if len(fingerprints) == 1:
@@ -426,14 +397,13 @@ def _trained_on(fit_rows: FitRows, *, frozen: bool) -> Fingerprint:
     return Fingerprint.union(fingerprints)
 
 
-def _selected_on(fit_rows: FitRows, *, frozen: bool) -> tuple[Fingerprint, ...]:
+def _selected_on(training: TrainingSet, *, frozen: bool) -> tuple[Fingerprint, ...]:
     """Return the fingerprints of the selection data that are no training rows."""
-    training = fit_rows.training
     selected = list[Fingerprint]()
     if training.validation is not None:
         selected.append(Fingerprint.from_table(training.validation[0]))
     elif frozen:
         selected.append(training.fingerprints)
-    if fit_rows.X_unlabeled is not None:
-        selected.append(Fingerprint.from_table(fit_rows.X_unlabeled))
+    if training.unlabeled is not None:
+        selected.append(Fingerprint.from_table(training.unlabeled[0]))
     return tuple(selected)

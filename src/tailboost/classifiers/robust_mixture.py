@@ -20,8 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.ensemble import MixtureEnsemble, answers_by, draw
 from tailboost.classifiers.default_models import default_estimators
-from tailboost.classifiers.fitting import MOST_PARTS, named_models
-from tailboost.classifiers.input import input_tags, with_parameters
+from tailboost.classifiers.fitting import named_models
+from tailboost.classifiers.input import NUMBERS_OF_FOLDS, input_tags, with_parameters
 from tailboost.classifiers.judged import JudgedModels
 from tailboost.classifiers.mixture_fit import (
     check_pairs,
@@ -82,8 +82,8 @@ from tailboost.rates import Largest, Limit, Rate
 from tailboost.rows.given import Given
 from tailboost.rows.judged import group_uses, judged
 from tailboost.rows.records import Records
-from tailboost.selection.answers import deferred as deferred_rows
-from tailboost.selection.answers import shares
+from tailboost.selection.candidates import deferred as deferred_rows
+from tailboost.selection.candidates import shares
 from tailboost.selection.outputs import averaging, check_named, stacked
 from tailboost.selection.problem import NAMED
 from tailboost.selection.rate_table import RateTable
@@ -285,7 +285,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         "error_budget": [Interval(Real, 0, 1, closed="both"), None],
         "cv": [
             Interval(Real, 0, 1, closed="neither"),
-            Interval(Integral, 2, MOST_PARTS, closed="both"),
+            NUMBERS_OF_FOLDS,
             OneOf("auto"),
             HasMethods(["split", "get_n_splits"]),
             list,

@@ -39,9 +39,9 @@ from tailboost.rates.strata import names_in
 from tailboost.rows.given import Given
 from tailboost.rows.group_names import GroupNames, rows_among
 from tailboost.rows.rules import refuse
-from tailboost.selection.answers import OpenedRows, shares
-from tailboost.selection.answers import deferred as deferred_rows
-from tailboost.selection.curve import Curve, CurvePoint, MeasuredRows
+from tailboost.selection.candidates import deferred as deferred_rows
+from tailboost.selection.candidates import shares
+from tailboost.selection.curve import Curve, CurvePoint
 from tailboost.selection.kinds import Kinds
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models, stacked
 from tailboost.selection.problem import Problem, name_of, stated
@@ -286,10 +286,7 @@ def classifier_within(mix: Any, objective: Objective, limits: tuple[Limit, ...])
 
 
 def rate_curve(
-    mix: Any,
-    rates: tuple[Any, Objective, tuple[Limit, ...]],
-    n_points: int,
-    measured_rows: MeasuredRows | None = None,
+    mix: Any, rates: tuple[Any, Objective, tuple[Limit, ...]], n_points: int
 ) -> Curve:
     """Return the trade-off of a limited and a minimised rate.
 
@@ -329,7 +326,6 @@ def rate_curve(
         limits=other_limits,
         bound=bound_of(mix.selection_.problem, limited),
         _recounted=engine.data.strata.columns != mix.selection_.engine.data.strata.columns,
-        _measured_rows=measured_rows or MeasuredRows(),
     )
 
 
@@ -357,13 +353,14 @@ def deferral_curves(
     problem = mix.selection_.problem
     kept_limits = [limit for limit in problem.limits if limit.rate != deferred()]
     limited, minimised, other_limits = problem.within(tuple(kept_limits)).traded(a, b)
-    measured_rows = MeasuredRows()  # a point may be picked from any of the curves
     curves = {}
+    together = list[Curve]()  # a point may be picked from any of the curves
     for fraction in fractions_of(fractions):
         deferral_limit = deferred() <= fraction
         deferring = classifier_within(mix, minimised, (*kept_limits, deferral_limit))
         rates = (limited, minimised, (*other_limits, deferral_limit))
-        curves[fraction] = rate_curve(deferring, rates, n_points, measured_rows)
+        curve = rate_curve(deferring, rates, n_points)
+        curves[fraction] = replace(curve, _curves=together)
     return curves
 
 
@@ -427,18 +424,29 @@ def group_numbers(mix: Any, groups: Groups, n: int) -> Ints | None:
     return numbers
 
 
-def tables_of(mix: Any, X: Table, groups: Groups) -> Iterator[LogProbabilities]:
-    """Return the models' log-probabilities of rows in batches, with the number of each row's group.
-
-    Arguments are checked by the call, before the first batch is asked for.
-    """
-    if isinstance(X, OpenedRows):
-        return iter(X.tables)
+def models_and_rows(mix: Any, X: Table, groups: Groups) -> tuple[Models, Any, Ints | None]:
+    """Return models that read the rows of a call, the checked table, and `group_numbers` of the rows."""
     groups = groups_in(X, groups)
     check_indexes(X=X, groups=groups)
     models, X = models_and_table(mix, X)
-    numbers = group_numbers(mix, groups, n_rows_of(X))
-    return _log_probability_batches(models, X, numbers, mix.verbose)
+    return models, X, group_numbers(mix, groups, n_rows_of(X))
+
+
+def tables_of(mix: Any, X: Table, groups: Groups) -> Iterator[LogProbabilities]:
+    """Return the models' log-probabilities of rows in batches, with the number of each row's group.
+
+    Arguments are checked by the call, before the first batch is asked for. Rows opened before are one batch.
+    """
+    if isinstance(X, LogProbabilities):
+        return iter([X])
+    return _log_probability_batches(*models_and_rows(mix, X, groups), mix.verbose)
+
+
+def opened(mix: Any, X: Table, groups: Groups) -> LogProbabilities:
+    """Return rows on which the models answer once for all rules."""
+    models, X, numbers = models_and_rows(mix, X, groups)
+    batches = list(_log_probability_batches(models, X, numbers, mix.verbose))
+    return LogProbabilities.joined(batches, X)
 
 
 def _log_probability_batches(
@@ -470,12 +478,8 @@ def candidate_answerer(
     The function calls the ``method`` of the candidate with this number on the rows with these numbers. By
     default it returns class numbers; with "defers_table" it returns 1 for a deferred row.
     """
-    groups = groups_in(X, groups)
-    check_indexes(X=X, groups=groups)
-    models, X = models_and_table(mix, X)
-    n = n_rows_of(X)
+    models, X, numbers = models_and_rows(mix, X, groups)
     candidates = mix.ensemble_.base_models
-    numbers = group_numbers(mix, groups, n)
 
     def answer(candidate: int, rows: Ints) -> Ints:
         table = models.transform(take(X, rows))
@@ -483,7 +487,7 @@ def candidate_answerer(
             table = table.knowing(numbers[rows])
         return np.asarray(getattr(candidates[candidate], method)(table), dtype=np.intp)
 
-    return n, answer
+    return n_rows_of(X), answer
 
 
 def labels_or_mark(mix: Any, deferred: Any, table: LogProbabilities) -> NDArray[Any]:

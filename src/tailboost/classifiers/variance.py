@@ -25,7 +25,7 @@ from tailboost.classifiers.input import CONSTRAINTS, preset, with_parameters
 from tailboost.core.checks import OneOf
 from tailboost.guarantees.additive_summary import Cost, margin_bound
 from tailboost.learners import StumpClassifier
-from tailboost.rows.training_set import TrainingSet
+from tailboost.rows.rows import TrainingSet
 from tailboost.solvers.soft_margin import check_price
 
 # Values of C Σs for C=None. The right price depends on the noise: at α = 1/(C Σs) = 0.1 (RLP), no weights of

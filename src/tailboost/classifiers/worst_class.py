@@ -57,9 +57,8 @@ from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Largest, Limit, Objective, Rate, error, largest
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
-from tailboost.rows.rows import Rows
+from tailboost.rows.rows import Rows, TrainingSet
 from tailboost.rows.subgroups import unit_name
-from tailboost.rows.training_set import TrainingSet
 from tailboost.selection.mixture import Counts, Mixture
 from tailboost.selection.problem import Problem
 from tailboost.selection.progress import LargestError, LargestErrorOfVote

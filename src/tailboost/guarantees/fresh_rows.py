@@ -22,6 +22,7 @@ from tailboost.core.array_types import (
 )
 from tailboost.core.checks import (
     as_table,
+    batched,
     check_answers,
     check_indexes,
     check_length,
@@ -237,18 +238,16 @@ class FreshRows:
     def predicted_by(self, model: Model) -> FreshRows:
         """Return the same rows with the answers of another model.
 
-        The rows must be opened. The model reads the tables in them.
+        The rows must be opened. The model reads their features.
         """
         defers = judged(last_step(model)).can_defer
         strata = replace(self.answered.strata, defers=defers)
         actions = []
         for opened, groups in self.tables:
-            start = 0  # number of a table's first row
-            for table in opened.tables:
-                rows = np.arange(start, start + table.n_rows)
-                groups_of_table = take(groups, rows)
-                actions.append(actions_of(model, table.X, groups_of_table, "predict", strata))
-                start += table.n_rows
+            for numbers, rows in batched(opened.X):
+                actions.append(
+                    actions_of(model, rows, take(groups, numbers), "predict", strata)
+                )
         return self.with_actions(np.concatenate(actions), defers=defers)
 
     def with_actions(self, actions: Ints, *, defers: bool = False) -> FreshRows:

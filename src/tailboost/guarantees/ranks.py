@@ -29,18 +29,18 @@ from tailboost.guarantees.procedure import (
     Certified,
     Procedure,
     Refused,
-    losses_of,
     scored_fresh,
     scored_selection,
 )
 from tailboost.guarantees.ranks_and_test import RanksAndTest
 from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds
 from tailboost.guarantees.shares import (
+    ONE_ANSWER,
     Share,
-    counted_answer,
+    fresh_shares,
     level_of_each,
+    no_shares_because,
     ranks_of,
-    shares_of,
     shares_on,
 )
 from tailboost.rates import GAP, Limit
@@ -404,18 +404,14 @@ class Ranks(Procedure):
     @property
     def lacks(self) -> str | None:
         """Why the procedure does not apply; None if it does."""
-        strata = self.fresh.answered.strata
-        if strata.defers:
-            return "rows may be deferred"
-        if losses_of(self.selection.problem.objective, strata) is None:
-            return f"the objective {self.selection.problem.objective} is no sum of losses of two answers"
+        objective = self.selection.problem.objective
+        reason = no_shares_because(objective, self.limits, self.fresh.answered.strata)
+        if reason is not None:
+            return reason
         if RanksAndTest(self.selection, self.fresh, self.level).lacks is None:
             return "limits join groups that have limits of their own"
         if self.compares and len(self.limits) > 1:
             return "a gap or ratio is one of several limits"
-        for limit in self.limits:
-            if counted_answer(limit.rate, strata) is None:
-                return f"{limit.rate!r} is no share of rows with one of two answers"
         if self.compares and not self.fresh.are_apart(self.fresh.samples(self.limits[0].rate)):
             rows = "rows" if self.fresh.clusters is None else "clusters"
             return f"some {rows} are in several groups that {self.limits[0]!r} compares"
@@ -452,10 +448,7 @@ class Ranks(Procedure):
             # In a comparison the ranks were fixed before: nothing was tested.
             return Refused(self.fresh, THE_SELECTED_RULE, why, tested=not self.compares)
         if (thresholds <= -BEYOND).all() or (thresholds >= BEYOND).all():
-            why = (
-                "the rule with the least loss within the limits gives every row the same answer"
-            )
-            return Refused(self.fresh, THE_SELECTED_RULE, why)
+            return Refused(self.fresh, THE_SELECTED_RULE, ONE_ANSWER)
         if breaks is None:
             rule = self.selection.at(family, thresholds, fresh=self.fresh.opened)
             return Certified(rule, self.title, AT_RANKS)
@@ -495,14 +488,7 @@ class Ranks(Procedure):
     @cached_property
     def shares(self) -> list[Share]:
         """The limited shares on the fresh rows."""
-        strata = self.fresh.answered.strata
-        shares = []
-        for limit in self.limits:
-            samples = self.fresh.samples(limit.rate)
-            rows_of = [(sample.name, sample.rows) for sample in samples]
-            answer = counted_answer(limit.rate, strata)
-            shares += shares_of(limit, answer, rows_of) or []
-        return shares
+        return fresh_shares(self.limits, self.fresh)
 
     @cached_property
     def ranks(self) -> list[int]:

@@ -9,9 +9,14 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.array_types import Ints
-from tailboost.rates import Limit, Rate, Strata
+from tailboost.guarantees.fresh_rows import FreshRows
+from tailboost.guarantees.procedure import losses_of
+from tailboost.rates import Limit, Objective, Rate, Strata
 from tailboost.rates.bounds import most_reached
 from tailboost.selection.data import ScoredRows, SelectionData
+
+# Why a rule at ranks is refused although the ranks certify it.
+ONE_ANSWER = "the rule with the least loss within the limits gives every row the same answer"
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +75,30 @@ def shares_of(
         for (name, rows), largest in pairs
         if not np.isnan(largest)
     ]
+
+
+def no_shares_because(
+    objective: Objective, limits: Sequence[Limit], strata: Strata
+) -> str | None:
+    """Return why the limits are not on shares of one of two answers to fixed rows; None if they are."""
+    if strata.defers:
+        return "rows may be deferred"
+    if losses_of(objective, strata) is None:
+        return f"the objective {objective} is no sum of losses of two answers"
+    for limit in limits:
+        if counted_answer(limit.rate, strata) is None:
+            return f"{limit.rate!r} is no share of rows with one of two answers"
+    return None
+
+
+def fresh_shares(limits: Sequence[Limit], fresh: FreshRows) -> list[Share]:
+    """Return the shares of all limits with their rows among the fresh rows."""
+    shares = []
+    for limit in limits:
+        rows_of = [(sample.name, sample.rows) for sample in fresh.samples(limit.rate)]
+        answer = counted_answer(limit.rate, fresh.answered.strata)
+        shares += shares_of(limit, answer, rows_of) or []
+    return shares
 
 
 def shares_on(limit: Limit, data: SelectionData) -> list[Share]:

@@ -1,18 +1,40 @@
-"""Checked rows: labels, weights and groups as numbers, and what is known of their origin."""
+"""Checked rows: labels, weights and groups as numbers, the training set of a fit, and its folds."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Column, Floats, Ints, Mask
+from tailboost.core.array_types import Column, Floats, Hashes, Ints, Mask, Table
+from tailboost.core.spelling import how_many
+from tailboost.rows.fingerprints import (
+    Fingerprint,
+    digest,
+    hash_rows,
+    stratified_places,
+    tiny_hashes,
+)
 
 # Number of tiny row hashes (uint16).
 N_TINY_HASHES = 2**16
 # Effective sizes are rounded to this number of decimals, so rounding errors of the row order vanish.
 SIZE_DECIMALS = 6
+# "auto" cross-fits up to this many distinct rows: one fit per fold and one on all rows in each round. Beyond,
+# it holds out a fifth, with two fits in each round.
+CROSS_FIT_UP_TO = 50_000
+N_FOLDS = 5
+# Number of folds for "auto" if a classifier limits five folds to fewer distinct rows (`five_up_to`). A round
+# then needs four fits instead of six.
+FEW_FOLDS = 3
+HELD_OUT = 0.2  # fraction of the rows
+LEAST_HELD_OUT = 20  # least number of held-out rows of the smallest class in a group
+# The fold of a row is stored as one byte.
+MOST_FOLDS = 255
 
 
 def memberships(groups: Ints) -> tuple[Ints, Ints]:
@@ -117,3 +139,334 @@ class Rows:
         sums_of_squares = np.bincount(subgroup, weights=squares, minlength=n_subgroups)
         divisors = np.where(sums_of_squares > 0, sums_of_squares, 1.0)  # 0 without rows
         return (sums**2 / divisors).round(SIZE_DECIMALS)
+
+
+# -- the rows of a fit --------------------------------------------------------------------------------------
+
+
+@dataclass
+class TrainingSet:
+    """Checked rows of a fit: those of positive weight (``used``), with labels and groups as numbers."""
+
+    X: Table
+    y: Ints
+    weight: Floats
+    groups: Ints | None
+    n_classes: int
+    used: Ints
+    n_given: int
+    validation: (
+        tuple[Any, Rows] | None
+    )  # features and rows that the user gave as selection data
+    clusters: Ints | None = None  # rows of one cluster, such as a person, stay in one fold
+    unlabeled: tuple[Any, Rows] | None = None  # features and rows without labels
+    # Costs of answers in the validation set if there is one, otherwise in these rows.
+    costs: Floats | None = None
+    # Of the argument `training_rows`: the rows on which frozen estimators were fitted.
+    named: Fingerprint | None = None
+
+    @cached_property
+    def hashes(self) -> Hashes:
+        """Hash of the content of each row."""
+        return hash_rows(self.X)
+
+    def n_distinct(self, among: Mask | None = None) -> int:
+        """Return the number of distinct rows with their labels, among the rows of a mask."""
+        keys = self.hashes * np.uint64(self.n_classes) + self.y.astype(np.uint64)
+        if among is not None:
+            keys = keys[among]
+        return len(np.unique(keys))
+
+    @cached_property
+    def fingerprints(self) -> Fingerprint:
+        """Fingerprints of the rows, which detect data leakage."""
+        return Fingerprint.from_table(self.X)
+
+    @property
+    def rows(self) -> Rows:
+        """Training rows as selection data."""
+        words = f"the {len(self.y):,} training rows"
+        hashes = self.hashes
+        if self.clusters is not None:
+            hashes = self.split_hashes(0)
+        rows = Rows(
+            self.y, self.weight, self.groups, words, tiny_hashes(hashes), n_given=self.n_given
+        )
+        if len(self.used) < self.n_given:
+            rows = replace(rows, used=self.used)
+        return rows
+
+    def split_hashes(self, seed: int) -> Hashes:
+        """Return the hash of each row's cluster, or of its content; equal hashes share a fold."""
+        if self.clusters is None:
+            return hash_rows(self.X, seed=seed)
+        return hash_rows(self.clusters[:, None], seed=seed)
+
+    def digest(self, classes: NDArray[Any]) -> str:
+        """Return a digest of rows, labels, weights and groups, for checkpoints."""
+        tables = [(self.hashes, self.rows)]
+        if self.validation is not None:
+            X_val, validation_rows = self.validation
+            tables.append((hash_rows(X_val), validation_rows))
+        contents = [repr(classes.tolist()).encode()]
+        for hashes, rows in tables:
+            contents += [hashes.tobytes(), rows.y.tobytes(), rows.weight.tobytes()]
+            if rows.groups is not None:
+                contents.append(rows.groups.tobytes())
+        return digest(*contents)
+
+
+def folds(places: Ints, k: int) -> Ints:
+    """Return the fold of each place, see `stratified_places`."""
+    return places % k
+
+
+def held_out(places: Ints, fraction: float) -> Mask:
+    """Return which places are held out: every (1/fraction)-th, see `stratified_places`."""
+    is_held_out: Mask = np.floor((places + 1) * fraction) > np.floor(places * fraction)
+    return is_held_out
+
+
+@dataclass(frozen=True)
+class Split:
+    """Parts of the training rows that are held out one after the other, while other rows are fitted."""
+
+    fold: Ints  # shape (n,): number of the part in which a row is held out; −1: never held out
+    scheme: Any  # "cv", "splits", or the fraction that is held out
+    # Masks of the rows that are fitted while each part is held out; None for all other rows.
+    fitted_parts: tuple[Mask, ...] | None = None
+
+    @classmethod
+    def of_none(cls, n: int, scheme: str) -> Split:
+        """Return a split that holds out none of n rows."""
+        return cls(np.full(n, -1), scheme)
+
+    @classmethod
+    def from_training_set(
+        cls,
+        training: TrainingSet,
+        validation: Any,
+        seed: int,
+        otherwise: str = "",
+        five_up_to: float = np.inf,
+    ) -> Split:
+        """Return a split of the training rows, by hashes of the rows and the seed.
+
+        Parameters
+        ----------
+        training : TrainingSet
+            Training set.
+        validation : {"auto", "cv"}, int or float
+            Number of folds ("cv": five), or fraction to hold out. "auto" cross-fits up to 50,000 distinct
+            rows, and if a held-out fifth would contain fewer than 20 rows of a class in a group. Otherwise
+            it holds out a fifth.
+        seed : int
+            Seed of the hashes.
+        otherwise : str, default=""
+            Advice to add to the message if all rows are equal.
+        five_up_to : float, default=inf
+            Number of distinct rows beyond which "auto" takes three folds instead of five.
+
+        Raises
+        ------
+        ValueError
+            If no rows are left for the fit or for the selection data.
+        """
+        rows = training.rows
+        hashes = training.split_hashes(seed)
+        places = stratified_places(hashes, numbered_strata(rows.y, rows.groups), rows.weight)
+        n_distinct = int(places.max()) + 1
+        size = validation  # number of folds, or fraction to hold out
+        if validation == "cv":
+            size = N_FOLDS
+        elif validation == "auto":
+            size = _default_size(rows, hashes, n_distinct, five_up_to)
+        if size >= 2:
+            n_folds = min(int(size), n_distinct)
+            if n_folds < 2:
+                raise ValueError(
+                    f"cv={validation!r}: all {len(rows):,} rows of X are the same, so that "
+                    f"none can be held out; at least two distinct rows are needed{otherwise}"
+                )
+            return cls(folds(places, n_folds), "cv")
+        is_held_out = held_out(places, size)
+        if is_held_out.all() or not is_held_out.any():
+            how_many = "no"
+            if is_held_out.all():
+                how_many = "only"
+            raise ValueError(
+                f"cv={size:g} leaves {how_many} validation rows of {n_distinct} "
+                "distinct ones; use folds, another fraction or more rows"
+            )
+        return cls(np.where(is_held_out, 0, -1), size)
+
+    @classmethod
+    def from_splits(cls, training: TrainingSet, cv: Any) -> Split:
+        """Return the parts that a splitter makes, or an iterable of (fitted, held-out) row numbers.
+
+        Raises
+        ------
+        ValueError
+            If the rows cannot be split this way, or a cluster would be separated.
+        """
+        n = len(training.y)
+        # The place of each row of the splits among the rows of positive weight, −1 for other rows.
+        position = np.full(training.n_given, -1)
+        position[training.used] = np.arange(n)
+        if hasattr(cv, "split"):  # a splitter gets the rows of positive weight
+            splits = list(cv.split(training.X, training.y, training.clusters))
+            position = np.arange(n)
+        else:
+            splits = list(cv)
+        if not 1 <= len(splits) <= MOST_FOLDS:
+            raise ValueError(
+                f"cv makes {len(splits):,} splits; from 1 to {MOST_FOLDS} are possible"
+            )
+        fold = np.full(n, -1)
+        fitted_parts = []
+        for j, (train, test) in enumerate(splits):
+            is_held_out = _row_mask(test, position, j)
+            is_fitted = _row_mask(train, position, j)
+            if (fold[is_held_out] >= 0).any():
+                raise ValueError(
+                    f"cv: split {j} holds out rows that an earlier one held out; hold out each row once"
+                )
+            _check_split(j, is_held_out, is_fitted, training.clusters)
+            fold[is_held_out] = j
+            fitted_parts.append(is_fitted)
+        split = cls(fold, "splits")
+        if not np.array_equal(fitted_parts, split.fitted):
+            split = replace(split, fitted_parts=tuple(fitted_parts))
+        return split
+
+    @property
+    def parts(self) -> list[Mask]:
+        """Masks of the rows that are held out together, one for each part."""
+        return [self.fold == j for j in range(int(self.fold.max()) + 1)]
+
+    @property
+    def fitted(self) -> list[Mask]:
+        """Masks of the rows that are fitted while each part is held out."""
+        if self.fitted_parts is not None:
+            return list(self.fitted_parts)
+        return [~part for part in self.parts]
+
+    @property
+    def is_complementary(self) -> bool:
+        """Whether all other rows are fitted while a part is held out."""
+        return self.fitted_parts is None
+
+    @property
+    def is_partition(self) -> bool:
+        """Whether each row is held out once, and is fitted in all other parts."""
+        return self.is_complementary and self.fold.min() == 0 < self.fold.max()
+
+    def only(self, numbers: Sequence[int]) -> Split:
+        """Return some of the parts."""
+        fold = np.full(len(self.fold), -1)
+        for place, number in enumerate(numbers):
+            fold[self.fold == number] = place
+        return Split(fold, "splits", tuple(self.fitted[number] for number in numbers))
+
+    def selection_rows(self, train: Rows, what: str, *, refit: bool = True) -> Rows:
+        """Return the selection data: the held-out rows among the training rows.
+
+        Messages call rows of all folds out-of-fold ``what``. With ``refit``, models that were fitted without
+        held-out rows are fitted again on all rows.
+        """
+        is_held_out = self.fold >= 0
+        held_out_rows = train.part(is_held_out)
+        if self.scheme not in ("cv", "splits"):
+            words = f"the {len(held_out_rows):,} held-out rows"
+            return replace(held_out_rows, words=words, refit=refit)
+        n_parts = len(self.parts)
+        selecting = f"the {len(train.y):,} training rows ({n_parts} folds)"
+        if self.scheme == "splits":
+            splits = how_many(n_parts, "split")
+            selecting = (
+                f"{len(held_out_rows):,} of the {len(train.y):,} training rows ({splits})"
+            )
+        return replace(
+            held_out_rows,
+            words=f"out-of-fold {what} of {selecting}",
+            fold=self.fold[is_held_out].astype(np.uint8),
+            refit=refit,
+        )
+
+
+def _check_split(split: int, held_out: Mask, fitted_rows: Mask, clusters: Ints | None) -> None:
+    """Raise ValueError if a split shares rows or clusters between its sides, or has an empty side."""
+    if (held_out & fitted_rows).any():
+        raise ValueError(f"cv: split {split} fits rows that it also holds out")
+    if not held_out.any():
+        raise ValueError(f"cv: split {split} leaves no rows to judge on")
+    if not fitted_rows.any():
+        raise ValueError(f"cv: split {split} leaves no rows to fit on")
+    if clusters is not None and np.isin(clusters[held_out], clusters[fitted_rows]).any():
+        raise ValueError(
+            f"cv: split {split} separates rows with the same value of clusters; GroupKFold "
+            "keeps them together"
+        )
+
+
+def _row_mask(rows: Any, position: Ints, split: int) -> Mask:
+    """Return rows of a split as a mask of the rows of positive weight.
+
+    ``rows`` has row numbers, or is a mask of all rows. ``position`` is the place of each row among those of
+    positive weight, −1 for a row of weight 0.
+    """
+    rows = np.asarray(rows)
+    if rows.dtype == np.bool_ and rows.shape == position.shape:
+        rows = np.flatnonzero(rows)
+    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
+        raise ValueError(
+            f"cv: split {split} must be two arrays of row numbers, got {rows.dtype} in one"
+        )
+    if rows.size and not (rows.min() >= 0 and rows.max() < len(position)):
+        raise ValueError(
+            f"cv: split {split} names row {rows.max():,}, but there are {len(position):,} rows"
+        )
+    places = position[rows.astype(np.intp)]
+    mask = np.zeros(np.count_nonzero(position >= 0), dtype=bool)
+    mask[places[places >= 0]] = True
+    return mask
+
+
+def _default_size(
+    rows: Rows, hashes: Hashes, n_distinct: int, five_up_to: float
+) -> int | float:
+    """Return the number of folds, or the fraction to hold out, for "auto", see `Split.from_training_set`."""
+    if n_distinct > CROSS_FIT_UP_TO:
+        _, first_of_content = np.unique(hashes, return_index=True)
+        is_first = np.isin(np.arange(len(rows)), first_of_content)
+        if _smallest_stratum(rows.part(is_first)) * HELD_OUT >= LEAST_HELD_OUT:
+            return HELD_OUT
+    if n_distinct > five_up_to:
+        return FEW_FOLDS
+    return N_FOLDS
+
+
+def _smallest_stratum(rows: Rows) -> int:
+    """Return the number of rows of the smallest class in a group, of any column of groups."""
+    columns: Any = [None]  # without groups, the smallest class
+    if rows.groups is not None:
+        columns = rows.groups.reshape(len(rows.y), -1).T
+    return min(int(np.bincount(numbered_strata(rows.y, column)).min()) for column in columns)
+
+
+def only_known_classes(rows: Rows, fold: Ints, training: TrainingSet) -> Rows:
+    """Return the selection data without the subgroups of rows whose class no model has seen, or all have.
+
+    ``fold`` is the fold in which each training row is held out, −1 for none. If one fold has all rows of a
+    class, the model for that fold does not know the class.
+    """
+    first_fold = np.full(training.n_classes, fold.max())
+    last_fold = np.full(training.n_classes, fold.min())
+    np.minimum.at(first_fold, training.y, fold)
+    np.maximum.at(last_fold, training.y, fold)
+    is_known = (first_fold < last_fold)[rows.y]
+    if rows.groups is None or not is_known.any():
+        return rows  # with one row per class, a rough error is better than none
+    # The shape is (n,), or (n, 1) for several columns of groups.
+    is_known = is_known.reshape(-1, *[1] * (rows.groups.ndim - 1))
+    return replace(rows, groups=np.where(is_known, rows.groups, -1))

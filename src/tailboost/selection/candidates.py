@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import softmax
 
+from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.selection.data import Candidate, decide, expected_costs
 from tailboost.selection.outputs import LogProbabilities, Models
@@ -231,3 +232,28 @@ class PowerDraw:
         """Return a name for people."""
         power = f" ^{self.power:g}" * (self.power != 1.0)
         return f"{self.table_.words(self.model)} drawn{power}"
+
+
+# -- what selected rules answer to the rows of a table -------------------------------------------------------
+
+
+def shares(ensemble: MixtureEnsemble, table: LogProbabilities) -> Floats:
+    """Return the label distribution, ties settled; only models with positive weight are read."""
+    used = np.flatnonzero(ensemble.weights > 0)
+    answers = {m: ensemble.base_models[m].predict_table(table) for m in used.tolist()}
+    return ensemble.mix(answers.values(), table.n_rows, lambda m, rows: answers[m][rows])
+
+
+def can_defer(ensemble: MixtureEnsemble) -> bool:
+    """Whether a rule may defer rows."""
+    return any(getattr(member, "defers", False) for member in ensemble.base_models)
+
+
+def deferred(ensemble: MixtureEnsemble, table: LogProbabilities) -> Mask:
+    """Return the rows that are deferred with probability ½ or more; none by a rule that never defers."""
+    if not can_defer(ensemble):
+        return np.zeros(table.n_rows, dtype=bool)
+    probability = np.zeros(table.n_rows)
+    for weight, member in zip(ensemble.weights, ensemble.base_models, strict=True):
+        probability += weight * member.defers_table(table)
+    return probability >= 0.5

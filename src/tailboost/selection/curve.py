@@ -17,7 +17,6 @@ from tailboost.core.html import html_table, text_table
 from tailboost.rates import Limit, Objective, Rate, Spread, error, measure
 from tailboost.rates import deferred as deferred_rate
 from tailboost.rows.judged import group_arguments, judged
-from tailboost.rows.records import Records
 from tailboost.selection.problem import Problem
 from tailboost.selection.rate_table import RateTable
 from tailboost.solvers.tradeoff import undominated
@@ -60,28 +59,6 @@ class CurvePoint:
     limited: float
     value: float
     classifier: Model = field(default=None, repr=False, compare=False)
-
-
-@dataclass(frozen=True, eq=False)
-class MeasuredRows:
-    """Rows on which the points of a curve were measured. A later selection of a point may depend on them.
-
-    Attributes
-    ----------
-    points : list of classifiers
-        Points of the curves, which record further rows at once.
-    records : list of Records
-        The rows.
-    """
-
-    points: list[Any] = field(default_factory=list)
-    records: list[Records] = field(default_factory=list)
-
-    def add(self, record: Records) -> None:
-        """Record rows."""
-        self.records.append(record)
-        for point in self.points:
-            point.records_ = point.records_.joined(record)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,11 +110,11 @@ class Curve:
     bound: float | None = None
     # Whether the points were selected on counts of other groups than the classifier.
     _recounted: bool = field(default=False, repr=False)
-    # Shared by curves of one call, from any of which a point may be picked.
-    _measured_rows: MeasuredRows = field(default_factory=lambda: MeasuredRows(), repr=False)
+    # All curves of one call: a point may be picked from any of them, on rows where another was measured.
+    _curves: list[Curve] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
-        self._measured_rows.points.extend(point.classifier for point in self.points)
+        self._curves.append(self)
 
     def __iter__(self) -> Iterator[CurvePoint]:
         return iter(self.points)
@@ -200,8 +177,8 @@ class Curve:
             classifier = point.classifier
         # A copy: the classifier of a point records later rows, the returned one does not.
         classifier = copy.copy(self._at(limit, classifier))
-        for record in self._measured_rows.records:
-            classifier.records_ = classifier.records_.joined(record)
+        if self.points:  # their records have all rows on which curves were measured
+            classifier.records_ = classifier.records_.joined(self[0].classifier.records_)
         return classifier
 
     def _within_level(self, level: float) -> CurvePoint | None:
@@ -338,7 +315,10 @@ class Curve:
         check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
         X, y = unpack(X, y)
         view = judged(self._source)
-        self._measured_rows.add(view.reading(X, y))
+        record = view.reading(X, y)
+        for curve in self._curves:
+            for point in curve:
+                point.classifier.records_ = point.classifier.records_.joined(record)
         by_point = view.answers_of([p.classifier for p in self.points], X, groups)
         rates = [
             self._measured(y, answers, deferred, groups=groups, sample_weight=sample_weight)

@@ -22,7 +22,6 @@ from tailboost.rates.rate import Terms
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import unit_name
-from tailboost.selection.answers import OpenedRows
 from tailboost.selection.candidates import POWERS, PowerDraw, ProbabilityRule
 from tailboost.selection.curve import limits_between
 from tailboost.selection.data import (
@@ -483,7 +482,9 @@ class ProbabilityEngine:
             groups = self.names.values[self.told].tolist()
         return list(self.data.strata.classes), groups
 
-    def write_thresholds(self, rule: Selected, fresh: Sequence[OpenedRows] = ()) -> Selected:
+    def write_thresholds(
+        self, rule: Selected, fresh: Sequence[LogProbabilities] = ()
+    ) -> Selected:
         """Return a rule on one score in the form of its thresholds; another rule stays as it is.
 
         Thresholds are written as short decimals. They answer the selection rows and the ``fresh`` rows as the
@@ -493,7 +494,9 @@ class ProbabilityEngine:
         members = rule.ensemble.base_models
         if models.score is None or len(members) > 1 or members[0].weighs_groups:
             return rule
-        fresh_scores = [rows.known_scores(models, self.probabilities) for rows in fresh]
+        fresh_scores = [
+            KnownScores.from_table(table, models.score, self.probabilities) for table in fresh
+        ]
         known_scores = KnownScores.joined([self.known_scores.distinct, *fresh_scores])
         member = members[0]
         decided = ScoreRule.from_candidate(

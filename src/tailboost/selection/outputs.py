@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -184,6 +184,35 @@ class LogProbabilities:
         """Return the table of log-probabilities that are known, by model, shape (n, K) each."""
         return cls(len(tables[0]), tables.__getitem__, groups, len(tables), average=average)
 
+    @classmethod
+    def joined(cls, batches: Sequence[LogProbabilities], X: Table) -> LogProbabilities:
+        """Return the rows of all batches of a table ``X`` as one table."""
+        first = batches[0]
+        if len(batches) == 1:
+            return first
+        groups = None
+        if first.groups is not None:
+            groups = np.concatenate(
+                [batch.groups for batch in batches if batch.groups is not None]
+            )
+        scores = None
+        if first.scores is not None:
+            scores = partial(_scores_of, batches)
+        return replace(
+            first,
+            n_rows=sum(batch.n_rows for batch in batches),
+            of_model=lambda model: np.concatenate([batch.of_model(model) for batch in batches]),
+            groups=groups,
+            X=X,
+            scores=scores,
+        )
+
+    def places(self, *, by_group: bool) -> Ints:
+        """Return the number of the group of each row; 0 for all rows unless rules read groups."""
+        if not by_group or self.groups is None:
+            return np.zeros(self.n_rows, dtype=np.intp)
+        return self.groups
+
     def knowing(self, groups: Ints | None) -> LogProbabilities:
         """Return the table with the groups of the rows."""
         return replace(self, groups=groups)
@@ -218,6 +247,11 @@ class LogProbabilities:
         if key not in self._computed:
             self._computed[key] = make()
         return self._computed[key]
+
+
+def _scores_of(batches: Sequence[LogProbabilities]) -> Floats:
+    """Return the scores of the rows of all batches, shape (n,)."""
+    return np.concatenate([batch.scores() for batch in batches if batch.scores is not None])
 
 
 def check_named(probabilities: Table) -> None:

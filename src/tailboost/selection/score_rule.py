@@ -13,6 +13,7 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.selection.candidates import ProbabilityRule
 from tailboost.selection.data import Candidate, Singles, decide, expected_costs
 from tailboost.selection.outputs import LogProbabilities
+from tailboost.selection.probabilities import StratumProbabilities, stratum_probabilities
 from tailboost.selection.threshold_rule import ThresholdRule, decimals_between, ranges_between
 
 
@@ -49,6 +50,20 @@ class KnownScores:
         is_new = (values[1:] != values[:-1]) | (place[1:] != place[:-1])
         rows = order[np.r_[True, is_new]]
         return KnownScores(self.values[rows], self.place[rows], self.probabilities[:, rows])
+
+    @classmethod
+    def from_table(
+        cls, table: LogProbabilities, score: Any, probabilities: StratumProbabilities
+    ) -> KnownScores:
+        """Return the different scores of the rows of a table, sorted once."""
+
+        def make() -> KnownScores:
+            places = table.places(by_group=probabilities.group_aware)
+            strata = stratum_probabilities(probabilities, table)
+            return KnownScores(scores_in(table, score), places, strata).distinct
+
+        known: KnownScores = table.derived(("known scores", id(probabilities)), make)
+        return known
 
     @classmethod
     def joined(cls, parts: Sequence[KnownScores]) -> KnownScores:
@@ -111,10 +126,7 @@ class ScoreRule(ProbabilityRule):
 
     def _read(self, table: LogProbabilities) -> tuple[Floats, Ints]:
         """Return the scores of rows, and the numbers of their groups."""
-        place = np.zeros(table.n_rows, dtype=np.intp)
-        if self.thresholds.groups is not None:
-            assert table.groups is not None
-            place = table.groups
+        place = table.places(by_group=self.thresholds.groups is not None)
         return scores_in(table, self.table_.score), place
 
 

@@ -344,14 +344,13 @@ TOWARDS = 0.3
 # Thresholds counted on a line of a search, and on a line towards a constant.
 PLACES = 80
 SWEPT = 256
-# The same on the line of one combination of groups, for a single rule. Without these lines the error of
-# thresholds by group on fresh rows is higher in each of 15 settings, by .0006 to .0059
-# (benchmarks/thresholds_by_group.py).
+# The same on the line of one combination of groups, for a single rule, and the most confusion counts at the
+# thresholds of a line. Without these lines the error of thresholds by group on fresh rows is higher in each
+# of 15 settings, by .0006 to .0059; of ten answers the counts fit noise, and the excess over limits on fresh
+# rows is larger (benchmarks/thresholds_by_group.py). Further passes exchange errors for excess.
 MOST_THRESHOLDS = 2_000
-# Many labels or groups have fewer passes and thresholds, so that these lines take about as long as a search:
-# the most moves along lines, and the most confusion counts at the thresholds of a line.
-MOST_MOVES = 120
 MOST_CELLS = 2_000_000
+MOST_ANSWERS = 3
 # The most candidates of least counted cost. On 100,000 rows of a score that is no probability, the error
 # within odds gaps was .0001 above the least one, without these candidates .0020. On at most 2,000 rows of 24
 # problems such candidates fit noise: the excess over limits on precision was .004 to .016 larger.
@@ -505,13 +504,13 @@ def _reduced_cost(solution: Solution) -> Callable[[Floats], Floats]:
 def polish(pool: Pool, program: Program, number: int, charge: float) -> None:
     """Add a rule with better thresholds, which are moved in one combination of groups after the other.
 
-    The first rule is the candidate of this ``number``. Passes over all combinations end when one brings no
-    improvement. A violation of 1 costs ``charge``. If rules of two labels read the group, and no limit joins
-    groups, no other thresholds keep the limits with a smaller objective.
+    The moved rule is the candidate of this ``number``. A violation of 1 costs ``charge``. If rules of two
+    labels read the group, and no limit joins groups, no other thresholds keep the limits with a smaller
+    objective. Rules with more than `MOST_ANSWERS` answers stay as they are.
     """
     data = pool.data.in_memory
-    lines = _lines_by_combination(data)
-    n_moves = len(lines) * contrasts(pool.candidates[number].action_costs).shape[1]
+    if data.strata.n_actions > MOST_ANSWERS:
+        return
     n_cells = pool.counts[number].size
     max_thresholds = min(MOST_THRESHOLDS, max(PLACES, MOST_CELLS // n_cells))
 
@@ -519,12 +518,8 @@ def polish(pool: Pool, program: Program, number: int, charge: float) -> None:
         value, violation = program.evaluate(counts)
         return np.where(violation <= SLIGHT, value, value + charge * violation)
 
-    for _ in range(max(1, MOST_MOVES // n_moves)):
-        candidate = pool.candidates[number]
-        moved = pool.add(_moved_along(data, candidate, lines, charged, max_thresholds))
-        if charged(pool.counts[moved]) >= charged(pool.counts[number]) - BETTER:
-            return
-        number = moved
+    lines = _lines_by_combination(data)
+    pool.add(_moved_along(data, pool.candidates[number], lines, charged, max_thresholds))
 
 
 Line = tuple[Floats, Floats]

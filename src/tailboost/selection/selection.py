@@ -1,4 +1,4 @@
-"""A selection: the candidates on the selection data, a problem, and the rule that it selects among them."""
+"""A selection: candidates on selection data, a problem, the rule selected among them, and its thresholds."""
 
 from __future__ import annotations
 
@@ -9,18 +9,25 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, Ints
 from tailboost.rates import InfeasibleLimitsError, Limit
-from tailboost.selection.answers import OpenedRows
 from tailboost.selection.curve import undominated_rules
-from tailboost.selection.data import Candidate, SelectionData, ThresholdFamily, plain_state
+from tailboost.selection.data import (
+    Candidate,
+    SelectionData,
+    ThresholdFamily,
+    plain_state,
+    possible_thresholds,
+)
 from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.kinds import Kinds
 from tailboost.selection.log_odds import LogOdds
+from tailboost.selection.outputs import LogProbabilities
+from tailboost.selection.probabilities import stratum_probabilities
 from tailboost.selection.problem import Problem
 from tailboost.selection.rate_table import RateTable
+from tailboost.selection.score_rule import Scale, scores_in
 from tailboost.selection.selected import Selected, SelectedRule
-from tailboost.selection.thresholds import Thresholds
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +210,7 @@ class Selection:
         self,
         candidates: Sequence[Candidate],
         weights: Floats | None = None,
-        fresh: Sequence[OpenedRows] = (),
+        fresh: Sequence[LogProbabilities] = (),
     ) -> Selection:
         """Return the selection with another rule, which draws one of these candidates.
 
@@ -213,7 +220,7 @@ class Selection:
             Candidates on the selection data. The rule need not keep the limits of the problem.
         weights : ndarray of shape (k,), optional
             Probability of each candidate; may be left out for a single one.
-        fresh : sequence of OpenedRows, optional
+        fresh : sequence of LogProbabilities, optional
             Further rows. Thresholds are written as short decimals, which answer these rows as the candidates
             do.
 
@@ -240,7 +247,7 @@ class Selection:
         family: ThresholdFamily,
         thresholds: Floats,
         weights: Floats | None = None,
-        fresh: Sequence[OpenedRows] = (),
+        fresh: Sequence[LogProbabilities] = (),
     ) -> Selection:
         """Return the selection with the rule of stated thresholds.
 
@@ -252,11 +259,73 @@ class Selection:
             One for each group, or one for all rows. A randomised rule draws one of k rows.
         weights : ndarray of shape (k,), optional
             Probability of each draw.
-        fresh : sequence of OpenedRows, optional
+        fresh : sequence of LogProbabilities, optional
             As in `with_candidates`.
         """
         candidates = [family.candidate(drawn) for drawn in np.atleast_2d(thresholds)]
         return self.with_candidates(candidates, weights, fresh)
+
+
+@dataclass(frozen=True, eq=False)
+class Thresholds:
+    """A family of rules by thresholds, on the selection data and on further rows."""
+
+    engine: ProbabilityEngine
+    family: ThresholdFamily
+
+    @property
+    def on_selection(self) -> tuple[Floats, SelectionData]:
+        """The score of each row of the selection data, shape (n,), and these data."""
+        data = self.engine.labelled.in_memory
+        return self.family.scores(data.probabilities), data
+
+    def scores(self, rows: LogProbabilities) -> Floats:
+        """Return the score of each row, shape (n,)."""
+        return self.family.scores(stratum_probabilities(self.engine.probabilities, rows))
+
+    def order(self, rows: LogProbabilities) -> Ints:
+        """Return the numbers of the rows in nearly the order of their scores."""
+        probabilities = self.engine.probabilities
+        order: Ints = rows.derived(
+            ("order", id(probabilities)),
+            lambda: np.argsort(stratum_probabilities(probabilities, rows)[-1], kind="stable"),
+        )
+        return order
+
+    def places(self, rows: LogProbabilities) -> Ints:
+        """Return the number of each row's threshold, shape (n,)."""
+        return rows.places(by_group=self.family.by_group)
+
+    def scores_between_selected(self, rows: LogProbabilities) -> Floats:
+        """Return the score of each row, shape (n,), on the side of each threshold where the rule has the row.
+
+        A rule on one score answers by decimals between the values of selection rows, for each group that it
+        reads, and not by the thresholds of the family. A row between the two gets a score on the side of the
+        rule. Rules on other models have the thresholds of the family.
+        """
+        if self.engine.score is None:
+            return self.scores(rows)
+        known = self.engine.known_scores
+        known_scores = self.family.scores(known.probabilities)
+        selection_scores, data = self.on_selection
+        values = scores_in(rows, self.engine.outputs.models.score)
+        groups = rows.places(by_group=self.engine.probabilities.group_aware)
+        scores = np.zeros(len(values))
+        falls = self.engine.score.positive_ == 0
+        for group in np.unique(groups).tolist():
+            known_rows = known.place == group
+            scale = Scale.from_rows(
+                known.values[known_rows], known_scores[known_rows], falls=falls
+            )
+            # Groups may have one threshold in common, between scores of all of them.
+            compared_scores = selection_scores
+            if self.family.by_group:
+                # The labelled selection rows are the first known ones.
+                compared_scores = selection_scores[known_rows[: len(data)]]
+            thresholds, _ = possible_thresholds(compared_scores)
+            group_rows = groups == group
+            scores[group_rows] = scale.sides(values[group_rows], thresholds)
+        return scores
 
 
 @dataclass(frozen=True, eq=False)

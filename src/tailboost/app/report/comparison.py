@@ -227,7 +227,7 @@ def _add_record(
         warnings.simplefilter("always")
         try:
             record |= _record(method, split, settings)
-        except Exception as error:
+        except Exception as error:  # methods of other libraries raise exceptions of any type
             record["error"] = f"{type(error).__name__}: {error}"
             records = entry["failures"]
     if interrupted():  # the method may have caught KeyboardInterrupt
