@@ -44,13 +44,14 @@ from tailboost.core.exceptions import (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
     DeterminismWarning,
+    InfeasibleLimitsError,
     LimitBelowNoiseWarning,
     NotCertifiedError,
     SmallSubgroupsWarning,
     UselessRuleWarning,
 )
 from tailboost.core.long_work import telling
-from tailboost.core.spelling import with_known_arguments
+from tailboost.core.spelling import as_typed, with_known_arguments
 from tailboost.guarantees.calibration import calibrate_selected, stated_limits
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.fresh_rows import Rule as AnsweringRule
@@ -362,14 +363,20 @@ def selected_on_part(
     with warnings.catch_warnings(), selecting_from(len(labels)):
         for category in ABOUT_SELECTION:
             warnings.simplefilter("ignore", category)
-        classifier = tune(
-            model,
-            take(X, selects),
-            take(arguments.y, selects),
-            groups=take(groups, selects),
-            limits=target_limits,
-            **params,
-        )
+        try:
+            classifier = tune(
+                model,
+                take(X, selects),
+                take(arguments.y, selects),
+                groups=take(groups, selects),
+                limits=target_limits,
+                **params,
+            )
+        except InfeasibleLimitsError as error:
+            if error.lacks_rows:
+                cure = f". A selection_share= above {share:g} lets more rows select"
+                error.args = (f"{error}{as_typed(cure, '')}",)
+            raise
     return classifier, _certifying_rows(model, arguments, selects)
 
 

@@ -66,9 +66,12 @@ class InfeasibleLimitsError(ValueError):
     unselected : classifier or None
         After `fit`, `tune` and `from_probabilities` the classifier with its fitted models and without a rule.
         Its ``reweight(limits=...)`` returns a classifier within other limits; nothing is trained.
+    lacks_rows : bool
+        Whether the limits of single groups force the contradiction: there more selecting rows may help.
     """
 
     unselected: object = None
+    lacks_rows: bool = False
 
 
 class NotCertifiedError(ValueError):

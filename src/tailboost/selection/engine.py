@@ -16,13 +16,11 @@ from tailboost.boosting.pool import Judged
 from tailboost.boosting.pool import Pool as JudgedPool
 from tailboost.core.array_types import Floats, Ints, Stated, Table
 from tailboost.core.long_work import steps
-from tailboost.core.rate_words import value_words
-from tailboost.rates import ROUNDING, InfeasibleLimitsError, Limit, Objective, Strata, error
-from tailboost.rates.rate import Terms
+from tailboost.rates import ROUNDING, InfeasibleLimitsError, Objective, Strata, error
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rows import Rows
-from tailboost.rows.subgroups import unit_name
 from tailboost.selection.candidates import POWERS, PowerDraw, ProbabilityRule
+from tailboost.selection.contradiction import contradiction
 from tailboost.selection.curve import limits_between
 from tailboost.selection.data import (
     AnySelectionData,
@@ -47,7 +45,6 @@ from tailboost.selection.program import (
     SLIGHT,
     Best,
     Program,
-    Solution,
     best_in_pool,
     mixed,
     within_budget,
@@ -261,7 +258,7 @@ class ProbabilityEngine:
         program = within_budget(pool, program, problem.error_budget)
         best = self._search(pool, program, problem, STARTS)
         if not (best.solution.feasible or problem.aims):
-            raise InfeasibleLimitsError(self._contradiction(pool, best.solution))
+            raise contradiction(pool, best.solution, self.words)
         rule = self.rule(problem, program, pool, best)
         if not problem.confidence or not problem.limits or rule.no_outlook:
             return rule
@@ -437,22 +434,6 @@ class ProbabilityEngine:
                 rules.append(self.rule(problem, program, pool, alone))
         reached = [(rule.value(limited), rule.value(problem.objective)) for rule in rules]
         return rules, np.array(reached).reshape(-1, 2)
-
-    def _contradiction(self, pool: Pool, solution: Solution) -> str:
-        """Return the message of the error for limits that contradict each other, with reached values."""
-        program = solution.program
-        counts = np.tensordot(solution.weights, pool.all_counts, axes=1)
-        limits = [program.limits[i] for i in np.flatnonzero(solution.contradicting)]
-        limits_and_values = "; ".join(
-            f"{limit} (reached: {_reached(limit, limit.rate.terms(program.strata), counts)})"
-            for limit in limits or program.limits
-        )
-        return (
-            "limits: no rule, also none with random draws, meets these together on "
-            f"{self.words}: {limits_and_values}. "
-            "These values are of the rule that misses least. Wider limits, or human review of some rows "
-            "('deferred <= 20%'), may do"
-        )
 
     # -- rules -----------------------------------------------------------------------------------------
 
@@ -631,19 +612,3 @@ def column_read_by_rules(
     if len(values) < 2:
         return None
     return column
-
-
-def _reached(limit: Limit, terms: Terms, counts: Floats) -> str:
-    """Return the value of a limited rate in words, of several subgroups the one furthest above its bound.
-
-    ``terms`` are those of the rate.
-    """
-    values = terms.values(counts)
-    if limit.compares or len(values) == 1:
-        return value_words(limit.value(values), in_percent=limit.in_percent)
-    excess = values - limit.bounds(terms.names)
-    if not limit.from_above:
-        excess = -excess
-    worst = np.where(np.isnan(excess), -np.inf, excess).argmax()
-    reached = value_words(float(values[worst]), in_percent=limit.in_percent)
-    return f"{reached} of {unit_name(terms.names[worst])}"

@@ -1,0 +1,229 @@
+"""Limits that no rule meets together: the reached values, and the groups that force the contradiction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tailboost.core.array_types import Floats
+from tailboost.core.rate_words import bound_words, value_words
+from tailboost.core.spelling import how_many
+from tailboost.rates import InfeasibleLimitsError, Limit
+from tailboost.rates.rate import Terms
+from tailboost.rows.subgroups import unit_name
+from tailboost.selection.data import Pool
+from tailboost.selection.program import (
+    DEAR,
+    NO_VIOLATION,
+    SLIGHT,
+    Master,
+    Program,
+    Solution,
+    mixed,
+)
+
+# The most groups in a sentence.
+MOST_GROUPS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class LimitedGroup:
+    """The limit on one of several subgroups: a row of a program.
+
+    Attributes
+    ----------
+    limit : Limit
+        The limit, which has other subgroups too.
+    name : str
+        The subgroup.
+    row : int
+        Number of the row.
+    n_rows : float
+        Effective number of selection rows that count.
+    scale : float
+        Rate at which the left side of the row is 1.
+    """
+
+    limit: Limit
+    name: str
+    row: int
+    n_rows: float
+    scale: float
+
+    @property
+    def words(self) -> str:
+        """The subgroup and its rows."""
+        return f"{self.name} ({how_many(round(self.n_rows), 'row')})"
+
+
+def contradiction(pool: Pool, solution: Solution, words: str) -> InfeasibleLimitsError:
+    """Return the error for limits that contradict each other, with reached values and the groups at fault.
+
+    Parameters
+    ----------
+    pool : Pool
+        The candidates.
+    solution : Solution
+        The mixture that misses least.
+    words : str
+        The selection data, for people.
+    """
+    program = solution.program
+    counts = mixed(solution.weights, pool.all_counts)
+    limits = [program.limits[i] for i in np.flatnonzero(solution.contradicting)]
+    limits_and_values = "; ".join(
+        f"{limit} (reached: {_reached(limit, limit.rate.terms(program.strata), counts)})"
+        for limit in limits or program.limits
+    )
+    groups = forcing_groups(pool, solution)
+    cures = "Wider limits"
+    if groups:
+        cures = (
+            f"{_forced_words(groups, pool, program)} More selecting rows, wider limits there"
+        )
+    error = InfeasibleLimitsError(
+        "limits: no rule, also none with random draws, meets these together on "
+        f"{words}: {limits_and_values}. "
+        f"These values are of the rule that misses least. {cures}, or human review of some rows "
+        "('deferred <= 20%'), may do"
+    )
+    error.lacks_rows = bool(groups)
+    return error
+
+
+def forcing_groups(pool: Pool, solution: Solution) -> list[LimitedGroup]:
+    """Return the groups without whose limits a mixture of the candidates keeps all others.
+
+    Of several such groups, the one with the fewest rows is returned. If no group alone forces the
+    contradiction, all groups are returned whose limits the rule of least violation breaks. None are
+    returned if it breaks a limit of all rows or a comparison, or a limit in all its groups: then the limit is
+    at fault.
+    """
+    groups = _limited_groups(solution.program)
+    suspects = [
+        group
+        for group in groups
+        if solution.duals[group.row] >= DEAR * solution.duals.max(initial=0.0)
+    ]
+    for group in sorted(suspects, key=lambda group: group.n_rows):
+        if _feasible_without(solution.program, [group], pool):
+            return [group]
+    counts = mixed(solution.weights, pool.all_counts)
+    is_broken = _excess(solution.program, counts[None])[0] > NO_VIOLATION
+    broken = [group for group in groups if is_broken[group.row]]
+    kept = [group for group in groups if not is_broken[group.row]]
+    limits_at_fault = {str(group.limit) for group in broken} - {
+        str(group.limit) for group in kept
+    }
+    if limits_at_fault or not broken:
+        return []
+    if _feasible_without(solution.program, broken, pool):
+        return broken
+    return []
+
+
+def _limited_groups(program: Program) -> list[LimitedGroup]:
+    """Return the limits on one of several subgroups, except those of comparisons."""
+    groups = []
+    for number, limit in enumerate(program.limits):
+        rows = np.flatnonzero(program.limit_of_row == number)
+        if limit.compares or len(rows) < 2:
+            continue
+        terms = limit.rate.terms(program.strata)
+        is_limited = terms.defined & ~np.isnan(limit.bounds(terms.names))
+        is_counted = terms.bottom[:, : len(program.strata.size)].max(axis=2) > 0
+        n_rows = is_counted @ program.strata.size
+        scale = limit.rate.scale(program.strata)
+        for row, subgroup in zip(rows, np.flatnonzero(is_limited), strict=True):
+            name = unit_name(terms.names[subgroup])
+            groups.append(LimitedGroup(limit, name, int(row), float(n_rows[subgroup]), scale))
+    return groups
+
+
+def _without(program: Program, groups: Sequence[LimitedGroup]) -> Program:
+    """Return the program without the limits of some groups."""
+    stays = np.ones(len(program.bound), dtype=bool)
+    stays[[group.row for group in groups]] = False
+    return replace(
+        program,
+        matrix=program.matrix[stays],
+        bound=program.bound[stays],
+        free=program.free[stays],
+        variable=program.variable[stays],
+        limit_of_row=program.limit_of_row[stays],
+    )
+
+
+def _feasible_without(program: Program, groups: Sequence[LimitedGroup], pool: Pool) -> bool:
+    """Return whether a mixture of the candidates keeps all limits but those of some groups."""
+    return Master(_without(program, groups), pool.counts).finish().feasible
+
+
+def _excess(program: Program, counts: Floats) -> Floats:
+    """Return by how much confusion counts (T, W, A) exceed the bound of each row, shape (T, J).
+
+    Rows of comparisons also have a free variable, which is 0 here.
+    """
+    excess: Floats = counts.reshape(len(counts), -1) @ program.matrix.T - program.bound
+    return excess
+
+
+def _forced_words(groups: Sequence[LimitedGroup], pool: Pool, program: Program) -> str:
+    """Return a sentence on the groups that force a contradiction."""
+    if len(groups) > 1:
+        names = "; ".join(
+            f"{group.limit.rate} in {group.words}" for group in groups[:MOST_GROUPS]
+        )
+        if len(groups) > MOST_GROUPS:
+            names += f"; {len(groups) - MOST_GROUPS} more"
+        return (
+            f"What forces this are the limits on {names}: without them, all others can be met."
+        )
+    (group,) = groups
+    sentence = f"What forces this is '{group.limit}' in {group.words}"
+    bound = _least_bound(group, pool, program)
+    if bound is None or not 0.0 < bound < 1.0:  # such a bound is no limit
+        return f"{sentence}: without it there, all others can be met."
+    written = bound_words(
+        bound, group.n_rows, above=group.limit.from_above, in_percent=group.limit.in_percent
+    )
+    return f"{sentence}: with {written} there, all others can be met."
+
+
+def _least_bound(group: LimitedGroup, pool: Pool, program: Program) -> float | None:
+    """Return the tightest bound of a group with which a candidate keeps all limits; None without one.
+
+    It is not known of a rate whose denominator depends on the answers, or beside a comparison.
+    """
+    if program.variable[program.limit_of_row >= 0].max(initial=-1) >= 0:
+        return None
+    if group.limit.rate.is_ratio:
+        return None
+    excess = _excess(program, pool.all_counts)
+    is_other = program.limit_of_row >= 0
+    is_other[group.row] = False
+    keeps_others = (excess[:, is_other] <= SLIGHT).all(axis=1)
+    if not keeps_others.any():
+        return None
+    side = float((excess[keeps_others, group.row] + program.bound[group.row]).min())
+    if group.limit.from_above:
+        return side * group.scale
+    return -side * group.scale
+
+
+def _reached(limit: Limit, terms: Terms, counts: Floats) -> str:
+    """Return the value of a limited rate in words, of several subgroups the one furthest above its bound.
+
+    ``terms`` are those of the rate.
+    """
+    values = terms.values(counts)
+    if limit.compares or len(values) == 1:
+        return value_words(limit.value(values), in_percent=limit.in_percent)
+    excess = values - limit.bounds(terms.names)
+    if not limit.from_above:
+        excess = -excess
+    worst = np.where(np.isnan(excess), -np.inf, excess).argmax()
+    reached = value_words(float(values[worst]), in_percent=limit.in_percent)
+    return f"{reached} of {unit_name(terms.names[worst])}"

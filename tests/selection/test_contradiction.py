@@ -1,0 +1,61 @@
+"""Limits that no rule meets together: which group forces it, with its rows and a bound that can be kept."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tailboost as tb
+from tailboost.exceptions import InfeasibleLimitsError
+
+LIMITS = ["miss(1, by=g) <= 20%", "false_alarm(1) <= 25%"]
+
+
+def rows(separation, n=1_500):
+    """Return scores, labels and groups; the score of a group separates the labels by so much."""
+    rng = np.random.default_rng(0)
+    group = rng.choice(3, n, p=[0.6, 0.34, 0.06])
+    y = (rng.random(n) < 0.3).astype(int)
+    x = rng.normal(size=n) + np.array(separation)[group] * y
+    table = pd.DataFrame({"p": 1 / (1 + np.exp(-(2 * x - 2.8)))})
+    return table, y, {"g": np.array(list("abc"))[group]}
+
+
+def refused(function, data, limits, **options):
+    """Return the error of a call, and its message."""
+    X, y, groups = data
+    with pytest.raises(InfeasibleLimitsError) as caught:
+        function(tb.Scores("p", 1), X, y, groups=groups, limits=limits, **options)
+    return caught.value, str(caught.value)
+
+
+def test_one_group_is_named_with_its_rows_and_a_bound_that_can_be_kept():
+    data = rows([2.0, 2.0, 0.2])
+    X, y, groups = data
+    _, message = refused(tb.tune, data, LIMITS)
+    said = re.search(r"What forces this is 'miss rate of 1 by g: at most 20 %' in c \((\d+) rows\)", message)
+    assert int(said[1]) == ((groups["g"] == "c") & (y == 1)).sum()
+    bound = float(re.search(r"with (\S+) % there, all others can be met", message)[1])
+    assert 20 < bound < 100
+    wider = [tb.rates.miss(1, by="g") <= {"a": 0.2, "b": 0.2, "c": bound / 100}, LIMITS[1]]
+    rule = tb.tune(tb.Scores("p", 1), X, y, groups=groups, limits=wider)
+    assert rule.limits_met_
+
+
+def test_several_groups_are_named_together():
+    error, message = refused(tb.tune, rows([2.0, 0.1, 0.1]), ["error(by=g) <= 20%"])
+    assert error.lacks_rows
+    assert re.search(r"error by g in b \(\d+ rows\); error by g in c \(\d+ rows\): without them", message)
+
+
+@pytest.mark.parametrize("limits", [["miss(1) <= 3%", "false_alarm(1) <= 5%"], ["error(by=g) <= 1%"]])
+def test_a_limit_that_fails_in_all_groups_is_no_fault_of_a_group(limits):
+    error, message = refused(tb.tune, rows([2.0, 2.0, 2.0]), limits)
+    assert not error.lacks_rows
+    assert "What forces this" not in message
+
+
+def test_one_batch_names_the_share_that_selects():
+    _, message = refused(tb.calibrate, rows([2.0, 2.0, -1.0]), LIMITS)
+    assert message.endswith("A selection_share= above 0.1 lets more rows select")
