@@ -204,7 +204,9 @@ def answering(n):
     """Return n rules: the k-th gives the answer 1 to k of n rows, all with the label 1, and 0 to others."""
     strata_of_rows, stratum = Strata.of(np.ones(n, dtype=int), None, np.ones(n), (0, 1))
     return [
-        SimpleNamespace(answered=Answered(strata_of_rows, stratum, (np.arange(n) < k).astype(int), None))
+        SimpleNamespace(
+            answered=Answered(strata_of_rows, stratum, (np.arange(n) < k).astype(int), None), clusters=None
+        )
         for k in range(1, n + 1)
     ]
 
@@ -375,3 +377,33 @@ def test_rules_that_defer_are_as_good_whichever_label_is_first(seed):
         (error,) = [price.given for price in rule.certificate_.price if price.name == "overall error"]
         errors.append(error)
     assert abs(errors[0] - errors[1]) < 0.02
+
+
+# -- clusters ----------------------------------------------------------------------------------------------
+
+
+def visits(seed, persons=500):
+    """Return scores and labels of visits, and the person of each: labels and scores of a person are alike."""
+    rng = np.random.default_rng(seed)
+    person = np.repeat(np.arange(persons), rng.poisson(5, persons) + 1)
+    n = len(person)
+    of_person = rng.random(persons) < 0.25
+    y = np.where(rng.random(n) < 0.6, of_person[person], rng.random(n) < 0.25).astype(int)
+    shift = 0.6 * rng.normal(size=persons)
+    x = 0.8 * rng.normal(size=n) + shift[person] + 1.2 * y
+    odds = 1.2 * x - 0.72 + np.log(0.25 / 0.75)
+    return pd.DataFrame({"p": 1 / (1 + np.exp(-odds))}), y, person
+
+
+@pytest.mark.parametrize("seed", [1, 7, 18])
+def test_misses_and_deferral_share_the_risk_where_each_person_has_one_vote(seed):
+    """Many persons have visits, and few have ill visits: the limit on deferral has the smaller margin."""
+    X, y, person = visits(seed)
+    limits = ["miss(1) <= 20%", "deferred <= 20%"]
+    rule = tb.calibrate(tb.Scores("p", 1), X, y, clusters=person, limits=limits, attempts=1)
+    certificate = rule.certificate_
+    assert "thresholds for all limits together" not in " ".join(certificate.notes)
+    missed, deferred = certificate.bounds
+    assert missed.n < deferred.n == round(0.7 * 500)
+    assert missed.certified
+    assert deferred.certified

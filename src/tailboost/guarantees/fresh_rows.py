@@ -266,6 +266,12 @@ class FreshRows:
             return samples
         return [one_vote(sample, self.clusters, self.draws) for sample in samples]
 
+    def voters(self, rows: Ints) -> Ints:
+        """Return one random row of each cluster among some rows, in their order; else all rows."""
+        if self.clusters is None:
+            return rows
+        return rows[one_of_each(self.clusters[rows], self.draws[rows])]
+
     def are_apart(self, samples: Sequence[Sample]) -> bool:
         """Whether no row, and no cluster, is in two samples: then the samples are independent."""
         if not samples:
@@ -464,12 +470,16 @@ def one_vote(sample: Sample, clusters: Ints, draws: Floats) -> Sample:
     clusters, draws : ndarray of shape (n,)
         Cluster and random number of all rows.
     """
-    if not len(sample.rows):
-        return sample
-    cluster = clusters[sample.rows]
-    by_cluster_and_draw = np.lexsort((draws[sample.rows], cluster))
-    is_first_of_cluster = np.r_[True, np.diff(cluster[by_cluster_and_draw]) > 0]
-    return sample.taken(np.sort(by_cluster_and_draw[is_first_of_cluster]))
+    return sample.taken(one_of_each(clusters[sample.rows], draws[sample.rows]))
+
+
+def one_of_each(clusters: Ints, draws: Floats) -> Ints:
+    """Return the places of the rows with the smallest random number of their cluster, ascending."""
+    if not len(clusters):
+        return np.empty(0, dtype=np.intp)
+    by_cluster_and_draw = np.lexsort((draws, clusters))
+    is_first_of_cluster = np.r_[True, np.diff(clusters[by_cluster_and_draw]) > 0]
+    return np.sort(by_cluster_and_draw[is_first_of_cluster])
 
 
 # -- answers -----------------------------------------------------------------------------------------------

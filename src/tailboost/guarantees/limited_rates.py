@@ -84,6 +84,13 @@ class LimitedFamily:
             Of each test. All must pass, so none needs a correction.
         """
         errors, rows = (numbers[0].astype(np.intp) for numbers in self.counts(counts[None]))
+        return self.pass_tests(errors, rows, never, level)
+
+    def pass_tests(self, errors: Ints, rows: Ints, never: Mask, level: float) -> bool:
+        """Return whether numbers of errors among fresh rows, shape (m,) each, pass the tests of all rates.
+
+        Other parameters are as in `passes`.
+        """
         if self.limit.compares:
             errors_and_rows = list(zip(errors.tolist(), rows.tolist(), strict=True))
             return all_pairs_pass(errors_and_rows, self.limit, level)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.joint_power import Bands, Cells, JointPowerPath
 from tailboost.guarantees.limited_rates import LimitedFamily
 from tailboost.guarantees.procedure import Certified, Procedure, Refused, losses_of
@@ -35,8 +36,6 @@ class ScorePath(Procedure):
         strata = self.odds.data.strata
         if losses_of(self.selection.problem.objective, strata) is None:
             return f"the objective {self.selection.problem.objective} is no sum of losses of the answers"
-        if self.fresh.clusters is not None:
-            return "the votes of clusters depend on the answers"
         if len(families_of(self.limits, strata)) < len(self.limits):
             return "rows count in part in a limit"
         if not all(
@@ -81,10 +80,21 @@ class ScorePath(Procedure):
             families=families_of(self.limits, strata),
             losses=np.pad(losses, without_deferral),
             chances=self.odds.chances,
-            ratio=len(self.fresh) / self.odds.n_rows,
+            ratio=self.n_votes / self.odds.n_rows,
             level=self.level,
             defers=strata.defers,
         ).path()
+
+    @property
+    def n_votes(self) -> int:
+        """Number of fresh rows, or of clusters, which have one vote each.
+
+        More clusters have a row of a class than this number times the share of its rows, so its votes are
+        predicted with care.
+        """
+        if self.fresh.clusters is None:
+            return len(self.fresh)
+        return len(np.unique(self.fresh.clusters))
 
     def run(self) -> Certified | Refused:
         """Return the last rule before the first failure."""
@@ -100,9 +110,7 @@ class ScorePath(Procedure):
         last_passed = None
         for never_given, selection in zip(never, self.rules(), strict=True):
             answered = self.fresh.by(selection)
-            counts = np.zeros((len(places), 3))  # rows by stratum and answer
-            np.add.at(counts, (answered.answered.stratum, answered.answered.actions), 1.0)
-            if not all(family.passes(counts, never_given, self.level) for family in families):
+            if not self.keeps(answered, families, never_given):
                 break
             last_passed = selection
         if last_passed is None:
@@ -113,6 +121,29 @@ class ScorePath(Procedure):
             "pass all tests."
         )
         return Certified(last_passed, "fixed sequence", made)
+
+    def keeps(
+        self, answered: FreshRows, families: Sequence[LimitedFamily], never: Mask
+    ) -> bool:
+        """Return whether fresh rows with the answers of a rule pass the tests of all limits.
+
+        Parameters
+        ----------
+        answered : FreshRows
+            With the answers.
+        families : sequence of LimitedFamily
+            The limits.
+        never : ndarray of bool, shape (S, 3)
+            Whether no row of the stratum can get the answer.
+        """
+        if answered.clusters is not None:
+            return all(
+                family.pass_tests(*votes_of(answered, family), never, self.level)
+                for family in families
+            )
+        counts = np.zeros(never.shape)  # rows by stratum and answer
+        np.add.at(counts, (answered.answered.stratum, answered.answered.actions), 1.0)
+        return all(family.passes(counts, never, self.level) for family in families)
 
     def rules(self) -> Iterator[Any]:
         """Yield the rules of the path as selections."""
@@ -126,3 +157,16 @@ def families_of(limits: Sequence[Limit], strata: Strata) -> list[LimitedFamily]:
     """Return the limited rates of each limit in which rows count whole; other limits are left out."""
     families = [LimitedFamily.from_limit(limit, strata) for limit in limits]
     return [family for family in families if family is not None]
+
+
+def votes_of(answered: FreshRows, family: LimitedFamily) -> tuple[Ints, Ints]:
+    """Return the errors and the votes of each limited rate, shape (m,) each: one vote of each cluster."""
+    stratum = answered.answered.stratum
+    actions = answered.answered.actions
+    errors = []
+    votes = []
+    for is_wrong, is_among in zip(family.wrong, family.among, strict=True):
+        voters = answered.voters(np.flatnonzero(is_among[stratum, actions] > 0))
+        errors.append(np.count_nonzero(is_wrong[stratum[voters], actions[voters]]))
+        votes.append(len(voters))
+    return np.array(errors, dtype=np.intp), np.array(votes, dtype=np.intp)
