@@ -8,7 +8,7 @@ A model is fitted on 4,000 rows. `calibrate` certifies rules on its score, which
     misses         the misses in each of the three largest groups alone
     both           the misses, and the false alarms of all rows: with room
     both, tight    the misses, and the false alarms with little room
-    one threshold  the limits of "both" without the procedure for them: balanced ranks of one threshold
+    one threshold  the limits of "both" without the procedure for them: ranks of one threshold
 """
 
 from __future__ import annotations

@@ -612,3 +612,45 @@ def test_rows_of_a_threshold_ascend_whatever_order_is_known():
         pairs = zip(ascending.scores, ascending.losses.sum(axis=1), strict=True)
         known_pairs = zip(scores[place == 1], rows.losses[place == 1].sum(axis=1), strict=True)
         assert sorted(pairs) == sorted(known_pairs)
+
+
+def two_columns(seed, n, shift):
+    """Return scores, labels, and groups of two columns; the score of each age is shifted by so much."""
+    rng = np.random.default_rng(seed)
+    sex, age = rng.integers(2, size=n), rng.integers(3, size=n)
+    y = (rng.random(n) < 0.3).astype(int)
+    number = rng.normal(size=n) + 1.5 * y + shift * age
+    scores = pd.DataFrame({"p": 1 / (1 + np.exp(-(1.5 * number - 2)))})
+    return scores, y, {"sex": np.array(["f", "m"])[sex], "age": np.array(["18", "40", "60"])[age]}
+
+
+@pytest.mark.parametrize(("shift", "least_gain"), [(0.0, -0.01), (1.0, 0.04)])
+def test_thresholds_by_group_beside_limits_that_join_groups_have_to_pay(shift, least_gain):
+    """Without a shift one threshold is as good, and is taken; with a shift thresholds by age err less."""
+    limits = ["miss(1, by=sex) <= 20%", "miss(1, by=age) <= 20%"]
+    further, labels, groups = two_columns(99, 20_000, shift)
+    gains = []
+    for seed in range(3):
+        X, y, g = two_columns(seed, 2_500, shift)
+        rules = [
+            tb.calibrate(tb.Scores("p", 1), X, y, groups=g, limits=limits, by_group=by_group)
+            for by_group in (False, "age")
+        ]
+        assert all(rule.certificate_.bounds[0].method == "ranks" for rule in rules)
+        assert "divide the error probability" in " ".join(rules[1].certificate_.notes)
+        one = (rules[0].predict(further) != labels).mean()
+        by_age = (rules[1].predict(further, groups={"age": groups["age"]}) != labels).mean()
+        gains.append(one - by_age)
+    assert np.mean(gains) >= least_gain
+
+
+def test_one_threshold_of_a_rule_that_reads_the_group_orders_rows_by_their_score():
+    X, y, g = two_columns(0, 2_500, 1.0)
+    limits = ["miss(1, by=sex) <= 40%", "miss(1, by=age) <= 40%"]
+    rule = tb.tune(tb.Scores("p", 1), X, y, groups=g, limits=limits, by_group="age")
+    family = rule.selection_.one_threshold
+    scores, _ = rule.selection_.thresholds(family).on_selection
+    assert family.n_thresholds == 1
+    log_odds = np.log(X["p"]) - np.log1p(-X["p"])
+    line = np.polynomial.Polynomial.fit(log_odds, scores, 1)
+    np.testing.assert_allclose(scores, line(log_odds), atol=1e-4)

@@ -14,8 +14,7 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.exceptions import InfeasibleLimitsError
 from tailboost.guarantees import calibration
-from tailboost.guarantees.calibration import simplest_certified
-from tailboost.guarantees.procedure import Refused
+from tailboost.guarantees.procedure import Refused, simplest_certified
 from tailboost.rows.judged import judged
 
 LIMITS = ("miss(1, by=group) <= 30%",)

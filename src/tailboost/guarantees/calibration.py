@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_number
 from tailboost.core.exceptions import NotCertifiedError, UselessRuleWarning
 from tailboost.core.rate_words import bound_words, estimate_words
@@ -54,7 +53,8 @@ from tailboost.guarantees.procedure import (
     Reference,
     Refused,
     Reweighted,
-    losses_of,
+    losses_on,
+    simplest_certified,
 )
 from tailboost.guarantees.ranks import Ranks
 from tailboost.guarantees.ranks_and_test import RanksAndTest
@@ -81,7 +81,7 @@ from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Attempt, attempts_of, may_follow, spent_by_next
 from tailboost.rows.records import Records
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
-from tailboost.selection.selected import PAYING_ERRORS, how_to_draw
+from tailboost.selection.selected import how_to_draw
 
 __all__ = ["calibrate_selected"]
 
@@ -374,48 +374,6 @@ def best_certified(
     if len(results) > 1 and isinstance(result, Certified):
         result = replace(result, made=f"{result.made} {OF_SEVERAL_KINDS}")
     return result, lacking
-
-
-def simplest_certified(results: Sequence[Certified | Refused], fresh: FreshRows) -> int:
-    """Return the index of the simplest certified rule, or of a more complex one that is clearly better.
-
-    A rule is clearly better if its mean loss is smaller by more than noise, see `PAYING_ERRORS`. ``results``
-    are in the order from simple to complex rules. All of them hold together, so any choice among them is
-    valid. Without a certified rule, the first refusal after a test has the index, or else number 0.
-    """
-    certified = []
-    refused_after_test = []
-    for index, result in enumerate(results):
-        if isinstance(result, Certified):
-            certified.append(index)
-        elif result.tested:
-            refused_after_test.append(index)
-    if not certified:
-        # The rows are used up by any test, so a refusal without a test would say too little.
-        return min(refused_after_test, default=0)
-    best, *more_complex = certified
-    for index in more_complex:
-        gains = losses_on(fresh, results[best]) - losses_on(fresh, results[index])
-        if not len(gains):
-            continue
-        standard_error = float(gains.std()) / np.sqrt(len(gains))
-        if gains.mean() > PAYING_ERRORS * standard_error:
-            best = index
-    return best
-
-
-def losses_on(fresh: FreshRows, result: Any) -> Floats:
-    """Return the loss of each fresh row by a certified rule.
-
-    The loss is the row's part of the objective, or the zero-one loss if the objective is no sum of losses.
-    """
-    answered = fresh.by(result.selection)
-    objective = result.selection.problem.objective
-    rate = objective.rate
-    if losses_of(objective, answered.answered.strata) is None:
-        rate = ERRORS["mean"]
-    (sample,) = answered.samples(rate)
-    return sample.values
 
 
 def procedures_for(

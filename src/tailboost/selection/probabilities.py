@@ -226,6 +226,21 @@ class StratumProbabilities:
         return int(self.places.max()) + 1
 
     @property
+    def class_factors(self) -> Floats:
+        """Factor of p(y | x) in the probability of a class, by stratum, shape (S,).
+
+        Strata of the same class and the same group that rules read have the same factor. It needs a
+        group-aware rule.
+        """
+        factors = np.ones((self.n_classes, len(self.combinations)))
+        if self.shares is not None:
+            factors = factors * self.shares
+        if self.factors is not None:
+            factors = factors * self.factors.reshape(factors.shape)
+        has_same_place = self.places[:, None] == self.places  # shape (G, G)
+        return (factors @ has_same_place).ravel()
+
+    @property
     def infers(self) -> bool:
         """Whether groups are estimated."""
         return len(self.combinations) > 1 and not self.group_aware

@@ -29,6 +29,9 @@ from tailboost.selection.rate_table import RateTable
 from tailboost.selection.score_rule import Scale, scores_in
 from tailboost.selection.selected import Selected, SelectedRule
 
+# Smaller factors of a class in a group count as this one.
+LEAST_FACTOR = 1e-300
+
 
 @dataclass(frozen=True, eq=False)
 class Selection:
@@ -181,6 +184,19 @@ class Selection:
             if family is not None:
                 return family
         return ThresholdFamily.plain(data)
+
+    @property
+    def one_threshold(self) -> ThresholdFamily | None:
+        """The rules with one threshold on the class score; None if there are none.
+
+        Where rules read the group, all groups then have the same threshold.
+        """
+        family = self.family(by_group=True)
+        if family is None:
+            return self.family(by_group=False)
+        # The class probabilities of a group are those of the score times factors.
+        gains = 1.0 / np.maximum(self.engine.probabilities.class_factors, LEAST_FACTOR)
+        return replace(family, gains=gains, place=np.zeros_like(family.place), by_group=False)
 
     # Whether cases are rows: without clusters they are independent of each other.
     has_independent_cases: ClassVar[bool] = True
