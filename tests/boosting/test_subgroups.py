@@ -16,8 +16,8 @@ from tailboost.boosting.game import Candidate, SubgroupStakes, Units, shrunk
 from tailboost.boosting.pool import Pool
 from tailboost.boosting.subgroups import SHRINKAGE, NamedSubgroups, Pools, allowed_errors
 from tailboost.learners.forest import LEAVES_PER_CLASS, SMALLEST_LEAF, smallest_leaf
-from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rows import Rows, folds, memberships, numbered_strata
+from tailboost.rows.subgroups import GroupNames
 from tailboost.selection.hypotheses import rule_of
 from tailboost.selection.mixture import Counts, Mixture
 from tailboost.selection.problem import Problem

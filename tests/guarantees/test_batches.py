@@ -11,7 +11,7 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.rows.fingerprints import RowCounts, chance_of_agreement, hash_rows
 from tailboost.rows.judged import Recorded
-from tailboost.rows.records import Records
+from tailboost.rows.ledger import Records
 
 GRADES = np.arange(1.0, 6.0)
 SHARE = np.array([0.1, 0.2, 0.4, 0.2, 0.1])

@@ -11,7 +11,7 @@ import tailboost as tb
 from tailboost import metrics, rates
 from tailboost.classifiers.calibrating import contents_of, drawn_part
 from tailboost.rows.judged import Recorded
-from tailboost.rows.records import Records
+from tailboost.rows.ledger import Records
 
 R = np.random.default_rng(0)
 Y = R.integers(0, 2, 400)

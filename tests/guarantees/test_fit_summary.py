@@ -17,8 +17,8 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.boosting.pool import Pool
 from tailboost.learners import HistTreeClassifier
-from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rows import Rows
+from tailboost.rows.subgroups import GroupNames
 from tailboost.selection.mixture import Counts, Mixture
 from tailboost.selection.problem import Problem
 

@@ -14,7 +14,7 @@ from tailboost.guarantees.monitor import state_digest as digest_of
 from tailboost.guarantees.recheck import Bets, Claim
 from tailboost.rates import Sample, bounds
 from tailboost.rows.judged import Recorded
-from tailboost.rows.records import Records
+from tailboost.rows.ledger import Records
 
 
 class Ruler:

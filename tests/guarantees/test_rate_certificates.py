@@ -21,7 +21,7 @@ from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds, rate_boun
 from tailboost.rates import Answered
 from tailboost.rates.rate import KINDS
 from tailboost.rows.judged import Recorded, judged
-from tailboost.rows.records import Records
+from tailboost.rows.ledger import Records
 from tailboost.selection.selection import Selection
 
 SELECTED = rates.selected("yes", by="sex")

@@ -17,8 +17,8 @@ from tailboost.boosting.game import Candidate
 from tailboost.boosting.pool import Pool
 from tailboost.learners import HistTreeClassifier
 from tailboost.rates.bounds import clopper_pearson_interval
-from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rows import Rows
+from tailboost.rows.subgroups import GroupNames
 from tailboost.selection.hypotheses import rule_of
 from tailboost.selection.mixture import Counts, Mixture
 from tailboost.selection.problem import Problem

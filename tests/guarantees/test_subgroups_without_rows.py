@@ -21,7 +21,7 @@ from tailboost.rates.bounds import (
     tail_band,
 )
 from tailboost.rates.pair_test import pair_p_value, pair_passes
-from tailboost.rows.records import Records
+from tailboost.rows.ledger import Records
 from tailboost.selection.threshold_rule import ThresholdRule
 from tailboost.storage.rule_classifier import RuleClassifier
 

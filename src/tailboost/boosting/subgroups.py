@@ -15,8 +15,8 @@ from tailboost.boosting.game import DECIMALS
 from tailboost.core.array_types import Floats, Ints, Mask, Stated
 from tailboost.core.checks import check_number
 from tailboost.rates.strata import plain
-from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rows import Rows, TrainingSet, memberships
+from tailboost.rows.subgroups import GroupNames
 
 # Values of max_error="auto"; θ in the paper is 1 − max_error.
 MAX_ERRORS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)

@@ -46,9 +46,8 @@ from tailboost.learners import HistBoostClassifier
 from tailboost.learners.foreign import is_constant
 from tailboost.learners.named import named_learner
 from tailboost.rates import deferred as deferred_rate
-from tailboost.rows.given import Given
+from tailboost.rows.given import Given, refuse
 from tailboost.rows.judged import group_uses, intervals_of, judged
-from tailboost.rows.rules import refuse
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.summary import Bounds, Summary
 from tailboost.solvers import mixture_path

@@ -20,10 +20,9 @@ from tailboost.core.exceptions import BoundNotMetWarning, ResubstitutionWarning
 from tailboost.core.warn import warn_user
 from tailboost.rates import Limit, Objective, checked_limits, error
 from tailboost.rows.given import Given
-from tailboost.rows.group_names import GroupNames, rows_among
 from tailboost.rows.judged import group_uses, judged
 from tailboost.rows.rows import Rows
-from tailboost.rows.subgroups import unit_name
+from tailboost.rows.subgroups import GroupNames, rows_among, unit_name
 from tailboost.selection.curve import Curve, CurvePoint, undominated_rules
 from tailboost.selection.hypotheses import along
 from tailboost.selection.mixture import Counts, Mixture

@@ -18,8 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Floats, Groups, Ints, Mask, Model, Table
 from tailboost.core.checks import n_rows_of, refuse_missing
+from tailboost.rows.given import refuse
 from tailboost.rows.judged import group_arguments, judged
-from tailboost.rows.rules import refuse
 from tailboost.rows.subgroups import answers_or_review
 
 __all__ = ["Decisions", "RandomizedDecision", "verify"]

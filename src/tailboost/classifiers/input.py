@@ -52,13 +52,11 @@ from tailboost.rows.fingerprints import (
     tiny_hashes,
     too_many,
 )
-from tailboost.rows.given import Given
-from tailboost.rows.group_names import GroupNames
+from tailboost.rows.given import Given, refuse
 from tailboost.rows.readers import counts_within
 from tailboost.rows.rows import MOST_FOLDS, N_TINY_HASHES, Rows, TrainingSet
-from tailboost.rows.rules import refuse
 from tailboost.rows.schema import learn_columns, read_columns
-from tailboost.rows.subgroups import revealing_features
+from tailboost.rows.subgroups import GroupNames, revealing_features
 from tailboost.solvers.worst_case import BALLS
 
 

@@ -46,9 +46,8 @@ from tailboost.rows.fingerprints import (
     hash_rounded_rows,
 )
 from tailboost.rows.given import Given
-from tailboost.rows.judged import RecordedScores, judged
-from tailboost.rows.ledger import Ledger
-from tailboost.rows.records import Records
+from tailboost.rows.judged import RecordedScores, digest_of_rule, judged
+from tailboost.rows.ledger import Ledger, Records
 from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.selection.data import (
     SelectionData,
@@ -59,7 +58,6 @@ from tailboost.selection.data import (
 from tailboost.selection.outputs import LEAST_PROBABILITY
 from tailboost.selection.problem import Problem
 from tailboost.selection.rate_table import RateLine, RateTable
-from tailboost.selection.rule import digest_of_rule
 from tailboost.selection.score_rule import Scale
 from tailboost.selection.selection import Selection, Thresholds
 from tailboost.selection.threshold_rule import ThresholdRule, ranges_between

@@ -38,9 +38,9 @@ from tailboost.learners.scores import as_classifier, needs_adapter, only_scores
 from tailboost.rates import InfeasibleLimitsError
 from tailboost.rows.fingerprints import Fingerprint, fingerprint_of, hash_rounded_rows
 from tailboost.rows.given import Given
+from tailboost.rows.ledger import UNNAMED_ROWS, Records
 from tailboost.rows.probes import probe_rows
 from tailboost.rows.readers import holds_unknown, records_of_fit
-from tailboost.rows.records import UNNAMED_ROWS, Records
 from tailboost.rows.rows import N_FOLDS, Rows, TrainingSet
 from tailboost.selection.data import with_unlabeled
 from tailboost.selection.kinds import Kinds

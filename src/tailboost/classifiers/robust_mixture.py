@@ -81,7 +81,7 @@ from tailboost.learners.scores import as_fitted
 from tailboost.rates import Largest, Limit, Rate
 from tailboost.rows.given import Given
 from tailboost.rows.judged import group_uses, judged
-from tailboost.rows.records import Records
+from tailboost.rows.ledger import Records
 from tailboost.selection.candidates import deferred as deferred_rows
 from tailboost.selection.candidates import shares
 from tailboost.selection.outputs import averaging, check_named, stacked

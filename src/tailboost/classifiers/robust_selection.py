@@ -36,9 +36,8 @@ from tailboost.core.long_work import steps, telling
 from tailboost.learners.scores import only_scores
 from tailboost.rates import Largest, Limit, Objective, deferred, error
 from tailboost.rates.strata import names_in
-from tailboost.rows.given import Given
-from tailboost.rows.group_names import GroupNames, rows_among
-from tailboost.rows.rules import refuse
+from tailboost.rows.given import Given, refuse
+from tailboost.rows.subgroups import GroupNames, rows_among
 from tailboost.selection.candidates import deferred as deferred_rows
 from tailboost.selection.candidates import shares
 from tailboost.selection.curve import Curve, CurvePoint

@@ -42,7 +42,6 @@ from tailboost.rows.fingerprints import (
     check_equal_rows,
 )
 from tailboost.rows.given import Given
-from tailboost.rows.group_names import checked_columns
 from tailboost.rows.judged import (
     final_step,
     group_arguments,
@@ -50,6 +49,7 @@ from tailboost.rows.judged import (
     last_step,
 )
 from tailboost.rows.readers import Overlap, reason_of_equal_rows, row_hashes
+from tailboost.rows.subgroups import checked_columns
 
 NOT_COUNTED = "Equal rows among these rows were not counted, because they are in partitions."
 

@@ -51,10 +51,10 @@ from tailboost.dask.collections import DaskColumn, concatenated, is_collection, 
 from tailboost.rates import Strata
 from tailboost.rows.fingerprints import UsedRows, hash_rows
 from tailboost.rows.given import Given
-from tailboost.rows.group_names import GroupNames
 from tailboost.rows.judged import judged
-from tailboost.rows.records import Records
+from tailboost.rows.ledger import Records
 from tailboost.rows.rows import Rows
+from tailboost.rows.subgroups import GroupNames
 from tailboost.selection.data import RemoteSelectionData
 from tailboost.selection.kinds import Kinds
 from tailboost.selection.outputs import (

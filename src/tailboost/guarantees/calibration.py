@@ -78,8 +78,7 @@ from tailboost.guarantees.thresholds import ThresholdSequences
 from tailboost.rates import Limit, Rate, checked_limits
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
-from tailboost.rows.ledger import Attempt, attempts_of, may_follow, spent_by_next
-from tailboost.rows.records import Records
+from tailboost.rows.ledger import Attempt, Records, attempts_of, may_follow, spent_by_next
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.selected import how_to_draw
 

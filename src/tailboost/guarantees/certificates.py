@@ -70,10 +70,9 @@ from tailboost.rows.fingerprints import (
     equal_by_nature,
     too_many,
 )
-from tailboost.rows.given import Given
+from tailboost.rows.given import Given, refuse
 from tailboost.rows.judged import judged, last_step, refuse_other_rule
 from tailboost.rows.ledger import Attempt
-from tailboost.rows.rules import refuse
 
 __all__ = ["Certificate", "CertifiedBound", "Price", "certify", "errors_within"]
 

@@ -53,8 +53,7 @@ from tailboost.rows.fingerprints import (
     nth_of_kind,
     random_numbers,
 )
-from tailboost.rows.given import Given
-from tailboost.rows.group_names import by_column, named_as, plain_list
+from tailboost.rows.given import Given, refuse
 from tailboost.rows.judged import (
     final_step,
     group_arguments,
@@ -62,15 +61,14 @@ from tailboost.rows.judged import (
     label_shares,
     last_step,
 )
+from tailboost.rows.ledger import TRAINED_ON, refuse_known
 from tailboost.rows.readers import (
     Overlap,
     reason_of_equal_rows,
     refuse_copied_labels,
     row_hashes,
 )
-from tailboost.rows.records import TRAINED_ON, refuse_known
-from tailboost.rows.rules import refuse
-from tailboost.rows.subgroups import deferral_words
+from tailboost.rows.subgroups import by_column, deferral_words, named_as, plain_list
 
 # The rule with the bounded errors: `predict`, or the randomised rule with the label distribution
 # `predict_distribution`. Only bounds of `tailboost.certify_losses` are about "given losses".

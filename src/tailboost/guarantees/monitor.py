@@ -57,12 +57,12 @@ from tailboost.guarantees.stated import as_model, stated_by
 from tailboost.rates import Limit, Strata, checked_limits
 from tailboost.rates.strata import CELL, CLASS, EVERYTHING, GROUP, names_in
 from tailboost.rows.fingerprints import CHANCE, EqualRows, check_equal_rows, digest
-from tailboost.rows.group_names import by_column
 from tailboost.rows.judged import (
     judged,
     refuse_other_rule,
 )
 from tailboost.rows.readers import reason_of_equal_rows, row_hashes
+from tailboost.rows.subgroups import by_column
 
 __all__ = ["Monitor", "MonitoredBatch"]
 

@@ -40,9 +40,14 @@ from tailboost.rates.bounds import (
 )
 from tailboost.rates.power import MOST_ROWS, binomial_power, fewest_rows
 from tailboost.rates.strata import CELL, CLASS, GROUP
-from tailboost.rows.group_names import by_column
 from tailboost.rows.judged import group_uses, judged
-from tailboost.rows.subgroups import HUMAN_REVIEW, deferral_lines, estimates_words, unit_name
+from tailboost.rows.subgroups import (
+    HUMAN_REVIEW,
+    by_column,
+    deferral_lines,
+    estimates_words,
+    unit_name,
+)
 
 __all__ = ["CertifiedBound", "Shortfall", "limit_bounds", "rate_bounds"]
 

@@ -29,8 +29,8 @@ from tailboost.core.checks import (
     positions,
     relative_weights,
 )
-from tailboost.rows.group_names import checked_columns
 from tailboost.rows.judged import answer_shares
+from tailboost.rows.subgroups import checked_columns
 
 __all__ = [
     "class_errors",

@@ -27,8 +27,7 @@ from tailboost.core.checks import (
     relative_weights,
 )
 from tailboost.core.spelling import did_you_mean, meant, warn_alike
-from tailboost.rows.group_names import checked_columns
-from tailboost.rows.subgroups import HUMAN_REVIEW
+from tailboost.rows.subgroups import HUMAN_REVIEW, checked_columns
 
 # Values of `by` other than names of columns of `groups`.
 EVERYTHING = None

@@ -15,11 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.core.array_types import Floats, Groups, Mask, Model, Table
 from tailboost.core.checks import as_table
 from tailboost.core.limit_lines import LimitLine
-from tailboost.rows.fingerprints import RowHashes, hash_rounded_rows
-from tailboost.rows.group_names import by_column, plain_list
-from tailboost.rows.records import Records
+from tailboost.rows.fingerprints import RowHashes, digest, hash_rounded_rows
+from tailboost.rows.ledger import Records
 from tailboost.rows.rows import Rows
-from tailboost.rows.subgroups import GroupUse
+from tailboost.rows.subgroups import GroupUse, by_column, plain_list
 
 
 class Judged:
@@ -299,6 +298,20 @@ def judged(model: Model) -> Any:
     final = last_step(model)
     made_by: type[Judged] = getattr(type(final), "_judged_by", Judged)
     return made_by(final)
+
+
+def digest_of_rule(rule: Any, scores: Sequence[Any] = ()) -> str:
+    """Return the digest of a rule that identifies it in every form: in memory, as a document and in a file.
+
+    Parameters
+    ----------
+    rule : Rule or ThresholdRule
+        The rule.
+    scores : sequence of Scores, optional
+        The columns that it reads.
+    """
+    columns = [(score.column_list, score.label, score.kind, score.missing) for score in scores]
+    return digest(repr((rule.identity, columns)).encode())
 
 
 def is_about(certificate: Any, model: Model) -> bool:

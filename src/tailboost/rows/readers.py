@@ -28,8 +28,7 @@ from tailboost.rows.fingerprints import (
     tiny_hashes,
 )
 from tailboost.rows.judged import Judged, final_step, judged
-from tailboost.rows.ledger import Ledger
-from tailboost.rows.records import Records, refuse_known
+from tailboost.rows.ledger import Ledger, Records, refuse_known
 
 INSIDE = "a frozen model was made on"
 

@@ -17,8 +17,8 @@ from tailboost.boosting.pool import Pool as JudgedPool
 from tailboost.core.array_types import Floats, Ints, Stated, Table
 from tailboost.core.long_work import steps
 from tailboost.rates import ROUNDING, InfeasibleLimitsError, Objective, Strata, error
-from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rows import Rows
+from tailboost.rows.subgroups import GroupNames
 from tailboost.selection.candidates import POWERS, PowerDraw, ProbabilityRule
 from tailboost.selection.contradiction import contradiction
 from tailboost.selection.curve import limits_between

@@ -12,8 +12,8 @@ from tailboost.core.array_types import Floats, Ints, Table
 from tailboost.core.checks import take
 from tailboost.rates import InfeasibleLimitsError
 from tailboost.rows.fingerprints import hash_rows, stratified_places
-from tailboost.rows.group_names import GroupNames
-from tailboost.rows.rules import refuse
+from tailboost.rows.given import refuse
+from tailboost.rows.subgroups import GroupNames
 from tailboost.selection.curve import ends_of_curve
 from tailboost.selection.data import Pool, SelectionData, Singles, rows_spread_over_strata
 from tailboost.selection.engine import ProbabilityEngine

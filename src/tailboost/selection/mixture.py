@@ -15,8 +15,8 @@ from tailboost.boosting.subgroups import is_kept
 from tailboost.core.array_types import Floats, Ints, Labels, Mask
 from tailboost.rates import Strata, error
 from tailboost.rates.make import OVERALL_ERROR
-from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rows import Rows
+from tailboost.rows.subgroups import GroupNames
 from tailboost.selection.data import Pool as Candidates
 from tailboost.selection.data import SelectionData
 from tailboost.selection.intervals import CountedRate, fold_spread

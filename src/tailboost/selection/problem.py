@@ -25,9 +25,8 @@ from tailboost.rates import (
     parse,
 )
 from tailboost.rates import wrong as wrong_answers
-from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rows import Rows
-from tailboost.rows.subgroups import HUMAN_REVIEW
+from tailboost.rows.subgroups import HUMAN_REVIEW, GroupNames
 from tailboost.solvers import MixtureSolution, cvar, least_worst_within, minimize_cvar_mixture
 
 # The objectives that have a name, as rates.

@@ -23,8 +23,7 @@ from tailboost.core.checks import (
 from tailboost.core.html import html_details
 from tailboost.core.spelling import as_typed
 from tailboost.rates import Limit
-from tailboost.rows.fingerprints import digest
-from tailboost.rows.rules import refuse
+from tailboost.rows.given import refuse
 from tailboost.rows.subgroups import HUMAN_REVIEW, estimates_words, unit_name
 from tailboost.selection.candidates import RulePart
 from tailboost.selection.outputs import (
@@ -564,20 +563,6 @@ def _average(part: RulePart) -> str:
     if any(part.offsets):
         return f"P ∝ exp({terms} + offsets), offsets {offsets}"
     return f"P ∝ exp({terms})"
-
-
-def digest_of_rule(rule: Any, scores: Sequence[Any] = ()) -> str:
-    """Return the digest of a rule that identifies it in every form: in memory, as a document and in a file.
-
-    Parameters
-    ----------
-    rule : Rule or ThresholdRule
-        The rule.
-    scores : sequence of Scores, optional
-        The columns that it reads.
-    """
-    columns = [(score.column_list, score.label, score.kind, score.missing) for score in scores]
-    return digest(repr((rule.identity, columns)).encode())
 
 
 def _identity(value: Any) -> Any:

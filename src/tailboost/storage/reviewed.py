@@ -146,11 +146,10 @@ sklearn.tree._classes: DecisionTreeClassifier DecisionTreeRegressor
 sklearn.tree._classes: ExtraTreeClassifier ExtraTreeRegressor
 tailboost.rows.probes: ProbeFrame ProbeMatrix
 tailboost.rows.fingerprints: Fingerprint RowCounts UsedRows
-tailboost.rows.subgroups: GroupUse
+tailboost.rows.subgroups: GroupNames GroupUse
 tailboost.app.table_encoder: TableEncoder
 tailboost.rows.schema: TableSchema
 tailboost.rows.rows: Rows
-tailboost.rows.group_names: GroupNames
 tailboost.boosting.game: Played Round RowStakes Stop SubgroupStakes TargetStakes Trace Units
 tailboost.boosting.pool: Judged Pool
 tailboost.boosting.subgroups: NamedSubgroups Pools
@@ -177,8 +176,7 @@ tailboost.selection.rate_table: RateLine RateTable
 tailboost.selection.problem: CVaR Problem WorstRow
 tailboost.selection.program: Best Program Solution
 tailboost.guarantees.certificates: Certificate Price
-tailboost.rows.ledger: Attempt
-tailboost.rows.records: Records
+tailboost.rows.ledger: Attempt Records
 tailboost.guarantees.forced: Forced Room
 tailboost.guarantees.rate_bounds: CertifiedBound
 tailboost.boosting.additive: AdditiveSelection SoftMargin SoftMarginWeights

@@ -18,11 +18,10 @@ from tailboost.guarantees.certificates import Certificate
 from tailboost.learners.scores import Scores, score_columns
 from tailboost.rates import Limit, checked_limits
 from tailboost.rows.fingerprints import UsedRows
-from tailboost.rows.judged import RecordedScores, is_about
-from tailboost.rows.ledger import Ledger
-from tailboost.rows.records import Records
+from tailboost.rows.judged import RecordedScores, digest_of_rule, is_about
+from tailboost.rows.ledger import Ledger, Records
 from tailboost.rows.subgroups import HUMAN_REVIEW
-from tailboost.selection.rule import Rule, digest_of_rule
+from tailboost.selection.rule import Rule
 from tailboost.selection.threshold_rule import ThresholdRule
 
 # Form of a rule file. Files of form 1 had no number, and their rules no kind of score. Certificates of form 2

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.rows.rules import ARGUMENT_RULES, refuse
+from tailboost.rows.given import ARGUMENT_RULES, refuse
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(240, 2))
