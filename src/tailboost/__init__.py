@@ -63,11 +63,11 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.guarantees.recheck import Recheck as Recheck
     from tailboost.guarantees.recheck import RecheckedBound as RecheckedBound
     from tailboost.learners.scores import Scores as Scores
-    from tailboost.selection.candidates import RulePart as RulePart
     from tailboost.selection.curve import Curve as Curve
     from tailboost.selection.problem import CVaR as CVaR
     from tailboost.selection.problem import WorstRow as WorstRow
     from tailboost.selection.rule import Rule as Rule
+    from tailboost.selection.rule import RulePart as RulePart
     from tailboost.selection.summary import Bound as Bound
     from tailboost.selection.summary import Summary as Summary
     from tailboost.selection.threshold_rule import ThresholdRule as ThresholdRule
@@ -101,8 +101,7 @@ _MODULES = {
     "guarantees.recheck": "Recheck RecheckedBound",
     "learners.scores": "Scores",
     "selection.problem": "CVaR WorstRow",
-    "selection.candidates": "RulePart",
-    "selection.rule": "Rule",
+    "selection.rule": "Rule RulePart",
     "selection.threshold_rule": "ThresholdRule",
     "storage": "load_model load_rule save_model",
 }

@@ -12,8 +12,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.selection.candidates import RulePart
-from tailboost.selection.rule import Rule
+from tailboost.selection.rule import Rule, RulePart
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "rule.schema.json"
 LABELS = np.array(['a "b"', "it's", "z"])

@@ -22,7 +22,7 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.classifiers.calibrating import certified_on_rest, selected_on_part
 from tailboost.guarantees.fresh_rows import fresh_rows
-from tailboost.guarantees.tested import what_is_tested
+from tailboost.guarantees.procedure import what_is_tested
 from tailboost.rows.fingerprints import (
     MOST_HASHES,
     SHARED_LEVEL,

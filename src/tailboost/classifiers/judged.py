@@ -34,13 +34,12 @@ from tailboost.rows.given import refuse
 from tailboost.rows.judged import Recorded, digest_of_rule, judged
 from tailboost.rows.ledger import Records
 from tailboost.rows.rows import Rows
-from tailboost.selection.candidates import can_defer, shares
+from tailboost.selection.candidates import can_defer, scores_in, shares
 from tailboost.selection.candidates import deferred as deferred_rows
 from tailboost.selection.hypotheses import rule_of
 from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.probabilities import stratum_probabilities
 from tailboost.selection.rate_table import RateTable
-from tailboost.selection.score_rule import scores_in
 from tailboost.selection.selection import Selection
 
 

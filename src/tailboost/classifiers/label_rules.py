@@ -49,6 +49,7 @@ from tailboost.rows.given import Given
 from tailboost.rows.judged import RecordedScores, digest_of_rule, judged
 from tailboost.rows.ledger import Ledger, Records
 from tailboost.rows.subgroups import HUMAN_REVIEW
+from tailboost.selection.candidates import Scale
 from tailboost.selection.data import (
     SelectionData,
     ThresholdFamily,
@@ -58,7 +59,6 @@ from tailboost.selection.data import (
 from tailboost.selection.outputs import LEAST_PROBABILITY
 from tailboost.selection.problem import Problem
 from tailboost.selection.rate_table import RateLine, RateTable
-from tailboost.selection.score_rule import Scale
 from tailboost.selection.selection import Selection, Thresholds
 from tailboost.selection.threshold_rule import ThresholdRule, ranges_between
 

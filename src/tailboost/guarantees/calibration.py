@@ -55,6 +55,7 @@ from tailboost.guarantees.procedure import (
     Reweighted,
     losses_on,
     simplest_certified,
+    what_is_tested,
 )
 from tailboost.guarantees.ranks import Ranks
 from tailboost.guarantees.ranks_and_test import RanksAndTest
@@ -73,7 +74,6 @@ from tailboost.guarantees.recheck import joined, percent
 from tailboost.guarantees.score_path import ScorePath
 from tailboost.guarantees.shares import counted_answer
 from tailboost.guarantees.stated import stated_by
-from tailboost.guarantees.tested import what_is_tested
 from tailboost.guarantees.thresholds import ThresholdSequences
 from tailboost.rates import Limit, Rate, checked_limits
 from tailboost.rows.given import Given

@@ -19,7 +19,13 @@ from tailboost.core.long_work import steps
 from tailboost.rates import ROUNDING, InfeasibleLimitsError, Objective, Strata, error
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import GroupNames
-from tailboost.selection.candidates import POWERS, PowerDraw, ProbabilityRule
+from tailboost.selection.candidates import (
+    POWERS,
+    KnownScores,
+    PowerDraw,
+    ProbabilityRule,
+    ScoreRule,
+)
 from tailboost.selection.contradiction import contradiction
 from tailboost.selection.curve import limits_between
 from tailboost.selection.data import (
@@ -49,7 +55,6 @@ from tailboost.selection.program import (
     mixed,
     within_budget,
 )
-from tailboost.selection.score_rule import KnownScores, ScoreRule
 from tailboost.selection.search import FEW_STARTS, STARTS, best_by_search, first_candidates
 from tailboost.selection.selected import (
     MOST_ERRORS,

@@ -25,7 +25,6 @@ from tailboost.core.spelling import as_typed
 from tailboost.rates import Limit
 from tailboost.rows.given import refuse
 from tailboost.rows.subgroups import HUMAN_REVIEW, estimates_words, unit_name
-from tailboost.selection.candidates import RulePart
 from tailboost.selection.outputs import (
     LEAST_PROBABILITY,
     SUM_TOLERANCE,
@@ -46,6 +45,76 @@ INFERRED = (
     "table[[column]], …), in the shell `tailboost tune` without --by-group. by_group=True (--set "
     "by_group=true) gives a rule that reads the groups"
 )
+
+
+@dataclass(frozen=True)
+class RulePart:
+    """One selected candidate: action costs on an average of log-probabilities, or a draw from this average.
+
+    With ``z_k = Σ_i weights[i] · log max(p_i,k, least_probability) + offsets[k]`` the expected cost of the
+    action a is ``Σ_k exp(z_k) · action_costs[g][k][a]``. Here g is the group of the row for a group-aware
+    rule, otherwise 0. The cheapest action is taken, the first of equal ones. Actions are the classes in their
+    order and, if rows may be deferred, deferral. A draw has no action costs: it draws labels in proportion to
+    ``exp(power · z_k)``.
+
+    Attributes
+    ----------
+    weight : float
+        Mixture weight λ, in (0, 1].
+    weights : dict
+        Weight of the log-probabilities of each model; empty for a constant.
+    offsets : list of float
+        One for each class.
+    action_costs : list of lists, shape (groups or 1, K, actions), or None
+        Cost of an action in a class; None for a draw.
+    power : float or None
+        Power of the probabilities, for a draw.
+    inferred : bool
+        Whether groups are estimated from the features. Then ``action_costs`` are by group, weighted by the
+        probability of each group.
+    """
+
+    weight: float
+    weights: dict[str, float]
+    offsets: list[float]
+    action_costs: list[list[list[float]]] | None = None
+    power: float | None = None
+    inferred: bool = False
+
+    @property
+    def defers(self) -> bool:
+        """Whether the candidate may defer rows."""
+        if self.action_costs is None:
+            return False
+        return len(self.action_costs[0][0]) > len(self.offsets)
+
+    def logs(self, logs: Mapping[str, Floats], n: int) -> Floats:
+        """Return z, shape (n, K), from the logarithms of the models' probabilities."""
+        z = np.zeros((n, len(self.offsets))) + self.offsets
+        for name, weight in self.weights.items():
+            z = z + weight * logs[name]
+        return z
+
+    @property
+    def plain(self) -> RulePart:
+        """The same rule without learned weight and offsets, for one model of two classes.
+
+        The learned weight w and the offsets b do not change the order of the rows, so the action costs can
+        contain them. With the savings s of a right label, the second label is predicted if
+        ``p_1^w e^{b_1} s_1 > p_0^w e^{b_0} s_0``.
+        """
+        costs = self.action_costs
+        if len(self.weights) != 1 or costs is None or self.inferred or len(costs[0][0]) != 2:
+            return self
+        ((name, weight),) = self.weights.items()
+        Q = np.array(costs)
+        savings = np.stack([Q[:, 0, 1] - Q[:, 0, 0], Q[:, 1, 0] - Q[:, 1, 1]], axis=1)
+        savings = savings * np.exp(self.offsets)  # by group and class
+        if weight <= 0 or (savings <= 0).any():
+            return self
+        savings = (savings / savings.max(axis=1, keepdims=True)) ** (1.0 / weight)
+        action_costs = [[[0.0, s_0], [s_1, 0.0]] for s_0, s_1 in savings.tolist()]
+        return replace(self, weights={name: 1.0}, offsets=[0.0, 0.0], action_costs=action_costs)
 
 
 @dataclass(frozen=True)

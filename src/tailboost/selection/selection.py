@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from tailboost.core.array_types import Floats, Ints
 from tailboost.rates import InfeasibleLimitsError, Limit
+from tailboost.selection.candidates import Scale, scores_in
 from tailboost.selection.curve import undominated_rules
 from tailboost.selection.data import (
     Candidate,
@@ -26,7 +27,6 @@ from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.probabilities import stratum_probabilities
 from tailboost.selection.problem import Problem
 from tailboost.selection.rate_table import RateTable
-from tailboost.selection.score_rule import Scale, scores_in
 from tailboost.selection.selected import Selected, SelectedRule
 
 # Smaller factors of a class in a group count as this one.

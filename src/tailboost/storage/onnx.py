@@ -26,9 +26,8 @@ from tailboost.learners.screened import ScreenedBoost
 from tailboost.learners.table import ClassProbabilities
 from tailboost.rows.judged import judged
 from tailboost.rows.subgroups import HUMAN_REVIEW
-from tailboost.selection.candidates import RulePart
 from tailboost.selection.outputs import LEAST_PROBABILITY
-from tailboost.selection.rule import tie_break
+from tailboost.selection.rule import RulePart, tie_break
 from tailboost.selection.threshold_rule import ThresholdRule
 
 try:

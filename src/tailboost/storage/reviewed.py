@@ -167,8 +167,7 @@ tailboost.rates.rate: Kind Limit Pairs Rate
 tailboost.rates.strata: Strata
 tailboost.selection.outputs: Average ModelOutputs Models
 tailboost.selection.probabilities: Calibration GroupModel StratumProbabilities
-tailboost.selection.candidates: PowerDraw ProbabilityRule
-tailboost.selection.score_rule: ScoreRule
+tailboost.selection.candidates: PowerDraw ProbabilityRule ScoreRule
 tailboost.selection.threshold_rule: ThresholdRule
 tailboost.selection.data: Candidate Pool SelectionData
 tailboost.selection.intervals: LimitsOutlook

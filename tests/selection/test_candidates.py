@@ -13,7 +13,7 @@ pd = pytest.importorskip("pandas")
 import tailboost as tb
 from tailboost import rates
 from tailboost.rows.judged import judged
-from tailboost.selection.score_rule import KnownScores
+from tailboost.selection.candidates import KnownScores
 
 REVIEW = "human review"
 PROBLEMS = {
