@@ -29,6 +29,18 @@ def mix():
     return tb.RobustMixtureClassifier([("bayes", GaussianNB())], random_state=0).fit(X[:600], LABELS[:600])
 
 
+def test_a_card_says_what_it_is_and_is_saved_by_the_ending_of_the_name(mix, tmp_path):
+    card = tb.ModelCard.of(mix, X[600:], LABELS[600:], title="Loans 2026")
+    headline, how = str(card).splitlines()
+    assert headline == f"Loans 2026: {card.summary}"
+    assert how == f"{len(card.sections)} sections, written by card.save('card.html') or card.save('card.md')"
+    for name, content in {"card.html": card.to_html(), "card.md": card.to_markdown()}.items():
+        card.save(tmp_path / name)
+        assert (tmp_path / name).read_text("utf-8") == content
+    with pytest.raises(ValueError, match=r"card.pdf' must end in .html or .md"):
+        card.save(tmp_path / "card.pdf")
+
+
 def test_every_number_is_measured(mix):
     rest = slice(600, None)
     card = tb.ModelCard.of(

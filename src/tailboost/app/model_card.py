@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -15,9 +17,10 @@ from tailboost.app.report.charts import limits_chart, monitor_chart
 from tailboost.app.report.html import page
 from tailboost.core.array_types import Column, Groups, Model, Stated, Table
 from tailboost.core.exceptions import LeakageError
+from tailboost.core.files import write_output
 from tailboost.core.limit_lines import LimitLine, filled_columns
 from tailboost.core.rate_words import bound_words
-from tailboost.core.spelling import with_known_arguments
+from tailboost.core.spelling import how_many, with_known_arguments
 from tailboost.core.versions import versions as installed_versions
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import Certificate, certify
@@ -93,9 +96,11 @@ class Section:
     code: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ModelCard:
     """Stated limits with certificates, purpose, data, rule, price, errors and limitations of a model.
+
+    ``print`` shows the headline; `save` writes the page.
 
     Attributes
     ----------
@@ -207,6 +212,38 @@ class ModelCard:
         origin = _origin(judged(final), versions, digests or {})
         limits = tuple(_limits_of(measured.limits_certificate))
         return cls(title, _summary(measured, monitor), origin, sections, limits, monitor)
+
+    def __repr__(self) -> str:
+        return (
+            f"{self.title}: {self.summary}\n"
+            f"{how_many(len(self.sections), 'section')}, written by card.save('card.html') or "
+            "card.save('card.md')"
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the card as a page, by the ending of the name: HTML (.html) or Markdown (.md).
+
+        Parameters
+        ----------
+        path : path-like
+            File to write; an older one is replaced.
+
+        Raises
+        ------
+        ValueError
+            If the name has another ending.
+        OSError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> card.save("card.html")  # doctest: +SKIP
+        """
+        contents = {".html": self.to_html, ".md": self.to_markdown}
+        ending = Path(path).suffix.lower()
+        if ending not in contents:
+            raise ValueError(f"{os.fspath(path)!r} must end in .html or .md")
+        write_output(path, contents[ending]())
 
     def to_markdown(self) -> str:
         """Return the card as Markdown."""
