@@ -391,7 +391,7 @@ def test_a_monitor_is_printed_in_the_unit_of_its_limits_and_explains_its_columns
         "No rows yet: 1 bound to test. A batch is added by monitor = monitor.add(X, y)."
     )
     monitor = empty.add(scores[400:800], y[400:800]).add(scores[800:], y[800:])
-    _, _, heads, line, _, columns, _ = str(monitor).splitlines()
+    _, _, heads, line, _, columns, evidence, _ = str(monitor).splitlines()
     assert heads.split("  ")[-1].strip() == "evidence (alarm at 20)"
     misses = (y == 1) & (rule.predict(scores) == 0)
     last, together = (
@@ -399,6 +399,8 @@ def test_a_monitor_is_printed_in_the_unit_of_its_limits_and_explains_its_columns
     )
     assert line.split()[-8:-2] == [*f"90 % {last:.0f} % {together:.0f} %".split()]
     assert columns.startswith("* rate, all batches: the rate on the new rows that count in it")
+    assert evidence.startswith("* evidence: what a stake of 1 has become by bets on the new rows against")
+    assert line.split()[-1] == f"{max(monitor.largest_evidence):.3g}"
 
 
 def test_a_monitor_of_a_rule_is_told_what_to_give():

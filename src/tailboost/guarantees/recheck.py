@@ -547,6 +547,8 @@ class Recheck:
         notes = [
             f"{ALL_BATCHES}: the rate on the new rows that count in it, such as those of one label "
             f"for a miss rate; {ROWS_COUNTED}: their number.",
+            "evidence: what a stake of 1 has become by bets on the new rows against the bound; a monitor "
+            "shows the largest so far.",
             f"A bound is contradicted once its evidence reaches {self.threshold:.4g}: the "
             f"number of bounds divided by the allowed error probability {allowed_error}. If all "
             "bounds are true and the rows are independent draws, the probability that this ever "
