@@ -2,6 +2,7 @@
 
 import json
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -46,6 +47,32 @@ def ranked():
     rows = draw(2000, 1)
     clf = tb.tune(SCORES, T, y, groups=g, limits=LIMITS[:1])
     return tb.calibrate(clf, rows[0], rows[1], groups=rows[2])
+
+
+@pytest.mark.parametrize("objective", [rates.cost([[0, 12], [1, 0]]), rates.largest(rates.error(by="class"))])
+def test_another_objective_has_its_own_price_and_no_advice_on_errors(objective):
+    """A rule of least cost errs often on purpose: neither its errors nor ways to lower them are a fault."""
+    T, y, _ = draw(1500, 0, shift=0.5)
+    rows = draw(2000, 1, shift=0.5)
+    clf = tb.tune(SCORES, T, y, limits=["miss(1) <= 90%"], objective=objective)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tb.exceptions.UselessRuleWarning)
+        certified = tb.calibrate(clf, rows[0], rows[1])
+    certificate = certified.certificate_
+    price = certificate.price[0]
+    answers = certified.predict(rows[0])
+    if objective.worst:
+        value = max((answers != rows[1])[rows[1] == label].mean() for label in (0, 1))
+    else:
+        value = np.where(answers == rows[1], 0, np.where(rows[1] == 0, 12, 1)).mean()
+    assert price.is_objective
+    assert price.certified == pytest.approx(value)
+    printed = str(certificate)
+    assert f"Objective ({price.name.removeprefix('objective (')} {value:.3f}" in printed.replace("%", "")
+    assert "The rule errs" not in printed
+    assert certificate.forced_by.error is None
+    again = tb.Certificate.from_dict(json.loads(json.dumps(certificate.to_dict())))
+    assert again.price == certificate.price
 
 
 @pytest.mark.slow

@@ -36,6 +36,7 @@ from tailboost.guarantees.forced import (
     by_group_to_read,
     group_words,
     groups_of_one_answer,
+    is_overall_error,
     what_forces,
 )
 from tailboost.guarantees.fresh_rows import (
@@ -514,7 +515,11 @@ def certified_classifier(
     answered = fresh.by(result.selection)
     families = [RateFamily.from_expression(limit, answered) for limit in limits]
     bounds = _bounds_at_limits(families, calibration.level, result.method)
-    prices = tuple(price_of(limits, calibration.reference, answered))
+    objective = result.selection.problem.objective
+    prices = (
+        *objective_price(objective, calibration.reference, answered),
+        *price_of(limits, calibration.reference, answered),
+    )
     overall = next((price.given for price in prices if price.name == OVERALL_PRICE), None)
     reference_name, _ = calibration.reference
     notes = [
@@ -529,7 +534,7 @@ def certified_classifier(
         *notes_on_draws(result, fresh, calibration.run_for),
         *rule_remarks(bounds, answered),
     ]
-    one_answer = groups_with_one_answer(bounds, answered, limits)
+    one_answer = groups_with_one_answer(bounds, answered, limits, objective)
     forced_by = what_forces(
         [family.bounds(calibration.level) for family in families],
         limits,
@@ -584,6 +589,42 @@ def _bounds_at_limits(
     return bounds
 
 
+def objective_price(
+    objective: Any, reference: ReferenceAnswers, certified: FreshRows
+) -> list[Price]:
+    """Return the objective of two rules on the same rows; empty if it is the overall error, or unknown.
+
+    ``reference`` are the name and the answers of the first rule, ``certified`` the rows with the answers of
+    the second one.
+    """
+    if is_overall_error(objective) or objective.over_rows:
+        return []
+    reference_name, reference_rows = reference
+
+    def value_on(rows: FreshRows | None) -> float | None:
+        if rows is None:
+            return None
+        value: float = objective.value(
+            np.array([sample.mean for sample in rows.samples(objective.rate)])
+        )
+        return None if np.isnan(value) else value
+
+    value = value_on(certified)
+    if value is None:
+        return []
+    name = f"objective ({objective})"
+    return [
+        Price(
+            name,
+            value_on(reference_rows),
+            value,
+            len(certified),
+            reference_name,
+            is_objective=True,
+        )
+    ]
+
+
 def price_of(
     limits: Sequence[Limit], reference: ReferenceAnswers, certified: FreshRows
 ) -> Iterator[Price]:
@@ -615,7 +656,7 @@ def price_of(
 
 
 def groups_with_one_answer(
-    bounds: Sequence[Any], answered: FreshRows, limits: Sequence[Limit]
+    bounds: Sequence[Any], answered: FreshRows, limits: Sequence[Limit], objective: Any
 ) -> list[str]:
     """Return a sentence on the limited groups with each single answer, and on each other limit without rows.
 
@@ -629,6 +670,8 @@ def groups_with_one_answer(
         The fresh rows with the answers of the certified rule.
     limits : sequence of Limit
         The certified limits.
+    objective : Objective
+        The objective within them. One answer to all rows is compared by the overall error alone.
     """
     groups_by_answer: dict[str, list[str]] = {}
     for name, answer in _constant_groups(answered, limits).items():
@@ -656,7 +699,7 @@ def groups_with_one_answer(
         f"{bound.title} {bound.without_rows}, so the limit is kept by construction."
         for bound in without_rows
     ]
-    _warn_of_useless_rule(answered, limits)
+    _warn_of_useless_rule(answered, limits, objective)
     if sentences:
         warn_user(" ".join(sentences), UselessRuleWarning)
     return sentences
@@ -697,8 +740,11 @@ def _constant_groups(fresh: FreshRows, limits: Sequence[Limit]) -> dict[str, str
     }
 
 
-def _warn_of_useless_rule(fresh: FreshRows, limits: Sequence[Limit]) -> None:
-    """Warn if every row gets one answer, or if such a rule also keeps the targets and errs no more."""
+def _warn_of_useless_rule(fresh: FreshRows, limits: Sequence[Limit], objective: Any) -> None:
+    """Warn if every row gets one answer, or if such a rule also keeps the targets and errs no more.
+
+    Errors say nothing of a rule with another objective.
+    """
     answered = fresh.answered
     strata = answered.strata
     if answered.draws:
@@ -712,7 +758,8 @@ def _warn_of_useless_rule(fresh: FreshRows, limits: Sequence[Limit]) -> None:
             "or bring more calibration rows"
         )
         return
-    if strata.n_classes in answers:  # with deferral the errors are not comparable
+    defers = strata.n_classes in answers  # with deferral the errors are not comparable
+    if defers or not is_overall_error(objective):
         return
     error = fresh.samples(ERRORS["mean"])[0].mean
     for number, label in enumerate(strata.classes):

@@ -106,6 +106,8 @@ class Price:
         Number of its rows.
     of : str
         Who gives the answers: the model itself, or its rule. Empty if there are none.
+    is_objective : bool
+        Whether this is the objective within the limits, if it is not the overall error.
     """
 
     name: str
@@ -113,6 +115,7 @@ class Price:
     certified: float
     n: int
     of: str = ""
+    is_objective: bool = False
 
     @property
     def heads(self) -> list[str]:
@@ -121,6 +124,7 @@ class Price:
 
     def cells(self, in_percent: bool) -> list[str]:
         """Return the cells below `heads`."""
+        in_percent = in_percent and not self.is_objective  # which may be a cost
         given, certified = (
             estimate_words(value, PAIRED * self.n, in_percent=in_percent)
             for value in (self.given, self.certified)
@@ -536,11 +540,11 @@ class Certificate:
 
     @property
     def price_words(self) -> list[str]:
-        """The overall error and its price in a sentence, if they are known."""
+        """The objective and the overall error with their prices, in sentences, if they are known."""
         return [
             price.words(self.n_rows, self.in_percent)
             for price in self.price
-            if price.name == OVERALL_PRICE
+            if price.is_objective or price.name == OVERALL_PRICE
         ]
 
     def cells(self) -> Cells:

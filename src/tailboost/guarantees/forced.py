@@ -329,7 +329,7 @@ def what_forces(
     """Return the limit that forces a certified rule; None if no limit has rows.
 
     Rules are made without one of the limits each. The least error without a limit decides, or the least room
-    if no rule has a lower error.
+    if no rule has a lower error, or if the objective within the limits is not the overall error.
 
     Parameters
     ----------
@@ -350,7 +350,9 @@ def what_forces(
     limited = limited_bounds(bounds, limits, answered)
     if not limited:
         return None
-    error = _overall_error(answered)
+    error = None
+    if is_overall_error(result.selection.problem.objective):
+        error = _overall_error(answered)
     candidates = []
     if error is not None:
         # Without a limit on deferral every row would be deferred.
@@ -402,6 +404,11 @@ def _errors_without(
         error = _overall_error(fresh.by(selection))
         if error is not None:
             yield dropped, error
+
+
+def is_overall_error(objective: Any) -> bool:
+    """Whether an objective within limits is the overall error."""
+    return objective.rate == ERRORS["mean"] and not objective.worst
 
 
 def _overall_error(answered: FreshRows) -> float | None:
