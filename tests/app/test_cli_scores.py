@@ -250,6 +250,24 @@ def test_a_rate_with_a_limit_of_the_file_is_measured_against_it(files, rule):
     assert "≥ 0.8" in output
 
 
+def test_all_rates_of_an_evaluation_are_in_the_unit_of_the_limits(files, rule):
+    asked = ["--rate", "precision(toxic)", "--rate", "error()"]
+    in_percent = done("evaluate", rule, files / "fresh.csv", *asked, "--limit", "miss(toxic) <= 20%")
+    in_parts = done("evaluate", rule, files / "fresh.csv", *asked, "--limit", "miss(toxic) <= .2")
+    assert not re.search(r"\b0\.\d\d", in_percent)
+    assert "%" not in re.sub(r"95 %|(?<=  )\d+ %", "", in_parts)  # but for shares of deferred rows
+    assert re.search(r"^all +all rows +3,000 +\d+\.\d %", in_percent, re.MULTILINE)
+
+
+def test_an_objective_is_named_as_the_option_has_it(files):
+    given = ["tune", files / "scores.csv", "--score", "p_toxic", "--positive", "toxic", "--target", "label"]
+    given += ["--group", "lang", "--out", files / "no.json", "--objective"]
+    assert "--objective: error(by='class') is a family: write largest(" in refused(*given, "error(by=class)")
+    assert "--objective: 'eror' is unknown; did you mean 'error'? give cvar, error" in refused(*given, "eror")
+    assert "--objective: 'cvar' needs alpha" in refused(*given, "cvar")
+    assert "--costs FILE" in refused(*given, "cost()")
+
+
 def test_single_precision_gets_the_answers_of_its_decimals(files, rule, tmp_path):
     pytest.importorskip("pyarrow")
     content = json.loads(rule.read_text())["rule"]
@@ -264,6 +282,7 @@ def test_single_precision_gets_the_answers_of_its_decimals(files, rule, tmp_path
 
 
 def test_answers_in_a_parquet_file_are_those_of_the_csv_file(files, rule, tmp_path):
+    pytest.importorskip("pyarrow")
     fresh = pd.read_csv(files / "fresh.csv").assign(id=range(3000))
     fresh.to_parquet(tmp_path / "fresh.parquet")
     for name in ("out.csv", "out.parquet"):
@@ -915,12 +934,15 @@ def test_several_labels_per_row(files):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--objective", "wurst"), "--objective: The 'objective' parameter"),
+        (("--objective", "wurst"), "--objective: 'wurst' is unknown"),
         (
             ("--limit", "error <= 30%", "--missing", "7"),
             "--missing: missing=7.0 is no number between 0 and 1",
         ),
-        (("--target", "z", "--score", "t", "--objective", "wurst"), "--objective: The 'objective' parameter"),
+        (
+            ("--target", "z", "--score", "t", "--objective", "wurst"),
+            "--objective: 'wurst' is unknown",
+        ),
     ],
 )
 def test_a_bad_option_of_tune_is_named_before_any_file_is_read(tmp_path, arguments, says):

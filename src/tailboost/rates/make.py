@@ -116,6 +116,11 @@ class Largest(Expression):
         return f"largest({self.rate!r})"
 
 
+def _as_objective(objective: Any) -> str:
+    """Return an objective as the argument; in the shell the option stands before the message."""
+    return as_typed(f"objective={objective!r}", repr(objective))
+
+
 @dataclass(frozen=True)
 class Objective(Expression):
     """Objective: one rate, or the largest rate of a family.
@@ -155,20 +160,21 @@ class Objective(Expression):
             )
         if expression.compares:
             raise TypeError(
-                f"objective={objective!r}: minimise another rate and limit this one: "
+                f"{_as_objective(objective)}: minimise another rate and limit this one: "
                 f"limits=[{objective!r} …]"
             )
         rate = expression.rate
         if not rate.can_be_lowered:
             raise ValueError(
-                f"objective={objective!r}: a rule with very few answers of one kind is best; "
+                f"{_as_objective(objective)}: a rule with very few answers of one kind is best; "
                 "minimise another rate and limit this one"
             )
         if not expression.worst and rate.by is not None:
-            raise ValueError(f"objective={objective!r} is a family: write largest({rate!r})")
+            raise ValueError(f"{_as_objective(objective)} is a family: write largest({rate!r})")
         if rate.is_gain and expression.worst:
             raise ValueError(
-                f"objective={objective!r}: large values are better, so the largest is no objective"
+                f"{_as_objective(objective)}: large values are better, so the largest is no "
+                "objective"
             )
         if rate.is_gain:
             rate = replace(rate, complement=True)

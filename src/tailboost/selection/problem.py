@@ -10,6 +10,7 @@ import numpy as np
 
 from tailboost.core.array_types import Column, Floats, Ints, Stated
 from tailboost.core.checks import refuse_paid_errors
+from tailboost.core.spelling import as_typed
 from tailboost.rates import (
     AT_LEAST,
     AT_MOST,
@@ -392,7 +393,9 @@ def _refuse_beside_cvar(
             "rate"
         )
     if alpha is None:
-        raise ValueError("objective='cvar' needs alpha, the tail mass in (0, 1]")
+        cvar = as_typed("objective='cvar'", "'cvar'")
+        how = as_typed("", "; it is an objective of `tailboost fit`: --set alpha=.1")
+        raise ValueError(f"{cvar} needs alpha, the tail mass in (0, 1]{how}")
     if max_error is not None:
         raise ValueError("max_error has no meaning with objective='cvar'")
     if randomized is False:
@@ -434,8 +437,8 @@ def strata_of(
         values = tuple(names.values[j] for j in used_columns)
     if problem.needs_costs and costs is None:
         raise ValueError(
-            "cost() without a matrix is a mean of costs of the rows: give costs= to fit, and "
-            "costs_val= with X_val"
+            "cost() without a matrix is a mean of costs of the rows: give "
+            f"{as_typed('costs= to fit, and costs_val= with X_val', '--costs FILE')}"
         )
     strata, stratum = Strata.of(
         rows.y,

@@ -232,13 +232,14 @@ class RateTable:
         missing_intervals = list[str]()
         refitted = False
         stated = list(stated)
+        in_percent = any(limit is not None and limit.in_percent for _, limit in stated)
         for rate, limit in stated:
             counted = CountedRate.from_counts(rate, strata, counts, spread)
             reason = flattered(rate)
             if reason:
                 all_subgroups = np.ones(len(counted.values), bool)
                 counted = replace(counted, reasons={reason: all_subgroups})
-            lines += rate_lines(rate, limit, counted)
+            lines += rate_lines(rate, limit, counted, in_percent=in_percent)
             missing_intervals += counted.lacking(rate)
             refitted |= counted.spread > 0
         notes = list[str]()
@@ -578,8 +579,13 @@ def with_deferral(
     return lines_with_shares, tuple(deferral_lines(words, overall, by_column))
 
 
-def rate_lines(rate: Rate, limit: Limit | None, counted: CountedRate) -> list[RateLine]:
-    """Return a line for each subgroup of a counted rate, and one for the gap or ratio of a limit."""
+def rate_lines(
+    rate: Rate, limit: Limit | None, counted: CountedRate, *, in_percent: bool
+) -> list[RateLine]:
+    """Return a line for each subgroup of a counted rate, and one for the gap or ratio of a limit.
+
+    ``in_percent`` tells whether a rate without a limit is printed in percent; a cost never is.
+    """
     names = list(counted.terms.names)
     bounds = np.full(len(names), np.nan)
     if limit is not None and not limit.compares:
@@ -593,6 +599,9 @@ def rate_lines(rate: Rate, limit: Limit | None, counted: CountedRate) -> list[Ra
     lines = []
     for name, (value, low, high, n, bound) in zip(names, numbers, strict=True):
         line = RateLine(str(rate), name, value, low, high, n, "", bound, None)
+        line = replace(
+            line, in_percent=in_percent and not rate.needs_costs and rate.kind != "cost"
+        )
         if limit is not None:
             met = limit.keeps(value, bound)
             line = replace(line, limit=str(limit), met=met, sense=limit.sense)

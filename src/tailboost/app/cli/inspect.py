@@ -88,20 +88,24 @@ def evaluate(
             }
         )
         return
-    print_errors(errors, f"Errors of predict on the {n_rows:,} rows of {data.name}")
+    in_percent = rate_table is not None and any(line.in_percent for line in rate_table)
+    title = f"Errors of predict on the {n_rows:,} rows of {data.name}"
+    print_errors(errors, title, in_percent=in_percent)
     if n_deferred is not None:
         shared.tell(deferral_words(n_deferred, n_rows))
-    _say_about_errors(errors, cluster)
+    _say_about_errors(errors, cluster, in_percent=in_percent)
     if rate_table is not None:
         shared.tell("")
         print_rates(rate_table)
 
 
-def _say_about_errors(errors: Sequence[Mapping[str, Any]], cluster: str | None) -> None:
+def _say_about_errors(
+    errors: Sequence[Mapping[str, Any]], cluster: str | None, *, in_percent: bool
+) -> None:
     """Print the worst class and the meaning of the intervals; ``cluster`` is the column of --cluster."""
     classes = [line for line in errors if line["kind"] == "class" and line["error"] is not None]
     worst = max(classes, key=lambda line: line["error"])
-    shared.say(f"Worst class: {worst['name']}, {worst['error']:.3f}.")
+    shared.say(f"Worst class: {worst['name']}, {error_words(worst['error'], in_percent)}.")
     method = "Clopper–Pearson"
     independent = "rows"
     confidence = "95 %"
@@ -379,16 +383,24 @@ def _verdict(line: Mapping[str, Any]) -> str:
     return "met" if line["error"] <= target else "missed"
 
 
-def print_errors(errors: Sequence[Mapping[str, Any]], title: str) -> None:
+def error_words(error: float, in_percent: bool) -> str:
+    """Return an error with three digits behind the point, in percent with one."""
+    return f"{100 * error:.1f} %" if in_percent else f"{error:.3f}"
+
+
+def print_errors(errors: Sequence[Mapping[str, Any]], title: str, *, in_percent: bool) -> None:
     """Print a table of errors; columns without any value are left out."""
     formats = {
         "": "{kind}", "name": "{name}", "rows": "{rows:,}", "clusters": "{clusters:,}",
-        "error": "{error:.3f}", "95 % interval": "{low:.3f} – {high:.3f}", "target": "{target:.3f}",
+        "error": "{error}", "95 % interval": "{low} – {high}", "target": "{target}",
         "verdict": "{verdict}",
     }  # fmt: skip
     columns: dict[str, list[str]] = {heading: [] for heading in formats}
     for line in errors:
         measured = {key: value for key, value in line.items() if value is not None}
+        for share in ("error", "low", "high", "target"):
+            if share in measured:
+                measured[share] = error_words(measured[share], in_percent)
         for heading, text_format in formats.items():
             try:
                 cell = text_format.format_map(measured)

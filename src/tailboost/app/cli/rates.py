@@ -19,6 +19,7 @@ from tailboost.guarantees.stated import stated_by
 from tailboost.rows.judged import judged
 from tailboost.rows.schema import group_name
 from tailboost.rows.subgroups import HUMAN_REVIEW
+from tailboost.selection.problem import NAMED
 from tailboost.selection.rate_table import RateTable
 
 Targets: TypeAlias = float | dict[Any, float] | None
@@ -54,8 +55,14 @@ def read_targets(text: str | None) -> Targets:
 
 def read_objective(text: str | None) -> Any:
     """Return the objective of --objective: a name, or a rate."""
-    if text is None or text.isidentifier():
+    names = ("cvar", *NAMED)
+    if text is None or text in names:
         return text
+    if text.isidentifier():
+        raise BadInput(
+            f"--objective: {text!r} is unknown; {did_you_mean(text, names)}give {', '.join(names)}, or a "
+            "rate such as 'miss(yes)'"
+        )
     expression = _parse("--objective", text)
     if expression.limit is not None or expression.compares:
         raise BadInput(f"--objective: {text!r} is a limit; use --limit")
