@@ -421,7 +421,9 @@ class Demand:
             return None
         advice = ""
         if t == 1:
-            advice = "; let the learner grow further, or class_loss='error' is a game without it"
+            advice = (
+                "; let the learner grow further, or class_loss='error' is a game without it"
+            )
         return Stop(
             StopKind.LEARNER,
             f"the weak-learning condition was not met in round {t}: the learner, as large as its "
