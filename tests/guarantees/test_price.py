@@ -75,6 +75,16 @@ def test_another_objective_has_its_own_price_and_no_advice_on_errors(objective):
     assert again.price == certificate.price
 
 
+def test_an_objective_with_costs_by_row_has_no_price():
+    """A calibration has no costs, so that the cost of its rows is unknown."""
+    T, y, _ = draw(1500, 0)
+    rows = draw(2000, 1)
+    costs = pd.DataFrame({0: 3.0 * y, 1: 1.0 - y})
+    clf = tb.tune(SCORES, T, y, limits=["miss(1) <= 60%"], objective=rates.cost(), costs=costs)
+    price = tb.calibrate(clf, rows[0], rows[1]).certificate_.price
+    assert [entry.name for entry in price] == ["overall error", "miss rate of 1"]
+
+
 @pytest.mark.slow
 def test_the_price_is_counted_on_the_calibration_rows(calibrated):
     _, certified, (T, y, g) = calibrated

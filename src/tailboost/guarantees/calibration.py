@@ -594,10 +594,12 @@ def objective_price(
 ) -> list[Price]:
     """Return the objective of two rules on the same rows; empty if it is the overall error, or unknown.
 
+    Costs by row are unknown, because a calibration has none.
+
     ``reference`` are the name and the answers of the first rule, ``certified`` the rows with the answers of
     the second one.
     """
-    if is_overall_error(objective) or objective.over_rows:
+    if is_overall_error(objective) or objective.over_rows or objective.rate.needs_costs:
         return []
     reference_name, reference_rows = reference
 

@@ -34,8 +34,9 @@ def as_model(model: Model) -> Any:
         return model
     if model.classifier is None:
         raise ValueError(
-            "model is a rule without its models or columns: give the classifier whose rule_ it "
-            "is, or the rule of a file, from load_rule"
+            "model is a rule without its models or columns, as to_json writes it: give the "
+            "classifier whose rule_ it is, which save_model keeps in a file, or the rule of a file "
+            "of `tailboost tune` or `tailboost calibrate`"
         )
     return model.classifier
 

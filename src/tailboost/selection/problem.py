@@ -438,7 +438,7 @@ def strata_of(
     if problem.needs_costs and costs is None:
         raise ValueError(
             "cost() without a matrix is a mean of costs of the rows: give "
-            f"{as_typed('costs= to fit, and costs_val= with X_val', '--costs FILE')}"
+            f"{as_typed('costs= to tune or fit, and costs_val= with X_val', '--costs FILE')}"
         )
     strata, stratum = Strata.of(
         rows.y,
