@@ -232,7 +232,7 @@ def test_missing_scores_are_refused_or_get_a_stated_level():
     [
         (tb.Scores("p"), r"which label does a higher score speak for\? State label='ok' or label='toxic'"),
         (tb.Scores("logit", "toxic"), r"are no probabilities between 0 and 1 \(row .*\); state kind='logit'"),
-        (tb.Scores("p", "toxi"), "one column scores a label against one other"),
+        (tb.Scores("p", "toxi"), "'toxi' is no label of y; did you mean 'toxic'"),
         (tb.Scores("q", "toxic"), "the table has no column 'q'"),
         (tb.Scores("lang", "toxic"), "scores must be numbers"),
         (tb.Scores(["p", "p"], ["ok", "toxic"]), "a column is named twice"),
@@ -244,6 +244,14 @@ def test_missing_scores_are_refused_or_get_a_stated_level():
 def test_unclear_scores_are_refused(score, words):
     with pytest.raises(ValueError, match=words):
         tb.tune(score, TABLE[A], Y[A])
+
+
+def test_a_label_of_another_type_is_told_its_type():
+    truth = Y[A] == "toxic"
+    with pytest.raises(ValueError, match="'True' is no label of y; write the truth value True; y has"):
+        tb.tune(tb.Scores("p", "True"), TABLE[A], truth)
+    with pytest.raises(ValueError, match="'1' is no label of y; write the number 1; y has"):
+        tb.tune(tb.Scores("p", "1"), TABLE[A], truth.astype(int))
 
 
 def test_scores_of_the_wrong_direction_and_constant_scores_are_noticed():

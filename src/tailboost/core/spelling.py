@@ -175,6 +175,8 @@ def meant(name: object, known: Iterable[Any]) -> str:
             kind = "number"
             if isinstance(known_name, str):
                 kind = "text"
+            elif isinstance(known_name, bool):
+                kind = "truth value"
             return f"write the {kind} {known_name!r}; "
     return did_you_mean(str(name), map(str, known_names))
 

@@ -23,7 +23,7 @@ from tailboost.core.checks import (
     no_classes,
 )
 from tailboost.core.score_kinds import score_kind
-from tailboost.core.spelling import as_typed, shell_word
+from tailboost.core.spelling import as_typed, meant, shell_word
 from tailboost.core.warn import warn_user
 from tailboost.rates.strata import plain
 
@@ -189,6 +189,11 @@ class Scores(ClassifierMixin, BaseEstimator):
             absent = ""
             if column not in names:
                 absent = f". The table has no column {column!r}, only {names[:20]}"
+            if len(labels) == 2:
+                raise ValueError(
+                    f"{self!r}: {self.label!r} is no label of y; {meant(self.label, labels)}y has the "
+                    f"labels {labels}{absent}"
+                )
             raise ValueError(
                 f"{self!r}: one column scores a label against one other, but y has the "
                 f"labels {labels[:10]}{absent}"
