@@ -114,6 +114,23 @@ def test_adalpboost_is_algorithm_2(alpha, eta, noted):
     assert value == pytest.approx(cvar_by_lp(np.array(losses), alpha), abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("make", "given", "instead"),
+    [
+        (published.adalpboost, {"alpha": 0.2, "n_estimators": 5}, "T="),
+        (published.vadaboost, {"lambda_": 0.5, "variance_weight": 0.2}, "lambda_="),
+        (published.worst_class_boost, {"theta": 0.5, "max_error": 0.1}, "theta=, which is 1 - max_error"),
+        (published.worst_class_boost, {"theta": 0.5, "q": 0.1}, "p="),
+        (published.dro_boost, {"radius": 0.1}, "delta="),
+        (published.dro_boost, {"effective_dim": 30}, "d="),
+    ],
+)
+def test_a_name_of_the_class_is_answered_by_the_symbol_of_the_paper(make, given, instead):
+    name = [*given][-1]
+    with pytest.raises(TypeError, match=f"{make.__name__} has no argument '{name}'; here it is {instead}"):
+        make("stump", **given)
+
+
 def test_lambda_of_adalpboost_may_come_from_a_validation_set():
     X, y = noisy(1, n=160, K=3)
     clf = published.adalpboost(TREE, 0.3, T=8, cv="auto", random_state=0)

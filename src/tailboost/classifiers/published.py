@@ -52,6 +52,7 @@ __all__ = [
     "worst_class_boost",
 ]
 
+_ROUNDS = "here it is T=; "
 _T_OF_GAMMA = "T = ⌈2 ln K / γ²⌉ follows from gamma=; n_estimators= takes another number; "
 # Learners get the weights unrounded.
 _EXACT: dict[str, Any] = {"exact_weights": True}
@@ -61,7 +62,7 @@ _ADDITIVE: dict[str, Any] = {"tol": 0.0, **_EXACT}
 _ALL_ROUNDS: dict[str, Any] = {"include_constants": False, "n_iter_no_change": None, **_EXACT}
 
 
-@with_known_arguments(AdaLPBoostClassifier)
+@with_known_arguments(AdaLPBoostClassifier, n_estimators=_ROUNDS)
 def adalpboost(
     estimator: Model,
     alpha: float,
@@ -99,7 +100,7 @@ def adalpboost(
     )
 
 
-@with_known_arguments(LPBoostClassifier)
+@with_known_arguments(LPBoostClassifier, n_estimators=_ROUNDS)
 def lpboost(
     estimator: Model, alpha: float, *, T: int = 100, cv: object = "train", **params: object
 ) -> LPBoostClassifier:
@@ -122,7 +123,7 @@ def lpboost(
     )
 
 
-@with_known_arguments(RegularizedLPBoostClassifier)
+@with_known_arguments(RegularizedLPBoostClassifier, n_estimators=_ROUNDS)
 def regularized_lpboost(
     estimator: Model,
     alpha: float,
@@ -161,7 +162,7 @@ def regularized_lpboost(
     )
 
 
-@with_known_arguments(AverageBoostClassifier)
+@with_known_arguments(AverageBoostClassifier, n_estimators=_ROUNDS)
 def average_boost(
     estimator: Model, *, T: int = 100, eta: float | str = "theory", **params: object
 ) -> AverageBoostClassifier:
@@ -177,7 +178,7 @@ def average_boost(
     return AverageBoostClassifier(estimator, n_estimators=T, eta=eta, **_EXACT | params)
 
 
-@with_known_arguments(AdaBoostClassifier)
+@with_known_arguments(AdaBoostClassifier, n_estimators=_ROUNDS)
 def adaboost(estimator: Model, *, T: int = 500, **params: object) -> AdaBoostClassifier:
     """Return AdaBoost, Algorithm 1 of Shivaswamy and Jebara 2011.
 
@@ -194,7 +195,7 @@ def adaboost(estimator: Model, *, T: int = 500, **params: object) -> AdaBoostCla
     return AdaBoostClassifier(estimator, n_estimators=T, **_ADDITIVE | params)
 
 
-@with_known_arguments(SoftMarginBoostClassifier)
+@with_known_arguments(SoftMarginBoostClassifier, n_estimators=_ROUNDS)
 def rlp_boost(
     estimator: Model, C: float | None = None, *, T: int = 500, **params: object
 ) -> SoftMarginBoostClassifier:
@@ -218,7 +219,7 @@ def rlp_boost(
     )
 
 
-@with_known_arguments(SoftMarginBoostClassifier)
+@with_known_arguments(SoftMarginBoostClassifier, n_estimators=_ROUNDS)
 def rqp_boost(
     estimator: Model, C: float | None = None, *, T: int = 500, **params: object
 ) -> SoftMarginBoostClassifier:
@@ -239,7 +240,9 @@ def rqp_boost(
     )
 
 
-@with_known_arguments(VadaBoostClassifier)
+@with_known_arguments(
+    VadaBoostClassifier, n_estimators=_ROUNDS, variance_weight="here it is lambda_=; "
+)
 def vadaboost(
     estimator: Model, lambda_: float, *, T: int = 500, **params: object
 ) -> VadaBoostClassifier:
@@ -263,7 +266,9 @@ def vadaboost(
     )
 
 
-@with_known_arguments(EBBoostClassifier)
+@with_known_arguments(
+    EBBoostClassifier, n_estimators=_ROUNDS, variance_weight="here it is lambda_=; "
+)
 def ebboost(lambda_: float, *, T: int = 500, **params: object) -> EBBoostClassifier:
     """Return EBBoost, Algorithm 3 of Shivaswamy and Jebara 2011.
 
@@ -282,7 +287,12 @@ def ebboost(lambda_: float, *, T: int = 500, **params: object) -> EBBoostClassif
     return EBBoostClassifier(variance_weight=lambda_, n_estimators=T, **_ADDITIVE | params)
 
 
-@with_known_arguments(WorstClassBoostClassifier, T=_T_OF_GAMMA)
+@with_known_arguments(
+    WorstClassBoostClassifier,
+    T=_T_OF_GAMMA,
+    max_error="here it is theta=, which is 1 - max_error; ",
+    q="here it is p=; ",
+)
 def worst_class_boost(
     estimator: Model,
     theta: float,
@@ -383,7 +393,7 @@ def first_voters(
     return voting_clf
 
 
-@with_known_arguments(OCOBoostClassifier)
+@with_known_arguments(OCOBoostClassifier, n_estimators=_ROUNDS)
 def oco_boost(
     estimator: Model, gamma: float, *, T: int | str = "auto", **params: object
 ) -> OCOBoostClassifier:
@@ -407,7 +417,12 @@ def oco_boost(
     return OCOBoostClassifier(estimator, gamma=gamma, n_estimators=T, **_EXACT | params)
 
 
-@with_known_arguments(DROBoostClassifier)
+@with_known_arguments(
+    DROBoostClassifier,
+    n_estimators=_ROUNDS,
+    radius="here it is delta=; ",
+    effective_dim="here it is d=; ",
+)
 def dro_boost(
     estimator: Model,
     delta: float | str = "auto",
@@ -445,7 +460,7 @@ def dro_boost(
     )
 
 
-@with_known_arguments(GroupDROBoostClassifier)
+@with_known_arguments(GroupDROBoostClassifier, n_estimators=_ROUNDS)
 def group_dro_boost(
     estimator: Model,
     *,

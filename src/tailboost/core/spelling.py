@@ -82,7 +82,8 @@ def with_known_arguments(
     further : callable, optional
         A function, to which the decorated one passes its ``**params``.
     **instead
-        Advice about unknown arguments with these names, in place of similar names.
+        Advice about unknown arguments with these names, in place of similar names. Parameters of
+        ``further`` with these names are not passed on, because the decorated function sets them.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -95,7 +96,10 @@ def with_known_arguments(
         allowed = named
         listing = ", ".join(named)
         if further is not None:
-            allowed = [*named, *inspect.signature(further).parameters]
+            passed_on = [
+                name for name in inspect.signature(further).parameters if name not in instead
+            ]
+            allowed = [*named, *passed_on]
             listing += f", and the parameters of {further.__name__}"
 
         @wraps(function)
