@@ -219,7 +219,7 @@ def stored(clf, folder):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.thinned(32)
+@pytest.mark.thinned(22)
 def test_a_refused_refit_changes_nothing(name, way, first_fits, tmp_path):
     clf = copy.copy(first_fits[name])
     if name in WITHOUT_ESTIMATOR and way in ABOUT_ESTIMATORS:

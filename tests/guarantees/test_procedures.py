@@ -208,7 +208,7 @@ def test_the_table_is_complete():
     assert len(TABLE) == len(procedures) * len(features)
 
 
-@pytest.mark.thinned(24)
+@pytest.mark.thinned(18)
 @pytest.mark.parametrize(("procedure", "feature"), TABLE)
 def test_each_entry_of_the_table_is_what_a_call_does(procedure, feature):
     found = {outcome(procedure, feature, call) for call in calls(procedure, feature)}

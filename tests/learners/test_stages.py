@@ -201,7 +201,7 @@ SCHEMES = ["train", "external", "held out", "held out, kept", "cv"]
 EVER_CLOSER = [1.0 / n for n in range(1, 100)]
 
 
-@pytest.mark.thinned(8)
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize(
     "learner", [HistBoostClassifier(n_estimators=12, max_depth=2), RandomForestClassifier(12)]
 )

@@ -1,6 +1,7 @@
 """Every kind of rate in every place that counts it: each result is compared with a count row by row."""
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -404,13 +405,14 @@ class Unasked:
 
 
 TABLE, LABELS = np.arange(40.0)[:, None] / 40, np.arange(40) % 2
+BOOSTED = cache(lambda: tb.WorstClassBoostClassifier("stump", n_estimators=2).fit(TABLE, LABELS))
 CONSUMERS = {
     "measure": lambda rate: rates.measure(rate, LABELS, LABELS),
     "certify": lambda rate: tb.certify(Unasked(), TABLE, LABELS, rates=[rate]),
     "tune": lambda rate: tb.tune(Unasked(), TABLE, LABELS, limits=[rate <= 0.5]),
     "objective": lambda rate: tb.tune(Unasked(), TABLE, LABELS, objective=rate),
     "fit": lambda rate: tb.RobustMixtureClassifier(limits=[rate <= 0.5]).fit(TABLE, LABELS),
-    "boosting": lambda rate: tb.WorstClassBoostClassifier().fit(TABLE, LABELS).reweight(limits=[rate <= 0.5]),
+    "boosting": lambda rate: BOOSTED().reweight(limits=[rate <= 0.5]),
     "calibrate": lambda rate: tb.calibrate(Unasked(), TABLE, LABELS, limits=[rate <= 0.5]),
     "calibrate scores": lambda rate: tb.calibrate(tb.Scores(0, 1), TABLE, LABELS, limits=[rate <= 0.5]),
     "monitor": lambda rate: tb.Monitor.against(Unasked(), limits=[rate <= 0.5]),
