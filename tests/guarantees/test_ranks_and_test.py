@@ -1,6 +1,7 @@
 """Limits by group on one class, by ranks, together with limits on all rows of the other class, by a test."""
 
 import copy
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from tailboost.exceptions import NotCertifiedError
 from tailboost.guarantees.calibration import PROCEDURES
 from tailboost.guarantees.ranks_and_test import RanksAndTest, thresholds_at_ranks, with_least_loss
 from tailboost.guarantees.shares import Share
-from tailboost.rates import miss
+from tailboost.rates import false_alarm, miss
 from tailboost.selection.data import ScoredRows
 
 SHARE = np.array([0.6, 0.3, 0.1])
@@ -146,6 +147,29 @@ def test_the_first_procedure_that_applies_is_this_one_only_beside_a_joint_limit(
             by_group="g",
         )
         assert "tested on the other class" not in str(rule.certificate_.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "n"), [((400, 300, 250), 900), ((80, 90, 120), 200), ((1000, 40, 60), 2000)]
+)
+def test_ranks_and_the_test_divide_the_level(sizes, n):
+    """Each limit at its bound is broken with the binomial probability of its count: at most .05 together."""
+    run = RanksAndTest(None, None, 0.05)
+    limits = miss(1, by="g") <= 0.3, false_alarm(1) <= 0.25
+    ranked = [Share(limits[0], g, np.arange(size), 0, 0.3) for g, size in enumerate(sizes)]
+    joint = Share(limits[1], None, np.arange(n), 1, 0.25)
+    run.__dict__ |= {"family": SimpleNamespace(n_thresholds=3), "ranked": ranked, "joint": [joint]}
+
+    def keeps(n_counted):
+        answers = (np.arange(n) < n_counted).astype(int)
+        return run.keeps_joint_limits(SimpleNamespace(answered=SimpleNamespace(actions=answers)))
+
+    most = max(k for k in range(n) if keeps(k))
+    ranks = np.array(run.ranks)
+    false = binom.cdf(ranks, sizes, 0.3).sum() + binom.cdf(most, n, 0.25)
+    assert false <= 0.05
+    # One row more in each is too much.
+    assert binom.cdf(ranks + 1, sizes, 0.3).sum() + binom.cdf(most + 1, n, 0.25) > 0.05
 
 
 @pytest.mark.slow
