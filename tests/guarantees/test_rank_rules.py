@@ -15,7 +15,15 @@ from scipy.stats import binom
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.ranks import Ranks, Share, TieBreaks, at_ranks, one_sided, ranks_of
+from tailboost.guarantees.ranks import (
+    Ranks,
+    Share,
+    TieBreaks,
+    at_ranks,
+    one_sided,
+    ranks_of,
+    ranks_of_comparison,
+)
 from tailboost.rows.ledger import may_follow, spent_by_next
 from tailboost.selection.data import ScoredRows
 
@@ -549,6 +557,30 @@ def test_among_equal_scores_the_rank_nearest_to_the_middle_of_its_range_is_taken
             counted = ((scores > thresholds[0]) == answer).sum()
             assert abs(counted - (least + 1)) == nearest
     assert min(within, outside) >= 5
+
+
+@pytest.mark.parametrize("seed", [0, 4, 6, 10])
+def test_ranges_of_ranks_for_equal_scores_keep_a_gap_with_the_confidence(seed):
+    """A threshold with so many rows above it has a rate between order statistics of uniform rows."""
+    rng = np.random.default_rng(seed)
+    place = rng.integers(2, size=400)
+    scores = rng.integers(0, 10, 400) / 10 - 0.45
+    chance = 1 / (1 + np.exp(-3 * scores - 0.4 * place))
+    rows = ScoredRows(scores, place, np.column_stack([chance, 1 - chance]))
+    limit = rates.gap(rates.selected(1, by="group")) <= 0.1 + 0.01 * (seed % 8)
+    shares = [Share(limit, g, np.flatnonzero(place == g), 1, np.nan) for g in (0, 1)]
+    sizes = [400, 300]
+    ranges = ranks_of_comparison(limit, sizes, rows, shares, 0.05)
+    if ranges is None:
+        return  # no certificate
+    assert (ranges[:, 0] < ranges[:, 1]).all()
+    ends = []
+    for n, (least, most) in zip(sizes, ranges.tolist(), strict=True):
+        ordered = np.pad(np.sort(rng.random((4000, n)), axis=1), ((0, 0), (1, 1)), constant_values=(0, 1))
+        ends.append((ordered[:, least], ordered[:, most + 1]))
+    (low_a, high_a), (low_b, high_b) = ends
+    kept = np.maximum(high_a - low_b, high_b - low_a) <= limit.bound
+    assert kept.mean() >= 0.95 - 2 * np.sqrt(0.05 * 0.95 / 4000)
 
 
 def test_a_certified_comparison_gives_each_group_the_number_of_answers_of_its_rank():
