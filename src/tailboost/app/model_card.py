@@ -234,10 +234,6 @@ class ModelCard:
             If the name has another ending.
         OSError
             If the file cannot be written.
-
-        Examples
-        --------
-        >>> card.save("card.html")  # doctest: +SKIP
         """
         contents = {".html": self.to_html, ".md": self.to_markdown}
         ending = Path(path).suffix.lower()
