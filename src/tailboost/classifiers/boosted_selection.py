@@ -113,8 +113,7 @@ def counts_of(clf: Any, rows: Rows) -> Counts:
 
 def name_groups(clf: Any, groups: Groups) -> GroupNames:
     """Give a new classifier the names of other groups than those of the fit, and return them."""
-    n = n_rows_of(groups)
-    group_names = GroupNames.from_groups(groups, "groups", n, np.ones(n, bool))
+    group_names = GroupNames.from_groups(groups, n_rows_of(groups))
     regroup(clf, group_names)
     clf._regrouped = True
     return group_names

@@ -362,7 +362,7 @@ def read_training_set(
     classifier._table_schema = schema
     group_numbers = None
     if groups is not None:
-        names = GroupNames.from_groups(groups, "groups", n, used)
+        names = GroupNames.from_groups(groups, n, used)
         group_numbers = names.numbers_of(groups, "groups", n, used)
         _set_groups(classifier, names, revealing_features(X, group_numbers))
     return TrainingSet(

@@ -134,10 +134,7 @@ def check_groups(classifier: Model, problem: Problem, groups: Groups) -> None:
 
 def name_groups(mix: Any, groups: Groups, used: Mask | None = None) -> None:
     """Set the names of groups, of all rows or of some."""
-    n = n_rows_of(groups)
-    if used is None:
-        used = np.ones(n, dtype=bool)
-    set_groups(mix, GroupNames.from_groups(groups, "groups", n, used))
+    set_groups(mix, GroupNames.from_groups(groups, n_rows_of(groups), used))
 
 
 def set_groups(mix: Any, names: GroupNames) -> None:

@@ -374,7 +374,7 @@ def _labels_and_groups(groups: Groups, y: Column, weight: Column) -> Seen | None
         return None
     names = None
     if groups is not None:
-        names = GroupNames.from_groups(groups, "groups", n, np.ones(n, dtype=bool))
+        names = GroupNames.from_groups(groups, n)
     weights = np.zeros(3)
     if weight is not None and np.any(np.asarray(weight)):
         relative = relative_weights(weight, n)

@@ -569,23 +569,19 @@ class RowCounts:
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Self:
-        """Return the counts written by `to_dict`, of this version or of earlier ones.
+        """Return the counts written by `to_dict`.
 
         Raises
         ------
         KeyError, TypeError, ValueError
             If the state is no such dict.
         """
-        if "contents" in state:  # an earlier version
-            contents = unpacked(state["contents"])
-            counts = unpacked(state["counts"])
-        else:
-            # A file has the differences of the sorted hashes, and the counts minus 1: small numbers.
-            hashes = np.cumsum(unsqueezed(state["gaps"], MOST_HASHES), dtype=np.int64)
-            if (hashes > Fingerprint.COMPLETE).any():
-                raise ValueError("contents of rows are damaged")
-            contents = hashes.astype(np.uint32)
-            counts = unsqueezed(state["repeats"], MOST_HASHES) + np.uint32(1)
+        # A file has the differences of the sorted hashes, and the counts minus 1: small numbers.
+        hashes = np.cumsum(unsqueezed(state["gaps"], MOST_HASHES), dtype=np.int64)
+        if (hashes > Fingerprint.COMPLETE).any():
+            raise ValueError("contents of rows are damaged")
+        contents = hashes.astype(np.uint32)
+        counts = unsqueezed(state["repeats"], MOST_HASHES) + np.uint32(1)
         is_increasing = (np.diff(contents.astype(np.int64)) > 0).all()
         if len(contents) != len(counts) or not is_increasing or (counts < 1).any():
             raise ValueError("counts of rows do not belong to their contents")

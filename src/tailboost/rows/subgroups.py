@@ -236,19 +236,20 @@ class GroupNames:
     combinations: tuple[tuple[Any, ...], ...] = ()
 
     @classmethod
-    def from_groups(cls, groups: Groups, name: str, n: int, used: Mask) -> Self:
-        """Return the names of the groups of the used rows among n; ``name`` is for messages."""
-        columns = checked_columns(groups, name, n, read=_as_given)
+    def from_groups(cls, groups: Groups, n: int, used: Mask | None = None) -> Self:
+        """Return the names of the groups of n rows, or of the used ones among them."""
+        columns = checked_columns(groups, "groups", n, read=_as_given)
+        if used is not None:
+            columns = {title: column[used] for title, column in columns.items()}
         orders = category_orders(groups)
         try:
             values = tuple(
-                in_category_order(distinct(column[used]), orders.get(title))
+                in_category_order(distinct(column), orders.get(title))
                 for title, column in columns.items()
             )
         except TypeError as error:
             raise ValueError(
-                f"{name}: values of types that cannot be ordered ({error}); convert them to "
-                "text"
+                f"groups: values of types that cannot be ordered ({error}); convert them to text"
             ) from None
         for values_of_column in values:
             warn_alike(values_of_column, "groups")
@@ -257,7 +258,7 @@ class GroupNames:
         if len(columns) == 1:
             return cls(values, tuple(columns))
         pairs = zip(columns.values(), values, strict=True)
-        numbers = [positions(column[used], names, name) for column, names in pairs]
+        numbers = [positions(column, names, "groups") for column, names in pairs]
         combinations = np.unique(np.column_stack(numbers), axis=0)  # one in each row
         crossed = []  # names of the combinations, column by column
         for names, numbers_in_column in zip(values, combinations.T, strict=True):
