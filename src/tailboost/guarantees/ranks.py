@@ -71,8 +71,8 @@ REACHED = 0.995
 # In ten cases of benchmarks/power.py the same rules take half the seconds.
 HOPELESS_ROOM = 1.2
 # Part of the level of one threshold, where thresholds by group may be moved together. With misses by two
-# columns ≤ .2 (5 tables, 24 draws of 3,000 rows) the rule errs .010 ± .005 less than one threshold with the
-# whole level, at most .002 more on a table; with .5 it errs .013 ± .008 less, and .010 more on two tables.
+# columns ≤ .2 (5 tables, 97 draws of 3,000 rows) the rule errs .011 ± .006 less than one threshold with the
+# whole level, and at most .004 ± .004 more on a table. With .5 two tables have .010 more.
 PART_OF_ONE = 0.9
 SEED = 20261123  # of the numbers of the selection data
 # Probability that continuous scores leave no threshold at the ranks of a group, because they
