@@ -510,7 +510,7 @@ def test_what_a_mixture_in_partitions_cannot_do_is_refused_by_name():
         (({"one": one}, yd), {"sample_weight": wd * 0}, "no row of positive weight"),
         (({"one": one}, yd), {"sample_weight": wd - 2}, "sample_weight must not be negative"),
         (({"one": one}, yd), {"objective": "worst_group"}, "needs groups"),
-        (({"one": one}, yd), {"limits": [rates.cost() <= 0.5]}, "give costs= to fit"),
+        (({"one": one}, yd), {"limits": [rates.cost() <= 0.5]}, "give costs= to tune or fit"),
         (({"one": one}, yd), {"alpha": 2.0}, "The 'alpha' parameter"),
     ):
         with pytest.raises((TypeError, ValueError), match=says):
