@@ -1,7 +1,6 @@
 """The path of joint power: brute force, predictions beside simulations, exact tests, validity."""
 
 import warnings
-from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
 
@@ -326,33 +325,6 @@ def test_rows_are_deferred_beside_a_limit_on_a_gap():
         errors[len(more)] = wrong.mean()
         assert bool(rule.defers(X).any()) is bool(more)
     assert errors[1] < errors[0] - 0.02
-
-
-def test_rules_no_better_than_one_answer_within_the_limits_are_not_tested():
-    """Nearly all rows have the label 1: to answer 0 to most of them is likely to keep a gap, and useless."""
-    rng = np.random.default_rng(0)
-    n, V = 2_000, 40
-    value = rng.integers(V, size=n)
-    group = (rng.random(n) < 0.5).astype(int)
-    y = (rng.random(n) < 0.8 + 0.19 * value / V).astype(int)
-    weights = np.zeros((4, V))
-    np.add.at(weights, (2 * y + group, value), 1.0)
-    limit = rates.gap(rates.selected(1, by="g")) <= 0.02
-    families = [LimitedFamily.from_limit(limit, strata())]
-    losses = MISSES + ALARMS
-    chances = np.repeat((0.8 + 0.19 * np.arange(V) / V)[None], 2, axis=0)
-    path = JointPowerPath(
-        Cells(weights, np.array([0, 1, 0, 1])), families, losses, chances, 4.0, LEVEL, False
-    )
-    assert path.loss_of_one_answer == weights[:2].sum()  # 1 to all rows
-    bands, _ = path.path()
-    assert (path.loss(bands) < weights[:2].sum()).all()
-    # Neither answer keeps both errors by construction.
-    both = [
-        LimitedFamily.from_limit(rates.miss(1) <= 0.3, strata()),
-        LimitedFamily.from_limit(rates.false_alarm(1) <= 0.3, strata()),
-    ]
-    assert np.isinf(replace(path, families=both).loss_of_one_answer)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -32,8 +32,8 @@ from scipy.special import log_ndtr, ndtri_exp
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.guarantees.limited_rates import (
     LimitedFamily,
+    least_probits_of_pairs,
     probits_of_counts,
-    probits_of_rooms,
 )
 from tailboost.rates import GAP, Limit
 from tailboost.rates.bounds import each_most_reached
@@ -47,8 +47,6 @@ NEVER = -9.0
 # Rows at the rate of all subgroups, added to a subgroup: otherwise nothing is tried in a group with
 # few rows here and enough fresh ones.
 PRIOR = 3.0
-# Number of quantiles of the chances, tried as prices.
-QUANTILES = 81
 # The most rules with gaps compared at once: with 40 groups each rule has 1,600 gaps.
 RULES_AT_ONCE = 4_096
 # Numbers of the answers; 2 is deferral.
@@ -164,13 +162,11 @@ class JointPowerPath:
     def path(self) -> tuple[Bands, Floats]:
         """Return the rules in the order of their tests, and the probit of passing all of them for each rule.
 
-        Rules with one answer to all rows are left out, and rules no better than such a rule within the
-        limits.
+        Rules with one answer to all rows are left out.
         """
         bands = self.candidates()
         n_answers = 3 - self.cells.never(bands).all(axis=1).sum(axis=1)
-        is_better = self.loss(bands) < self.loss_of_one_answer
-        bands = bands[(n_answers > 1) & is_better]
+        bands = bands[n_answers > 1]
         if not len(bands.low):
             return bands, np.empty(0)
         probits = self.joint_probits(bands)
@@ -187,27 +183,6 @@ class JointPowerPath:
     def loss(self, bands: Bands) -> Floats:
         """Return the loss of each rule on the selection data, shape (K,)."""
         return np.tensordot(self.cells.answered(bands), self.losses, axes=((1, 2), (0, 1)))
-
-    @property
-    def loss_of_one_answer(self) -> float:
-        """The least loss of one label for all rows within all limits by construction; infinite without one.
-
-        In a comparison of misses, for example, all groups miss all rows, or none.
-        """
-        one_label = self.cells.every[
-            np.array([0, -1])
-        ]  # the second label alone, and the first alone
-        possible = np.logical_not(self.cells.never(one_label)).astype(np.float64)
-        keeps_all = np.ones(2, dtype=bool)
-        for family in self.families:
-            errors, rows = family.counts(possible)
-            has_no_error = (errors == 0.0).all(axis=1)
-            if family.limit.compares:
-                has_errors_alone = (errors == rows).all(axis=1)
-                keeps_all &= has_no_error | has_errors_alone
-            else:
-                keeps_all &= has_no_error
-        return float(np.where(keeps_all, self.loss(one_label), np.inf).min())
 
     def joint_probits(self, bands: Bands) -> Floats:
         """Return the probit of the predicted probability of passing all tests, for each rule, shape (K,).
@@ -234,7 +209,10 @@ class JointPowerPath:
         """
         errors, rows = family.counts(self.cells.answered(bands))
         if family.limit.compares:
-            return self._probits_to_compare(family.limit, errors, rows)
+            smallest = least_probits_of_pairs(
+                family.limit, errors, rows, self.ratio, self.level
+            )
+            return np.clip(smallest, NEVER, ALWAYS)[:, None]
         possible = np.logical_not(self.cells.never(bands)).astype(np.float64)
         possible_errors, _ = family.counts(possible)
         kept_by_construction = possible_errors == 0.0
@@ -251,20 +229,6 @@ class JointPowerPath:
             rates = (errors + PRIOR * rates) / (rows + PRIOR)
         probits = probits_of_counts(rates, n_fresh, allowed, self.ratio)
         return np.where(kept_by_construction, ALWAYS, np.clip(probits, NEVER, ALWAYS))
-
-    def _probits_to_compare(self, limit: Limit, errors: Floats, rows: Floats) -> Floats:
-        """Return the smallest probit of all pairs of m subgroups for each rule, shape (K, 1).
-
-        ``errors`` and ``rows`` are the counts of each subgroup, shape (K, m).
-        """
-        rates = (errors + 0.5) / (rows + 1.0)
-        variances = rates * (1.0 - rates) / np.maximum(rows, 1.0)
-        rooms = limit.rooms(rates, rates)
-        deviations = limit.deviations(variances)
-        probits = probits_of_rooms(rooms, deviations, self.ratio, self.level)  # shape (K, m, m)
-        probits[:, np.eye(rates.shape[1], dtype=bool)] = ALWAYS  # a subgroup with itself
-        smallest = np.clip(probits.min(axis=(1, 2)), NEVER, ALWAYS)
-        return smallest[:, None]
 
     # -- candidates ----------------------------------------------------------------------------------
 
@@ -287,8 +251,7 @@ class JointPowerPath:
         """
         loosest = self._loosest()
         caps = np.append(np.linspace(0.02, 0.5, 13), 1.0)
-        all_prices = np.append(np.linspace(0.0, 1.0, 101), self._quantiles_of_chances())
-        prices = self._cut(np.unique(all_prices))
+        prices = self._cut(np.linspace(0.0, 1.0, 101))
         limits_first = any(family.restricts(FIRST).any() for family in self.families)
         limits_second = any(family.restricts(SECOND).any() for family in self.families)
         # The axes of all arrays below are: loosest thresholds, caps, prices, places.
@@ -303,13 +266,6 @@ class JointPowerPath:
             bands.append(_flat(np.minimum(np.minimum(high, loosest_low), prices), high))
         first, *others = bands
         return first.joined(*others).distinct
-
-    def _quantiles_of_chances(self) -> Floats:
-        """Return quantiles of the chances of the rows, each chance by the weight of its cell."""
-        rows = np.zeros(self.chances.shape)
-        np.add.at(rows, self.cells.place, self.cells.weights)
-        chances_of_rows = np.repeat(self.chances.ravel(), np.ceil(rows).astype(np.intp).ravel())
-        return np.quantile(chances_of_rows, np.linspace(0.0, 1.0, QUANTILES), method="nearest")
 
     def _thresholds(self) -> Bands:
         """Return rules with one threshold for each place.

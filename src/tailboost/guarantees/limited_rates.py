@@ -174,6 +174,33 @@ def probits_of_rooms(rooms: Floats, deviations: Floats, ratio: float, level: flo
     return probits
 
 
+def least_probits_of_pairs(
+    limit: Limit, counted: Floats, rows: Floats, ratio: float, level: float
+) -> Floats:
+    """Return the smallest probit of `probits_of_rooms` of all pairs of subgroups, for a gap or ratio.
+
+    Parameters
+    ----------
+    limit : Limit
+        The gap or ratio.
+    counted, rows : ndarray of shape (..., m)
+        Counted rows, and all rows, of m subgroups of the selection data.
+    ratio, level : float
+        As in `probits_of_rooms`.
+
+    Returns
+    -------
+    ndarray of shape (...)
+    """
+    # One row more with half an error: no rows with an answer show nothing of a ratio.
+    rates = (counted + 0.5) / (rows + 1.0)
+    variances = np.maximum(rates * (1.0 - rates), 0.0) / np.maximum(rows, 1.0)
+    deviations = limit.deviations(variances)
+    probits = probits_of_rooms(limit.rooms(rates, rates), deviations, ratio, level)
+    probits[..., np.eye(rates.shape[-1], dtype=bool)] = np.inf  # a subgroup with itself
+    return np.asarray(probits.min(axis=(-2, -1)))
+
+
 def power_of_shares(
     shares: Floats, n: Floats, largest_share: float, ratio: float, level: float
 ) -> Floats:

@@ -31,7 +31,6 @@ from tailboost.core.checks import (
     take,
 )
 from tailboost.core.drawing import display
-from tailboost.core.rate_words import limit_words
 from tailboost.core.spelling import as_typed, how_many, with_known_arguments
 from tailboost.guarantees.batches import (
     GivenRows,
@@ -662,17 +661,12 @@ def _against_limit(alarm: RecheckedBound) -> str:
         return ""
     if bound.target in (bound.claim.lower, bound.claim.upper):
         return ""  # the limit is the bound
-    stated = limit_words(bound.sense, bound.target, in_percent=bound.in_percent)
-    if bound.sense == "≥":
-        keeps = alarm.estimate >= bound.target
-    else:
-        keeps = alarm.estimate <= bound.target
-    if keeps:
+    if replace(bound, estimate=alarm.estimate).is_within:
         return (
-            f" The stated limit is {stated}, and the estimate on all rows keeps it: the "
+            f" The stated limit is {bound.limit}, and the estimate on all rows keeps it: the "
             "certificate is tighter than the limit."
         )
-    return f" The stated limit is {stated}, and the estimate on all rows breaks it."
+    return f" The stated limit is {bound.limit}, and the estimate on all rows breaks it."
 
 
 def _refuse_groups(limits: Sequence[Limit]) -> None:

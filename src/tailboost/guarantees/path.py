@@ -15,32 +15,28 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from tailboost.core.array_types import Floats
 from tailboost.core.long_work import steps
-from tailboost.guarantees.limited_rates import power_of_shares, probits_of_rooms
+from tailboost.guarantees.limited_rates import (
+    least_probits_of_pairs,
+    power_of_shares,
+    probits_of_rooms,
+)
 from tailboost.guarantees.procedure import Certified, Procedure, Refused
 from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds
 from tailboost.rates import InfeasibleLimitsError, Limit
 from tailboost.rates.bounds import most_reached
 from tailboost.selection.problem import SPREAD
 
-# Probits of the predicted probability of passing the test of each limit, along the path.
-PATH_PROBITS = np.arange(3.5, -1.31, -0.3)
-# Every fourth step comes first.
-COARSE = PATH_PROBITS[::4]
-# The other steps are made only if the likeliest of these rules has at least this predicted power.
-LEAST_GAIN_IN_POWER = 0.02
-# Least predicted power of the first rule, relative to the greatest: selection data favour loose rules.
-LEAST_POWER = 0.9
-
-Part = tuple[int, Any]  # one limited rate: the number of its limit, and the subgroup
+# Probits of the predicted probability of passing the test of each limit, along the path. With half the
+# distance 21 of 23 rules had the same error, and one of the other two had a lower one.
+PATH_PROBITS = np.arange(3.5, -1.31, -0.6)
 
 
 class Path(Procedure):
@@ -89,18 +85,12 @@ class Step:
     ----------
     selection : Selection
         The rule.
-    powers : dict of (int, object) to float
-        Predicted probability of a certificate for each limited rate, by the number of the limit and the
-        subgroup.
+    power : float
+        Predicted probability of all certificates, as if they were independent.
     """
 
     selection: Any
-    powers: dict[Part, float]
-
-    @property
-    def power(self) -> float:
-        """Predicted probability of all certificates, as if they were independent."""
-        return float(np.prod(list(self.powers.values())))
+    power: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,14 +107,11 @@ class TighterRules:
         Fresh rows by selection rows, of each limit.
     level : float
         Of each test.
-    made : dict
-        The selections by probit; None if limits contradict each other.
     """
 
     plain: Any
     ratios: Sequence[float]
     level: float
-    made: dict[float, Any] = field(default_factory=dict)
 
     @classmethod
     def from_selection(
@@ -144,35 +131,27 @@ class TighterRules:
         return limits
 
     def from_the_likeliest(self) -> list[Step]:
-        """Return the rules from the strictest with about the greatest predicted power to the loosest.
+        """Return the rules from the strictest with the greatest predicted power to the loosest.
 
         The tightest limits need not give the likeliest certificate: a precision close to 1 rests on few rows.
+        The last rule is the one within the stated limits.
         """
-        rules = self.steps(COARSE)
-        start = likeliest(rules)
-        if rules[start].power >= LEAST_GAIN_IN_POWER:
-            rules = self.steps(PATH_PROBITS)
-            start = likeliest(rules)
-        return rules[start:]
-
-    def steps(self, probits: Floats) -> list[Step]:
-        """Return the rules within limits tightened for each probit, then the one within the stated limits."""
         path = []
-        with steps("tightened rules", len(probits)) as done:
-            for probit in probits.tolist():
+        with steps("tightened rules", len(PATH_PROBITS)) as done:
+            for probit in PATH_PROBITS.tolist():
                 selection = self.within(probit)
                 if selection is not None:
-                    path.append(Step(selection, self.powers(selection)))
+                    path.append(Step(selection, self.power(selection)))
                 done()
-        return [*path, Step(self.plain, self.powers(self.plain))]
+        path.append(Step(self.plain, self.power(self.plain)))
+        likeliest = int(np.argmax([step.power for step in path]))
+        return path[likeliest:]
 
     def within(self, probit: float) -> Any:
         """Return the selection within tighter limits: each passes its test with probability Φ(probit).
 
         None if these limits contradict each other.
         """
-        if probit in self.made:
-            return self.made[probit]
         tighter = []
         for limit, ratio in zip(self.limits, self.ratios, strict=True):
             widths = {
@@ -182,10 +161,9 @@ class TighterRules:
             }
             tighter.append(limit.tightened(widths) if widths else limit)
         try:
-            self.made[probit] = self.plain.within(tighter)
+            return self.plain.within(tighter)
         except InfeasibleLimitsError:
-            self.made[probit] = None
-        return self.made[probit]
+            return None
 
     def width(self, line: Any, limit: Limit, ratio: float, probit: float) -> float:
         """Return the width by which the bound of one subgroup is tightened, at least 0.
@@ -215,19 +193,17 @@ class TighterRules:
 
     # -- predicted power -----------------------------------------------------------------------------
 
-    def powers(self, selection: Any) -> dict[Part, float]:
-        """Return the predicted probability of a certificate from fresh rows for each limited rate.
+    def power(self, selection: Any) -> float:
+        """Return the predicted probability of all certificates from fresh rows, as if they were independent.
 
         ``selection`` is within tighter limits; the tests are about the stated ones.
         """
-        powers = dict[Part, float]()
+        power = 1.0
         lines = {(line.rate, line.subgroup, line.sense): line for line in selection.estimates}
-        for stated in self.plain.estimates:
-            line = lines.get((stated.rate, stated.subgroup, stated.sense))
-            if line is None or np.isnan(stated.bound):
-                continue
-            for number, (limit, ratio) in enumerate(zip(self.limits, self.ratios, strict=True)):
-                if stated.limit != str(limit):
+        for limit, ratio in zip(self.limits, self.ratios, strict=True):
+            for stated in self.plain.estimates:
+                line = lines.get((stated.rate, stated.subgroup, stated.sense))
+                if stated.limit != str(limit) or line is None or np.isnan(stated.bound):
                     continue
                 if limit.compares:
                     compared = [
@@ -235,23 +211,17 @@ class TighterRules:
                         for other in selection.estimates
                         if other.rate == line.rate and other.subgroup != limit.form
                     ]
-                    power = predicted_power_to_compare(compared, limit, ratio, self.level)
+                    power *= predicted_power_to_compare(compared, limit, ratio, self.level)
                 else:
-                    power = predicted_power(line, float(stated.bound), limit, ratio, self.level)
-                powers[number, line.subgroup] = power
-        return powers
+                    bound = float(stated.bound)
+                    power *= predicted_power(line, bound, limit, ratio, self.level)
+        return power
 
 
 def _deviation(line: Any) -> Any:
     """Return the standard deviation of a rate on the selection data, from the longer side of its interval."""
     longer_side = max(line.high - line.value, line.value - line.low)
     return longer_side / SPREAD
-
-
-def likeliest(path: Sequence[Step]) -> int:
-    """Return the index of the first rule with about the greatest predicted power, see `LEAST_POWER`."""
-    powers = np.array([step.power for step in path])
-    return int(np.flatnonzero(powers >= LEAST_POWER * powers.max())[0])
 
 
 def predicted_power(line: Any, bound: float, limit: Limit, ratio: float, level: float) -> float:
@@ -317,12 +287,7 @@ def predicted_power_to_compare(
         return 0.0
     n = np.array([line.rows for line in lines])
     values = np.array([line.value for line in lines])
-    # One row more with half an error: no rows with an answer show nothing of a ratio.
-    rates = (values * n + 0.5) / (n + 1.0)
-    deviations = limit.deviations(np.clip(rates * (1.0 - rates), 0.0, None) / n)
-    probits = probits_of_rooms(limit.rooms(rates, rates), deviations, ratio, level)
-    is_pair = ~np.eye(len(n), dtype=bool)
-    return float(ndtr(probits[is_pair].min()))
+    return float(ndtr(least_probits_of_pairs(limit, values * n, n, ratio, level)))
 
 
 def largest_rate(n: float, bound: float, ratio: float, level: float, probit: float) -> float:

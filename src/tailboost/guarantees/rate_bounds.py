@@ -18,7 +18,7 @@ from tailboost.core.rate_words import bound_words, estimate_words, limit_words, 
 from tailboost.core.spelling import did_you_mean
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, groups_of_fit
 from tailboost.guarantees.limited_rates import all_pairs_pass
-from tailboost.guarantees.recheck import CERTIFIED_WORDS, Claim
+from tailboost.guarantees.recheck import CERTIFIED_WORDS, Claim, rows_by_subgroup
 from tailboost.rates import (
     ABOVE,
     BELOW,
@@ -834,16 +834,13 @@ def rule_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str
 
 def group_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str]:
     """Return remarks on groups with bounds and without rows, and on groups unknown to the fit."""
-    strata = fresh.answered.strata
-    rows_by_stratum = np.bincount(fresh.answered.stratum, minlength=len(strata.y))
     groups_by_column = by_column(groups_of_fit(fresh.final))
     counted = [bound for bound in bounds if bound.is_counted]
     remarks = []
     for by in dict.fromkeys(bound.counted.by for bound in counted):
         if by in (None, CLASS, CELL) or isinstance(by, tuple):
             continue
-        names, strata_of_groups = strata.subgroups(by)
-        sizes = dict(zip(names, (strata_of_groups @ rows_by_stratum).tolist(), strict=True))
+        sizes = rows_by_subgroup(fresh.answered, by)
         bounded_groups = {bound.subgroup for bound in counted if bound.counted.by == by}
         absent = [name for name in bounded_groups - {GAP, RATIO, None} if not sizes.get(name)]
         if absent:

@@ -105,13 +105,6 @@ class Claim:
     # any mixture of groups.
     others: bool = False
 
-    def __str__(self) -> str:
-        if self.upper is None:
-            return f"≥ {down(self.lower or 0.0)}"
-        if self.lower is None:
-            return f"≤ {up(self.upper)}"
-        return f"{down(self.lower)} to {up(self.upper)}"
-
     def bets(self, samples: Sequence[Sample]) -> list[tuple[Floats, float]]:
         """Return the bets against the claim: for each, numbers in [0, 1] and the limit on their mean.
 
@@ -280,22 +273,27 @@ def _combined(
     return tuple((int(n), weight, total) for n, weight, total in combined.tolist())
 
 
+def rows_by_subgroup(answered: Answered, by: Any) -> dict[Any, int]:
+    """Return the number of rows of each subgroup, for the ``by`` of a rate."""
+    strata = answered.strata
+    rows_by_stratum = np.bincount(answered.stratum, minlength=len(strata.y))
+    names, strata_of_subgroups = strata.subgroups(by)
+    numbers = (strata_of_subgroups @ rows_by_stratum).tolist()
+    return dict(zip(names, numbers, strict=True))
+
+
 def rows_unnamed(tested: Sequence[Any], answered: Answered) -> dict[str, int]:
     """Return the number of rows of each group without a bound, by the group's name.
 
     Warn if no row is of a group with one of the bounds. ``tested`` are the bounds, and ``answered`` the rows
     of a batch.
     """
-    strata = answered.strata
-    rows_by_stratum = np.bincount(answered.stratum, minlength=len(strata.y))
     unnamed: dict[str, int] = {}
     for rate in dict.fromkeys(bound.counted for bound in tested if bound.counted.needs_groups):
         bounded = {
             name for bound in tested if bound.counted == rate for name in bound.claim.subgroups
         }
-        names, strata_of_subgroups = strata.subgroups(rate.by)
-        numbers = (strata_of_subgroups @ rows_by_stratum).tolist()
-        sizes = {name: n for name, n in zip(names, numbers, strict=True) if n}
+        sizes = {name: n for name, n in rows_by_subgroup(answered, rate.by).items() if n}
         counts: Counter[str] = Counter()
         for subgroup in sizes.keys() - bounded:
             group = subgroup[1] if rate.by == "cell" else subgroup
