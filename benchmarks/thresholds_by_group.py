@@ -12,8 +12,8 @@ on 40,000 further rows. Rules, on the same draws:
 
 Exact thresholds are the best on the selecting rows alone: on further rows they need not be.
 
-With three and ten labels, a logistic regression is fitted on 4,000 rows and rules are selected on 4,000
-others, with and without the last step. `tune` leaves it out for more than three answers: here it is forced.
+With ten labels, a logistic regression is fitted on 4,000 rows and rules are selected on 4,000 others, with
+and without the last step. `tune` leaves it out for more than three answers: here it is forced.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ WRITTEN = {
     "gap": "gap(miss(1, by=g)) <= {}",
 }
 Rows = tuple[Any, Any, Any]  # scores, labels, groups
-LABELS, FITTED = (3, 10), 4_000
+LABELS, FITTED = (10,), 4_000
 OF_LABELS = {
     "misses by class": ["error(by=class) <= 40%"],
     "misses by class, error by group": ["error(by=class) <= 40%", "error(by=g) <= 30%"],

@@ -346,7 +346,7 @@ PLACES = 80
 SWEPT = 256
 # The same on the line of one combination of groups, for a single rule, and the most confusion counts at the
 # thresholds of a line. Without these lines the error of thresholds by group on fresh rows is higher in each
-# of 15 settings, by .0006 to .0059; of ten answers the counts fit noise, and the excess over limits on fresh
+# of 15 settings, by .0006 to .0047; of ten answers the counts fit noise, and the excess over limits on fresh
 # rows is larger (benchmarks/thresholds_by_group.py). Further passes exchange errors for excess.
 MOST_THRESHOLDS = 2_000
 MOST_CELLS = 2_000_000
