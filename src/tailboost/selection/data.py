@@ -150,11 +150,7 @@ class SelectionData:
 
     def key(self, actions: Ints) -> bytes:
         """Return a key of the actions in all rows; candidates with equal actions have equal keys."""
-        if self.strata.n_actions == 2:
-            packed = np.packbits(actions)
-        else:
-            packed = actions.astype(np.uint16)
-        return blake2b(packed.tobytes(), digest_size=16).digest()
+        return blake2b(actions.astype(np.uint16).tobytes(), digest_size=16).digest()
 
     def actions(self, candidate: Any) -> Ints:
         """Return the action of a candidate in each row, shape (n,)."""

@@ -67,7 +67,8 @@ from tailboost.selection.selected import (
 )
 
 # Selections within tightened limits. A rule with one action for a larger fraction of the rows is not selected
-# to reach a confidence.
+# to reach a confidence. Without this bound 11 of 50 rules changed, each to more error plus excess on fresh
+# rows, by .009 ± .014 on average (7 tables).
 SELECTIONS = 5
 MOST_ALIKE = 0.95
 
