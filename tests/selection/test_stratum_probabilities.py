@@ -1,4 +1,4 @@
-"""Probabilities of groups: out of fold and on new rows alike, and their calibration."""
+"""Probabilities of groups: out of fold and on new rows alike."""
 
 import numpy as np
 import pandas as pd
@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse
 
 from tailboost.rates import Strata
-from tailboost.selection.probabilities import Calibration, GroupModel, StratumProbabilities
+from tailboost.selection.probabilities import GroupModel, StratumProbabilities
 
 
 def people(n, seed=0, rare=0.02):
@@ -56,55 +56,6 @@ def test_several_columns_multiply_to_one_distribution():
     assert out[y, strata.find(groups), np.arange(600)].mean() > 0.7
 
 
-def test_a_calibration_mends_a_belief_and_answers_each_row_for_itself():
-    rng = np.random.default_rng(0)
-    true = rng.dirichlet(np.ones(4), 4000).T
-    stratum = np.array([rng.choice(4, p=p) for p in true.T])
-    skewed = true**3 * np.array([1.0, 4.0, 0.5, 1.0])[:, None]
-    skewed = (skewed / skewed.sum(axis=0)).astype(np.float32)
-    calibration = Calibration.fit(skewed, stratum, np.full(4000, 1 / 4000))
-    mended = calibration.apply(skewed.astype(float))
-    loss = [-np.log(p[stratum, np.arange(4000)]).mean() for p in (skewed, mended, true)]
-    assert loss[1] < loss[0]
-    assert loss[1] == pytest.approx(loss[2], abs=0.01)
-    alone = np.column_stack([calibration.apply(skewed[:, [i]].astype(float)) for i in range(200)])
-    assert (alone == mended[:, :200]).all()
-
-
-def test_known_groups_answer_alike_out_of_fold_and_after_the_refit():
-    """A regression on the probabilities of the other groups would move whole groups after the refit."""
-    n, rng = 6000, np.random.default_rng(0)
-    g, y = rng.integers(6, size=n), (rng.random(n) < 0.3).astype(int)
-    X = np.column_stack([g, rng.normal(size=(n, 3))])
-    belief, _, stratum, out = fitted(X, y, g, values=tuple("abcdef"))
-    logs = np.log(np.column_stack([np.full(n, 0.6), np.full(n, 0.4)]))
-    belief.calibrate(logs, out, None, stratum, np.full(n, 1 / n))
-    assert belief.calibration is None
-    found = belief.predict(logs, belief.groups_of(X)).reshape(2, 6, n)
-    for k in range(6):
-        assert found[1, k, g == k].mean() == pytest.approx(y[g == k].mean(), abs=0.02)
-
-
-def test_a_known_column_beside_an_unknown_one_answers_alike_after_the_refit():
-    n, rng = 6000, np.random.default_rng(0)
-    band, y = rng.integers(6, size=n), (rng.random(n) < 0.3).astype(int)
-    sex = (rng.random(n) < 0.5).astype(int)
-    X = np.column_stack([band, rng.normal(size=(n, 2)), rng.normal(size=n) + sex])
-    groups, w = np.column_stack([sex, band]), np.ones(n)
-    strata, stratum = Strata.of(y, groups, w, range(2), ("sex", "band"), (("f", "m"), tuple("abcdef")))
-    belief = StratumProbabilities(2, strata.combinations)
-    out = belief.fit_groups(X, y, groups, w, strata)
-    logs = np.log(np.column_stack([np.full(n, 0.6), np.full(n, 0.4)]))
-    belief.calibrate(logs, out, None, stratum, w / n)
-    assert len(belief.calibration.offsets) == 4  # class and sex
-    folded, refit = (belief.predict(logs, g).reshape(2, -1, n) for g in (out, belief.groups_of(X)))
-    np.testing.assert_allclose(folded.sum(axis=(0, 1)), 1.0, rtol=1e-5)
-    assert belief.predict(logs[:0], belief.groups_of(X[:0])).shape == (24, 0)
-    for k in range(6):
-        for found in (folded, refit):
-            assert found[1][:, band == k].sum(axis=0).mean() == pytest.approx(y[band == k].mean(), abs=0.02)
-
-
 def test_probabilities_of_a_group_that_is_read_sum_to_one():
     _, y, g = people(600)
     w = np.full(600, 1 / 600)
@@ -114,7 +65,7 @@ def test_probabilities_of_a_group_that_is_read_sum_to_one():
         np.log(np.column_stack([np.full(600, 0.8), np.full(600, 0.2)])),
         strata.find(g[:, None]),
     )
-    belief.calibrate(logs, None, combination, stratum, w)
+    belief.fit_factors(logs, combination, stratum, w)
     found = belief.predict(logs, None, combination)
     np.testing.assert_allclose(found.sum(axis=0), 1.0, rtol=1e-5)
     assert (found.reshape(2, 2, -1)[:, 1 - combination, np.arange(600)] == 0).all()
@@ -189,30 +140,6 @@ def test_an_estimated_group_has_the_probabilities_of_its_own_values():
     joined = belief._joined(by_column)
     by_hand = [of_column[0][i] * of_column[1][j] for i, j in combinations]
     np.testing.assert_allclose(joined, np.tile(np.array(by_hand)[None, :, None], (2, 1, 4)), rtol=1e-6)
-
-
-def test_a_calibration_of_strata_without_rows():
-    belief = np.full((3, 10), 1 / 3, dtype=np.float32)
-    one = Calibration.fit(belief, np.zeros(10, int), np.full(10, 0.1)).apply(belief.astype(float))
-    assert one[0].min() > 0.999
-    two = Calibration.fit(belief, np.arange(10) % 2, np.full(10, 0.1)).apply(belief.astype(float))
-    assert two[2].max() < 1e-6
-
-
-def test_a_rare_stratum_is_calibrated_by_all_of_its_rows(monkeypatch):
-    """By some of the rows it comes out as by all of them, where a twentieth of its rows would not do."""
-    n, rng = 60_000, np.random.default_rng(0)
-    near = rng.random(n) < 0.003  # only here the rare stratum is
-    true = np.array([np.full(n, 0.3), np.full(n, 0.7), np.where(near, 0.25, 1e-4)])
-    true /= true.sum(axis=0)
-    skewed = (true**2 / (true**2).sum(axis=0)).astype(np.float32)
-    stratum = (rng.random(n)[:, None] > true.cumsum(axis=0).T[:, :2]).sum(axis=1)
-    said = []
-    for most in (10**9, 20_000):
-        monkeypatch.setattr("tailboost.selection.probabilities.CALIBRATION_ROWS", most)
-        calibration = Calibration.fit(skewed, stratum, np.full(n, 1 / n))
-        said.append(calibration.apply(skewed.astype(float))[2][near].mean())
-    assert said[1] == pytest.approx(said[0], rel=0.2)
 
 
 def test_groups_without_a_model_have_their_frequencies_in_each_class():

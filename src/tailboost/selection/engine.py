@@ -567,6 +567,7 @@ def _fit(
     if p.group_aware:
         p.shares = shares_within_read_group(strata, p.places)
         read_group = p.places[stratum % strata.n_combinations]
+        p.fit_factors(table.pooled, read_group, stratum, rows.base)
     elif p.infers:
         assert codes is not None
         p.by_features = infer_groups and table.X is not None and has_group_features(table.X)
@@ -574,7 +575,6 @@ def _fit(
         if infer_groups:
             features = group_features(p, table)
         groups = p.fit_groups(features, rows.y, codes, rows.weight, strata)
-    p.calibrate(table.pooled, groups, read_group, stratum, rows.base)
     return p.predict(table.pooled, groups, read_group)
 
 

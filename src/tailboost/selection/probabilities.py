@@ -8,16 +8,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.linear_model import LogisticRegression
 
-from tailboost.core.array_types import Floats, Ints, Mask, Model, Table
+from tailboost.core.array_types import Floats, Ints, Model, Table
 from tailboost.core.checks import (
     as_pandas,
     distinct_and_places,
     n_rows_of,
     take,
 )
-from tailboost.core.long_work import one_blas_thread
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.table import TableReader
 from tailboost.rates import Strata
@@ -30,28 +28,14 @@ from tailboost.selection.outputs import LogProbabilities
 
 # Folds of the group models.
 GROUP_FOLDS = 3
-# The calibration raises smaller probabilities to this one.
-LEAST_CALIBRATED = 1e-4
-# Maximum number of rows for the fit of a calibration.
-CALIBRATION_ROWS = 20_000
-# Maximum number of strata with a calibration. Without calibration, rules under limits become constants with
-# six groups. With up to four groups calibration shows no effect.
-CALIBRATED_STRATA = 60
-# A column whose groups have a larger mean probability out of fold is known from the features. A calibration
-# would fit the tiny probabilities of its other groups, which differ after the refit. With factors instead the
-# largest error of a cell on new rows was .145 ± .126 lower (9 problems of 5 tables), and of 26 limits 13 held
-# instead of 9. With a known and an unknown column, the calibration of the unknown one alone gave .138 ± .062
-# less than that of both (8 tables, 2 splits, with and without draws), and of 160 limits 113 held instead of
-# 108.
-KNOWN = 0.99
+# Smaller probabilities of a row's group are raised to this one, where models of the groups are judged.
+LEAST_JUDGED = 1e-4
+# Maximum number of rows for the fit of the factors.
+FACTOR_ROWS = 20_000
 # Steps of iterative scaling that fit the factors of the strata.
 SCALINGS = 30
-# The most strata for which the calibration takes Newton steps.
-NEWTON_STRATA = 20
 # Share of a group's rows that a class without rows gets, so that the group's rows keep their order.
 UNSEEN = 1e-6
-# Offset of a stratum without rows in a calibration, a logarithm.
-NEVER = -60.0
 # The most columns from which groups are estimated. Tables with more columns, such as images, use the models'
 # probabilities.
 MOST_FEATURES = 1000
@@ -118,55 +102,6 @@ def with_class(X: Table, y: Ints, n_classes: int) -> Any:
     return np.column_stack([table.reshape(len(table), -1), indicators])
 
 
-@dataclass(eq=False)
-class Calibration:
-    """Multinomial regression of the stratum on the logarithms of the stratum probabilities."""
-
-    slopes: Floats  # shape (S, S): one row for each stratum
-    offsets: Floats  # shape (S,)
-
-    @classmethod
-    @one_blas_thread
-    def fit(cls, probabilities: Singles, stratum: Ints, weights: Floats) -> Calibration:
-        """Return the calibration of probabilities of shape (S, n) on rows with known strata.
-
-        Slopes are shrunk towards 0, so that probabilities of strata with few rows count less. Shrinking
-        towards the identity lowers the log loss, but the selected rules err more if there are many strata.
-        """
-        n_strata = len(probabilities)
-        rows = rows_spread_over_strata(stratum, CALIBRATION_ROWS)
-        # Sorted, because the sums are rounded: the result must not depend on the order of the rows.
-        rows = rows[np.lexsort([*probabilities[:, rows], stratum[rows]])]
-        logs = np.log(np.maximum(probabilities[:, rows].T.astype(np.float64), LEAST_CALIBRATED))
-        slopes = np.zeros((n_strata, n_strata))
-        offsets = np.full(n_strata, NEVER)
-        present = np.unique(stratum[rows])
-        if len(present) == 1:
-            offsets[present] = 0.0
-            return cls(slopes, offsets)
-        weight = _sample_weights(stratum, weights, rows, n_strata) * len(stratum)
-        solver = "lbfgs"
-        if n_strata <= NEWTON_STRATA:
-            solver = "newton-cholesky"
-        model = LogisticRegression(solver=solver, max_iter=100, tol=1e-3)
-        model.fit(logs, stratum[rows], sample_weight=weight)
-        if len(present) == 2:
-            slopes[present[1]] = model.coef_[0]
-            offsets[present] = 0.0, float(model.intercept_[0])
-        else:
-            slopes[present] = model.coef_
-            offsets[present] = model.intercept_
-        return cls(slopes, offsets)
-
-    def apply(self, probabilities: Floats) -> Floats:
-        """Return calibrated probabilities, shape (S, n); each row is computed independently of the others."""
-        logs = np.log(np.maximum(probabilities, LEAST_CALIBRATED))
-        scores = np.repeat(self.offsets[:, None], probabilities.shape[1], axis=1)
-        for s, t in zip(*np.nonzero(self.slopes), strict=True):
-            scores[s] += self.slopes[s, t] * logs[t]
-        return _softmax(scores)
-
-
 def _sample_weights(stratum: Ints, weights: Floats, rows: Ints, n_strata: int) -> Floats:
     """Return the weights of a sample of the rows, by which each stratum keeps its mass."""
     mass = np.bincount(stratum, weights, n_strata)
@@ -199,11 +134,7 @@ class StratumProbabilities:
     # Whether groups are estimated from the features of a row, or from the probabilities of all models.
     by_features: bool = True
     group_models: list[GroupModel] = field(default_factory=list)  # one for each column
-    # Of the strata of the class and of the columns that the features leave unknown.
-    calibration: Calibration | None = None
-    # Shape (G,): the number of each combination if only the unknown columns are told apart.
-    unknown: Ints = field(default_factory=lambda: np.zeros(1, dtype=np.intp))
-    # Shape (S, 1), of groups that are read or known: factors of each class in each group, fitted by log loss.
+    # Shape (S, 1), of groups that are read: factors of each class in each group, fitted by log loss.
     factors: Floats | None = None
     # Shape (K, G): the share of each combination among those with the same group that rules read.
     shares: Floats | None = None
@@ -291,7 +222,7 @@ class StratumProbabilities:
                         *sizes,
                     )
                 out_of_fold[:, :, fold_rows] = on_other_rows.predict(take(X, fold_rows))
-            of_true_group = np.maximum(out_of_fold[y, column, np.arange(n)], LEAST_CALIBRATED)
+            of_true_group = np.maximum(out_of_fold[y, column, np.arange(n)], LEAST_JUDGED)
             if weight @ np.log(of_true_group / on_all_rows.prior[y, column]) <= 0.0:
                 self.group_models[-1] = replace(on_all_rows, model=None)
                 continue
@@ -334,7 +265,7 @@ class StratumProbabilities:
         """
         if read_group is not None and self.n_places == len(self.combinations) > 1:
             return self._predict_within_group(logs, read_group)
-        joint = self._calibrated(self.joint(logs, groups, read_group))
+        joint = self.joint(logs, groups, read_group)
         if self.factors is not None:
             joint = joint * self.factors
             joint /= np.maximum(_summed(joint), 1e-300)
@@ -358,7 +289,7 @@ class StratumProbabilities:
         return result.reshape(len(by_class) * G, -1)
 
     def joint(self, logs: Floats, groups: Singles | None, read_group: Ints | None) -> Floats:
-        """Return p(s | x) before calibration, shape (S, n); parameters as in `predict`."""
+        """Return p(s | x) without factors, shape (S, n); parameters as in `predict`."""
         by_class = _softmax(np.ascontiguousarray(logs.T))
         G = len(self.combinations)
         if G == 1:
@@ -370,81 +301,13 @@ class StratumProbabilities:
         assert groups is not None
         return (by_class[:, None, :] * groups).reshape(len(by_class) * G, -1)
 
-    def _pooled(self, joint: Floats) -> Floats:
-        """Return the probabilities of class and unknown columns, the sums over all known columns.
-
-        ``joint`` are the probabilities of all strata, shape (S, n). Columns are known if the features show
-        the group; ``unknown`` has the number of each combination without them.
-        """
-        n = joint.shape[1]
-        n_unknown = int(self.unknown.max()) + 1
-        by_class = joint.reshape(self.n_classes, len(self.unknown), n)
-        pooled = np.zeros((self.n_classes, n_unknown, n))
-        for g, unknown_number in enumerate(self.unknown):
-            pooled[:, unknown_number] += by_class[:, g]
-        return pooled.reshape(self.n_classes * n_unknown, n)
-
-    def _calibrated(self, joint: Floats) -> Floats:
-        """Return p(s | x) after the calibration; the known columns keep their conditional probabilities."""
-        if self.calibration is None:
-            return joint
-        pooled = self._pooled(joint)
-        ratio = self.calibration.apply(pooled) / np.maximum(pooled, 1e-300)
-        by_class = ratio.reshape(self.n_classes, int(self.unknown.max()) + 1, joint.shape[1])
-        return joint * by_class[:, self.unknown].reshape(joint.shape)
-
-    def _known_columns(self, groups: Singles, stratum: Ints, weights: Floats) -> Mask:
-        """Return which columns are known from the features, shape (c,); a column of one group is not.
-
-        The mean probability of the true group of a known column is above `KNOWN`.
-        """
-        G = len(self.combinations)
-        y = stratum // G
-        probabilities = groups[
-            y, :, np.arange(len(y))
-        ]  # of combinations in the true class, (n, G)
-        true_values = self.combinations[stratum % G]
-        is_true = self.combinations[None] == true_values[:, None]  # shape (n, G, c)
-        mean_of_true = np.einsum("ng,ngc,n->c", probabilities, is_true, weights)
-        return (mean_of_true > KNOWN) & (np.ptp(self.combinations, axis=0) > 0)
-
-    def calibrate(
-        self,
-        logs: Floats,
-        groups: Singles | None,
-        read_group: Ints | None,
-        stratum: Ints,
-        weights: Floats,
+    def fit_factors(
+        self, logs: Floats, read_group: Ints, stratum: Ints, weights: Floats
     ) -> None:
-        """Fit the calibration of the unknown columns, and the factors by group, on rows with known strata.
-
-        ``logs``, ``groups`` and ``read_group`` are as in `predict`.
-        """
-        G = len(self.combinations)
-        known_columns = np.ones(self.combinations.shape[1], dtype=bool)
-        if groups is not None:
-            known_columns = self._known_columns(groups, stratum, weights)
-        _, unknown = np.unique(
-            self.combinations[:, ~known_columns], axis=0, return_inverse=True
-        )
-        self.unknown = unknown.reshape(-1)
-        n_unknown = int(self.unknown.max()) + 1
-        # Where nothing predicts the groups, a calibration would guess them from the class probabilities, and
-        # a rule on one score would have bands.
-        has_information = self.group_aware or self.estimates_groups
-        few_strata = self.n_classes * n_unknown <= CALIBRATED_STRATA
-        if n_unknown > 1 and has_information and few_strata:
-            pooled = self._pooled(self.joint(logs, groups, read_group)).astype(np.float32)
-            number = stratum // G * n_unknown + self.unknown[stratum % G]
-            self.calibration = Calibration.fit(pooled, number, weights)
-        if self.group_aware or (self.infers and known_columns.any()):
-            rows = rows_spread_over_strata(stratum, CALIBRATION_ROWS)
-            if groups is not None:
-                groups = groups[:, :, rows]
-            if read_group is not None:
-                read_group = read_group[rows]
-            joint = self._calibrated(self.joint(logs[rows], groups, read_group))
-            self.factors = self._fitted_factors(joint, stratum, weights, rows)
+        """Fit the factors by group on rows with known strata; ``logs`` and ``read_group`` as in `predict`."""
+        rows = rows_spread_over_strata(stratum, FACTOR_ROWS)
+        joint = self.joint(logs[rows], None, read_group[rows])
+        self.factors = self._fitted_factors(joint, stratum, weights, rows)
 
     def _fitted_factors(
         self, joint: Floats, stratum: Ints, weights: Floats, rows: Ints

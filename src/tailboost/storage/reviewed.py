@@ -166,7 +166,7 @@ tailboost.rates.make: Largest Objective Spread
 tailboost.rates.rate: Kind Limit Pairs Rate
 tailboost.rates.strata: Strata
 tailboost.selection.outputs: Average ModelOutputs Models
-tailboost.selection.probabilities: Calibration GroupModel StratumProbabilities
+tailboost.selection.probabilities: GroupModel StratumProbabilities
 tailboost.selection.candidates: PowerDraw ProbabilityRule ScoreRule
 tailboost.selection.threshold_rule: ThresholdRule
 tailboost.selection.data: Candidate Pool SelectionData
