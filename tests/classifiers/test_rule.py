@@ -228,6 +228,7 @@ def changed(document, path, value):
         (["parts", 0, "offsets", 0], None),
         (["parts", 0, "weights"], {"forest": "1"}),
         (["parts", 0, "weights"], ["forest"]),
+        (["parts", 0, "weights"], {"forest": [1.0]}),
         (["parts", 0, "inferred"], 0),
         (["parts", 0, "more"], 1),
         (["least_probability"], "1e-6"),

@@ -690,3 +690,15 @@ def test_how_equal_rows_are_treated_is_stated_once():
         tb.Monitor.against(rule).add(table[400:], y[400:])
     with pytest.raises(ValueError, match="equal_rows"):
         tb.Monitor.against(rule, equal_rows="none")
+
+
+def test_a_limit_alone_is_a_list_of_one():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 2)), rng.integers(0, 2, 400)
+    model = LogisticRegression().fit(X, y)
+    limit = tb.rates.miss(1) <= 0.9
+    alone, listed = (tb.Monitor.against(model, limits=limits) for limits in (limit, [limit]))
+    assert str(alone) == str(listed)
+    X_fresh, y_fresh = rng.normal(size=(400, 2)), rng.integers(0, 2, 400)
+    certificates = [tb.certify(model, X_fresh, y_fresh, limits=limits) for limits in (limit, [limit])]
+    assert str(certificates[0]) == str(certificates[1])

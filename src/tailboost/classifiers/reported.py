@@ -163,14 +163,17 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
         return intervals_of(judged(self).errors_table)
 
 
-def limits_kept(classifier: ReportedClassifier, on_selection: bool | None) -> bool | None:
-    """Return whether all limits are certified; without a certificate return ``on_selection``.
+def limits_kept(classifier: ReportedClassifier, kept_on_selection: bool | None) -> bool | None:
+    """Return whether all limits are certified, or without a certificate whether the selection data keep them.
 
-    This is the verdict on the selection data: None without limits.
+    ``kept_on_selection`` is None without limits, and so is the result of a certificate without limits.
     """
     if classifier.certificate_ is None:
-        return on_selection
-    return all(bound.certified is not False for bound in classifier.certificate_.bounds)
+        return kept_on_selection
+    verdicts = [
+        bound.certified for bound in classifier.certificate_.bounds if bound.target is not None
+    ]
+    return all(verdicts) if verdicts else None
 
 
 def rates_with_verdicts(classifier: ReportedClassifier, table: Any) -> Any:

@@ -842,31 +842,38 @@ def progress_of(mixture: Mixture, *, votes: bool = False) -> LargestError | Larg
 
 
 def with_least_allowed(
-    stakes: TargetStakes, learner: Any, seed: int, demand: float
+    stakes: TargetStakes, learner: Any, seed: int, largest_loss: float
 ) -> TargetStakes:
-    """Return the subgroups with the least allowed error at which the balanced model meets the demand.
+    """Return the stakes with one allowed error for all subgroups, the least that a balanced model keeps.
 
-    Each stage of growth of the balanced model is tried. ``demand`` is the largest weighted loss, where the
-    loss of a subgroup is 1 if its error is not below the allowed one.
+    It is the least of `MAX_ERRORS` at which a stage of growth of the balanced model has a weighted loss of
+    at most ``largest_loss``; the largest of them if there is none. The loss of a subgroup is 1 if its error
+    is not below the allowed one.
     """
-    errors_by_stage = []
+    base_weights = stakes.units.base
+    stage_errors = errors_by_stage(stakes, learner, seed)
+    least_allowed = max(MAX_ERRORS)
+    for allowed in sorted(MAX_ERRORS, reverse=True):
+        is_lost = np.round(stage_errors - allowed, DECIMALS) >= 0  # rounded: equality is a loss
+        if (is_lost @ base_weights).min() <= largest_loss:
+            least_allowed = allowed
+    return replace(stakes, allowed=np.full(len(base_weights), least_allowed))
+
+
+def errors_by_stage(stakes: TargetStakes, learner: Any, seed: int) -> Floats:
+    """Return the errors of the subgroups at each stage of growth of the balanced model, shape (stages, m).
+
+    The error is 0 in subgroups without rows to measure it.
+    """
+    errors = []
 
     def note_errors(candidate: Candidate) -> float:
-        errors = stakes.subgroups.means(candidate)
-        errors_by_stage.append(np.where(stakes.measured, errors, 0.0))
-        return 1.0
+        errors.append(np.where(stakes.measured, stakes.subgroups.means(candidate), 0.0))
+        return 1.0  # above any demand, so the learner grows to its last stage
 
-    base = stakes.units.base
-    never = Demand(-np.inf)  # grows to the last stage
-    learner.fit(Request(stakes.units.density(base), seed, never, note_errors))
-    stage_errors = np.array(errors_by_stage)  # shape (stages, m)
-    feasible = []
-    for allowed in MAX_ERRORS:
-        losses = np.round(stage_errors - allowed, DECIMALS) >= 0
-        if (losses @ base).min() <= demand:
-            feasible.append(allowed)
-    least_allowed = min(feasible, default=MAX_ERRORS[-1])
-    return replace(stakes, allowed=np.full(len(base), round(least_allowed, DECIMALS)))
+    density = stakes.units.density(stakes.units.base)
+    learner.fit(Request(density, seed, Demand(-np.inf), note_errors))
+    return np.array(errors)
 
 
 def about_voters(

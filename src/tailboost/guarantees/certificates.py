@@ -602,7 +602,7 @@ class Certificate:
     def plot(self, ax: Axes = None, **kwargs: Any) -> Any:
         """Draw each limit with its verdict, the estimate, and the certified bound; needs matplotlib.
 
-        Without limits, each bound is drawn.
+        Without limits, the bounds of the printed table are drawn.
 
         Parameters
         ----------
@@ -615,8 +615,9 @@ class Certificate:
         -------
         LimitsDisplay
         """
-        words = f"{percent(self.confidence)} confidence for all bounds, from {self.n_rows:,} fresh rows"
-        return display("LimitsDisplay")(self.limit_lines(), name=words).plot(ax=ax, **kwargs)
+        caption = f"{percent(self.confidence)} confidence for all bounds, from {self.n_rows:,} fresh rows"
+        limits_display = display("LimitsDisplay")  # imports matplotlib
+        return limits_display(self.limit_lines(), name=caption).plot(ax=ax, **kwargs)
 
 
 def _first_cell(bound: CertifiedBound, title: str | None) -> str:
@@ -896,7 +897,9 @@ def requested_rates(
     if rates is None and limits is None and max_error is None:
         targets = stated_by(model)
         return read_rates(targets.limits), targets.max_error
-    expressions = [*read_rates(rates or ()), *read_rates(checked_limits(limits or ()))]
+    expressions = list(read_rates(rates or ()))
+    if limits is not None:  # a limit alone has no truth value
+        expressions += read_rates(checked_limits(limits))
     if expressions and max_error is not None:
         raise ValueError("rates or limits and max_error: request them in separate calls")
     return expressions, max_error

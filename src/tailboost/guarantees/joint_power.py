@@ -377,20 +377,32 @@ class JointPowerPath:
         return thresholds
 
     def _shares(self, family: LimitedFamily) -> Floats | None:
-        """Return the compared share of each place at each threshold, shape (m, V + 1).
+        """Return the compared rate of the subgroup at each place, by threshold, shape (m, V + 1).
 
-        None if a compared subgroup has several places, or a place has several compared subgroups.
+        The rate is 0 at a place without a compared subgroup. The result is None if a compared subgroup has
+        several places, or a place has several compared subgroups.
         """
-        m = self.cells.n_places
-        errors, rows = family.counts(self.cells.answered(self.cells.every))
-        shares = np.zeros((m, self.cells.n_values + 1))
-        has_share = np.zeros(m, dtype=bool)
-        for j, strata in enumerate(family.strata):
+        n_places = self.cells.n_places
+        answers = self.cells.answered(
+            self.cells.every
+        )  # of the rules with one of the V + 1 thresholds
+        n_counted, n_rows = family.counts(
+            answers
+        )  # by threshold and subgroup, shape (V + 1, subgroups)
+        shares = np.zeros((n_places, self.cells.n_values + 1))
+        has_share = np.zeros(n_places, dtype=bool)
+        for subgroup, strata in enumerate(family.strata):
             places = np.unique(self.cells.place[strata])
-            if len(places) != 1 or has_share[places[0]]:
+            if len(places) != 1:
                 return None
-            has_share[places[0]] = True
-            shares[places[0]] = errors[:, j] / np.maximum(rows[:, j], 1e-12)
+            place = places[0]
+            if has_share[place]:
+                return None
+            has_share[place] = True
+            without_rows = n_rows[:, subgroup] == 0
+            shares[place] = n_counted[:, subgroup] / np.where(
+                without_rows, 1.0, n_rows[:, subgroup]
+            )
         return shares
 
     def _cut(self, prices: Floats) -> Ints:

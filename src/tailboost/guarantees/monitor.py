@@ -243,23 +243,23 @@ class Monitor:
             If an argument is not as described.
         """
         check_number(confidence, "confidence", 0, 1, below=True)
-        if max_error is not None and limits:
+        monitored = () if limits is None else checked_limits(limits)
+        if max_error is not None and monitored:
             raise ValueError("max_error and limits: give one of them, not both")
         model = as_model(model)
-        if max_error is None and not limits:
+        if max_error is None and not monitored:
             certificate = judged(model).certificate
             if certificate is not None:
                 return cls.of(certificate, model, equal_rows)
             targets = stated_by(model)
             max_error = targets.max_error
-            limits = targets.limits
-        if max_error is None and not limits:
+            monitored = checked_limits(targets.limits)
+        if max_error is None and not monitored:
             raise ValueError(
                 "limits is needed: the model states none; give limits=['miss(1) <= 40%'], or max_error"
             )
         classes = np.asarray(model.classes_).tolist()
         groups = groups_of_fit(model) if subgroups is None else list(subgroups)
-        monitored = checked_limits(limits)
         strata = _strata_of(classes, groups, monitored)
         if max_error is not None:
             kinds: tuple[Kind, ...] = ("class", "group", "cell") if groups else ("class",)

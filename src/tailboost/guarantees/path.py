@@ -32,7 +32,7 @@ from tailboost.guarantees.procedure import Certified, Procedure, Refused
 from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds
 from tailboost.rates import InfeasibleLimitsError, Limit
 from tailboost.rates.bounds import most_reached
-from tailboost.selection.problem import SPREAD
+from tailboost.selection.problem import NORMAL_975
 
 # Probits of the predicted probability of passing the test of each limit, along the path. With half the
 # distance 21 of 23 rules had the same error, and one of the other two had a lower one.
@@ -221,7 +221,7 @@ class TighterRules:
 def _deviation(line: Any) -> Any:
     """Return the standard deviation of a rate on the selection data, from the longer side of its interval."""
     longer_side = max(line.high - line.value, line.value - line.low)
-    return longer_side / SPREAD
+    return longer_side / NORMAL_975
 
 
 def predicted_power(line: Any, bound: float, limit: Limit, ratio: float, level: float) -> float:

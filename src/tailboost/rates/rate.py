@@ -485,13 +485,16 @@ class Rate(Expression):
 
     @property
     def needs_deferral(self) -> bool:
-        """Whether the rate allows deferral: by counting deferred rows, or by a cost of deferral."""
+        """Whether the rate is about rules that defer: it counts deferred rows, or has a cost of deferral."""
+        has_deferral_cost = False
+        if (
+            self.matrix is not None
+        ):  # costs by class and answer; the answer after the classes is deferral
+            n_classes = len(self.matrix)
+            n_answers = len(self.matrix[0])
+            has_deferral_cost = n_answers > n_classes
         counts_deferred, _ = self.definition.tells_deferral()
-        if self.matrix is None:
-            return counts_deferred
-        n_classes = len(self.matrix)
-        n_answers = len(self.matrix[0])
-        return counts_deferred or n_answers > n_classes
+        return counts_deferred or has_deferral_cost
 
     @property
     def counts_deferral(self) -> bool:

@@ -15,7 +15,7 @@ from tailboost.rates import Terms as RateTerms
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.data import quotient
-from tailboost.selection.problem import SPREAD
+from tailboost.selection.problem import NORMAL_975
 
 # Standard deviation between the rates of a subgroup under models of folds and under their refit, as a share
 # of the range of the rate. On 33 tables (benchmarks/quality.py) .94 of the class errors on test rows were
@@ -104,7 +104,7 @@ def binomial_arms(
     """
     share = np.clip(share, 0.0, 1.0)
     low, high = clopper_pearson_interval(share, rows, confidence)
-    further_arm = SPREAD * spread
+    further_arm = NORMAL_975 * spread
     return (
         np.maximum(share - np.hypot(share - low, further_arm), 0.0),
         np.minimum(share + np.hypot(high - share, further_arm), 1.0),
@@ -495,7 +495,7 @@ def _comparison_below_noise(limit: Limit, sizes: Floats, subgroups: list[str]) -
         assumed = CALM_RATIO
         allowed = 1.0 - limit.bound
         row_variance = (1 - assumed) / assumed
-    noise = SPREAD * np.sqrt(row_variance * (1 / sizes[smallest]).sum())
+    noise = NORMAL_975 * np.sqrt(row_variance * (1 / sizes[smallest]).sum())
     if noise <= allowed:
         return None
     names = " and ".join(

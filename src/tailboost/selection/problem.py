@@ -40,7 +40,7 @@ NAMED = {
 # The rates of a problem over rows: its objective is no rate.
 WORST_CLASS = Objective.from_expression(NAMED["worst_class"])
 # 95 % of a normal distribution lie within this many standard deviations.
-SPREAD = 1.959963984540054
+NORMAL_975 = 1.959963984540054
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class CVaR:
         mean = (n * float(rows.base @ above) + 1.0 - q) / (n + 1.0)
         squares = n * float(rows.base @ (above - mean) ** 2) + (1.0 - q - mean) ** 2
         variance = squares / (n + 1.0)
-        return min(1.0, q + (mean + SPREAD * np.sqrt(variance / n)) / self.alpha)
+        return min(1.0, q + (mean + NORMAL_975 * np.sqrt(variance / n)) / self.alpha)
 
     def of_answers(
         self, y: Column, answers: Column, *, sample_weight: Column = None, **more: object

@@ -307,28 +307,38 @@ class Rule:
         _need(named_apart, f"it defers rows, and a class is called {HUMAN_REVIEW!r}")
 
     def _check_part(self, part: RulePart) -> None:
-        """Raise ValueError unless every field of a part has its type and shape."""
+        """Raise ValueError unless every field of a part has its type, shape and range."""
         K = len(self.classes)
-        inside = _are_numbers(part.weight, ()) and 0 < part.weight <= 1 + WEIGHT_TOLERANCE
-        _need(inside, "a weight must be in (0, 1]")
-        by_model = isinstance(part.weights, dict) and all(
+        weight_is_valid = (
+            _are_numbers(part.weight, ()) and 0 < part.weight <= 1 + WEIGHT_TOLERANCE
+        )
+        _need(weight_is_valid, "the weight of a part must be in (0, 1]")
+        are_by_model = isinstance(part.weights, dict) and all(
             isinstance(name, str) for name in part.weights
         )
-        _need(by_model, "weights must be by model")
-        _need(_are_numbers(list(part.weights.values())), "weights must be numbers")
+        _need(are_by_model, "weights must be by name of a model")
+        are_numbers = all(_are_numbers(weight, ()) for weight in part.weights.values())
+        _need(are_numbers, "weights must be numbers")
         _need(_are_numbers(part.offsets, (K,)), f"offsets must be {K} numbers")
         _need(isinstance(part.inferred, bool), "inferred must be true or false")
-        decides_or_draws = (part.action_costs is None) != (part.power is None)
-        _need(decides_or_draws, "a part has action_costs or power")
+        has_one_of_both = (part.action_costs is None) != (part.power is None)
+        _need(has_one_of_both, "a part has either action_costs or power")
         if part.power is not None:
             _need(_are_numbers(part.power, ()), "power must be a number")
         if part.action_costs is not None:
-            n_groups = len(self.groups or [None])
-            if part.inferred and isinstance(part.action_costs, list):
-                n_groups = len(part.action_costs)
-            shapes = [(n_groups, K, K), (n_groups, K, K + 1)]
-            fits = any(_are_numbers(part.action_costs, shape) for shape in shapes)
-            _need(fits, f"action_costs must be numbers of shape {shapes[0]} or {shapes[1]}")
+            self._check_action_costs(part)
+
+    def _check_action_costs(self, part: RulePart) -> None:
+        """Raise ValueError unless the action costs are numbers by group, class and action."""
+        K = len(self.classes)
+        n_groups = 1 if self.groups is None else len(self.groups)
+        if part.inferred and isinstance(part.action_costs, list):
+            n_groups = len(
+                part.action_costs
+            )  # inferred groups are not among the groups of the rule
+        shapes = [(n_groups, K, K), (n_groups, K, K + 1)]  # without and with deferral
+        have_a_shape = any(_are_numbers(part.action_costs, shape) for shape in shapes)
+        _need(have_a_shape, f"action_costs must be numbers of shape {shapes[0]} or {shapes[1]}")
 
     # -- SQL -----------------------------------------------------------------------------------------
 

@@ -414,17 +414,21 @@ class _Graph:
         return self.op("Div", means, self.op("ReduceSum", means, classes_axis, keepdims=1))
 
     def _linear(self, model: TableLinear) -> str:
-        """Return the probabilities of a linear or kernel model."""
+        """Add the nodes of a linear or kernel model; return the name of the probabilities."""
         centred = self.op("Sub", "X64", self.constant(model.mean_))
-        rows = self.op("Div", centred, self.constant(model.scale_))
+        scaled = self.op("Div", centred, self.constant(model.scale_))
         # A missing value counts as the mean, which is 0 now.
-        rows = self.op("Where", self.op("IsNaN", rows), self.constant(0.0), rows)
-        rows = self.op("Clip", rows, self.constant(-CLIPPED_AT), self.constant(CLIPPED_AT))
+        filled = self.op("Where", self.op("IsNaN", scaled), self.constant(0.0), scaled)
+        features = self.op(
+            "Clip", filled, self.constant(-CLIPPED_AT), self.constant(CLIPPED_AT)
+        )
         if model.landmarks:
-            rows = self._kernels(rows, model)
-        z = self.op("MatMul", rows, self.constant(model.coef_.T))
-        z = self.op("Add", z, self.constant([model.intercept_]))
-        return self.op("Softmax", z, axis=1)
+            features = self._kernels(features, model)
+        products = self.op("MatMul", features, self.constant(model.coef_.T))
+        logits = self.op(
+            "Add", products, self.constant([model.intercept_])
+        )  # a row of K numbers
+        return self.op("Softmax", logits, axis=1)
 
     def _kernels(self, rows: str, model: TableLinear) -> str:
         """Return the Gaussian kernels of rows and landmarks, shape (n, landmarks)."""

@@ -137,18 +137,21 @@ def inspect_model(
     model: options.Model,
     details: Annotated[
         bool,
-        typer.Option("--details", help="Print all columns, and the bounds with their symbols."),
+        typer.Option(
+            "--details",
+            help="Print all columns, and the bounds with their symbols; --json has them anyway.",
+        ),
     ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Print the content of a model file or rule file: method, data, classes, rule, errors, versions."""
     with shared.warnings_as_lines():
         stored = read_model(model)
-    about = _description(stored)
+    description = _description(stored)
     if as_json:
-        shared.tell_json(about)
+        shared.tell_json(description)
     else:
-        _print_description(about, stored, details)
+        _print_description(description, stored, details)
 
 
 def _changed_parameters(classifier: Model) -> dict[str, str]:

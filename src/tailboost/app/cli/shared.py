@@ -122,14 +122,19 @@ def bad_input(prefix: str = "") -> Iterator[None]:
 
 
 def fail(message: str, code: int) -> int:
-    """Print an error as one line and return the exit code."""
-    words = message.split()
-    for k, word in enumerate(words):
-        if len(word) > LONGEST_WORD:
-            words[k] = f"{word[: LONGEST_WORD // 2]}…{word[-LONGEST_WORD // 2 :]}"
+    """Print an error as one line, without the middle of long words and lists; return the exit code."""
+    words = [_shortened_word(word) for word in message.split()]
     line = f"tailboost: {printable(' '.join(words))}"
     print(shortened(line), file=sys.stderr)
     return code
+
+
+def _shortened_word(word: str) -> str:
+    """Return a word without the middle of more than `LONGEST_WORD` characters."""
+    if len(word) <= LONGEST_WORD:
+        return word
+    half = LONGEST_WORD // 2
+    return f"{word[:half]}…{word[-half:]}"
 
 
 def shortened(line: str) -> str:

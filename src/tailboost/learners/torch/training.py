@@ -137,12 +137,16 @@ class Training:
         self.steps_taken = 0
         self.row_draws = np.random.default_rng(seed)
         self.index = index
-        total = np.cumsum(weight)
-        self.cumulative = total / total[-1]
-        self.random = Randomness(seed, recipe.device)
+        cumulative = np.cumsum(weight)
+        self.cumulative = cumulative / cumulative[-1]
+
+        self.random = Randomness(
+            seed, recipe.device
+        )  # of PyTorch: initial weights, dropout, augmentation
         with self.random.in_use():
             self.net = recipe.build().to(recipe.device)
-        if len(recipe.feed.row_shape) == 3:  # convolutions of colour images are faster
+        rows_are_images = len(recipe.feed.row_shape) == 3
+        if rows_are_images:  # convolutions of colour images are faster
             self.net = self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload,unused-ignore]
         self.mixed = is_mixed(recipe.precision, self.net, recipe.device)
         self.optimizer = recipe.optimizer(self.net.parameters())
@@ -150,15 +154,23 @@ class Training:
             self.net.load_state_dict(start.net)
             # A copy: PyTorch uses the tensors of an optimiser's state directly, and rounds would share them.
             self.optimizer.load_state_dict(copy_state(start.optimizer))
-        self.layer_inputs: dict[str, Tensor] = {}
-        linear = [module for module in self.net.modules() if isinstance(module, nn.Linear)]
-        if linear and takes(loss, "features"):
-            linear[-1].register_forward_pre_hook(
-                lambda layer, inputs: self.layer_inputs.update(features=inputs[0].float())
-            )
+
+        self.layer_inputs: dict[str, Tensor] = {}  # further arguments of the loss
+        if takes(loss, "features"):
+            self._keep_features()
         self.forward: Callable[[Tensor], Tensor] = self.net
         if recipe.compile:
             self.forward = torch.compile(self.net)
+
+    def _keep_features(self) -> None:
+        """Keep the input of the last linear layer in each forward pass, as ``features`` of the loss."""
+        linear_layers = [layer for layer in self.net.modules() if isinstance(layer, nn.Linear)]
+
+        def keep(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+            self.layer_inputs["features"] = inputs[0].float()
+
+        if linear_layers:
+            linear_layers[-1].register_forward_pre_hook(keep)
 
     def draw(self, n_steps: int) -> Tensor:
         """Draw the rows of the coming steps with replacement by weight, shape (n_steps, batch size)."""
