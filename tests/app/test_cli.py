@@ -239,7 +239,7 @@ class TestRefusedFit:
                 ["--set", "confidence=0.9"],
                 "--set confidence=0.9: confidence=0.9 has no meaning without limits",
             ),
-            (["--set", "objective=cvar"], "--set objective=cvar: objective='cvar' needs alpha"),
+            (["--set", "objective=cvar"], "--set objective=cvar: 'cvar' needs alpha"),
             (
                 ["--set", 'estimators=["nosuch"]'],
                 '--set estimators=["nosuch"]: estimators must be a list of (name, classifier) pairs, got '

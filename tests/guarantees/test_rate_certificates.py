@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from scipy.stats import beta
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
@@ -665,3 +666,11 @@ def test_both_sides_of_all_groups_share_the_level_evenly():
             k, n = selected[g], sizes[g]
             exact = beta.ppf(level, k, n - k + 1), beta.ppf(1 - level, k + 1, n - k)
             assert (bound.lower, bound.upper) == pytest.approx(exact)
+
+
+def test_a_ratio_of_rates_without_a_counted_row_is_not_certified():
+    X, y, g = np.zeros((400, 1)), np.repeat([0, 1], [300, 100]), np.arange(400) % 3
+    model = DummyClassifier(strategy="constant", constant=0).fit(X, y)
+    certificate = tb.certify(model, X, y, groups={"g": g}, limits=["ratio(selected(1, by=g)) >= .7"])
+    (ratio,) = [bound for bound in certificate.bounds if bound.target is not None]
+    assert (ratio.certified, ratio.reason) == (False, "no practical number of rows would do")

@@ -211,7 +211,7 @@ def checked_table(classifier: Model, learner: Model, X: Table, y: Column = None)
     if tags.categorical or tags.string:
         options["dtype"] = None  # any type
     names = getattr(classifier, "feature_names_in_", None)
-    if not in_fit and np.ndim(X) == 1 and names is not None and len(names) == 1:
+    if not in_fit and names is not None and len(names) == 1 and np.ndim(X) == 1:
         raise ValueError(
             f"X is one column of {len(X)} values, where a table is needed: give "
             f"pd.DataFrame({{{names[0]!r}: X}})"

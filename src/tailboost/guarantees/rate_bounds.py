@@ -204,6 +204,8 @@ class CertifiedBound:
             return f"the estimate is {side} the limit"
         if self.sufficient_rows is None:
             return ""
+        if self.sufficient_rows >= MOST_ROWS:
+            return "no practical number of rows would do"
         last_digit = 10 ** max(0, int(math.log10(self.sufficient_rows)) - 1)
         two_digits = math.ceil(self.sufficient_rows / last_digit) * last_digit  # rounded up
         rows = enough_rows(two_digits, self.n)
@@ -640,7 +642,12 @@ class RateFamily:
         deviations = np.sqrt(variances)
         margins = -ndtri(level) * (factor * deviations[:, None] + deviations)
         needed_room = margins + needed_probit * limit.deviations(variances)
-        growth = (needed_room / limit.rooms(means, means))[is_pair].max() ** 2
+        rooms = limit.rooms(means, means)
+        # A ratio of two rates of 0 has no room, and no number of rows would do.
+        growths = np.divide(
+            needed_room, rooms, out=np.full_like(rooms, np.inf), where=rooms > 0
+        )
+        growth = growths[is_pair].max() ** 2
         # Rates without a counted row have no variance.
         fewest = rows_for_no_error(gap, level) if gap else 1
         return math.ceil(min(max(bound.n * growth, fewest), MOST_ROWS))

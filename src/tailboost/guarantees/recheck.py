@@ -105,6 +105,13 @@ class Claim:
     # any mixture of groups.
     others: bool = False
 
+    def __str__(self) -> str:
+        if self.upper is None:
+            return f"≥ {down(self.lower or 0.0)}"
+        if self.lower is None:
+            return f"≤ {up(self.upper)}"
+        return f"{down(self.lower)} to {up(self.upper)}"
+
     def bets(self, samples: Sequence[Sample]) -> list[tuple[Floats, float]]:
         """Return the bets against the claim: for each, numbers in [0, 1] and the limit on their mean.
 
