@@ -702,3 +702,19 @@ def test_a_limit_alone_is_a_list_of_one():
     X_fresh, y_fresh = rng.normal(size=(400, 2)), rng.integers(0, 2, 400)
     certificates = [tb.certify(model, X_fresh, y_fresh, limits=limits) for limits in (limit, [limit])]
     assert str(certificates[0]) == str(certificates[1])
+
+
+def test_bounds_without_a_row_are_not_compared():
+    rng = np.random.default_rng(0)
+    X, g = rng.normal(size=(2500, 2)), rng.choice(["a", "b"], 2500)
+    y = (X[:, 0] + rng.normal(size=2500) > 0).astype(int)
+    model = LogisticRegression().fit(X[:500], y[:500])
+    limits = ["miss(1, by=g) <= .7", "miss(1) <= .7"]
+    fresh, later = slice(500, 1500), slice(1500, None)
+    certificate = tb.certify(model, X[fresh], y[fresh], groups={"g": g[fresh]}, limits=limits)
+    known = certificate.recheck(X[later], y[later], groups={"g": g[later]}, model=model)
+    assert known.not_compared == ""
+    other_names = {"g": np.char.add("Ort ", g[later])}
+    with pytest.warns(UserWarning, match="Ort"):
+        renamed = certificate.recheck(X[later], y[later], groups=other_names, model=model)
+    assert renamed.not_compared == "2 of 3 bounds without a row there: not compared"

@@ -9,6 +9,7 @@ pd = pytest.importorskip("pandas")
 
 import tailboost as tb
 from tailboost import metrics, rates
+from tailboost.core.spelling import alike
 from tailboost.rows.schema import group_names
 
 RNG = np.random.default_rng(0)
@@ -210,3 +211,10 @@ def test_groups_of_a_text_column_are_named_as_those_of_objects():
         names = group_names(pd.Series(texts, dtype=dtype), "missing")
         assert names.dtype == object
         assert names.tolist() == expected
+
+
+def test_names_with_blanks_around_them_are_named():
+    assert alike(["ja", "ja ", "nein"]) == (
+        "'ja' and 'ja ' look alike and are different names; name.strip() makes them equal"
+    )
+    assert alike(["ja", "nein", "nein?"]) == ""

@@ -427,7 +427,8 @@ def _agreement(recheck: Recheck, rows_name: str) -> str:
     if recheck.contradicted:
         broken = ", ".join(recheck.broken)
         return f"Further rows ({rows_name}) contradict the certificate: {broken}."
-    return f"Further rows ({rows_name}) do not contradict the certificate."
+    note = f" ({recheck.not_compared})" if recheck.not_compared else ""
+    return f"Further rows ({rows_name}) do not contradict the certificate{note}."
 
 
 def _further_rows(measured: _Measured) -> Section:
@@ -437,7 +438,9 @@ def _further_rows(measured: _Measured) -> Section:
         return Section(FURTHER)
     rows = []
     for tested in recheck.bounds:
-        result = "contradicts" if tested.contradicted else "agrees"
+        result = "agrees" if tested.n else "not compared: no row"
+        if tested.contradicted:
+            result = "contradicts"
         estimate = tested.estimate_text
         rows.append([tested.bound.title, tested.bound.limit, f"{tested.n:,}", estimate, result])
     false_alarm = percent(round(1.0 - recheck.confidence, 12))  # 1 − .95 is .050000000000000044

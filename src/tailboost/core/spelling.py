@@ -189,16 +189,17 @@ def alike(names: Iterable[Any]) -> str:
     """Return a sentence on two different names with the same look, or an empty text.
 
     An accented letter is one character in composed text, and a letter and an accent in decomposed text.
+    Blanks around a name are not seen either.
     """
-    texts = {str(name) for name in names if isinstance(name, str) and not name.isascii()}
-    composed = sorted((unicodedata.normalize("NFC", text), text) for text in texts)
-    # Names with the same composed text are neighbours.
-    for (first_composed, first), (second_composed, second) in pairwise(composed):
-        if first_composed == second_composed:
-            return (
-                f"{first!a} and {second!a} look alike and are different names; "
-                "unicodedata.normalize('NFC', name) makes them equal"
-            )
+    texts = {str(name) for name in names if isinstance(name, str)}
+    looks = sorted((unicodedata.normalize("NFC", text).strip(), text) for text in texts)
+    # Names with the same look are neighbours.
+    for (first_look, first), (second_look, second) in pairwise(looks):
+        if first_look == second_look:
+            cure = "unicodedata.normalize('NFC', name) makes them equal"
+            if first.strip() == second.strip():
+                cure = "name.strip() makes them equal"
+            return f"{first!a} and {second!a} look alike and are different names; {cure}"
     return ""
 
 

@@ -16,6 +16,7 @@ from tailboost.core.array_types import Floats, Stated
 from tailboost.core.html import html_table, text_table
 from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED
 from tailboost.core.rate_words import estimate_words
+from tailboost.core.spelling import how_many
 from tailboost.core.warn import warn_user
 from tailboost.rates import Answered, Sample
 from tailboost.rates.bounds import LARGEST_WEALTH, Evidence
@@ -462,6 +463,14 @@ class Recheck:
     def broken(self) -> list[str]:
         """The names of the contradicted bounds."""
         return [unit_name(r.bound.name) for r in self.bounds if r.contradicted]
+
+    @property
+    def not_compared(self) -> str:
+        """How many bounds have no row among these rows, in words; empty if all have one."""
+        n_without_rows = sum(not r.n for r in self.bounds)
+        if not n_without_rows:
+            return ""
+        return f"{n_without_rows} of {how_many(len(self.bounds), 'bound')} without a row there: not compared"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""

@@ -211,6 +211,8 @@ def _stored_certificate_stands(
         verdict = f"These rows contradict the certificate of {model.name}: {broken}."
     else:
         verdict = f"The certificate of {model.name} stands; these rows do not contradict it."
+        if recheck.not_compared:
+            verdict = f"{verdict} {recheck.not_compared.capitalize()}."
     shared.tell(f"{verdict} By these rows alone:\n")
     return not recheck.contradicted
 
