@@ -16,10 +16,11 @@ from tailboost.boosting.game import Candidate, SubgroupStakes, Units, shrunk
 from tailboost.boosting.pool import Pool
 from tailboost.boosting.subgroups import SHRINKAGE, NamedSubgroups, Pools, allowed_errors
 from tailboost.learners.forest import LEAVES_PER_CLASS, SMALLEST_LEAF, smallest_leaf
-from tailboost.rows.rows import Rows, folds, memberships, numbered_strata
+from tailboost.rows.rows import Rows, TrainingSet, folds, memberships, numbered_strata
 from tailboost.rows.subgroups import GroupNames
 from tailboost.selection.hypotheses import rule_of
 from tailboost.selection.mixture import Counts, Mixture
+from tailboost.selection.outputs import ModelOutputs, Models
 from tailboost.selection.problem import Problem
 
 TREE = DecisionTreeClassifier(max_depth=3, random_state=0)
@@ -276,13 +277,37 @@ def test_bad_tables_are_named():
 
 
 def test_how_many_rows_a_unit_rests_on():
-    lots = np.array([1, 2, 3, 4, 4, 9], dtype=np.uint16)
+    lots = np.array([1, 2, 3, 4, 4, 9], dtype=np.uint64)
     index = np.array([0, 0, 0, 1, 1, -1])
     for scale in (1.0, 1e-6):
         rows = Rows(index.clip(0), np.full(6, scale), index, "", lots)
         np.testing.assert_allclose(rows.sizes(index, 3), [3, 1, 0])  # equal rows count once
     weighted = Rows(index.clip(0), np.array([1.0, 1.0, 2.0, 5.0, 1.0, 1.0]), index, "", lots)
     np.testing.assert_allclose(weighted.sizes(index, 2), [16 / 6, 1], atol=1e-6)
+
+
+def kish_size(contents, weight):
+    """Return Kish's effective size of rows of which those with equal contents are one."""
+    _, place = np.unique(contents, return_inverse=True)
+    shares = np.bincount(place, weights=weight)
+    return shares.sum() ** 2 / (shares**2).sum()
+
+
+@pytest.mark.parametrize(("n", "n_different"), [(200_000, 200_000), (200_000, 100_058), (10**6, 10**6)])
+def test_sizes_of_large_tables_count_each_different_row_once(n, n_different):
+    rng = np.random.default_rng(0)
+    number = rng.permutation(np.arange(n) % n_different)
+    X = rng.random(n_different)[number, None]
+    y = number % 2
+    index = number % 3
+    weight = 1.0 + number % 5
+    training = TrainingSet(X, y, weight, None, 2, np.arange(n), n, None)
+    outputs = ModelOutputs.with_hashes(Models([], 2, [], []), [np.column_stack([X, -X])], training.rows)
+    for rows in (training.rows, outputs.rows):
+        sizes = [kish_size(number[index == k], weight[index == k]) for k in range(3)]
+        np.testing.assert_allclose(rows.sizes(index, 3), sizes)
+        (size,) = rows.sizes(np.zeros(n, dtype=np.intp), 1)
+        assert size == pytest.approx(kish_size(number, weight))
 
 
 @pytest.mark.parametrize("seed", range(2))

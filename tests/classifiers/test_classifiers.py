@@ -649,11 +649,7 @@ def test_lambda_is_the_optimum_on_an_explicit_validation_set(name):
 
 
 def doubted(errors, sizes):
-    """Return the errors minimised by λ: each shrunk towards the mean over the subgroups by pseudo-rows.
-
-    Equal to 1e-5 to the used errors: rows are distinguished by 16 bits of their hashes, so a few count as
-    one.
-    """
+    """Return the errors minimised by λ: each shrunk towards the mean over the subgroups by pseudo-rows."""
     return (sizes * errors + SHRINKAGE * errors.mean(axis=-1, keepdims=True)) / (sizes + SHRINKAGE)
 
 

@@ -49,12 +49,11 @@ from tailboost.rows.fingerprints import (
     copies_of,
     hash_rounded_rows,
     hash_rows,
-    tiny_hashes,
     too_many,
 )
 from tailboost.rows.given import Given, refuse
 from tailboost.rows.readers import counts_within
-from tailboost.rows.rows import MOST_FOLDS, N_TINY_HASHES, Rows, TrainingSet
+from tailboost.rows.rows import MOST_FOLDS, Rows, TrainingSet
 from tailboost.rows.schema import learn_columns, read_columns
 from tailboost.rows.subgroups import GroupNames, revealing_features
 from tailboost.solvers.worst_case import BALLS
@@ -97,10 +96,7 @@ def read_unlabeled(
     n = len(new_rows)
     y = np.full(n, len(classifier.classes_))
     words = f"the {n:,} rows without labels"
-    # The number of a content serves as its short hash.
-    _, content_numbers = np.unique(hashes[new_rows], return_inverse=True)
-    short_hashes = (content_numbers % N_TINY_HASHES).astype(np.uint16)
-    return take(X, new_rows), Rows(y, np.ones(n), groups, words, short_hashes)
+    return take(X, new_rows), Rows(y, np.ones(n), groups, words, hashes[new_rows])
 
 
 def refuse_validation(arguments: Given, validation: Given, cv: object) -> None:
@@ -295,8 +291,7 @@ def selection_data(
         )
     X = take(X, used)
     words = words.format(n_rows_of(X))
-    hashes = tiny_hashes(hash_rows(X))
-    rows = Rows(class_numbers, weight[used], groups, words, hashes, n_given=n)
+    rows = Rows(class_numbers, weight[used], groups, words, hash_rows(X), n_given=n)
     if not used.all():
         rows = replace(rows, used=np.flatnonzero(used))
     return X, rows

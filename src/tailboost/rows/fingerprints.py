@@ -100,6 +100,11 @@ def hash_rows(X: Table, seed: int = 0) -> Hashes:
     return _mix(_hashes(X, exact=True) + _mix(np.full(1, seed, dtype=np.uint64)))
 
 
+def hashes_of_pairs(first: Hashes, second: Hashes) -> Hashes:
+    """Hash pairs of hashes: equal pairs have equal hashes, different pairs almost surely different ones."""
+    return _mix(first * _ODD + second)
+
+
 def hash_rounded_rows(X: Table) -> Hashes:
     """Hash rows, with equal hashes for a table and its copy in a file, in float32 or as objects.
 
@@ -691,12 +696,13 @@ def too_many(known: int, sampled: int) -> bool:
 
 
 def labels_too_alike(
-    contents: tuple[Ints, Ints], labels: tuple[Ints, Ints], n_classes: int
+    contents: tuple[Hashes, Hashes], labels: tuple[Ints, Ints], n_classes: int
 ) -> bool:
     """Return whether the labels of two tables agree, content by content, more than independent draws.
 
-    ``contents`` and ``labels`` have the numbers of each row of either table. For natural repeats, any split
-    of the labels of one content among the two tables is equally likely. Copies have the same labels in both.
+    ``contents`` has the hashes of the rows of either table, ``labels`` their class numbers. For natural
+    repeats, any split of the labels of one content among the two tables is equally likely. Copies have the
+    same labels in both.
     The sum of squared differences of the counts is compared with 999 random splits, so that at most one in a
     thousand pairs of independent tables is judged copied.
     """
@@ -737,11 +743,6 @@ def labels_too_alike(
 def short_hashes(hashes: Hashes) -> NDArray[np.uint32]:
     """Return the upper half of each hash, which fingerprints store."""
     return (hashes >> np.uint64(32)).astype(np.uint32)
-
-
-def tiny_hashes(hashes: Hashes) -> NDArray[np.uint16]:
-    """Return the first 16 bits of row hashes, for model files."""
-    return (hashes >> np.uint64(48)).astype(np.uint16)
 
 
 def stratified_places(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:

@@ -25,7 +25,6 @@ from tailboost.rows.fingerprints import (
     hash_rows,
     labels_too_alike,
     refuse_used,
-    tiny_hashes,
 )
 from tailboost.rows.judged import Judged, final_step, judged
 from tailboost.rows.ledger import Ledger, Records, refuse_known
@@ -274,10 +273,9 @@ def refuse_copied_labels(final: Judged, X: Table, y: Ints) -> None:
     kept_rows = final.rows_kept
     if kept_rows is None or kept_rows.row_hashes is None:
         return
-    contents = tiny_hashes(hash_rows(final.checked(X))).astype(np.intp)
-    kept_contents = kept_rows.row_hashes.astype(np.intp)
+    contents = hash_rows(final.checked(X))
     n_classes = 1 + int(max(y.max(), kept_rows.y.max()))
-    if labels_too_alike((contents, kept_contents), (y, kept_rows.y), n_classes):
+    if labels_too_alike((contents, kept_rows.row_hashes), (y, kept_rows.y), n_classes):
         raise LeakageError(
             "X: equal_rows='natural', but the labels of these rows agree with those of the "
             "equal rows of the fit more often than in 999 of 1,000 random draws: they are "

@@ -11,17 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Column, Floats, Hashes, Ints, Mask, Table
+from tailboost.core.checks import distinct_and_places
 from tailboost.core.spelling import how_many
 from tailboost.rows.fingerprints import (
     Fingerprint,
     digest,
     hash_rows,
     stratified_places,
-    tiny_hashes,
 )
 
-# Number of tiny row hashes (uint16).
-N_TINY_HASHES = 2**16
 # Effective sizes are rounded to this number of decimals, so rounding errors of the row order vanish.
 SIZE_DECIMALS = 6
 # "auto" cross-fits up to this many distinct rows: one fit per fold and one on all rows in each round. Beyond,
@@ -74,8 +72,9 @@ class Rows:
     # one number per column, and its subgroups overlap. None without subgroups.
     groups: Ints | None
     words: str  # description for messages
-    # Shape (n,): short hash of the content, equal for equal rows.
-    row_hashes: NDArray[np.uint16] | None = None
+    # Shape (n,): hash of the content, equal for equal rows; None if all rows are different. One in 370,000
+    # tables of 10⁷ different rows has two rows with one hash.
+    row_hashes: Hashes | None = None
     n_given: int | None = None  # number of rows that the user passed; None if it is not known
     # Numbers of the rows among those that the user passed; None for all.
     used: Ints | None = None
@@ -122,16 +121,10 @@ class Rows:
         row, subgroup = memberships(index)
         weight: Floats = self.weight[row]
         if self.row_hashes is not None:
-            # Equal short hashes in a small subgroup: almost surely equal rows.
-            content = subgroup * N_TINY_HASHES + self.row_hashes[row]
-            if n_subgroups * N_TINY_HASHES <= len(content):  # counting is faster than sorting
-                weight_of_content = np.bincount(content, weights=weight).astype(np.float64)
-                contents = np.flatnonzero(weight_of_content).astype(np.intp)
-                weight = weight_of_content[contents]
-            else:
-                contents, place = np.unique(content, return_inverse=True)
-                weight = np.asarray(np.bincount(place, weights=weight), dtype=np.float64)
-            subgroup = contents // N_TINY_HASHES
+            contents, content_of_row = np.unique(self.row_hashes, return_inverse=True)
+            pairs, place = distinct_and_places(subgroup * len(contents) + content_of_row[row])
+            weight = np.bincount(place, weights=weight).astype(np.float64)
+            subgroup = pairs // len(contents)
         squares = weight**2
         if self.squares is not None:  # rows that aggregate others have no hashes
             squares = self.squares[row]
@@ -189,9 +182,7 @@ class TrainingSet:
         hashes = self.hashes
         if self.clusters is not None:
             hashes = self.split_hashes(0)
-        rows = Rows(
-            self.y, self.weight, self.groups, words, tiny_hashes(hashes), n_given=self.n_given
-        )
+        rows = Rows(self.y, self.weight, self.groups, words, hashes, n_given=self.n_given)
         if len(self.used) < self.n_given:
             rows = replace(rows, used=self.used)
         return rows

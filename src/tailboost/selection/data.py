@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.rates import Strata
 from tailboost.rates.make import OVERALL_ERROR
-from tailboost.rows.rows import N_TINY_HASHES, Rows
+from tailboost.rows.rows import Rows
 
 # Maximum number of rows for the generation of candidates.
 ROWS = 50_000
@@ -46,9 +46,7 @@ def with_unlabeled(
     stratum = np.concatenate([stratum, K * G + combination])
     hashes = rows.row_hashes
     if hashes is not None and unlabeled.row_hashes is not None:
-        # Shifted, so that they differ from those of the labelled rows as far as there are numbers.
-        shifted = int(hashes.max(initial=0)) + 1 + unlabeled.row_hashes.astype(np.intp)
-        hashes = np.concatenate([hashes, (shifted % N_TINY_HASHES).astype(np.uint16)])
+        hashes = np.concatenate([hashes, unlabeled.row_hashes])
     weight = np.concatenate([rows.weight, unlabeled.weight])
     joined = Rows(np.concatenate([rows.y, unlabeled.y]), weight, None, rows.words, hashes)
     mass = np.bincount(stratum, joined.base, (K + 1) * G).astype(np.float64)

@@ -31,8 +31,9 @@ from tailboost.rows.fingerprints import (
     RowHashes,
     hash_rounded_rows,
     hash_rows,
+    hashes_of_pairs,
 )
-from tailboost.rows.rows import N_TINY_HASHES, Rows
+from tailboost.rows.rows import Rows
 
 # Least probability. A class of probability 0 must still be predicted if its class weight is large enough.
 LEAST_PROBABILITY = 1e-6
@@ -513,11 +514,10 @@ class ModelOutputs:
         """
         if np.ptp(rows.weight) <= SAME_WEIGHT * rows.weight.max():
             rows = replace(rows, weight=np.ones(len(rows.y)))
-        number = np.arange(len(rows.y))
         if rows.row_hashes is not None:
-            number = numbers_of_pairs(hash_rows(np.hstack(logs)), rows.row_hashes)
-        hashes = (number % N_TINY_HASHES).astype(np.uint16)
-        return cls(models, tuple(logs), replace(rows, row_hashes=hashes))
+            hashes = hashes_of_pairs(hash_rows(np.hstack(logs)), rows.row_hashes)
+            rows = replace(rows, row_hashes=hashes)
+        return cls(models, tuple(logs), rows)
 
     def with_unlabeled(self, X: Table, rows: Rows) -> ModelOutputs:
         """Return the outputs with those of the models on rows without labels, with features X."""
@@ -548,20 +548,6 @@ class ModelOutputs:
         return LogProbabilities.from_arrays(self.logs, self.rows.groups, self.models.average)
 
 
-def numbers_of_pairs(first: NDArray[Any], second: NDArray[Any]) -> Ints:
-    """Return a number for each pair of entries, shape (n,), by which equal pairs are known.
-
-    It is the place of the pair in the sorted list of the different pairs.
-    """
-    order = np.lexsort((second, first))
-    first = first[order]
-    second = second[order]
-    is_new = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
-    number = np.zeros(len(order), dtype=np.intp)
-    number[order[1:]] = np.cumsum(is_new)
-    return number
-
-
 def averaging(outputs: ModelOutputs) -> ModelOutputs:
     """Return the outputs with the average of the models, fitted on the selection data.
 
@@ -570,7 +556,7 @@ def averaging(outputs: ModelOutputs) -> ModelOutputs:
     rows = outputs.rows
     logs = outputs.logs
     if len(rows.y) > ROWS_OF_AVERAGE and rows.row_hashes is not None:
-        sampled = rows.row_hashes < N_TINY_HASHES * (ROWS_OF_AVERAGE / len(rows.y))
+        sampled = rows.row_hashes < 2**64 * (ROWS_OF_AVERAGE / len(rows.y))
         rows = rows.part(sampled)
         logs = tuple(log[sampled] for log in logs)
     return replace(outputs, models=replace(outputs.models, average=Average.learned(logs, rows)))
