@@ -937,9 +937,8 @@ def errors_within(max_error: Stated, names: Mapping[Kind, Sequence[Any]]) -> Lim
     bounds = {_named(key, all_names): bound for key, bound in max_error.items()}
     named = [name for name in bounds if name is not None]
     kind = _kind_of(named, {kind: names[kind] for kind in kinds}, f"max_error={max_error!r}")
-    allowed_errors(
-        {None: 1.0, **bounds}, names[kind], kind
-    )  # raises if a target is not in (0, 1]
+    # Raises if a target is not in (0, 1].
+    allowed_errors({None: 1.0, **bounds}, names[kind], kind)
     errors_below_1 = {name: float(bound) for name, bound in bounds.items() if bound < 1}
     if errors_below_1:
         return ERRORS[kind] <= errors_below_1

@@ -383,12 +383,10 @@ class JointPowerPath:
         several places, or a place has several compared subgroups.
         """
         n_places = self.cells.n_places
-        answers = self.cells.answered(
-            self.cells.every
-        )  # of the rules with one of the V + 1 thresholds
-        n_counted, n_rows = family.counts(
-            answers
-        )  # by threshold and subgroup, shape (V + 1, subgroups)
+        # Answers of the rules with one threshold at all places, for each of the V + 1 thresholds.
+        answers = self.cells.answered(self.cells.every)
+        # Numbers by threshold and subgroup, shape (V + 1, subgroups).
+        n_counted, n_rows = family.counts(answers)
         shares = np.zeros((n_places, self.cells.n_values + 1))
         has_share = np.zeros(n_places, dtype=bool)
         for subgroup, strata in enumerate(family.strata):
@@ -399,7 +397,7 @@ class JointPowerPath:
             if has_share[place]:
                 return None
             has_share[place] = True
-            without_rows = n_rows[:, subgroup] == 0
+            without_rows = n_rows[:, subgroup] == 0  # the numerator is 0 too
             shares[place] = n_counted[:, subgroup] / np.where(
                 without_rows, 1.0, n_rows[:, subgroup]
             )

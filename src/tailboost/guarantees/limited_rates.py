@@ -149,9 +149,8 @@ def probits_of_counts(
     """
     variance = n_fresh * rates * (1.0 - rates) * (1.0 + ratio)
     spread = np.sqrt(np.maximum(variance, 1e-12))  # for rates of 0 and 1
-    probits = (
-        allowed + 0.5 - n_fresh * rates
-    ) / spread  # with the correction for whole numbers
+    # With the correction for whole numbers.
+    probits = (allowed + 0.5 - n_fresh * rates) / spread
     return np.where(allowed < 0, -np.inf, probits)
 
 

@@ -797,9 +797,8 @@ def kept_by_construction(bound: CertifiedBound, fresh: FreshRows) -> bool:
     if compares_or_joins or rate.is_across or rate.kind == "cost":
         return False
     column, group = rate.by, bound.subgroup
-    if (
-        column == GROUP
-    ):  # of any column: pairs of column and group, or groups of a column without a name
+    # Of any column: pairs of column and group, or groups of a column without a name.
+    if column == GROUP:
         column, group = group if isinstance(group, tuple) else (None, group)
     actions = judged(fresh.final).possible_actions(column, group)
     if actions is None:

@@ -334,7 +334,7 @@ class Pairs:
 
     def of_strata(self, strata: Strata, label: Any, beta: float) -> tuple[Floats, Floats]:
         """Return numerator and denominator for the classes and actions of strata, shape (K, A) each."""
-        return self._table(self.counted, strata), self._table(self.among, strata)
+        return self._indicator(self.counted, strata), self._indicator(self.among, strata)
 
     def tells_deferral(self) -> tuple[bool, bool]:
         """Return whether the numerator counts deferred rows, and whether the denominator leaves them out.
@@ -347,8 +347,11 @@ class Pairs:
         return counts_deferred, leaves_deferred_out
 
     @staticmethod
-    def _table(pairs: tuple[Pair, ...], strata: Strata) -> Floats:
-        """Return 1 for each class and action of the pairs, 0 for others, shape (K, A)."""
+    def _indicator(pairs: tuple[Pair, ...], strata: Strata) -> Floats:
+        """Return a table of classes and actions, shape (K, A), with 1 where a pair has both and 0 elsewhere.
+
+        None in a pair stands for all classes or all actions. The action after the classes is deferral.
+        """
         table = np.zeros((strata.n_classes, strata.n_actions))
         everything = slice(None)
         deferral = slice(strata.n_classes, None)  # empty if no row may be deferred
@@ -487,9 +490,8 @@ class Rate(Expression):
     def needs_deferral(self) -> bool:
         """Whether the rate is about rules that defer: it counts deferred rows, or has a cost of deferral."""
         has_deferral_cost = False
-        if (
-            self.matrix is not None
-        ):  # costs by class and answer; the answer after the classes is deferral
+        # Costs by class and answer; the answer after the classes is deferral.
+        if self.matrix is not None:
             n_classes = len(self.matrix)
             n_answers = len(self.matrix[0])
             has_deferral_cost = n_answers > n_classes

@@ -148,9 +148,8 @@ class TrainingSet:
     n_classes: int
     used: Ints
     n_given: int
-    validation: (
-        tuple[Any, Rows] | None
-    )  # features and rows that the user gave as selection data
+    # Features and rows that the user gave as selection data.
+    validation: tuple[Any, Rows] | None
     clusters: Ints | None = None  # rows of one cluster, such as a person, stay in one fold
     unlabeled: tuple[Any, Rows] | None = None  # features and rows without labels
     # Costs of answers in the validation set if there is one, otherwise in these rows.

@@ -428,9 +428,8 @@ class Models:
 
     def transform(self, X: Table) -> LogProbabilities:
         """Return the log-probabilities of the rows of a table; models predict when they are read."""
-        read_once = cache(
-            lambda reader: reader.transform(X)
-        )  # models of one table share a reader
+        # Models of one table share a reader.
+        read_once = cache(lambda reader: reader.transform(X))
 
         @cache
         def probabilities(i: int) -> Floats:
@@ -583,9 +582,8 @@ def better_order(logs: Floats, y: Ints) -> Ints | None:
     if not len(moved):
         return None
     rows = np.isin(y, moved)
-    gain = (
-        P[rows][:, order[moved]] - P[rows][:, moved]
-    )  # of each row if its class were each class
+    # Of each row if its class were each class.
+    gain = P[rows][:, order[moved]] - P[rows][:, moved]
     share = counts[moved] / rows.sum()
     gain -= gain.mean(axis=0)
     gain -= (gain @ share)[:, None]

@@ -333,9 +333,8 @@ class Rule:
         K = len(self.classes)
         n_groups = 1 if self.groups is None else len(self.groups)
         if part.inferred and isinstance(part.action_costs, list):
-            n_groups = len(
-                part.action_costs
-            )  # inferred groups are not among the groups of the rule
+            # Inferred groups are not among the groups of the rule.
+            n_groups = len(part.action_costs)
         shapes = [(n_groups, K, K), (n_groups, K, K + 1)]  # without and with deferral
         have_a_shape = any(_are_numbers(part.action_costs, shape) for shape in shapes)
         _need(have_a_shape, f"action_costs must be numbers of shape {shapes[0]} or {shapes[1]}")
@@ -428,7 +427,8 @@ class Rule:
     def _sql_of_group(self, g: int, probability: Mapping[str, Sequence[str]], what: str) -> str:
         """Return the SQL expression for the rows of the group of number ``g``, see `to_sql`.
 
-        ``probability`` has the SQL of the columns of each model's probabilities.
+        ``probability`` has the SQL of the columns of each model's probabilities. ``what`` is "deferred",
+        "action" or "label". An action is text if rows may be deferred, otherwise it is the label.
         """
         if what == "deferred":
             return f"CASE WHEN {self._sql_of_deferral(g, probability)} THEN 1 ELSE 0 END"

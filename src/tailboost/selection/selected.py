@@ -143,9 +143,8 @@ class Selected(ABC):
     refit: bool  # whether models were fitted again after their outputs were counted
     # Standard deviation between a rate under models of folds and under their refit.
     spread: float = field(default=REFIT, kw_only=True)
-    fitted: bool = field(
-        default=False, kw_only=True
-    )  # whether models were fitted on the selection data
+    # Whether models were fitted on the selection data.
+    fitted: bool = field(default=False, kw_only=True)
 
     def __getstate__(self) -> dict[str, Any]:
         return plain_state(self)

@@ -149,9 +149,8 @@ class PrintedSummary:
 
     fitted: bool = False
 
-    comparison: ClassVar[
-        Any
-    ]  # one sentence: comparison with the best answers without the features
+    # One sentence: comparison with the best answers without the features.
+    comparison: ClassVar[Any]
     headline: ClassVar[Any]  # one sentence: the largest error, or the objective
 
     @property

@@ -425,9 +425,8 @@ class _Graph:
         if model.landmarks:
             features = self._kernels(features, model)
         products = self.op("MatMul", features, self.constant(model.coef_.T))
-        logits = self.op(
-            "Add", products, self.constant([model.intercept_])
-        )  # a row of K numbers
+        # A row of K numbers.
+        logits = self.op("Add", products, self.constant([model.intercept_]))
         return self.op("Softmax", logits, axis=1)
 
     def _kernels(self, rows: str, model: TableLinear) -> str:

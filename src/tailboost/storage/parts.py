@@ -200,7 +200,7 @@ class Writer:
         name = _function_name(value)
         if callable(value) and name in (*allowed, *self.trusted):
             return {"function": name}
-        if _is_function(value, field, restrictions, self.trusted):
+        if _is_refused_function(value, field, restrictions, self.trusted):
             advice = ""
             if allowed:
                 advice = f"; {field} may be one of {', '.join(allowed)}"
@@ -224,17 +224,22 @@ def _is_exactly(value: object, required: str | None) -> bool:
     return type(value) is type(required) and bool(value == required)
 
 
-def _is_function(
+def _is_refused_function(
     value: object, field: str, restrictions: Reviewed, trusted: Collection[str]
 ) -> bool:
-    """Return whether the value of a field is a function, or another object that can be called.
+    """Return whether a file may not contain a value because it is a function or can be called like one.
 
-    Losses of scikit-learn can be called. They are in `MADE`, and only fields for functions refuse them.
+    ``trusted`` has the names of the types that the user trusts. Losses of scikit-learn can be called too. They
+    are among the reviewed types, `MADE`, and are refused only by a field that takes listed functions.
     """
     if not callable(value) or isinstance(value, type):
         return False
-    name = name_of(type(value))
-    return name not in trusted and (name not in MADE or field in restrictions.functions)
+    type_name = name_of(type(value))
+    if type_name in trusted:
+        return False
+    if type_name in MADE:
+        return field in restrictions.functions
+    return True
 
 
 def _function_name(function: object) -> str:
@@ -407,7 +412,7 @@ class Reader:
             if callable(getattr(cls, field, None)):  # the field would replace the method
                 raise Damaged(f"{name} has a method {field!r}, which is no field")
             value = self.value(written)
-            if _is_function(value, field, restrictions, self.trusted):
+            if _is_refused_function(value, field, restrictions, self.trusted):
                 raise Refused(
                     f"{name} with {field}={name_of(type(value))}, which can be called"
                 )

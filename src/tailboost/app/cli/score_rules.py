@@ -171,9 +171,8 @@ def check_options(kind: str, missing: float | None, **parameters: Any) -> None:
     """
     with shared.bad_input("--missing: "):
         score_kind(kind).check_missing(missing)
-    stated = {
-        name: value for name, value in parameters.items() if value != []
-    }  # [] is no limit
+    # [] is no limit.
+    stated = {name: value for name, value in parameters.items() if value != []}
     configured(METHODS["robustmixture"], [], stated)
 
 

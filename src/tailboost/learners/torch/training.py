@@ -137,25 +137,25 @@ class Training:
         self.steps_taken = 0
         self.row_draws = np.random.default_rng(seed)
         self.index = index
-        cumulative = np.cumsum(weight)
-        self.cumulative = cumulative / cumulative[-1]
+        cumulative_weight = np.cumsum(weight)
+        self.cumulative_weight = cumulative_weight / cumulative_weight[-1]
 
-        self.random = Randomness(
-            seed, recipe.device
-        )  # of PyTorch: initial weights, dropout, augmentation
+        # The random numbers of PyTorch: initial weights, dropout and augmentation.
+        self.random = Randomness(seed, recipe.device)
         with self.random.in_use():
             self.net = recipe.build().to(recipe.device)
         rows_are_images = len(recipe.feed.row_shape) == 3
-        if rows_are_images:  # convolutions of colour images are faster
+        if rows_are_images:  # in this format, convolutions of colour images are faster
             self.net = self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload,unused-ignore]
-        self.mixed = is_mixed(recipe.precision, self.net, recipe.device)
+        self.has_mixed_precision = is_mixed(recipe.precision, self.net, recipe.device)
         self.optimizer = recipe.optimizer(self.net.parameters())
         if start is not None:
             self.net.load_state_dict(start.net)
             # A copy: PyTorch uses the tensors of an optimiser's state directly, and rounds would share them.
             self.optimizer.load_state_dict(copy_state(start.optimizer))
 
-        self.layer_inputs: dict[str, Tensor] = {}  # further arguments of the loss
+        # Further arguments of the loss: the inputs of the last layer, if it has a parameter for them.
+        self.layer_inputs: dict[str, Tensor] = {}
         if takes(loss, "features"):
             self._keep_features()
         self.forward: Callable[[Tensor], Tensor] = self.net
@@ -175,7 +175,7 @@ class Training:
     def draw(self, n_steps: int) -> Tensor:
         """Draw the rows of the coming steps with replacement by weight, shape (n_steps, batch size)."""
         uniform = self.row_draws.random((n_steps, self.recipe.batch_size))
-        rows = self.index[np.searchsorted(self.cumulative, uniform, side="right")]
+        rows = self.index[np.searchsorted(self.cumulative_weight, uniform, side="right")]
         return torch.from_numpy(rows.astype(np.int64))
 
     def advance(self, n_steps: int) -> None:
@@ -209,7 +209,7 @@ class Training:
             inputs = recipe.augment(inputs)
         # Only the forward pass is mixed; loss, gradients and weights are float32.
         precision: Any = nullcontext()
-        if self.mixed:
+        if self.has_mixed_precision:
             precision = torch.autocast(recipe.device.type, dtype=torch.bfloat16)
         with precision:
             logits = self.forward(inputs)
