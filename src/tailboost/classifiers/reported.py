@@ -177,7 +177,7 @@ def limits_kept(classifier: ReportedClassifier, kept_on_selection: bool | None) 
 
 
 def rates_with_verdicts(classifier: ReportedClassifier, table: Any) -> Any:
-    """Return a table of rates on the selection data with the limits and verdicts of the certificate, if any."""
+    """Return a table of rates on the selection data, with limits and verdicts of a certificate if any."""
     certificate = classifier.certificate_
     if certificate is None:
         return table

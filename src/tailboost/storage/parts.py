@@ -229,8 +229,8 @@ def _is_refused_function(
 ) -> bool:
     """Return whether a file may not contain a value because it is a function or can be called like one.
 
-    ``trusted`` has the names of the types that the user trusts. Losses of scikit-learn can be called too. They
-    are among the reviewed types, `MADE`, and are refused only by a field that takes listed functions.
+    ``trusted`` has the names of the types that the user trusts. Losses of scikit-learn can be called too.
+    They are among the reviewed types, `MADE`; only a field that takes listed functions refuses them.
     """
     if not callable(value) or isinstance(value, type):
         return False
