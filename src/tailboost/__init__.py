@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.core.exceptions import (
         ConfidenceNotReachedWarning as ConfidenceNotReachedWarning,
     )
+    from tailboost.core.exceptions import DeferredRowsWarning as DeferredRowsWarning
     from tailboost.core.exceptions import DeterminismWarning as DeterminismWarning
     from tailboost.core.exceptions import FitInterruptedWarning as FitInterruptedWarning
     from tailboost.core.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
@@ -86,9 +87,9 @@ _MODULES = {
     "classifiers.calibrating": "calibrate",
     "classifiers.decisions": "Decisions RandomizedDecision",
     "core.exceptions": (
-        "BoundNotMetWarning ConfidenceNotReachedWarning DeterminismWarning FitInterruptedWarning "
-        "InfeasibleLimitsError LeakageError LimitBelowNoiseWarning NotCertifiedError ResubstitutionWarning "
-        "SmallSubgroupsWarning UselessRuleWarning"
+        "BoundNotMetWarning ConfidenceNotReachedWarning DeferredRowsWarning DeterminismWarning "
+        "FitInterruptedWarning InfeasibleLimitsError LeakageError LimitBelowNoiseWarning NotCertifiedError "
+        "ResubstitutionWarning SmallSubgroupsWarning UselessRuleWarning"
     ),
     "guarantees.additive_summary": "AdditiveSummary",
     "guarantees.certificates": "Certificate Price certify",

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import linprog
+from scipy.special import expit
 from sklearn.datasets import make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
@@ -104,6 +105,44 @@ def test_predict_marks_deferred_rows(labels, mark, kind):
         with pytest.raises(ValueError, match="must be one value"):
             ask(deferred=["human"] * N)
         assert ask().tolist() == plain.tolist()
+
+
+def test_predict_warns_of_labels_of_deferred_rows_in_every_form(tmp_path):
+    scores = pd.DataFrame({"p": expit(X[:, 0])})
+    ill = (np.random.default_rng(0).random(N) < scores["p"]).astype(int).to_numpy()
+    limits = ["miss(1) <= 30%", "deferred() <= 30%"]
+    rule = tb.calibrate(tb.Scores("p", 1), scores[:800], ill[:800], limits=limits, random_state=0)
+    n_deferred = np.count_nonzero(rule.defers(scores))
+    assert n_deferred
+    with pytest.warns(tb.DeferredRowsWarning) as caught:
+        labels = rule.predict(scores)
+    assert caught[0].filename == __file__
+    assert f"{n_deferred} of 900 rows are deferred. The certificate" in str(caught[0].message)
+    assert labels.dtype == ill.dtype
+    (tmp_path / "rule.json").write_text(rule.rule_.to_json())
+    loaded = tb.load_rule(tmp_path / "rule.json")
+    selected = tb.tune(tb.Scores("p", 1), scores[:800], ill[:800], limits=limits)
+    with pytest.warns(tb.DeferredRowsWarning, match="The limits and rates of the rule count them"):
+        selected.predict(scores)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tb.DeferredRowsWarning)
+        marked = rule.predict(scores, deferred="human review")
+        assert loaded.predict(scores["p"]).tolist() == marked.tolist()
+        none_deferred = ~rule.defers(scores)
+        rule.predict(scores[none_deferred])
+        # Other parts of the library count these rows as deferred.
+        tb.certify(selected, scores[800:], ill[800:], rates=limits[:1])
+        tb.Monitor.against(rule).add(scores[800:], ill[800:])
+        rule.tradeoff().measured({"rule": rule}, scores[800:], ill[800:])
+
+
+def test_rules_on_probabilities_answer_human_review():
+    mix = judged(objective=GOAL, limits=LIMITS)
+    marked = mix.predict(P, deferred="human review")
+    assert "human review" in marked
+    assert mix.rule_.predict(P).tolist() == marked.tolist()
+    with pytest.warns(tb.DeferredRowsWarning):
+        assert mix.rule_.predict(P, deferred=None).tolist() == mix.predict(P).tolist()
 
 
 def test_decisions_say_human_review_as_the_member_drawn_does(mix):

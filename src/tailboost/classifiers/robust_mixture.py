@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.ensemble import MixtureEnsemble, answers_by, draw
 from tailboost.classifiers.default_models import default_estimators
+from tailboost.classifiers.deferral import labels_or_mark
 from tailboost.classifiers.fitting import named_models
 from tailboost.classifiers.input import NUMBERS_OF_FOLDS, input_tags, with_parameters
 from tailboost.classifiers.judged import JudgedModels
@@ -45,7 +46,7 @@ from tailboost.classifiers.robust_selection import (
     kinds_by,
     kinds_of,
     kinds_on,
-    labels_or_mark,
+    labels_and_deferral,
     models_and_table,
     name_groups,
     outputs_on,
@@ -654,7 +655,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         """Return the label of each row: the most likely one of `predict_distribution`.
 
         The label of a row depends on this row alone. If a limit on ``rates.deferred()`` lets the rule defer
-        rows, `defers` tells which. `predict` gives them the label that would be answered, or ``deferred``.
+        rows, `defers` tells which. `predict` gives them ``deferred`` or, with a warning, the label that would
+        be answered. Limits and certificates count these rows as deferred, not with this label.
 
         Parameters
         ----------
@@ -672,9 +674,16 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         ------
         ValueError
             As in `predict_distribution`; if ``deferred`` is a label.
+
+        Warns
+        -----
+        DeferredRowsWarning
+            Counts the deferred rows, if ``deferred`` is not given.
         """
         tables = tables_of(self, X, groups)  # raises in an unfitted classifier
-        return np.concatenate([labels_or_mark(self, deferred, table) for table in tables])
+        parts = [labels_and_deferral(self, table) for table in tables]
+        labels, is_deferred = map(np.concatenate, zip(*parts, strict=True))
+        return labels_or_mark(self, labels, is_deferred, deferred)
 
     def predict_proba(self, X: Table) -> Floats:
         """Return P(y | x): the average of the models' probabilities on the log scale.

@@ -486,19 +486,8 @@ def candidate_answerer(
     return n_rows_of(X), answer
 
 
-def labels_or_mark(mix: Any, deferred: Any, table: LogProbabilities) -> NDArray[Any]:
-    """Return the label of each row; deferred rows get the mark ``deferred`` instead, if it is given."""
-    classes = mix.classes_
-    mark = np.asarray(deferred)
-    if mark.ndim > 0:
-        raise ValueError(f"deferred must be one value, got {deferred!r}")
-    if deferred is not None and deferred in classes.tolist():
-        raise ValueError(f"deferred={deferred!r} is a label: deferred rows need another mark")
+def labels_and_deferral(mix: Any, table: LogProbabilities) -> tuple[NDArray[Any], Mask]:
+    """Return the label of each row, and which rows are deferred; these have a label too."""
     distribution = shares(mix.ensemble_, table)
-    answers: NDArray[Any] = classes[distribution.argmax(axis=1)]
-    if deferred is None:
-        return answers
-    if mark.dtype.kind != answers.dtype.kind:  # NumPy would turn numbers into text
-        mark = np.array(deferred, dtype=object)
-        answers = answers.astype(object)
-    return np.where(deferred_rows(mix.ensemble_, table), mark, answers)
+    labels: NDArray[Any] = mix.classes_[distribution.argmax(axis=1)]
+    return labels, deferred_rows(mix.ensemble_, table)

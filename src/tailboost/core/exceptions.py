@@ -8,6 +8,7 @@ from typing import Any
 __all__ = [
     "BoundNotMetWarning",
     "ConfidenceNotReachedWarning",
+    "DeferredRowsWarning",
     "DeterminismWarning",
     "FitInterruptedWarning",
     "InfeasibleLimitsError",
@@ -44,6 +45,10 @@ class UselessRuleWarning(UserWarning):
 
 class ConfidenceNotReachedWarning(UserWarning):
     """No rule has the probability ``confidence`` for its limits; or it is not known."""
+
+
+class DeferredRowsWarning(UserWarning):
+    """Rows that the rule defers have labels in an answer; the message gives their number."""
 
 
 class DeterminismWarning(UserWarning):

@@ -17,6 +17,7 @@ import dask.array as da
 import numpy as np
 
 from tailboost.classifiers import robust_mixture as local
+from tailboost.classifiers.deferral import words_of_labels
 from tailboost.classifiers.mixture_fit import (
     first_selection,
     models_of_probabilities,
@@ -47,11 +48,13 @@ from tailboost.core.checks import (
     refuse_missing,
     relative_weights,
 )
+from tailboost.core.exceptions import DeferredRowsWarning
+from tailboost.core.warn import warn_user
 from tailboost.dask.collections import DaskColumn, concatenated, is_collection, partitions
 from tailboost.rates import Strata
 from tailboost.rows.fingerprints import UsedRows, hash_rows
 from tailboost.rows.given import Given
-from tailboost.rows.judged import judged
+from tailboost.rows.judged import judged, predicted_labels
 from tailboost.rows.ledger import Records
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import GroupNames
@@ -282,7 +285,14 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
 
     def predict(self, X: Table, *, groups: Groups = None, deferred: Column = None) -> Any:
         """Predict labels from a dict of probabilities: a lazy Dask array for Dask collections."""
-        return self._answers(partial(self.to_local().predict, deferred=deferred), X, groups)
+        local_mix = self.to_local()
+        if not _holds_collections(X):
+            return local_mix.predict(X, groups=groups, deferred=deferred)
+        if deferred is None and judged(self).can_defer:
+            warn_user(
+                f"predict: rows may be deferred. {words_of_labels(self)}", DeferredRowsWarning
+            )
+        return self._answers(partial(predicted_labels, local_mix, deferred=deferred), X, groups)
 
     def predict_proba(self, X: Table) -> Any:
         """Predict P(y | x) from a dict of probabilities: a lazy Dask array for Dask collections."""

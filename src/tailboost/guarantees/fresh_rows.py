@@ -60,6 +60,7 @@ from tailboost.rows.judged import (
     judged,
     label_shares,
     last_step,
+    predicted_labels,
 )
 from tailboost.rows.ledger import TRAINED_ON, refuse_known
 from tailboost.rows.readers import (
@@ -500,7 +501,7 @@ def answers_of(model: Model, X: Table, rule: Rule, groups: Groups = None) -> Any
     if rule != "predict":
         return label_shares(model, X, **group_argument)
     with naming_columns(model, X):
-        answers = np.asarray(model.predict(X, **group_argument))
+        answers = predicted_labels(model, X, **group_argument)
     if not judged(model).has_records:
         check_answers(answers, f"predict of {type(model).__name__}", X)
     if answers.shape[1:] == (1,):  # CatBoost: shape (n, 1)

@@ -14,7 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats, Groups, Mask, Model, Table
 from tailboost.core.checks import as_table
+from tailboost.core.exceptions import DeferredRowsWarning
 from tailboost.core.limit_lines import LimitLine
+from tailboost.core.warn import without_warning
 from tailboost.rows.fingerprints import RowHashes, digest, hash_rounded_rows
 from tailboost.rows.ledger import Records
 from tailboost.rows.rows import Rows
@@ -380,6 +382,15 @@ def final_step(model: Model, X: Table) -> tuple[Any, Any]:
     if X is not None and len(model) > 1:
         X = model[:-1].transform(X)
     return final_step(model[-1], X)
+
+
+def predicted_labels(model: Model, X: Table, **given: object) -> NDArray[Any]:
+    """Return ``predict`` of a model, for callers that also read which rows are deferred: without a warning.
+
+    The keyword arguments ``given``, for example ``groups``, are passed to the model.
+    """
+    with without_warning(DeferredRowsWarning):
+        return np.asarray(model.predict(X, **given))
 
 
 def answer_shares(model: Model, X: Table) -> Floats:

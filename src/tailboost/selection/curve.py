@@ -16,7 +16,7 @@ from tailboost.core.files import write_output
 from tailboost.core.html import html_table, text_table
 from tailboost.rates import Limit, Objective, Rate, Spread, error, measure
 from tailboost.rates import deferred as deferred_rate
-from tailboost.rows.judged import group_arguments, judged
+from tailboost.rows.judged import group_arguments, judged, predicted_labels
 from tailboost.selection.problem import Problem
 from tailboost.selection.rate_table import RateTable
 from tailboost.solvers.tradeoff import undominated
@@ -356,7 +356,7 @@ class Curve:
             deferred = None
             if judged(classifier).can_defer:
                 deferred = classifier.defers(X, **arguments)
-            answers = classifier.predict(X, **arguments)
+            answers = predicted_labels(classifier, X, **arguments)
             measured[name] = self._measured(
                 y, answers, deferred, groups=groups, sample_weight=sample_weight
             )

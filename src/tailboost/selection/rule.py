@@ -185,9 +185,13 @@ class Rule:
     # -- answers -------------------------------------------------------------------------------------
 
     def predict(
-        self, probabilities: Mapping[str, Any], groups: Groups = None, *, deferred: Any = None
+        self,
+        probabilities: Mapping[str, Any],
+        groups: Groups = None,
+        *,
+        deferred: Any = HUMAN_REVIEW,
     ) -> NDArray[Any]:
-        """Return the label of each row, from probabilities by model.
+        """Return the action of each row, a label or "human review", from probabilities by model.
 
         Parameters
         ----------
@@ -196,13 +200,13 @@ class Rule:
             are named by the labels.
         groups : array-like of shape (n,), or table of one column, optional
             Group of each row, if the rule is group-aware.
-        deferred : str or number, optional
-            Value for deferred rows; by default they get the label without a deferral.
+        deferred : str or number, default="human review"
+            Value for deferred rows. With None they get the label that would be answered.
 
         Returns
         -------
         ndarray of shape (n,)
-            Labels; of dtype object with ``deferred``.
+            Labels; of dtype object if the rule defers and ``deferred`` is not None.
 
         Raises
         ------
@@ -239,7 +243,7 @@ class Rule:
                 distribution[np.arange(n), costs[:, :K].argmin(axis=1)] += weight
                 review_weight += part.weight * (costs.argmin(axis=1) == K)
         answers = classes[distribution.argmax(axis=1)]
-        if deferred is None:
+        if deferred is None or not self.defers:
             return answers
         return np.where(review_weight >= 0.5, deferred, answers.astype(object))
 

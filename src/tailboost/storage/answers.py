@@ -8,7 +8,7 @@ import numpy as np
 
 from tailboost.core.array_types import Model, Table
 from tailboost.core.checks import n_rows_of
-from tailboost.rows.judged import judged, label_shares, last_step
+from tailboost.rows.judged import judged, label_shares, last_step, predicted_labels
 from tailboost.rows.probes import ProbeFrame, ProbeMatrix
 
 SAME_PROBABILITY = 1e-6  # largest difference of equal probabilities
@@ -52,7 +52,9 @@ def answers(model: Model, rows: Table) -> Answers:
     view = judged(classifier)
     if view.by_group:  # probe rows have no groups, and take those of the rule in turn
         arguments = {"groups": view.example_groups(n_rows_of(rows))}
-    labels = [number[label] for label in classifier.predict(rows, **arguments).tolist()]
+    labels = [
+        number[label] for label in predicted_labels(classifier, rows, **arguments).tolist()
+    ]
     probabilities = None
     if any(hasattr(classifier, name) for name in ("predict_proba", "predict_distribution")):
         probabilities = label_shares(classifier, rows, **arguments).tolist()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailboost.classifiers.deferral import labels_or_mark
 from tailboost.classifiers.reported import ReportedClassifier
 from tailboost.core.array_types import Floats, Groups, Mask, Table
 from tailboost.core.checks import column_name, columns_by_name
@@ -119,11 +120,12 @@ class RuleClassifier(ReportedClassifier):
         probabilities = dict.fromkeys(self.rule.models or ["Scores"], P)
         return self.rule.predict(probabilities, **group_argument, deferred=HUMAN_REVIEW)
 
-    def predict(self, X: Table, *, groups: Groups = None) -> NDArray[Any]:
-        """Return the label of each row; deferred rows get the first label."""
+    def predict(self, X: Table, *, groups: Groups = None, deferred: Any = None) -> NDArray[Any]:
+        """Return the label of each row; of deferred rows ``deferred`` or, with a warning, the first label."""
         actions = self.actions(X, groups)
-        answers = np.where(actions == HUMAN_REVIEW, self.rule.classes[0], actions)
-        return answers.astype(self.classes_.dtype)
+        is_deferred = actions == HUMAN_REVIEW
+        answers = np.where(is_deferred, self.rule.classes[0], actions)
+        return labels_or_mark(self, answers.astype(self.classes_.dtype), is_deferred, deferred)
 
     def defers(self, X: Table, *, groups: Groups = None) -> Mask:
         """Return which rows are deferred."""

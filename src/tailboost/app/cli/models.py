@@ -31,7 +31,7 @@ from tailboost.core.array_types import Column, Model, Stated, Table
 from tailboost.core.files import held
 from tailboost.core.spelling import did_you_mean, how_many, listed, other_separator
 from tailboost.rows.given import Given
-from tailboost.rows.judged import judged
+from tailboost.rows.judged import judged, predicted_labels
 from tailboost.rows.ledger import Ledger
 from tailboost.rows.schema import group_names
 from tailboost.storage import check_model_path, load_model, read_notes, save_model
@@ -355,7 +355,7 @@ class StoredModel:
         deferred = None
         if judged(self.classifier).can_defer:
             deferred = self.classifier.defers(rows.features, **groups)
-        return self.classifier.predict(rows.features, **groups), deferred
+        return predicted_labels(self.classifier, rows.features, **groups), deferred
 
 
 class FileLedger(Ledger):

@@ -21,7 +21,7 @@ from tailboost.classifiers.decisions import RandomizedDecision
 from tailboost.core.array_types import Mask, Model, Table
 from tailboost.core.table_files import is_parquet
 from tailboost.core.written_numbers import as_number
-from tailboost.rows.judged import judged
+from tailboost.rows.judged import judged, predicted_labels
 from tailboost.rows.subgroups import HUMAN_REVIEW, answers_or_review
 from tailboost.storage.rule_classifier import RuleClassifier
 
@@ -149,7 +149,7 @@ def _predictions(classifier: Model, features: Table, groups: dict[str, Any]) -> 
         if margin is not None:
             columns["margin"] = np.round(margin, 9)
         return columns
-    columns = {"prediction": classifier.predict(features, **groups)}
+    columns = {"prediction": predicted_labels(classifier, features, **groups)}
     if judged(classifier).can_defer:
         columns["deferred"] = classifier.defers(features, **groups)
         columns["prediction"] = answers_or_review(columns["prediction"], columns["deferred"])

@@ -21,7 +21,7 @@ from tailboost.app.plotting.style import (
 )
 from tailboost.core.array_types import Axes, Floats, Groups, Table
 from tailboost.rates import Answered, as_expression, parse
-from tailboost.rows.judged import group_arguments, judged
+from tailboost.rows.judged import group_arguments, judged, predicted_labels
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.rate_table import RateTable
 
@@ -212,7 +212,7 @@ class GroupsDisplay(Display):
 def answers_to(estimator: Any, X: Table, y: ArrayLike, groups: Groups) -> Answered:
     """Return the answers of ``predict`` to rows, and which of them are deferred."""
     group_argument = group_arguments(estimator, groups)
-    predicted = np.asarray(estimator.predict(X, **group_argument))
+    predicted = predicted_labels(estimator, X, **group_argument)
     deferred = None
     if judged(estimator).can_defer:
         deferred = estimator.defers(X, **group_argument)
