@@ -75,6 +75,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.storage import load_model as load_model
     from tailboost.storage import load_rule as load_rule
     from tailboost.storage import save_model as save_model
+    from tailboost.storage import save_rule as save_rule
     from tailboost.storage.onnx import export_onnx as export_onnx
 
 __version__ = "0.1.0"
@@ -104,7 +105,7 @@ _MODULES = {
     "selection.problem": "CVaR WorstRow",
     "selection.rule": "Rule RulePart",
     "selection.threshold_rule": "ThresholdRule",
-    "storage": "load_model load_rule save_model",
+    "storage": "load_model load_rule save_model save_rule",
 }
 _HOME = {
     name: f"tailboost.{module}" for module, names in _MODULES.items() for name in names.split()

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -640,6 +641,58 @@ def test_a_rule_of_a_file_is_certified_and_monitored_as_by_the_commands(files, r
         tb.calibrate(loaded, rows, rows["label"], **given)
     with pytest.raises(ValueError, match="give the classifier whose rule_ it is"):
         tb.certify(tb.ThresholdRule.from_dict(loaded.to_dict()), rows, rows["label"], **given)
+
+
+def test_python_writes_the_file_of_the_commands(files, rule, tmp_path):
+    rows = pd.read_csv(files / "scores.csv")
+    scores, groups = tb.Scores("p_toxic", "toxic"), {"groups": rows[["lang"]]}
+    limits = ["miss(toxic, by=lang) <= 20%", "deferred() <= 20%"]
+    selected = tb.tune(scores, rows[["p_toxic"]], rows["label"], limits=limits, by_group=True, **groups)
+    written = tmp_path / "python.json"
+    tb.save_rule(selected, written, target="label")
+    shell = tmp_path / "shell.json"
+    options = [word for limit in limits for word in ("--limit", limit)]
+    tune(files, "--by-group", "lang", *options, out=shell)
+    python_content, shell_content = (json.loads(path.read_text()) for path in (written, shell))
+    digest_of_file = shell_content["selection"].pop("data")
+    assert digest_of_file
+    assert python_content["selection"].pop("data") == ""
+    assert python_content == shell_content
+    loaded = tb.load_rule(written)
+    assert loaded == selected.rule_
+    fresh = pd.read_csv(files / "fresh.csv")
+    monitor = tb.Monitor.against(loaded)
+    read = tb.Monitor.from_dict(monitor.to_dict(), loaded)
+    assert read.add(fresh, fresh["label"], groups=fresh[["lang"]]).batches
+    with pytest.raises(ValueError, match=r"write Monitor.from_dict\(state, rule\)"):
+        tb.Monitor.from_dict(monitor.to_dict()).add(fresh, fresh["label"])
+    table(3000, 91).to_csv(tmp_path / "new.csv", index=False)
+    certified = tmp_path / "certified.json"
+    done("calibrate", written, tmp_path / "new.csv", "--model", certified, "--limit", "miss(toxic) <= 40%")
+    assert tb.load_rule(certified).certificate.certified
+
+
+def test_a_rule_of_a_file_names_the_call_for_a_new_rule(files, rule):
+    loaded, fresh = tb.load_rule(rule), pd.read_csv(files / "fresh.csv")
+    with pytest.raises(ValueError, match=r"for a new rule the model itself: tb\.calibrate") as caught:
+        tb.calibrate(loaded, fresh, fresh["label"])
+    call = re.search(r"tb\.calibrate\(.*\)(?=\. The shell)", str(caught.value)).group()
+    names = {"tb": tb, "table": fresh, "X_cal": fresh, "y_cal": fresh["label"]}
+    with suppress(tb.NotCertifiedError):
+        eval(call, names)
+
+
+def test_rules_on_features_have_no_rule_file(tmp_path):
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    model = tb.WorstClassBoostClassifier(n_estimators=2).fit(X, X[:, 0] > 0)
+    with pytest.raises(TypeError, match=r"WorstClassBoostClassifier has none\. save_model keeps"):
+        tb.save_rule(model, tmp_path / "rule.json")
+    unnamed = tb.tune(tb.Scores(0, True), np.c_[(X[:, 0] + 9) / 18], X[:, 0] > 0)
+    with pytest.raises(ValueError, match="a column here is 0: select on a table with named columns"):
+        tb.save_rule(unnamed, tmp_path / "rule.json")
+    with pytest.raises(ValueError, match=r"must end in '\.json'"):
+        tb.save_rule(unnamed, tmp_path / "rule.model")
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_certificate_of_a_file_is_checked_again_in_python(files, rule, tmp_path):

@@ -244,8 +244,9 @@ def calibrate(
     }  # fmt: skip
     if isinstance(model, (Rule, ThresholdRule)):
         raise ValueError(
-            "model is a rule without selection data: give the classifier of tune. The shell calibrates "
-            "the rule of a file: tailboost calibrate rule.json fresh.csv --out certified.json"
+            "model is a rule without selection data: give the classifier of tune, or for a new rule the "
+            f"model itself: {_call_with_model_of(model)}. The shell calibrates the rule of a file: "
+            "tailboost calibrate rule.json fresh.csv --model certified.json"
         )
     progress: Any = nullcontext()
     if verbose:
@@ -273,6 +274,19 @@ def calibrate(
             **params,
         )
         return _certified_or_advised(classifier, certifying, max_error, options)
+
+
+def _call_with_model_of(rule: Rule | ThresholdRule) -> str:
+    """Return the call that selects and certifies a new rule on the scores of a rule from a file."""
+    model = "model"
+    options = ""
+    if rule.classifier is not None:
+        model = f"tb.{rule.classifier.scores!r}"
+        if rule.groups is not None:
+            column = rule.classifier.by_group
+            options = f", groups=table[[{column!r}]], by_group={column!r}"
+    limits = [limit.text for limit in rule.limits]
+    return f"tb.calibrate({model}, X_cal, y_cal, limits={limits or '[…]'}{options})"
 
 
 def _refuse_parameters_of_tune(

@@ -403,7 +403,8 @@ class Monitor:
             model = self.model
         if model is None:
             raise ValueError(
-                "this monitor keeps no rule, as after from_dict: give it first, add(rule, X, y)"
+                "this monitor keeps no rule, as after from_dict(state): give it first, "
+                "add(rule, X, y), or write Monitor.from_dict(state, rule)"
             )
         return model, X, y
 
@@ -622,8 +623,15 @@ class Monitor:
         return state | {"digest": state_digest(state)}
 
     @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+    def from_dict(cls, state: Mapping[str, Any], model: Model | None = None) -> Self:
         """Return the monitor of a state from `to_dict`.
+
+        Parameters
+        ----------
+        state : dict
+            From `to_dict`. It has no rule.
+        model : fitted classifier or rule, optional
+            The monitored rule, for `add`.
 
         Raises
         ------
@@ -633,7 +641,7 @@ class Monitor:
         with reading("state of a monitor"):
             _refuse_unreadable(state)
             certificate = Certificate.from_dict(state["certificate"])
-            monitor = cls.of(certificate, equal_rows=state.get("equal_rows", "copies"))
+            monitor = cls.of(certificate, model, state.get("equal_rows", "copies"))
             batches = [_batch_from_state(batch) for batch in state["batches"]]
             if any(len(batch.evidence) != len(certificate.tested) for batch in batches):
                 raise ValueError("the state has batches with evidence on other bounds")

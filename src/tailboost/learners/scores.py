@@ -107,7 +107,8 @@ class Scores(ClassifierMixin, BaseEstimator):
             labels = list(map(plain, self.label))
         else:
             labels = plain(self.label)
-        return f"Scores({self.columns!r}, {labels!r}, kind={self.kind!r})"
+        missing = "" if self.missing is None else f", missing={self.missing!r}"
+        return f"Scores({self.columns!r}, {labels!r}, kind={self.kind!r}{missing})"
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

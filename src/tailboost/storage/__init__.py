@@ -8,7 +8,7 @@ from tailboost.storage.models import (
     read_notes,
     save_model,
 )
-from tailboost.storage.rule_files import load_rule
+from tailboost.storage.rule_files import load_rule, save_rule
 
 __all__ = [
     "MAX_BYTES",
@@ -18,4 +18,5 @@ __all__ = [
     "load_rule",
     "read_notes",
     "save_model",
+    "save_rule",
 ]

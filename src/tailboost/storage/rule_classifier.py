@@ -179,7 +179,8 @@ def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
     if "bands" in content or "parts" in content:
         raise ValueError(
             "it is a rule alone, by to_json, which tailboost.load_rule reads in Python; the command "
-            "line needs the file of `tailboost tune` or `tailboost calibrate`"
+            "line needs a rule file: of `tailboost tune`, `tailboost calibrate`, or in Python "
+            "tailboost.save_rule(classifier, 'rule.json')"
         )
     file_format = content.get("format", 1)
     if file_format != RULE_FILE_FORMAT:

@@ -1,24 +1,33 @@
-"""Rule files of the shell, read for a service: the rule with its limits and its certificate."""
+"""Rule files, which Python and the shell write and read: a rule with its limits and its certificate."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from tailboost.core.array_types import Model
 from tailboost.core.checks import reading
+from tailboost.core.files import write_output
 from tailboost.core.warn import warn_user
+from tailboost.learners.scores import Scores
+from tailboost.rates import as_expression
+from tailboost.rows.judged import judged
 from tailboost.selection.rule import Rule
 from tailboost.selection.threshold_rule import ThresholdRule
-from tailboost.storage.rule_classifier import rule_alone, rule_of
+from tailboost.storage.rule_classifier import RULE_FILE_FORMAT, rule_alone, rule_of
 
 KIND_OF_RULE_FILE = "rule of `tailboost tune`"
+RULE_FILE = ".json"
+SELECTION_DATA = "selection data"
 # Characters of a file: a certificate with many attempts has some hundred thousands.
 LONGEST_FILE = 100_000_000
 
 
 def load_rule(path: str | os.PathLike[str]) -> ThresholdRule | Rule:
-    """Return the rule of a file of `tailboost tune` or `tailboost calibrate`, without its rows.
+    """Return the rule of a file of `save_rule`, `tailboost tune` or `tailboost calibrate`, without its rows.
 
     Parameters
     ----------
@@ -31,7 +40,7 @@ def load_rule(path: str | os.PathLike[str]) -> ThresholdRule | Rule:
     ThresholdRule or Rule
         With its stated ``limits`` and, after a calibration, its ``certificate``. `certify` and `Monitor` take
         it as a model of a table with its columns of scores. A rule by ``to_json`` has neither limits nor
-        certificate, and only answers.
+        certificate, and only answers; `save_rule` writes them too.
 
     Raises
     ------
@@ -72,3 +81,120 @@ def load_rule(path: str | os.PathLike[str]) -> ThresholdRule | Rule:
             "again"
         )
     return rule
+
+
+def save_rule(
+    classifier: Model, path: str | os.PathLike[str], *, target: str | None = None
+) -> None:
+    """Write the rule of a classifier on columns of scores as a rule file, as `tailboost tune` does.
+
+    The file has the rule, its limits, certificate and ledger, and fingerprints of the rows that were used.
+    `load_rule` and the commands read it.
+
+    Parameters
+    ----------
+    classifier : classifier
+        Selected by `tune` or `calibrate` on `Scores`. Groups, if any, came in a table with named columns.
+    path : str or path
+        The file to write; its name ends in .json.
+    target : str, optional
+        Name of the column of the labels in files for the commands, otherwise their option --target.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the classifier has no rule on columns of scores, or a column has no name. Nothing is written.
+
+    Examples
+    --------
+    >>> import tailboost as tb
+    >>> rule = tb.calibrate(tb.Scores("p", "yes"), X, y, limits=["miss(yes) <= 20%"])  # doctest: +SKIP
+    >>> tb.save_rule(rule, "rule.json")  # doctest: +SKIP
+    """
+    file = Path(path)
+    if file.suffix != RULE_FILE:
+        raise ValueError(f"{str(file)!r}: the name of a rule file must end in {RULE_FILE!r}")
+    settings = _settings_of(classifier) | {"target": target}
+    text = text_of(rule_document(classifier, settings))
+    write_output(file, text)
+
+
+def text_of(content: Mapping[str, Any]) -> str:
+    """Return the content of a rule file as text."""
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def rule_document(
+    classifier: Model, settings: Mapping[str, Any], **notes: Any
+) -> dict[str, Any]:
+    """Return the content of a rule file: rule of a classifier, settings of its selection, and notes."""
+    certificate = judged(classifier).certificate
+    selection_tables = [
+        rows.to_dict() for rows in classifier.records_.tables if rows.use == SELECTION_DATA
+    ]
+    return {
+        "format": RULE_FILE_FORMAT,
+        "rule": classifier.rule_.to_dict(),
+        "selection": dict(settings),
+        "groups": list(judged(classifier).groups),
+        "certificate": None if certificate is None else certificate.to_dict(),
+        "used": {
+            "selection": selection_tables,
+            "attempts": 0 if certificate is None else len(certificate.attempts),
+        },
+        "ledger": classifier.records_.ledger.to_dict(),
+        **notes,
+    }
+
+
+def _settings_of(classifier: Model) -> dict[str, Any]:
+    """Return the settings of a selection on columns of scores, as in a rule file."""
+    scores = _scores_of(classifier)
+    columns = scores.column_list
+    group_columns = list(judged(classifier).group_titles)
+    _refuse_unnamed(columns, "tb.Scores('p', label)")
+    _refuse_unnamed(group_columns, "groups={'site': site}")
+    by_group = classifier.by_group or None
+    if by_group is True:
+        by_group = group_columns[0]
+    objective = classifier.objective
+    if as_expression(objective):
+        objective = repr(objective)
+    return {
+        "scores": columns,
+        "labels": scores.label_list,
+        "group": group_columns,
+        "by_group": by_group,
+        "objective": objective,
+        "limits": [limit.text for limit in judged(classifier).stated_limits],
+        "data": "",
+        "kind": scores.kind,
+        "missing": scores.missing,
+        "confidence": classifier.confidence,
+        "unlabeled": None,
+        "csv": {},
+    }
+
+
+def _scores_of(classifier: Model) -> Scores:
+    """Return the scores of a classifier; raise TypeError if its models are others."""
+    models = getattr(classifier, "estimators_", [])
+    if len(models) == 1:
+        scores = getattr(models[0], "estimator", None)
+        if isinstance(scores, Scores) and scores.made_by is None:
+            return scores
+    raise TypeError(
+        f"a rule file has a rule on columns of scores, selected by tune or calibrate on tb.Scores; this "
+        f"{type(classifier).__name__} has none. save_model keeps other models in a file, and rule_.to_json() "
+        "is the text of a rule without its limits"
+    )
+
+
+def _refuse_unnamed(columns: Sequence[Any], cure: str) -> None:
+    """Raise ValueError for a column whose name is no text."""
+    for name in columns:
+        if not isinstance(name, str):
+            raise ValueError(
+                f"a rule file names its columns by text, and a column here is {name!r}: select on a table "
+                f"with named columns, as {cure}"
+            )

@@ -25,17 +25,12 @@ from tailboost.core.table_files import is_csv
 from tailboost.core.written_numbers import refuse_commas_among_numbers
 from tailboost.rows.fingerprints import digest
 from tailboost.rows.ledger import Ledger
-from tailboost.storage.rule_files import KIND_OF_RULE_FILE
+from tailboost.storage.rule_files import KIND_OF_RULE_FILE, text_of
 
 # Most rows named by a message.
 ROWS_OF_MESSAGE = 5
 # A whole number of at most 18 digits, as Python writes it.
 WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")
-
-
-def text_of(content: dict[str, Any]) -> str:
-    """Return a document as text."""
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 def read_document(path: Path) -> dict[str, Any]:

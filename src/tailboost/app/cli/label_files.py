@@ -16,7 +16,6 @@ from tailboost.app.cli.documents import (
     numbers_of,
     read_document,
     score_rows,
-    text_of,
     warn_if_left_out,
 )
 from tailboost.app.cli.models import NewRows, Reading
@@ -33,6 +32,7 @@ from tailboost.app.cli.shared import (
     write_out,
 )
 from tailboost.core.array_types import Stated
+from tailboost.storage.rule_files import text_of
 
 # Columns of the table of pairs of row and label.
 LABEL = "label"

@@ -16,7 +16,6 @@ from tailboost.app.cli.documents import (
     StoredDocument,
     read_document,
     score_rows,
-    text_of,
     warn_if_left_out,
 )
 from tailboost.app.cli.label_files import LabelSettings
@@ -44,9 +43,8 @@ from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.storage import save_model
 from tailboost.storage.models import SUFFIX
 from tailboost.storage.rule_classifier import RULE_FILE_FORMAT, rule_of, scores_of
-from tailboost.storage.rule_files import KIND_OF_RULE_FILE
+from tailboost.storage.rule_files import KIND_OF_RULE_FILE, rule_document, text_of
 
-SELECTION_DATA = "selection data"
 # Labels of high scores, if the column's name contains no label.
 POSITIVE = ("1", "True", "true", "yes")
 
@@ -259,7 +257,7 @@ class RuleSelection:
 
     scores: tuple[str, ...]
     labels: tuple[Any, ...]  # of high values of each score
-    target: str
+    target: str | None
     group: tuple[str, ...]
     by_group: str | None  # column of groups, each with other thresholds
     objective: Stated
@@ -294,7 +292,7 @@ class RuleSelection:
             shared.write_out(out, selection.document(classifier))
         else:
             kind_of_file = "Model"
-            notes = {"data": data.name, "csv": csv.noted, "target": self.target}
+            notes: dict[str, Any] = {"data": data.name, "csv": csv.noted, "target": self.target}
             notes |= selection.notes
             notes["not_features"] = [self.target, *selection.not_features]
             save_model(classifier, out, notes=notes)
@@ -402,29 +400,13 @@ class RuleSelection:
 
     def document(self, classifier: Model, **notes: Any) -> str:
         """Return the text of a rule file with the rule of a classifier, these settings and further notes."""
-        certificate = judged(classifier).certificate
-        selection_tables = [
-            rows.to_dict() for rows in classifier.records_.tables if rows.use == SELECTION_DATA
-        ]
-        content = {
-            "format": RULE_FILE_FORMAT,
-            "rule": classifier.rule_.to_dict(),
-            "selection": {
-                **vars(self),
-                "csv": dict(self.csv),
-                "objective": spelt(self.objective),
-                "limits": [limit.text for limit in self.limits],
-            },
-            "groups": list(judged(classifier).groups),
-            "certificate": None if certificate is None else certificate.to_dict(),
-            "used": {
-                "selection": selection_tables,
-                "attempts": 0 if certificate is None else len(certificate.attempts),
-            },
-            "ledger": classifier.records_.ledger.to_dict(),
-            **notes,
+        settings = {
+            **vars(self),
+            "csv": dict(self.csv),
+            "objective": spelt(self.objective),
+            "limits": [limit.text for limit in self.limits],
         }
-        return text_of(content)
+        return text_of(rule_document(classifier, settings, **notes))
 
     @classmethod
     def from_dict(cls, content: Any) -> Self:
@@ -474,7 +456,7 @@ class StoredRule(StoredDocument):
         return str(self.classifier.rule_)
 
     @property
-    def target(self) -> str:
+    def target(self) -> str | None:
         """The name of the target column."""
         return self.selection.target
 
