@@ -1,6 +1,7 @@
 """Numbers with decimal commas and grouped thousands are read by a stated sign, and named without it."""
 
 import codecs
+import warnings
 
 import numpy as np
 import pytest
@@ -78,6 +79,32 @@ def test_later_rows_are_read_alone_as_in_a_table(tmp_path):
         assert row.astype(str).iloc[0].tolist() == expected.astype(str).iloc[i].tolist()
         with pytest.raises(ValueError, match="column 'x' holds numbers with"):
             schema.read(read_raw(tmp_path / "r.csv", sep=";"))
+
+
+@pytest.mark.parametrize(
+    ("values", "unit"),
+    [
+        ([f"{i / 2} %" for i in range(60)], "%"),
+        ([f" {i}mmHg " for i in range(60)], "mmHg"),
+        ([f"€{i}.5" for i in range(60)], "€"),
+        ([f"{36 + 24 * (i % 2)} months" for i in range(60)], ""),  # two categories
+        ([f"{i} {'kg' if i % 2 else 'lb'}" for i in range(60)], ""),
+        ([f"C{i}" for i in range(60)], ""),
+        ([f"{i:03}" for i in range(60)], ""),
+    ],
+)
+def test_numbers_with_a_unit_are_told(tmp_path, values, unit):
+    pd.DataFrame({"x": values, "y": LABELS}).to_csv(tmp_path / "t.csv", index=False)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        table = load_table(tmp_path / "t.csv", "y")
+        load_table(tmp_path / "t.csv", "y", text="x")  # is silent
+    assert table.schema.columns[0].kind == "text"
+    messages = [str(warning.message) for warning in caught]
+    assert len(messages) == bool(unit)
+    for message in messages:
+        assert f"column 'x' is read as text, because its numbers have the unit '{unit}' (such as" in message
+        assert "write plain numbers; text=['x'] keeps the column text" in message
 
 
 class TestDataFrames:

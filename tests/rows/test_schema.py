@@ -11,7 +11,7 @@ pd = pytest.importorskip("pandas")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tailboost.app.datasets import TableChangedWarning, load_table, read_frame, read_raw
+from tailboost.app.datasets import TableChangedWarning, TableSchema, load_table, read_frame, read_raw
 from tailboost.app.datasets import table as table_module
 
 WORDS = (
@@ -124,6 +124,20 @@ class TestReading:
         ):
             assert words in said
         assert "'new'" not in said  # changes no answer
+
+    @pytest.mark.parametrize(("name", "value"), [("age", "47 years"), ("member", "ja")])
+    def test_columns_without_a_value_of_their_kind_are_refused(self, name, value):
+        first = pd.DataFrame({"age": [31.0, 54.0], "member": [True, False]})
+        schema = TableSchema.of(first)
+        later = pd.DataFrame({"age": ["47"] * 20, "member": ["true"] * 20})
+        later[name] = value
+        with pytest.raises(ValueError, match=f"column '{name}': its values are n.*'{value}'; write them as"):
+            schema.read(later)
+        with pytest.warns(TableChangedWarning):
+            schema.read(later[:19])  # a row is read alone as in any small table
+        later.loc[3, name] = "1"
+        with pytest.warns(TableChangedWarning, match="19 of 20 values"):
+            schema.read(later)
 
     def test_missing_columns_are_named(self, schema):
         with pytest.raises(ValueError, match="missing columns 'zip', 'member'; the table has 'age'"):

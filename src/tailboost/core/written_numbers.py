@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from numbers import Real
@@ -18,6 +19,10 @@ from tailboost.core.spelling import as_typed
 # numbers than MANY.
 MOSTLY = 0.95
 MANY = 20
+_WITH_UNIT = re.compile(r"(?P<sign>[$€£¥]?)\s*[+-]?(\d[\d.,]*|[.,]\d+)\s*(?P<unit>\D*)")
+LONGEST_WITH_UNIT = (
+    64  # characters; longer texts are no numbers, and bound the time of the search
+)
 _SPACES = "'’ \u00a0\u202f"  # group thousands, with any decimal sign
 
 
@@ -144,6 +149,26 @@ def refuse_commas_among_numbers(texts: Iterable[str], what: str) -> None:
     with_sign = [text for text in texts if as_number(text) is None and _has_decimal_sign(text)]
     if with_sign:
         raise ValueError(_message_about(with_sign, what))
+
+
+def unit_of(texts: Sequence[str]) -> str:
+    """Return the unit of a column of text, as in "14 %" or "€ 30"; an empty text for other columns.
+
+    Nearly all values are numbers with this unit, and many of them differ: "36 months" and "60 months" are
+    categories.
+    """
+    different_texts = {*texts}
+    with_unit: Counter[str] = Counter()
+    for text in different_texts:
+        match = _WITH_UNIT.fullmatch(text.strip()[:LONGEST_WITH_UNIT])
+        if match is not None:
+            with_unit[match["sign"] + match["unit"]] += 1
+    if not with_unit:
+        return ""
+    ((unit, n_different),) = with_unit.most_common(1)
+    if n_different <= max(MANY, MOSTLY * len(different_texts)):
+        return ""
+    return unit
 
 
 def _has_decimal_sign(text: str) -> bool:

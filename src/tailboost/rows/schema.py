@@ -131,6 +131,7 @@ class TableSchema:
     missing column                  ValueError with its name
     infinite numbers, dates, lists  ValueError with the name of the column
     decimal commas, 1,000           ValueError with the option that reads them
+    20 values, none of this kind    ValueError with the name of the column
     ==============================  ====================================================================
 
     One `TableChangedWarning` has the counts of values that became missing and of new categories.
@@ -215,6 +216,7 @@ class TableSchema:
             frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         changes = []
         self._refuse_missing_columns(frame.columns.tolist())
+        self.refuse_unreadable(frame, ROWS_WITHOUT_KNOWN)
         # Number columns are converted together: one by one the conversion takes longer than most models.
         dtypes = dict(zip(frame.columns, frame.dtypes, strict=True))
         number_names = []
@@ -231,7 +233,7 @@ class TableSchema:
         for j, column in enumerate(self.columns):
             if column.name in number_names:
                 continue
-            values, change = _READERS[column.kind](frame[column.name], column)
+            values, change = _read_column(frame[column.name], column)
             table.insert(j, column.name, values)
             if change:
                 changes.append(f"column {column.name!r}: {change}")
@@ -245,6 +247,31 @@ class TableSchema:
                 stacklevel=2,
             )
         return table
+
+    def refuse_unreadable(self, frame: Table, least: int) -> None:
+        """Raise ValueError for a column of numbers or truth values that has other values alone.
+
+        ``frame`` is a later table with all features. Fewer than ``least`` values may all be unknown.
+        """
+        for column in self.columns:
+            values = frame[column.name]
+            if column.kind == "text" or is_plain(values.dtype, "number", "truth"):
+                continue
+            convert = _CONVERTERS[column.kind]
+            if any(not is_missing(value) and convert(value) is not None for value in values):
+                continue  # after the first row of most tables
+            present = values.dropna()
+            if len(present) < least:
+                continue
+            if column.kind == "number":
+                texts = [value for value in present if isinstance(value, str)]
+                refuse_commas_among_numbers(texts, f"column {column.name!r}")
+            refuse_kinds(present, f"column {column.name!r}")
+            raise ValueError(
+                f"column {column.name!r}: its values {_OTHERWISE[column.kind]}, such as "
+                f"{str(present.iloc[0])[:40]!r}; write them as in the rows of the fit, and leave unknown "
+                "values empty"
+            )
 
     def _refuse_missing_columns(self, names: list[str]) -> None:
         """Raise ValueError if the columns of a later table lack a feature."""
@@ -278,6 +305,13 @@ def refuse_arrays(table: Table) -> None:
         raise TypeError(
             f"a data frame of pandas is needed, with named columns, got {type(table).__name__}"
         )
+
+
+def _read_column(column: Column, schema: ColumnSchema) -> tuple[Any, str]:
+    """Return a column of a later table by its schema, and a message about other values or an empty text."""
+    if schema.kind == "text":
+        return _read_texts(column, schema)
+    return _converted(column, _CONVERTERS[schema.kind], _OTHERWISE[schema.kind])
 
 
 def _converted(
@@ -349,13 +383,6 @@ def _read_texts(column: Column, schema: ColumnSchema) -> tuple[Any, str]:
     )
 
 
-_READERS: dict[Kind, Callable[[Any, ColumnSchema], tuple[Any, str]]] = {
-    "number": lambda column, schema: _converted(column, as_number, "are no numbers"),
-    "truth": lambda column, schema: _converted(column, _truth, "are neither true nor false"),
-    "text": _read_texts,
-}
-
-
 def _truth(value: object) -> float | None:
     """Return 1 for true and 0 for false, also as text or a number; None for another value."""
     if isinstance(value, bool | np.bool_):
@@ -366,6 +393,13 @@ def _truth(value: object) -> float | None:
     if number in (0.0, 1.0):
         return number
     return None
+
+
+_CONVERTERS: dict[Kind, Callable[[Any], float | None]] = {"number": as_number, "truth": _truth}
+_OTHERWISE: dict[Kind, str] = {
+    "number": "are no numbers",
+    "truth": "are neither true nor false",
+}
 
 
 def text(value: Any) -> str:

@@ -223,10 +223,15 @@ class StoredModel:
         return model_digest(self.path)
 
     def selected_on_part(
-        self, rows: Given, max_error: Stated, limits: Stated
+        self, rows: Given, max_error: Stated, limits: Stated, share: float | None
     ) -> tuple[RobustMixtureClassifier, Given]:
-        """Select a rule of a model without one on a random part of rows, for a calibration on the others."""
-        return selected_on_part(self.classifier, rows, max_error, limits=limits)
+        """Select a rule of a model without one on a random part of rows, for a calibration on the others.
+
+        ``share`` is the fraction of the rows that selects, None the usual one.
+        """
+        return selected_on_part(
+            self.classifier, rows, max_error, limits=limits, selection_share=share
+        )
 
     def selected_on(self, data: Path) -> StoredModel:
         """Return the content for a rule selected on a file; a model file does not name this file."""
@@ -260,6 +265,8 @@ class StoredModel:
             if {*feature_names} <= {*features}:
                 features = features[feature_names]
         with bad_input(f"{data}: "):
+            if self.encoder is not None and {*self.encoder.feature_names_in_} <= {*features}:
+                self.encoder.schema_.refuse_unreadable(features, least=1)
             if isinstance(self.model, Pipeline) and len(self.model.steps) > 1:
                 features = self.model[:-1].transform(features)
         return NewRows(table, features, data, reading.columns, reading.cluster)

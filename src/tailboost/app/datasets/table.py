@@ -20,7 +20,7 @@ from tailboost.core.spelling import (
     with_known_arguments,
 )
 from tailboost.core.table_files import checked_names, import_pandas, is_csv, read_raw
-from tailboost.core.written_numbers import refuse_commas, refuse_commas_among_numbers
+from tailboost.core.written_numbers import refuse_commas, refuse_commas_among_numbers, unit_of
 from tailboost.rows.schema import (
     NUMBERS,
     TableSchema,
@@ -125,7 +125,8 @@ def load_table(
     Warns
     -----
     UserWarning
-        If a CSV column with more than 20 different numbers has up to 5 % other values, which become missing.
+        If a CSV column with more than 20 different numbers has up to 5 % other values, which become missing;
+        or if its numbers have a unit, as in "14 %", and it is read as text.
     """
     raw = read_raw(path, sep, decimal, encoding)
     source = repr(str(path))
@@ -227,6 +228,8 @@ def _typed(
             refuse_commas(texts, f"column {name!r} of {source}")
         if numbers is None:
             columns[name] = column
+            if name not in {*other_roles, *unused}:
+                _warn_of_unit(texts, name, cure)
             continue
         columns[name] = numbers
         if n_no_numbers and name not in unused:
@@ -240,6 +243,18 @@ def _typed(
                 stacklevel=3,  # the line that calls load_table
             )
     return pandas.DataFrame(columns, index=raw.index)
+
+
+def _warn_of_unit(texts: Sequence[str], name: str, cure: str) -> None:
+    """Warn of a column of numbers with a unit, which stays text; ``cure`` is that of `_typed`."""
+    unit = unit_of(texts)
+    if unit:
+        warnings.warn(
+            f"column {name!r} is read as text, because its numbers have the unit {unit[:20]!r} (such as "
+            f"{texts[0][:40]!r}): write plain numbers" + cure.format(name, shell_word(name)),
+            UserWarning,
+            stacklevel=4,  # the line that calls load_table
+        )
 
 
 def _no_column(role: str, name: str, names: list[str], source: str) -> str:
