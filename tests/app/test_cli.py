@@ -278,6 +278,15 @@ class TestRefusedPredict:
     def test_no_model(self, csv, tmp_path):
         assert "none.model" in self.predict(tmp_path / "none.model", csv)
 
+    @pytest.mark.parametrize("n_rows", [1, 40])
+    def test_a_column_of_numbers_with_units(self, csv, model, tmp_path, n_rows):
+        table = pd.read_csv(csv, dtype=str)[:n_rows]
+        table["age"] = table["age"].fillna("40") + " years"
+        table.to_csv(tmp_path / "units.csv", index=False)
+        line = self.predict(model, tmp_path / "units.csv")
+        assert "units.csv: column 'age': its values are no numbers, such as '" in line
+        assert " years'; write them as in the rows of the fit, and leave unknown values empty" in line
+
     def test_file_that_is_no_model(self, csv):
         assert "not a model file" in self.predict(csv, csv)
 
@@ -473,6 +482,28 @@ class TestFilesAreKept:
         assert "--out" in refused("predict", model, csv, "--out", other_name(model))
         assert model.read_bytes() == before
 
+    @pytest.mark.parametrize(
+        ("name", "content", "words"),
+        [
+            ("card.html", "<html>", "give a name that ends in .csv or .parquet"),
+            ("rule.json", None, "give a name that ends in .csv or .parquet"),
+            ("train.csv", "age,outcome\n1,good\n", "'prediction', so it is another table; give another name"),
+            ("empty.csv", "", ""),
+            ("before.csv", "id;prediction\n1;good\n", ""),
+        ],
+    )
+    def test_predict_onto_another_kind_of_file(self, csv, model, name, content, words):
+        out = csv.parent / name
+        if content is not None:
+            out.write_text(content)
+        if words:
+            assert words in refused("predict", model, csv, "--out", out)
+            assert out.exists() is (content is not None)
+            assert not content or out.read_text() == content
+        else:
+            assert call("predict", model, csv, "--out", out).exit_code == 0
+            assert out.read_text().startswith("row,prediction,")
+
     def test_predict_into_a_circle_of_links(self, model, csv):
         """A broken link is kept, and nothing is written."""
         out = csv.parent / "circle.csv"
@@ -537,7 +568,7 @@ class TestFilesAreKept:
             "report": out / "report.html",
         }
         old = file[what]
-        old.write_text("old")
+        old.write_text("row,prediction\n0,old\n")
 
         def full(handle):
             if os.readlink(f"/proc/self/fd/{handle}").startswith(str(old)):
@@ -552,7 +583,7 @@ class TestFilesAreKept:
             )
         assert result.exit_code != 0
         assert "No space left" in result.stderr
-        assert old.read_text() == "old"
+        assert old.read_text() == "row,prediction\n0,old\n"
         assert not list(tmp_path.rglob("*.part"))
 
     def test_a_device_is_written_to_not_replaced(self, csv, model, tmp_path):

@@ -26,10 +26,11 @@ from rich.text import Text
 
 from tailboost.core.files import is_same_file, write_output
 from tailboost.core.spelling import speaking_to_the_shell
+from tailboost.core.table_files import is_parquet, read_raw
 
 RULE_FILE = ".json"
-# Endings of files that hold no text.
-NO_TEXT = (".xlsx", ".xls", ".ods", ".gz", ".bz2", ".xz", ".zip")
+# Endings of the tables that commands write.
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 LONGEST_LINE = 400  # characters of an error line
 LONGEST_END = 150  # characters of its end
 LONGEST_WORD = 200  # characters of a word of an error line, such as a file name
@@ -184,13 +185,31 @@ def check_output(option: str, out: Path, *inputs: Path | None) -> None:
 
 
 def check_table_output(out: Path, *inputs: Path | None) -> None:
-    """Raise `BadInput` if the table of --out cannot be written, or its name is one of another format."""
+    """Raise `BadInput` if the table of --out cannot be written, or would replace another kind of file."""
     check_output("--out", out, *inputs)
-    if out.suffix.lower() in NO_TEXT:
+    if out.exists() and not out.is_file():
+        return  # a device or pipe replaces nothing
+    if out.suffix.lower() not in TABLES:
         raise BadInput(
-            f"--out: {str(out)!r} would hold the text of a CSV file; give a name that ends in .csv or "
+            f"--out: {str(out)!r} would hold a table of predictions; give a name that ends in .csv or "
             ".parquet"
         )
+    if out.exists() and out.stat().st_size and not _holds_predictions(out):
+        raise BadInput(
+            f"--out: {str(out)!r} exists and has no column 'prediction', so it is another table; give "
+            "another name, or remove the file first"
+        )
+
+
+def _holds_predictions(path: Path) -> bool:
+    """Return whether a table has a column of predictions, as `tailboost predict` and `decide` write it."""
+    with bad_input("--out: "):
+        if is_parquet(path):
+            header = " ".join(map(str, read_raw(path).columns))
+        else:
+            with path.open(encoding="utf-8", errors="replace") as lines:
+                header = lines.readline()
+    return re.search(r"\bprediction", header) is not None
 
 
 def write_out(path: Path, content: str | bytes, option: str = "--out") -> None:
