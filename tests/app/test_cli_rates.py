@@ -162,7 +162,12 @@ def test_names_are_those_of_the_table(files):
         (["--limit", "error()"], "has no bound"),
         (["--limit", "gap(error(by=sex)) <= .1"], "add --group sex"),
         (["--limit", "error(by=group) <= .1"], "name their column: --group"),
-        (["--limit", "miss(ja) <= .1"], "no class is called 'ja'"),
+        (
+            ["--limit", "gap(miss(1, by=sex)) <= 10%", "--group", "sex"],
+            r"'gap\(miss\(1, by=sex\)\) <= 10%': there is no label '1'; the labels are 'no', 'yes'; write, "
+            r"for instance, 'gap\(miss\(yes, by=sex\)\) <= 10%'",
+        ),
+        (["--objective", "miss(yess)"], "'miss.yess.': there is no label 'yess'; did you mean 'yes'"),
         (["--objective", "error() <= .1"], "is a limit; use --limit"),
         (["--objective", "worst_clas"], "worst_class"),
         (

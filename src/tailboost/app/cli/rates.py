@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from tailboost.app.cli.models import NewRows, StoredModel
 from tailboost.app.cli.options import CsvFormat
 from tailboost.app.cli.shared import BadInput, bad_input, plain_table, read_number, tell
 from tailboost.core.array_types import Column, Model, Stated, Table
-from tailboost.core.spelling import did_you_mean, shell_word
+from tailboost.core.spelling import did_you_mean, listed, shell_word
 from tailboost.guarantees.stated import stated_by
 from tailboost.rows.judged import judged
 from tailboost.rows.schema import group_name
@@ -173,7 +174,7 @@ def in_table_terms(
     Raises
     ------
     BadInput
-        If a rate needs an absent column of groups.
+        If a rate needs an absent column of groups, or is about a label that the table does not have.
     """
     labels = {str(label): label for label in np.asarray(classes).tolist()}
     in_terms = []
@@ -192,6 +193,7 @@ def _in_table_terms(
     rate = expression.rate
     divisions = rate.by if isinstance(rate.by, tuple) else (rate.by,)
     _check_divisions(rate, divisions, columns)
+    _check_label(expression, labels)
     in_table = rate
     if isinstance(rate.by, tuple):
         in_table = replace(rate, by=tuple(map(str, rate.by)))
@@ -220,6 +222,31 @@ def _check_divisions(rate: Any, divisions: Sequence[Any], columns: Sequence[str]
         if name not in (None, "class", "group", "cell") and str(name) not in columns:
             advice = did_you_mean(str(name), columns) or f"add --group {shell_word(name)}"
             raise BadInput(f"{rate!r} needs the groups of {name!r}; {advice}")
+
+
+def _check_label(expression: Any, labels: dict[str, Any]) -> None:
+    """Raise `BadInput` if a rate or limit is about a label that is not in the table.
+
+    The message has the rate or limit with a label of the table.
+    """
+    label = expression.rate.label
+    if label is None or str(label) in labels or label in labels.values():
+        return
+    advice = f"{did_you_mean(str(label), labels)}the labels are {listed(list(labels))}"
+    example = replace(expression.rate, label=list(labels.values())[-1])
+    in_terms = expression.of_rate(example, lambda subgroup: subgroup)
+    raise BadInput(
+        f"{_text_of(expression)!r}: there is no label {str(label)!r}; {advice}; write, for instance, "
+        f"{_text_of(in_terms)!r}"
+    )
+
+
+def _text_of(expression: Any) -> str:
+    """Return a rate or limit as one writes it in an option, without quotes around a word."""
+    text = repr(expression)
+    if isinstance(expression, rates.Limit):
+        text = expression.text
+    return re.sub(r"'(\w+)'", r"\1", text)
 
 
 def _label_in_table(label: Any, labels: dict[str, Any]) -> Any:
