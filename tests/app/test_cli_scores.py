@@ -305,7 +305,7 @@ def test_a_file_that_names_the_groups_otherwise_is_told_what_the_rule_reads(file
 
 def test_answers_are_text_and_files_exist(files, rule, tmp_path):
     message = refused("predict", rule, files / "fresh.csv", "--out", tmp_path / "p.xlsx")
-    assert "would hold the text of a CSV file; give a name that ends in .csv or .parquet" in message
+    assert "would hold a table of predictions; give a name that ends in .csv or .parquet" in message
     message = refused("calibrate", rule, tmp_path / "none.csv", "--out", tmp_path / "c.json")
     assert "none.csv' does not exist; a file is needed" in message
     assert "Errno" not in message
@@ -794,6 +794,15 @@ def test_calibrate_takes_a_table_of_scores_alone(files):
         "calibrate", files / "alone.csv", files / "fresh.csv", *given[2:], "--target", "label", *limit
     )
     assert "DATA is missing" in refused("calibrate", files / "alone.json", "--model", files / "b.json")
+    half = done(*given, "--target", "label", *limit, "--selection-share", "50%", "--details")
+    assert "One batch of 4,000 rows: 2,000 of them" in half
+    few = refused(*given, "--target", "label", *limit, "--selection-share", ".0001")
+    assert "one part selects the rule (--selection-share 0.0001), the other certifies it" in few
+    selected = refused(
+        "calibrate", files / "alone.json", files / "fresh.csv", "--selection", files / "alone.csv",
+        "--selection-share", ".5", "--model", files / "b.json",
+    )  # fmt: skip
+    assert "--selection-share: the rule was selected on other rows, so all rows certify" in selected
     strict = call(*given[:-1], files / "c.json", "--target", "label", "--limit", "precision(toxic) >= .99")
     assert strict.exit_code == 1
     assert "not certified  " in strict.stderr

@@ -368,7 +368,7 @@ def selected_on_part(
     params = {"random_state": 0, "training_rows": arguments.training_rows} | params
     seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
     selects = _drawn_to_select(arguments, labels, share, seed)
-    _refuse_one_sided("y_cal", labels, selects)
+    _refuse_one_sided(as_typed("y_cal", "labels"), labels, selects)
     all_columns = by_group is True or max_error is not None
     for column in _needed_groups(groups, target_limits, by_group, all_columns=all_columns):
         _refuse_one_sided("groups", column, selects)
@@ -388,8 +388,8 @@ def selected_on_part(
             )
         except InfeasibleLimitsError as error:
             if error.lacks_rows:
-                cure = f". A selection_share= above {share:g} lets more rows select"
-                error.args = (f"{error}{as_typed(cure, '')}",)
+                option = as_typed("selection_share=", "--selection-share")
+                error.args = (f"{error}. A {option} above {share:g} lets more rows select",)
             raise
     return classifier, _certifying_rows(model, arguments, selects)
 
@@ -551,10 +551,11 @@ def _refuse_one_sided(name: str, column: Labels, selects: Mask) -> None:
         if absent:
             value = min(absent, key=repr)
             n = int((column == value).sum())
+            option = as_typed("selection_share=", "--selection-share")
             raise ValueError(
                 f"{name}: {value!r} has {n:,} rows, and none of them is among the "
                 f"{rows.sum():,} rows drawn to {purpose}. No rule was tested, so no attempt is "
-                f"spent. Give a {cure} selection_share=, bring more rows, or leave these out"
+                f"spent. Give a {cure} {option}, bring more rows, or leave these out"
             )
 
 
@@ -632,9 +633,10 @@ def drawn_part(contents: Hashes, share: float, seed: int, clusters: Ints | None 
         )
     n_drawn = round(share * n_units)
     if n_drawn in (0, n_units):
+        stated_share = as_typed(f"selection_share={share:g}", f"--selection-share {share:g}")
         raise ValueError(
             f"X_cal: {n_units:,} rows or clusters are too few: one part selects the rule "
-            f"(selection_share={share:g}), the other certifies it"
+            f"({stated_share}), the other certifies it"
         )
     content_of_unit = np.zeros(n_units, dtype=np.uint64)
     np.add.at(content_of_unit, units, contents.astype(np.uint64))  # the sum over its rows

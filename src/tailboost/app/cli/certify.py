@@ -95,6 +95,15 @@ SelectionData = Annotated[
         "For a rule file: its selection data, to select again. Default: a random part of DATA selects.",
     ),
 ]
+SelectionShare = Annotated[
+    float | None,
+    options.option(
+        "X",
+        "Without a selected rule: the fraction of the rows that selects, in (0, 1); the others certify. "
+        "Default: 30 %, or less if fewer will do.",
+        parser=options.level,
+    ),
+]
 Score = Annotated[
     list[str] | None,
     options.option(
@@ -265,6 +274,7 @@ def calibrate(
     previous: Previous = None,
     attempts: Attempts = None,
     selection: SelectionData = None,
+    selection_share: SelectionShare = None,
     score: Score = None,
     positive: options.Positive = None,
     kind: options.Kind = "probability",
@@ -306,6 +316,7 @@ def calibrate(
         confidence=confidence,
         attempts=attempts,
         previous=previous,
+        selection_share=selection_share,
         details=details,
     )
     request.refuse_contradictions()
@@ -347,6 +358,7 @@ class _Request:
     confidence: float
     attempts: int | None
     previous: Path | None  # another model file, whose recorded attempts count too
+    selection_share: float | None  # of the fresh rows; the others certify
     details: bool
 
     def refuse_contradictions(self) -> None:
@@ -358,6 +370,11 @@ class _Request:
                 "--cluster and --unlabeled: the clusters of rows without labels are not known"
             )
         self.fresh.refuse_targets_without_labels(self.targets)
+
+    def refuse_share_of_rows(self, why: str) -> None:
+        """Raise `BadInput` if the share of rows that select is stated, and no row selects."""
+        if self.selection_share is not None:
+            raise BadInput(f"--selection-share: {why}, so all rows certify; leave it out")
 
     def test_arguments(self) -> dict[str, Any]:
         """Return the arguments of a test about its confidence and all attempts; reads ``previous``."""
@@ -459,6 +476,8 @@ def _calibrate_model(
     targets, tested_limits = _to_certify(classifier, request.targets, request.limits, columns)
     fresh.refuse_targets_without_labels(targets)
     has_rule = judged(classifier).selects_rule
+    if has_rule:
+        request.refuse_share_of_rows("the rule was selected on other rows")
     # A group-blind rule reads no groups. Limits, and the selection of a rule, may need them.
     with_groups = stored.by_group or bool(tested_limits or group) or not has_rule
     with (
@@ -485,7 +504,7 @@ def _calibrate_model(
             )
         else:  # a part of the rows selects a rule, the others certify it
             selected, certifying = stored.selected_on_part(
-                fresh_rows, targets, tested_limits or None
+                fresh_rows, targets, tested_limits or None, request.selection_share
             )
             selected.records_ = replace(selected.records_, ledger=ledger)
             certified_rule = certified_on_rest(selected, certifying, targets, **test_arguments)
@@ -592,7 +611,12 @@ def _calibrate_scores(
             limits = list(selection.limits) or None
             with doing("Selecting a rule"):
                 classifier, certifying = selected_on_part(
-                    selection.model, fresh_rows, max_error, limits=limits, **selection.goal
+                    selection.model,
+                    fresh_rows,
+                    max_error,
+                    limits=limits,
+                    selection_share=request.selection_share,
+                    **selection.goal,
                 )
             with (
                 _reporting_failure(None, classifier.records_.ledger),
@@ -612,6 +636,7 @@ def _calibrate_labels(request: _Request, label_file: LabelFile, selection: Path 
 
     The rules are selected again on the file ``selection``. Attempts are recorded in the label file.
     """
+    request.refuse_share_of_rows("--selection names the rows that select")
     out, fresh = request.out, request.fresh
     fresh_file = fresh.data or fresh.unlabeled
     if selection is None or fresh_file is None:

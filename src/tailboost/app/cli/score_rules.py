@@ -484,12 +484,17 @@ class StoredRule(StoredDocument):
             return replace(self, model=selection.run(rows))
 
     def selected_on_part(
-        self, rows: Given, max_error: Stated, limits: Stated
+        self, rows: Given, max_error: Stated, limits: Stated, share: float | None
     ) -> tuple[RobustMixtureClassifier, Given]:
         """Select on a random part of labelled rows, as the rule was selected."""
         selection = self.selection
         return selected_on_part(
-            selection.model, rows, max_error, limits=limits, **selection.goal
+            selection.model,
+            rows,
+            max_error,
+            limits=limits,
+            selection_share=share,
+            **selection.goal,
         )
 
     def selected_on(self, data: Path) -> StoredRule:
