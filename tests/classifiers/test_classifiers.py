@@ -663,7 +663,7 @@ def test_group_lambda_is_the_minimax_of_shrunk_group_errors():
     best = minimize_cvar_mixture(doubted(errors, np.unique(groups, return_counts=True)[1]), 1 / 3)
     per_group = group_errors(y, clf.predict_distribution(X), groups)
     shrunk = doubted(np.array(list(per_group.values())), np.unique(groups, return_counts=True)[1])
-    assert shrunk.max() == pytest.approx(best.value, abs=1e-5)
+    assert shrunk.max() == pytest.approx(best.value, abs=1e-8)
     assert clf.summary_.achieved == pytest.approx(max(per_group.values()), abs=1e-8)
     assert clf.trace_.weights.shape == (5, 3)
     np.testing.assert_allclose(clf.trace_.weights[0], 1 / 3)

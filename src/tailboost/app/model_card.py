@@ -516,7 +516,7 @@ def _kind(final: Model) -> str:
     """Return the class of a classifier, or the classes of fitted models for which it only selected a rule."""
     models = getattr(final, "estimators_", None) or []
     are_frozen = all(isinstance(model, FrozenEstimator) for model in models)
-    if models and are_frozen and hasattr(final, "rule_"):
+    if models and are_frozen and judged(final).rule is not None:
         names = [type(last_step(model.estimator)).__name__ for model in models]
         return f"decision rule on {' and '.join(dict.fromkeys(names))}"
     return type(final).__name__
@@ -630,8 +630,9 @@ def _rule(final: Model, notes: Mapping[str, Any]) -> Section:
                     "reveal it."
                 )
             lines.append(sentence)
-    if hasattr(final, "rule_"):
-        return Section("Decision rule", lines, code=str(final.rule_))
+    rule = judged(final).rule
+    if rule is not None:
+        return Section("Decision rule", lines, code=str(rule))
     summary = getattr(final, "summary_", None)
     if summary is not None:
         lines.append(str(getattr(summary, "verdict", summary)))

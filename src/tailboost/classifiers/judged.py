@@ -40,7 +40,9 @@ from tailboost.selection.hypotheses import rule_of
 from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.probabilities import stratum_probabilities
 from tailboost.selection.rate_table import RateTable
+from tailboost.selection.rule import Rule
 from tailboost.selection.selection import Selection
+from tailboost.selection.threshold_rule import ThresholdRule
 
 
 class JudgedModels(Recorded):
@@ -78,24 +80,28 @@ class JudgedModels(Recorded):
         return bool(self.classifier.ensemble_.draws)
 
     @property
+    def rule(self) -> Rule | ThresholdRule:
+        """The decision rule."""
+        rule: Rule | ThresholdRule = self.classifier.rule_
+        return rule
+
+    @property
     def rule_digest(self) -> str:
         """Digest of the rule, and of what its models are: columns of scores, or outputs on selection data."""
-        rule = self.classifier.rule_
         engine = self.classifier.selection_.engine
         models = engine.outputs.models
         if only_scores(models.fitted) and not models.are_given:
-            return digest_of_rule(rule, [model.estimator for model in models.fitted])
+            return digest_of_rule(self.rule, [model.estimator for model in models.fitted])
         outputs = [log_probabilities.tobytes() for log_probabilities in engine.outputs.logs]
-        return digest(digest_of_rule(rule).encode(), *outputs)
+        return digest(digest_of_rule(self.rule).encode(), *outputs)
 
     @property
     def rule_html(self) -> str:
         """The decision rule as HTML; empty without one."""
         try:
-            html: str = self.classifier.rule_._repr_html_()
+            return super().rule_html
         except NotFittedError:
             return ""
-        return html
 
     @property
     def counts_on_selection(self) -> Floats:

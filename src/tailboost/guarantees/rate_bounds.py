@@ -800,9 +800,10 @@ def kept_by_construction(bound: CertifiedBound, fresh: FreshRows) -> bool:
     # Of any column: pairs of column and group, or groups of a column without a name.
     if column == GROUP:
         column, group = group if isinstance(group, tuple) else (None, group)
-    actions = judged(fresh.final).possible_actions(column, group)
-    if actions is None:
+    answering_rule = judged(fresh.final).rule
+    if answering_rule is None:
         return False
+    actions = answering_rule.actions_in(column, group)
     strata = fresh.answered.strata
     counted, among = rate.tables(strata)
     answers = [*strata.classes, HUMAN_REVIEW][: counted.shape[1]]

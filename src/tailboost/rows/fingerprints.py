@@ -702,9 +702,8 @@ def labels_too_alike(
 
     ``contents`` has the hashes of the rows of either table, ``labels`` their class numbers. For natural
     repeats, any split of the labels of one content among the two tables is equally likely. Copies have the
-    same labels in both.
-    The sum of squared differences of the counts is compared with 999 random splits, so that at most one in a
-    thousand pairs of independent tables is judged copied.
+    same labels in both. The sum of squared differences of the counts is compared with 999 random splits, so
+    that at most one in a thousand pairs of independent tables is judged copied.
     """
     common = np.intersect1d(*contents)[:CONTENTS_COMPARED]
     if not len(common):

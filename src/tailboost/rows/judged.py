@@ -124,8 +124,9 @@ class Judged:
         """
         return None
 
-    def possible_actions(self, column: Any, group: Any) -> set[Any] | None:
-        """Return the actions that a row of a group of a column can get; None if they are not known."""
+    @property
+    def rule(self) -> Any:
+        """The decision rule, whose methods say what it can answer; None without one."""
         return None
 
     @property
@@ -136,7 +137,10 @@ class Judged:
     @property
     def rule_html(self) -> str:
         """The decision rule as HTML; empty without one."""
-        return ""
+        if self.rule is None:
+            return ""
+        html: str = self.rule._repr_html_()
+        return html
 
     @property
     def selects_rule(self) -> bool:
@@ -166,14 +170,6 @@ class Recorded(Judged):
     def has_records(self) -> bool:
         """True."""
         return True
-
-    def possible_actions(self, column: Any, group: Any) -> set[Any] | None:
-        """Return the actions in a group, of a rule that knows them: thresholds on one score."""
-        actions_in = getattr(getattr(self.classifier, "rule_", None), "actions_in", None)
-        if actions_in is None:
-            return None
-        actions: set[Any] = actions_in(column, group)
-        return actions
 
     @property
     def records(self) -> Records:

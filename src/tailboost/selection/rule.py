@@ -177,6 +177,13 @@ class Rule:
         """Whether rows may be deferred."""
         return any(part.defers for part in self.parts)
 
+    def actions_in(self, column: Any, group: Any) -> set[Any]:
+        """Return the actions that a row of a group of a column may get: all, whatever the group."""
+        actions = set(self.classes)
+        if self.defers:
+            actions.add(HUMAN_REVIEW)
+        return actions
+
     @property
     def identity(self) -> Any:
         """The rule as plain values, for `digest_of_rule`."""

@@ -84,7 +84,7 @@ def save_model(
     stored, although single values are. The file also contains fingerprints of the training rows and of the
     selection data. ``seen_share`` and certificates use them to detect data leakage. The file carries the
     ledger of the attempts to calibrate the model. A selected rule keeps the labels and probabilities of its
-    selection data, which `calibrate`, `reweight` and `tradeoff` read (5 MB for 200,000 rows).
+    selection data, which `calibrate`, `reweight` and `tradeoff` read (6 MB for 200,000 rows).
     ``rule_.to_dict()`` is the rule alone.
 
     Parameters

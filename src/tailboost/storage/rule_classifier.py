@@ -43,13 +43,12 @@ class JudgedRule(RecordedScores):
     @property
     def can_defer(self) -> bool:
         """Whether rows may be deferred."""
-        defers: bool = self.classifier.rule.defers
-        return defers
+        return self.rule.defers
 
     @property
     def rule_digest(self) -> str:
         """Digest of the rule and of the columns of scores."""
-        return digest_of_rule(self.classifier.rule, [self.classifier.scores])
+        return digest_of_rule(self.rule, [self.classifier.scores])
 
     @property
     def limit_lines(self) -> list[LimitLine]:
@@ -59,10 +58,10 @@ class JudgedRule(RecordedScores):
         return [LimitLine("", None, str(limit), "", "") for limit in self.classifier.limits]
 
     @property
-    def rule_html(self) -> str:
-        """The rule as HTML."""
-        html: str = self.classifier.rule._repr_html_()
-        return html
+    def rule(self) -> ThresholdRule | Rule:
+        """The rule."""
+        rule: ThresholdRule | Rule = self.classifier.rule
+        return rule
 
 
 class RuleClassifier(ReportedClassifier):

@@ -288,12 +288,12 @@ def rule(
     if as_json + sql + python > 1:
         raise BadInput("--json, --sql and --python: give one of them")
     classifier = read_model(model).classifier
-    if not hasattr(classifier, "rule_"):
+    decision_rule = judged(classifier).rule
+    if decision_rule is None:
         raise BadInput(
             f"{str(model)!r}: a {type(classifier).__name__} has no rule on class probabilities; use --method "
             "robustmixture"
         )
-    decision_rule = classifier.rule_
     if python:
         if not isinstance(decision_rule, ThresholdRule):
             raise BadInput(
