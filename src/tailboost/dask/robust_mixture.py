@@ -203,70 +203,9 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
             [(P, y) for P, _, y, _ in blocks], partial(_used, models), UsedRows.together
         )
         records = replace(Records.of_given(), tables=(used_rows,))
-        mix._choose(_RemoteReader(mix, models, problem, scale), blocks, records)
+        _select(_RemoteReader(mix, models, problem, scale), blocks, records)
         mix.selection_.warn(forewarned=False)
         return mix
-
-    def _choose(
-        self, reader: _RemoteReader, blocks: list[tuple[Any, ...]], records: Records
-    ) -> None:
-        """Make candidates on a sample, and select by their confusion counts on all rows."""
-        sample: RowSample | None = _folded(blocks, partial(_sampled, reader), RowSample.merged)
-        if sample is None:
-            raise ValueError("sample_weight: there is no row of positive weight")
-        n_all = int(sample.totals[0].sum())
-        n_sampled = int(sample.row_totals[0].sum())
-        self.n_threshold_rows_ = n_sampled
-        all_rows = f"the {n_all:,} rows given to from_probabilities"
-        words = all_rows
-        if n_sampled < n_all:
-            words = f"a sample of {n_sampled:,} of {all_rows}"
-        outputs = sample.outputs(reader, words)
-        outputs.check_order(self.classes_)
-        outputs = averaging(outputs)
-        problem = reader.problem
-        kinds = kinds_of(self, problem, outputs)
-        if n_sampled < n_all and not problem.over_rows:  # a CVaR is selected on the sample
-            averaged = replace(reader, models=outputs.models)
-            kinds = self._counted_on_workers(kinds, averaged, blocks, sample, all_rows)
-        first_selection(self, kinds, problem, records)
-
-    def _counted_on_workers(
-        self,
-        kinds: Kinds,
-        reader: _RemoteReader,
-        blocks: list[tuple[Any, ...]],
-        sample: RowSample,
-        words: str,
-    ) -> Kinds:
-        """Return the kinds of rules with candidates whose confusion counts are those of all rows.
-
-        ``words`` name all rows, of which the sample has the totals.
-        """
-        lines = reader.lines(sample.keys, sample.totals, words)
-        names = getattr(self, "_group_names", None)
-        strata, stratum, _ = strata_of(
-            reader.problem, lines, self.classes_, names, rule_column=column_read(self)
-        )
-        strata = replace(strata, size=lines.sizes(stratum, len(strata.mass)))
-        total_weight = sample.totals[1].sum()
-
-        def count(probabilities: StratumProbabilities, members: Sequence[Any]) -> Floats:
-            # The confusion counts of candidates on all rows, as fractions of the weight.
-            count_block = partial(
-                _candidate_counts, reader, probabilities, strata, sample.keys, stratum, members
-            )
-            sums: Floats = _folded(blocks, count_block, partial(np.sum, axis=0))
-            return sums / total_weight
-
-        engines = []
-        for engine in kinds.engines:
-            data = RemoteSelectionData(
-                strata, engine.data.in_memory, partial(count, engine.probabilities)
-            )
-            made_by = f"{words} ({self.n_threshold_rows_:,} made the candidates)"
-            engines.append(replace(engine, data=data, words=made_by))
-        return replace(kinds, engines=tuple(engines))
 
     def reweight(self, X: Table = None, y: Column = None, **stated: Any) -> Self:
         """Return the classifier with another rule, see `tailboost.RobustMixtureClassifier.reweight`."""
@@ -292,7 +231,9 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
             warn_user(
                 f"predict: rows may be deferred. {words_of_labels(self)}", DeferredRowsWarning
             )
-        return self._answers(partial(predicted_labels, local_mix, deferred=deferred), X, groups)
+        return _answers(
+            self, partial(predicted_labels, local_mix, deferred=deferred), X, groups
+        )
 
     def predict_proba(self, X: Table) -> Any:
         """Predict P(y | x) from a dict of probabilities: a lazy Dask array for Dask collections."""
@@ -301,39 +242,107 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         def without_groups(P: Mapping[str, Any], groups: Groups = None) -> Any:
             return local_mix.predict_proba(P)
 
-        return self._answers(without_groups, X, None)
+        return _answers(self, without_groups, X, None)
 
     def predict_distribution(self, X: Table, *, groups: Groups = None) -> Any:
         """Predict the label distribution, shape (n, K): a lazy Dask array for Dask collections."""
-        return self._answers(self.to_local().predict_distribution, X, groups)
+        return _answers(self, self.to_local().predict_distribution, X, groups)
 
-    def _answers(self, answer: Callable[..., Any], probabilities: Table, groups: Groups) -> Any:
-        """Return ``answer(probabilities, groups=groups)``: for Dask collections a lazy Dask array."""
-        if not _holds_collections(probabilities):
-            return answer(probabilities, groups=groups)
-        blocks = partitions(probabilities, DaskColumn("groups", groups), name="probabilities")
-        first_model = next(iter(probabilities.values()))
-        lengths = [np.nan] * len(blocks)
-        if isinstance(first_model, da.Array):
-            lengths = list(first_model.chunks[0])
-        no_rows = {name: np.empty((0, len(self.classes_))) for name in probabilities}
-        no_groups = None
-        if groups is not None:
-            no_groups = judged(self).example_groups(0)
-        # An answer to no rows has the type of all answers, and raises early if an argument is missing.
-        example = answer(no_rows, groups=no_groups)
-        delayed_answer = _delayed(answer)
-        arrays = []
-        for (P, block_groups), n in zip(blocks, lengths, strict=True):
-            answers = delayed_answer(P, groups=block_groups)
-            shape = (n, *example.shape[1:])
-            arrays.append(da.from_delayed(answers, shape=shape, meta=example))
-        return concatenated(arrays)
+
+def _answers(
+    mix: local.RobustMixtureClassifier,
+    answer: Callable[..., Any],
+    probabilities: Table,
+    groups: Groups,
+) -> Any:
+    """Return ``answer(probabilities, groups=groups)``: for Dask collections a lazy Dask array."""
+    if not _holds_collections(probabilities):
+        return answer(probabilities, groups=groups)
+    blocks = partitions(probabilities, DaskColumn("groups", groups), name="probabilities")
+    first_model = next(iter(probabilities.values()))
+    lengths = [np.nan] * len(blocks)
+    if isinstance(first_model, da.Array):
+        lengths = list(first_model.chunks[0])
+    no_rows = {name: np.empty((0, len(mix.classes_))) for name in probabilities}
+    no_groups = None
+    if groups is not None:
+        no_groups = judged(mix).example_groups(0)
+    # An answer to no rows has the type of all answers, and raises early if an argument is missing.
+    example = answer(no_rows, groups=no_groups)
+    delayed_answer = _delayed(answer)
+    arrays = []
+    for (P, block_groups), n in zip(blocks, lengths, strict=True):
+        answers = delayed_answer(P, groups=block_groups)
+        shape = (n, *example.shape[1:])
+        arrays.append(da.from_delayed(answers, shape=shape, meta=example))
+    return concatenated(arrays)
 
 
 def _holds_collections(X: Any) -> bool:
     """Return whether X has a Dask collection for the probabilities of a model."""
     return has_named_columns(X) and any(map(is_collection, X.values()))
+
+
+def _select(reader: _RemoteReader, blocks: list[tuple[Any, ...]], records: Records) -> None:
+    """Make candidates on a sample, and let the classifier select by their confusion counts on all rows."""
+    mix = reader.mix
+    sample: RowSample | None = _folded(blocks, partial(_sampled, reader), RowSample.merged)
+    if sample is None:
+        raise ValueError("sample_weight: there is no row of positive weight")
+    n_all = int(sample.totals[0].sum())
+    n_sampled = int(sample.row_totals[0].sum())
+    mix.n_threshold_rows_ = n_sampled
+    all_rows = f"the {n_all:,} rows given to from_probabilities"
+    words = all_rows
+    if n_sampled < n_all:
+        words = f"a sample of {n_sampled:,} of {all_rows}"
+    outputs = sample.outputs(reader, words)
+    outputs.check_order(mix.classes_)
+    outputs = averaging(outputs)
+    problem = reader.problem
+    kinds = kinds_of(mix, problem, outputs)
+    if n_sampled < n_all and not problem.over_rows:  # a CVaR is selected on the sample
+        averaged = replace(reader, models=outputs.models)
+        kinds = _counted_on_workers(kinds, averaged, blocks, sample, all_rows)
+    first_selection(mix, kinds, problem, records)
+
+
+def _counted_on_workers(
+    kinds: Kinds,
+    reader: _RemoteReader,
+    blocks: list[tuple[Any, ...]],
+    sample: RowSample,
+    words: str,
+) -> Kinds:
+    """Return the kinds of rules with candidates whose confusion counts are those of all rows.
+
+    ``words`` name all rows, of which the sample has the totals.
+    """
+    lines = reader.lines(sample.keys, sample.totals, words)
+    mix = reader.mix
+    names = getattr(mix, "_group_names", None)
+    strata, stratum, _ = strata_of(
+        reader.problem, lines, mix.classes_, names, rule_column=column_read(mix)
+    )
+    strata = replace(strata, size=lines.sizes(stratum, len(strata.mass)))
+    total_weight = sample.totals[1].sum()
+
+    def count(probabilities: StratumProbabilities, members: Sequence[Any]) -> Floats:
+        # The confusion counts of candidates on all rows, as fractions of the weight.
+        count_block = partial(
+            _candidate_counts, reader, probabilities, strata, sample.keys, stratum, members
+        )
+        sums: Floats = _folded(blocks, count_block, partial(np.sum, axis=0))
+        return sums / total_weight
+
+    engines = []
+    for engine in kinds.engines:
+        data = RemoteSelectionData(
+            strata, engine.data.in_memory, partial(count, engine.probabilities)
+        )
+        made_by = f"{words} ({mix.n_threshold_rows_:,} made the candidates)"
+        engines.append(replace(engine, data=data, words=made_by))
+    return replace(kinds, engines=tuple(engines))
 
 
 # -- passes over the rows ----------------------------------------------------------------------------------
