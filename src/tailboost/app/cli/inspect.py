@@ -26,7 +26,7 @@ from tailboost.app.cli.shared import BadInput
 from tailboost.core.array_types import Column, Model, Table
 from tailboost.core.spelling import shell_word
 from tailboost.guarantees.stated import StatedTargets, stated_by
-from tailboost.rates.bounds import clopper_pearson_interval, clustered_size
+from tailboost.rates.bounds import share_with_interval
 from tailboost.rows.judged import group_uses, judged
 from tailboost.rows.subgroups import GroupUse, deferral_words
 
@@ -359,13 +359,13 @@ def errors_by_subgroup(
         n_rows = int(mask.sum())
         line: dict[str, Any] = {"kind": kind, "name": name, "rows": n_rows}
         line |= {"error": None, "target": targets.get(name), "low": None, "high": None}
-        line["clusters"] = None if clusters is None else len(np.unique(clusters[mask]))
+        line["clusters"] = None
+        own_clusters = None
+        if clusters is not None:
+            own_clusters = clusters[mask]
+            line["clusters"] = len(np.unique(own_clusters))
         if n_rows:
-            size: float = n_rows
-            if clusters is not None:
-                size = clustered_size(wrong[mask], clusters[mask])
-            error = float(wrong[mask].mean())
-            low, high = map(float, clopper_pearson_interval(error, size, CONFIDENCE))
+            error, low, high = share_with_interval(wrong[mask], own_clusters)
             line |= {"error": error, "low": low, "high": high}
         errors.append(line | {"verdict": _verdict(line)})
     return errors

@@ -23,7 +23,7 @@ from tailboost.core.array_types import Column, Model, Table
 from tailboost.core.exceptions import NotCertifiedError
 from tailboost.core.limit_lines import LimitLine
 from tailboost.rates import Limit
-from tailboost.rates.bounds import clopper_pearson_interval
+from tailboost.rates.bounds import share_with_interval
 from tailboost.rows.judged import judged
 
 # Fractions of the rows at which the rows for training, selection and the certificate end; then test rows.
@@ -156,9 +156,8 @@ def _rates(wrong: Any, counted: Mapping[str, Any]) -> dict[str, Figure]:
     """Return the share of wrong answers among the rows of each mask, with its 95 % interval."""
     figures: dict[str, Figure] = {}
     for name, mask in counted.items():
-        mean = float(wrong[mask].mean())
-        low, high = clopper_pearson_interval(mean, int(mask.sum()))
-        figures[name] = {"mean": mean, "low": float(low), "high": float(high)}
+        mean, low, high = share_with_interval(wrong[mask])
+        figures[name] = {"mean": mean, "low": low, "high": high}
     return figures
 
 
