@@ -65,12 +65,13 @@ def test_every_way_out_answers_alike(case, K):
     rule = mix.rule_
     wanted = mix.predict(P, **({"groups": groups} if told else {}))
     document = json.loads(json.dumps(rule.to_dict(), allow_nan=False))
-    again = Rule.from_dict(document).predict(P, groups if told else None)
+    again = Rule.from_dict(document).predict(P, groups if told else None, deferred=None)
     np.testing.assert_array_equal(again, wanted)
     column = "grouped" if told else None
     np.testing.assert_array_equal(asked(rule.to_sql(group=column, what="label"), P, groups), wanted)
     acted = mix.predict(P, deferred="human review") if case == "passed on" else wanted
     assert asked(rule.to_sql(group=column), P, groups).tolist() == acted.tolist()
+    assert rule.predict(P, groups if told else None).tolist() == acted.tolist()
     assert set(rule.models) == set(mix.used_models_)
     assert all(name in str(rule) for name in rule.models)
     try:
@@ -179,7 +180,7 @@ def test_every_way_out_answers_10_000_rows_alike():
     rule = mix.rule_
     wanted = mix.predict(P)
     assert set(wanted) == set(LABELS[:2])
-    np.testing.assert_array_equal(rule.predict(P), wanted)
+    np.testing.assert_array_equal(rule.predict(P, deferred=None), wanted)
     np.testing.assert_array_equal(Rule.from_dict(json.loads(json.dumps(rule.to_dict()))).predict(P), wanted)
     np.testing.assert_array_equal(asked(rule.to_sql(what="label"), P, np.full(10_000, "x")), wanted)
     acted = asked(rule.to_sql(), P, np.full(10_000, "x")).tolist()

@@ -96,8 +96,10 @@ def test_a_rule_finds_the_column_of_groups_that_it_reads():
     assert (rule.predict(rows["p"], groups=rows) == answers).all()
     assert rule.to_sql() == rule.to_sql(group="lang")
     call = r"rule.predict\(table\['p'\], groups=table\['lang'\]\)"
-    with pytest.raises(ValueError, match=f"score is a table; give its columns: {call}"):
-        rule.predict(rows)
+    with pytest.raises(ValueError, match=f"score is a table without the column 'p'.*{call}"):
+        rule.predict(rows[["lang", "site"]])
+    with pytest.raises(ValueError, match=f"score has 2 columns; give one: {call}"):
+        rule.predict(np.c_[rows["p"], rows["p"]], rows["lang"])
     other_name = (
         r"groups is the column 'site', and the rule reads 'lang'\. If they hold the same, give it without a "
         r"name: groups=table\['site'\]\.to_numpy\(\)"
@@ -119,6 +121,31 @@ def test_a_rule_finds_the_column_of_groups_that_it_reads():
     some = rule.predict(rows["p"], groups=mixed, default="human review")
     assert (some[::2] == answers[::2]).all()
     assert {*some[1::2]} == {"human review"}
+
+
+def test_rows_and_tables_are_read_by_name():
+    clf = tb.tune(SCORES["probability"], TABLE[A], Y[A], groups=TABLE[["lang"]][A], **PROBLEMS["by group"])
+    rows = TABLE[B].assign(site="x")
+    answers = clf.rule_.predict(rows["p"], groups=rows["lang"]).tolist()
+    row = rows.iloc[0]
+    document = json.loads(clf.rule_.to_json())
+    assert document["group_column"] == "lang"
+    for rule in (clf.rule_, ThresholdRule.from_dict(document)):
+        assert rule.predict(rows).tolist() == answers
+        assert rule.predict(rows, groups="lang").tolist() == answers
+        assert rule.predict(rows[["p", "site"]], groups=rows["lang"]).tolist() == answers
+        assert rule.predict(rows.to_dict("list")).tolist() == answers
+        assert rule.predict(rows.to_dict("records")).tolist() == answers
+        for same_row in (rows[:1], row, dict(row), {"p": [row["p"]], "lang": [row["lang"]]}):
+            assert rule.predict(same_row).tolist() == answers[:1]
+        for score in (row["p"], float(row["p"]), {"p": row["p"]}):
+            assert rule.predict(score, groups=row["lang"]).tolist() == answers[:1]
+        assert rule.predict({"p": 0.7, "lang": "fr"}, default="ok").tolist() == ["ok"]
+        with pytest.raises(ValueError, match="groups are needed"):
+            rule.predict({"p": 0.7})
+    blind = tb.tune(SCORES["probability"], TABLE[A], Y[A], limits="miss(toxic) <= .1").rule_
+    assert blind.predict({"p": 0.7, "lang": "fr"}).tolist() == blind.predict([0.7]).tolist()
+    assert blind.predict([]).tolist() == []
 
 
 def test_the_table_of_the_query_is_named():

@@ -206,8 +206,8 @@ def shortest_decimals(numbers: NDArray[np.float32]) -> Floats:
 
 def _rows(marked: NDArray[np.bool_]) -> list[int]:
     """Return the numbers of the rows with a mark in any column."""
-    by_column = marked.reshape(len(marked), -1)  # also of a vector
-    rows: list[int] = np.flatnonzero(by_column.any(axis=1)).tolist()
+    columns = tuple(range(1, marked.ndim))  # none of a vector
+    rows: list[int] = np.flatnonzero(marked.any(axis=columns)).tolist()
     return rows
 
 

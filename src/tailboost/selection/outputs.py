@@ -289,12 +289,19 @@ def stacked(
     unknown = set(probabilities) - set(names)
     if unknown:
         raise ValueError(
-            f"probabilities: no model is called {sorted(map(str, unknown))}; there are {names}"
+            f"probabilities: no model is called {sorted(map(str, unknown))}; there are {names}. A dict has "
+            "the probabilities of models; for columns of a table give a data frame, pd.DataFrame(columns)"
         )
     counted_in = "y"
     if n_rows is None:
         first_name = next(iter(probabilities))
-        n_rows = len(np.asarray(probabilities[first_name]))
+        first_model = probabilities[first_name]
+        if np.ndim(first_model) == 0:
+            raise ValueError(
+                f"probabilities[{first_name!r}] is one value, {first_model!r}: give a list with an entry for "
+                f"each row, as [{first_model!r}]"
+            )
+        n_rows = len(np.asarray(first_model))
         counted_in = f"probabilities[{first_name!r}]"
     P = np.full((n_rows, len(names), len(classes)), np.nan)
     for i, name in enumerate(names):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import keyword
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
@@ -136,14 +136,17 @@ class ThresholdRule:
     @property
     def identity(self) -> Any:
         """The rule as plain values, for `digest_of_rule`."""
-        return self.to_dict()
+        plain = self.to_dict()
+        del plain["group_column"]  # a name for groups, which the answers do not depend on
+        return plain
 
     # -- answers -------------------------------------------------------------------------------------
 
     def _scores(self, score: Any) -> Floats:
         """Return the scores, checked, shape (n,)."""
-        if len(getattr(score, "columns", ())) > 1:
-            raise ValueError(f"score is a table; give its columns: {self._call}")
+        shape = np.shape(score)
+        if len(shape) > 1 and shape[1] != 1:
+            raise ValueError(f"score has {shape[1]} columns; give one: {self._call}")
         if self.model is None:
             refuse_other_name(score, "score", self.column)
         remedy = f"the rule was selected on {self._kind.plural}"
@@ -159,6 +162,44 @@ class ThresholdRule:
             return f"rule.predict({score})"
         column = "column of groups" if self.group_column is None else self.group_column
         return f"rule.predict({score}, groups=table[{column!r}])"
+
+    def _score_and_groups_by_name(self, score: Any, groups: Any) -> tuple[Any, Any]:
+        """Return columns of the score and the groups; of a table or a row those that the rule reads.
+
+        A table is a data frame, a dict or a list of dicts. A row is a dict or a Series of its values.
+        """
+        if isinstance(score, list) and score and all(isinstance(row, Mapping) for row in score):
+            names_of_all = [name for name in score[0] if all(name in row for row in score)]
+            score = {name: [row[name] for row in score] for name in names_of_all}
+        names = self._names_in(score)
+        if names is not None:
+            if self.column not in names:
+                raise ValueError(
+                    f"score is a table without the column {self.column!r}, which the rule reads; it has "
+                    f"{listed(list(names))}. Give the score: {self._call}"
+                )
+            if groups is None and self.groups is not None and self.group_column in names:
+                groups = score[self.group_column]
+            elif isinstance(groups, str) and groups in names:
+                groups = score[groups]
+            score = score[self.column]
+        if np.ndim(score) == 0:  # one row
+            score = [score]
+            if groups is not None and np.ndim(groups) == 0:
+                groups = [groups]
+        return score, groups
+
+    def _names_in(self, score: Any) -> Sequence[Any] | None:
+        """Return the names of the columns of a table or of the values of a row; None for a column."""
+        if isinstance(score, Mapping):
+            return list(score)
+        columns = getattr(score, "columns", ())
+        if len(columns) > 1:
+            return list(columns)
+        is_row = hasattr(score, "iloc") and isinstance(self.column, str) and not len(columns)
+        if is_row and self.column in score.index:
+            return list(score.index)
+        return None
 
     def _groups(self, groups: Groups) -> Any:
         """Return the column of groups that the rule reads, of one or several named columns."""
@@ -178,6 +219,7 @@ class ThresholdRule:
 
     def _scores_and_groups(self, score: Any, groups: Groups) -> tuple[Floats, Ints]:
         """Return the scores, checked, and the number of each row's group."""
+        score, groups = self._score_and_groups_by_name(score, groups)
         s = self._scores(score)
         return s, group_numbers(
             self._groups(groups),
@@ -192,11 +234,12 @@ class ThresholdRule:
 
         Parameters
         ----------
-        score : array-like of shape (n,)
-            The score.
+        score : array-like of shape (n,), number, table or row
+            The score. Of a data frame, a dict, a Series of one row or a list of dicts the rule reads its
+            `column` and its `group_column`: ``rule.predict({"score": 0.7, "site": "a"})``.
         groups : array-like of shape (n,), or table of one column, optional
             Group of each row, for a group-aware rule. Of a table of several columns the rule reads its own,
-            `group_column`.
+            `group_column`. Text names the column of a table ``score``.
         default : str, int, float or bool, optional
             Answer to rows of an unknown group; without it they are an error.
 
@@ -220,6 +263,7 @@ class ThresholdRule:
 
     def _with_default(self, score: Any, groups: Groups, default: Any) -> NDArray[Any]:
         """Return the action of each row, of an unknown group the default."""
+        score, groups = self._score_and_groups_by_name(score, groups)
         scores = self._scores(score)
         column = only_column(self._groups(groups), len(scores), "score")
         known = np.isin(column, np.asarray(self.groups))
@@ -274,6 +318,7 @@ class ThresholdRule:
             "kind": self.kind,
             "missing": self.missing,
             "model": self.model,
+            "group_column": self.group_column,
         }
 
     def to_json(self) -> str:
@@ -304,6 +349,7 @@ class ThresholdRule:
                 document["kind"],
                 document["missing"],
                 document.get("model"),
+                document.get("group_column"),
             )
             rule._check()
         return rule
@@ -333,6 +379,8 @@ class ThresholdRule:
             raise ValueError("bands must be given for each group")
         if not isinstance(self.model, (str, type(None))):
             raise ValueError("model must be a name")
+        if not isinstance(self.group_column, (str, int, type(None))):
+            raise ValueError("group_column must be a name")
 
     def to_sql(
         self, column: str | None = None, *, group: str | None = None,
