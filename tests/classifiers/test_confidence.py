@@ -57,7 +57,9 @@ def test_the_probability_is_stated_if_it_is_asked_for():
     assert mix.limits_probability_ == outlook(MISS, rows.strata, rows.counts).probability
     assert 0.9 <= mix.limits_probability_ < 1
     assert "with a probability of at least 0.9" in str(mix.rates_)
-    assert plain.limits_probability_ is None  # a rule of least error stops at its limit
+    assert plain.limits_probability_ < 0.9  # a rule of least error stops at its limit
+    for rule in (mix, plain):
+        assert f"together with probability {rule.limits_probability_:.2f} (estimate)" in str(rule.summary_)
     assert "probability" not in f"{plain.rates_} {plain.rates_.verdict}"
     assert mix.limits_met_
     assert pickle.loads(pickle.dumps(mix)).limits_probability_ == mix.limits_probability_

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import estimator_html_repr
@@ -136,14 +136,12 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def limits_probability_(self) -> float | None:
-        """Estimated probability that `predict` keeps all limits on new rows; None without ``confidence``.
+        """Estimated probability that `predict` keeps all limits on new rows; None if it is not known.
 
-        See `RateTable.outlook`. It is None, too, if the probability is not known.
+        It is known for limits on rates of a `RobustMixtureClassifier`, whose summary prints it.
         """
-        outlook = self.rates_.outlook
-        if outlook is None:
-            return None
-        return cast("float", outlook.probability)
+        check_is_fitted(self)
+        return None
 
     @property
     def subgroup_errors_(self) -> dict[Any, float]:

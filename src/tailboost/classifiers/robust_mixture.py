@@ -215,8 +215,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         Whether all limits are certified, or without a certificate kept on the selection data; None without
         limits.
     limits_probability_ : float or None
-        Estimated probability that the rule keeps all limits on new rows, simulated from its confusion counts;
-        for gaps and ratios it is too small. None without ``confidence``, and if it is not known.
+        Estimated probability that the rule keeps all limits on new rows, simulated from its confusion counts,
+        as `summary_` prints it; for gaps and ratios it is too small. None without limits, and if not known.
     subgroups_ : list
         The subgroups of ``subgroup_errors_``.
     subgroup_intervals_ : ndarray of shape (m, 2)
@@ -931,6 +931,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         """
         check_is_fitted(self)
         return limits_kept(self, self.selection_.rule.limits_met)
+
+    @property
+    def limits_probability_(self) -> float | None:
+        """Estimated probability that `predict` keeps all limits on new rows; None if it is not known."""
+        check_is_fitted(self)
+        return self.selection_.rule.likely
 
     @property
     def rates_(self) -> RateTable:

@@ -229,6 +229,11 @@ class Selected(ABC):
         """The probability that all limits hold on new rows; None without ``confidence``, and if unknown."""
         return None
 
+    @property
+    def likely(self) -> float | None:
+        """The estimated probability that all limits hold on new rows; None without a simulation."""
+        return None
+
     def _flattered(self, rate: Rate) -> str:
         """Return why a rate has no interval, because the selection data favour the rule; or nothing."""
         return ""
@@ -520,7 +525,7 @@ class SelectedRule(Selected):
             kept=self.selection.keeps,
             defers=self.program.strata.defers,
             overall=self._overall_errors,
-            likely=self._likely,
+            likely=self.likely,
         )
         eligible = [counts for counts in self.pool.counts if program.keeps(counts)]
         if eligible:
@@ -562,8 +567,8 @@ class SelectedRule(Selected):
         least_error = float(overall_errors(self.program, self.pool.all_counts).min())
         return rule_error, min(rule_error, least_error)
 
-    @property
-    def _likely(self) -> float | None:
+    @cached_property
+    def likely(self) -> float | None:
         """The estimated probability that all limits hold on new rows; None if it is not known."""
         if self.fitted or self.no_outlook or not self.problem.limits:
             return None
