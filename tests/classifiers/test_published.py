@@ -655,3 +655,47 @@ def test_any_drop_of_the_validation_error_counts():
 def test_theta_is_refused_by_its_own_name_and_range(theta):
     with pytest.raises(ValueError, match=r"^theta must be (in \[0, 1\), got|a number)"):
         published.worst_class_boost("forest", theta=theta)
+
+
+OUTSIDE = {
+    "alpha": (20, 0, -0.1, "0.5", None, True),
+    "T": (0, -3, 2.5, "many", True),
+    "eta": (0, -1, "paper"),
+    "beta": (0, "paper"),
+    "C": (0, -1),
+    "lambda_": (-0.1, "half", None),
+    "theta": (1, 1.2, -0.1),
+    "gamma": (0, 0.6, "large"),
+    "p": (0.5, 1.1),
+    "d": (0, 1.5),
+    "delta": (-1, "wide"),
+    "confidence": (0, 1, 95),
+}
+NAMED = {"alpha": 0.3, "lambda_": 0.5, "theta": 0.3, "gamma": 0.3}
+
+
+@pytest.mark.parametrize("name", [name for name in published.__all__ if name != "first_voters"])
+def test_arguments_outside_the_ranges_of_the_papers_are_refused_before_a_fit(name):
+    function = getattr(published, name)
+    parameters = inspect.signature(function).parameters
+    needed = {
+        key: NAMED.get(key, "tree")
+        for key, parameter in parameters.items()
+        if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+    }
+    function(**needed)
+    for symbol in OUTSIDE.keys() & parameters.keys():
+        for value in OUTSIDE[symbol]:
+            with pytest.raises(ValueError, match=rf"^{symbol} must be"):
+                function(**needed | {symbol: value})
+
+
+def test_ranges_of_one_paper_end_where_it_says():
+    with pytest.raises(ValueError, match=r"alpha must be in \(0, 1\], got 20; write 0\.2 for 20 %"):
+        published.adalpboost("tree", alpha=20)
+    with pytest.raises(ValueError, match=r"lambda_ must be in \[0, 1\], got 1\.5"):
+        published.vadaboost("stump", 1.5)
+    published.ebboost(1.5)
+    published.regularized_lpboost("tree", 1, beta="theory", T="auto")
+    published.worst_class_boost("tree", theta=0, gamma=0.5, p=1)
+    published.dro_boost("tree", 0)
