@@ -16,6 +16,8 @@ from tailboost.classifiers.default_models import (
     fastest_first,
     strong_estimators,
 )
+from tailboost.learners import HistBoostClassifier
+from tailboost.learners.one_hot import OneHotBoost
 from tailboost.rows.rows import TrainingSet
 
 
@@ -92,8 +94,24 @@ def test_wide_one_hot_tables_get_boosted_trees_that_see_interactions():
     assert distinct_numbers(X) == (1,) * 160
     mix = RobustMixtureClassifier(objective="error", random_state=0).fit(X[:800], y[:800])
     assert list(mix.named_estimators_) == ["boosted", "linear", "plain", "bayes"]
+    assert isinstance(default_estimators(TableKind.of(problem_of(X, y)))[0][1], OneHotBoost)
     assert mix.score(X[800:], y[800:]) > 0.95
     assert LogisticRegression().fit(X[:800], y[:800]).score(X[800:], y[800:]) < 0.75
+
+
+def test_columns_that_many_rows_fill_together_are_not_joined_to_categories():
+    X = sp.random(400, 150, 0.1, "csr", random_state=0)
+    X.data[:] = 1.0
+    y = np.arange(400) % 2
+    kind = TableKind.of(problem_of(X, y))
+    assert kind.is_one_hot
+    assert kind.filled < 0.25
+    assert type(default_estimators(kind)[0][1]) is HistBoostClassifier
+    codes = np.random.default_rng(0).integers(0, 5, (400, 30))
+    one_hot = sp.csr_matrix(np.eye(5)[codes].reshape(400, -1))
+    assert TableKind.of(problem_of(one_hot, y)).filled == 1.0
+    one_hot[:, 0] = 0.0  # stored zeros
+    assert TableKind.of(problem_of(one_hot, y)).filled > 0.9
 
 
 def test_distinct_numbers_are_counted_in_each_column():

@@ -607,3 +607,11 @@ def test_folds_grow_with_either_backend(backend):
     assert session.fit(weight, 0, part != 1) is models[1]  # grown once
     part_of_rows = np.arange(len(X)) < 200  # no complement of a fold
     assert session.fit(weight, 0, part_of_rows).predict_proba(X).shape == (len(X), 2)
+
+
+def test_xgboost_reads_no_kinds_of_numbers_with_each_tree():
+    y = np.arange(60) % 3
+    frame = pd.DataFrame({"a": np.arange(60.0), "b": 1.0})
+    assert HistBoostClassifier().open_session(frame, y, 3).data.feature_types is None
+    frame["a"] = pd.Categorical(frame["a"] > 13)
+    assert HistBoostClassifier().open_session(frame, y, 3).data.feature_types == ["c", "q"]

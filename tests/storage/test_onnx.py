@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.datasets import make_classification
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -10,6 +11,7 @@ import tailboost as tb
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.linear import TableLinear
+from tailboost.learners.one_hot import OneHotBoost
 from tailboost.learners.screened import ScreenedBoost
 from tailboost.rates import deferred, error
 
@@ -112,6 +114,10 @@ def test_what_has_no_graph_is_refused(tmp_path):
     table["a"] = np.nan_to_num(table["a"]) + 3 * y
     with pytest.raises(ValueError, match="categories"):
         tb.export_onnx(tb.RobustMixtureClassifier(models, random_state=0).fit(table, y), tmp_path / "m.onnx")
+    one_hot = sp.csr_matrix(np.eye(4)[np.random.default_rng(0).integers(0, 4, len(y))])
+    mix = tb.RobustMixtureClassifier([("boosted", OneHotBoost(n_estimators=4))], random_state=0)
+    with pytest.raises(ValueError, match=r"one-hot columns as categories.*without it"):
+        tb.export_onnx(mix.fit(one_hot, y), tmp_path / "m.onnx")
     assert not (tmp_path / "m.onnx").exists()
 
 

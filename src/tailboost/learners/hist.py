@@ -169,15 +169,20 @@ class HistSession:
             # The smallest number of bins that keeps all thresholds. XGBoost stores bin numbers in one byte up
             # to 256 bins, in two bytes beyond.
             self.n_bins = len(reference)
-            binned = partial(
-                xgboost.QuantileDMatrix,
-                feature_types=kinds,
-                max_bin=self.n_bins,
-                nthread=self.threads,
-                enable_categorical=True,
-            )
+            stated_kinds = kinds
+            if "c" not in kinds:
+                # XGBoost reads the kinds of all columns with every tree. Numbers need none.
+                stated_kinds = None
+            shared: dict[str, Any] = {
+                "feature_types": stated_kinds,
+                "nthread": self.threads,
+                "enable_categorical": True,
+            }
+            binned = partial(xgboost.QuantileDMatrix, max_bin=self.n_bins, **shared)
             # All tables get the bins of the reference.
             self.bin: Callable[[Table], Any] = partial(binned, ref=binned(reference))
+            # A table of values. Of sparse ones it is predicted 20 times as fast as a binned table.
+            self.values: Callable[[Table], Any] = partial(xgboost.DMatrix, **shared)
             self.data = self.bin(self.table)
             self.data.set_info(label=self._targets(y))
 
@@ -207,7 +212,7 @@ class HistSession:
         """Return a clone of the learner with the classes and the reader of the session, not yet fitted."""
         model: _HistClassifier = clone(self.template)
         model.classes_ = np.arange(self.n_classes)
-        model.n_features_in_ = self.table.shape[1]
+        model.n_features_in_ = self.opened.reader.n_features
         model.table_ = self.reader
         model.backend_ = self.backend
         return model
@@ -399,7 +404,7 @@ class BoostSession(HistSession):
         if self.backend == "xgboost":
             step = STEP
             growing = [self._by_xgboost(weight, mask, whole=True) for mask in fitted_rows]
-            tables = [self.bin(self.table[mask]) for mask in fold_rows]
+            tables = [self.values(self.table[mask]) for mask in fold_rows]
         else:  # `grow` chooses the steps
             step = 1
             growing = [self.stages(weight, seed, mask) for mask in fitted_rows]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any, Self
 
@@ -100,6 +101,11 @@ class TableReader:
         return table
 
     @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return len(self.categories_)
+
+    @property
     def feature_types(self) -> list[str]:
         """``"c"`` for categories, ``"q"`` for numbers."""
         return ["q" if c is None else "c" for c in self.categories_]
@@ -137,6 +143,14 @@ class OpenTable:
     def hashes(self) -> Hashes:
         """Hash of each row, shape (n,)."""
         return hash_rows(self.table)
+
+    def read_by(self, reader: Any) -> OpenTable:
+        """Return the table as another reader prepares it from this one; the rows keep their hashes."""
+        other = copy(self)
+        other.hashes = self.hashes
+        other.reader = reader
+        other.table = reader.prepared(self.table)
+        return other
 
 
 class TableClassifier(ClassifierMixin, BaseEstimator):

@@ -22,6 +22,7 @@ from tailboost.core.files import write_output
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.linear import CLIPPED_AT, KERNEL_WIDTH, TableLinear
+from tailboost.learners.one_hot import OneHotReader
 from tailboost.learners.screened import ScreenedBoost
 from tailboost.learners.table import ClassProbabilities
 from tailboost.rows.judged import judged
@@ -576,6 +577,11 @@ def _attributes(trees: Sequence[_Tree], n_targets: int) -> dict[str, Any]:
 
 def _refuse_categories(reader: Any, name: str) -> None:
     """Raise if the table reader of a model passes a column to its trees as categories."""
+    if isinstance(reader, OneHotReader):
+        raise ValueError(
+            f"{name!r} reads one-hot columns as categories, which ONNX trees do not support; fit "
+            "with estimators=[…] without it"
+        )
     if "c" in reader.feature_types:
         place = reader.feature_types.index("c")
         raise ValueError(

@@ -161,6 +161,7 @@ tailboost.learners.table: BinnedReader ClassProbabilities Ranked TableReader
 tailboost.learners.foreign: _OnPresentClasses
 tailboost.learners.stumps: NumericTable StumpClassifier
 tailboost.learners.screened: ScreenedBoost
+tailboost.learners.one_hot: OneHotBoost OneHotReader
 tailboost.learners.torch.net_data: RowPreparation
 tailboost.rates.make: Largest Objective Spread
 tailboost.rates.rate: Kind Limit Pairs Rate
