@@ -1,5 +1,7 @@
 """Which models the mixture trains by default, by the kind of the table."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -94,7 +96,6 @@ def test_wide_one_hot_tables_get_boosted_trees_that_see_interactions():
     assert distinct_numbers(X) == (1,) * 160
     mix = RobustMixtureClassifier(objective="error", random_state=0).fit(X[:800], y[:800])
     assert list(mix.named_estimators_) == ["boosted", "linear", "plain", "bayes"]
-    assert isinstance(default_estimators(TableKind.of(problem_of(X, y)))[0][1], OneHotBoost)
     assert mix.score(X[800:], y[800:]) > 0.95
     assert LogisticRegression().fit(X[:800], y[:800]).score(X[800:], y[800:]) < 0.75
 
@@ -109,8 +110,11 @@ def test_columns_that_many_rows_fill_together_are_not_joined_to_categories():
     assert type(default_estimators(kind)[0][1]) is HistBoostClassifier
     codes = np.random.default_rng(0).integers(0, 5, (400, 30))
     one_hot = sp.csr_matrix(np.eye(5)[codes].reshape(400, -1))
-    assert TableKind.of(problem_of(one_hot, y)).filled == 1.0
-    one_hot[:, 0] = 0.0  # stored zeros
+    kind = TableKind.of(problem_of(one_hot, y))
+    assert kind.filled == 1.0
+    assert type(default_estimators(kind)[0][1]) is HistBoostClassifier  # few rows
+    assert type(default_estimators(replace(kind, n_rows=2_000))[0][1]) is OneHotBoost
+    one_hot.data[:100] = 0.0  # stored zeros
     assert TableKind.of(problem_of(one_hot, y)).filled > 0.9
 
 

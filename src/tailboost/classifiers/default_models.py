@@ -47,11 +47,17 @@ FEW_SPARSE_COLUMNS = 100
 # with the bins. On counts of words the trees brought no gain.
 MOST_BINS = 10_000
 COLUMN_BINS = 256
-# One-hot tables get trees on categories if the columns of categories are filled at least to this part. With
-# them the log loss was .43 to .64 on three made tables, and .52 to .65 with trees on single columns of depth
-# 6 at a rate of .1, which took two to five times as long.
+# One-hot tables of at least so many distinct rows get trees on categories, if the columns of categories are
+# filled at least to this part. The penalties keep rare categories from being sets of their own.
+ROWS_OF_SETS = 2_000
 LEAST_FILLED = 0.25
-ONE_HOT = {"n_estimators": "auto", "max_depth": 3, "learning_rate": 0.3}
+ONE_HOT: dict[str, Any] = {
+    "n_estimators": "auto",
+    "max_depth": 3,
+    "learning_rate": 0.3,
+    "min_child_weight": 10.0,
+    "l2_regularization": 10.0,
+}
 
 
 @dataclass(frozen=True)
@@ -162,7 +168,7 @@ def default_estimators(kind: TableKind | None = None) -> Named:
             ("plain", TableLinear(scaling=0.0)),
             ("bayes", TableBayes()),
         ]
-        if kind.filled >= LEAST_FILLED:
+        if kind.filled >= LEAST_FILLED and kind.n_rows >= ROWS_OF_SETS:
             boosted = ("boosted", OneHotBoost(**ONE_HOT))
         if kind.is_one_hot:
             return [boosted, *linear]
