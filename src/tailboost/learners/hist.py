@@ -169,7 +169,7 @@ class HistSession:
             # The smallest number of bins that keeps all thresholds. XGBoost stores bin numbers in one byte up
             # to 256 bins, in two bytes beyond.
             self.n_bins = len(reference)
-            stated_kinds = kinds
+            stated_kinds: list[str] | None = kinds
             if "c" not in kinds:
                 # XGBoost reads the kinds of all columns with every tree. Numbers need none.
                 stated_kinds = None
