@@ -92,6 +92,31 @@ def test_the_path_is_that_of_brute_force(seed):
     assert probits == pytest.approx([by_t[t][0] for t in expected])
 
 
+@pytest.mark.parametrize("most", [0.1, 0.15, 0.2])
+def test_a_ratio_beside_misses_costs_what_the_best_thresholds_by_group_cost(most):
+    """Every pair of thresholds of two groups with 10 and 30 % of label 1, in a population with known counts."""
+    V, base = 80, np.array([0.1, 0.3])
+    value = np.linspace(-3, 4, V)
+    density = norm.pdf(value), norm.pdf(value - 1.6)
+    densities = [by_value / by_value.sum() for by_value in density]
+    n = 8000 * np.concatenate([1 - base, base])
+    weights = n[:, None] * np.repeat(densities, 2, axis=0)
+    chances = weights[2:] / (weights[:2] + weights[2:])
+    limits = [rates.ratio(rates.selected(1, by="g")) >= 0.8, rates.miss(1) <= most]
+    families = [LimitedFamily.from_limit(limit, strata()) for limit in limits]
+    cells = Cells(weights, np.array([0, 1, 0, 1]))
+    path = JointPowerPath(cells, families, MISSES + ALARMS, chances, 2.0, LEVEL, False)
+    bands, _ = path.path()
+    reached = path.loss(bands)
+    pairs = np.array(list(product(range(V + 1), repeat=2)))
+    every = Bands(pairs, pairs)
+    probits, losses = path.joint_probits(every), path.loss(every)
+    for step in (2.0, 1.0, 0.0):
+        least = losses[probits >= step].min()
+        of_path = reached[path.joint_probits(bands) >= step].min()
+        assert of_path <= 1.01 * least
+
+
 def test_predicted_probabilities_are_those_of_fresh_rows():
     """Of the rules with about the same prediction, whatever their true rates, about this share pass."""
     rng, ratio, most, n = np.random.default_rng(0), 2.0, 0.2, 200
