@@ -25,6 +25,27 @@ def said(p, y, **params):
     return mix, [str(each.message) for each in caught if each.category is UselessRuleWarning]
 
 
+def groups_of_other_rates(seed=0, n=3000):
+    """A score that knows the label, the label, and two groups with 10 and 50 % of label 1."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 2, n)
+    base = np.array([0.1, 0.5])[group]
+    y = (rng.random(n) < base).astype(int)
+    x = rng.normal(size=n) + 1.6 * y
+    return 1 / (1 + np.exp(1.28 - 1.6 * x - np.log(base / (1 - base)))), y, np.array(["f", "m"])[group]
+
+
+def test_a_useless_rule_within_a_ratio_names_thresholds_by_group_and_they_are_useful():
+    p, y, sex = groups_of_other_rates()
+    limits = [rates.ratio(rates.selected(1, by="sex")) >= 0.8]
+    _, [words] = said(p, y, limits=limits, groups={"sex": sex})
+    assert words.endswith("if the rule may read the group (by_group='sex')")
+    aware, none = said(p, y, limits=limits, groups={"sex": sex}, by_group="sex")
+    assert not none
+    errors = np.mean(aware.predict({"m": p}, groups={"sex": sex}) != y)
+    assert errors < 0.9 * np.mean(y == 1)
+
+
 def test_one_answer_for_nearly_all_rows_is_useless():
     p, y = scores()
     mix, [words] = said(p, y, limits=[rates.false_alarm(1) <= 0.001])

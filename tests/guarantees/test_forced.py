@@ -60,6 +60,30 @@ def test_a_limit_forces_the_rule_if_the_error_is_lower_without_it():
     assert f"about {certificate.forced_by.without:.3g}" in str(certificate)
 
 
+@pytest.mark.parametrize(("bases", "certified"), [((0.3, 0.7), True), ((0.1, 0.5), False)])
+def test_thresholds_by_group_are_a_way_out_of_a_ratio_with_one_threshold(bases, certified):
+    """The advice can be followed. One answer keeps the ratio, so no rule that errs more is certified."""
+    rng = np.random.default_rng(1)
+    n = 4000
+    code = rng.integers(0, 2, n)
+    y = (rng.random(n) < np.array(bases)[code]).astype(int)
+    sex = np.array(["f", "m"])[code]
+    X = (rng.normal(size=n) + 1.6 * y + np.log(bases[1] / bases[0]) * code)[:, None]
+    given = {"groups": {"sex": sex}, "limits": ["ratio(selected(1, by=sex)) >= .8"]}
+    model = tb.Scores(0, 1, kind="number")
+    if certified:
+        certificate = tb.calibrate(model, X, y, **given).certificate_
+        assert "may read the group (by_group='sex')" in str(certificate.forced_by)
+        blind_error = certificate.price[0].certified
+        assert blind_error < min(y.mean(), 1 - y.mean())
+    else:
+        with pytest.raises(tb.NotCertifiedError, match=r"let the rule read the group \(by_group='sex'\)"):
+            tb.calibrate(model, X, y, **given)
+        blind_error = y.mean()
+    aware = tb.calibrate(model, X, y, **given, by_group="sex").certificate_
+    assert aware.price[0].certified < blind_error
+
+
 def test_ways_out_of_a_costly_limit_of_one_group_are_named_and_lower_the_error():
     """The advice can be followed: the named parameter gives a certified rule with fewer errors."""
     rng = np.random.default_rng(0)
@@ -69,7 +93,7 @@ def test_ways_out_of_a_costly_limit_of_one_group_are_named_and_lower_the_error()
     X = (2.0 * (2 * y - 1) - 3.0 * (site == "few") + rng.normal(size=n))[:, None]
     given = {"groups": {"site": site}, "limits": ["miss(1, by=site) <= 25%"]}
     blind = tb.calibrate(tb.Scores(0, 1, kind="logit"), X, y, **given).certificate_
-    assert "may read the group (by_group='site'), or more rows of few." in str(blind)
+    assert "may read the group (by_group='site'), or more rows there." in str(blind)
     with speaking_to_the_shell():
         assert "--by-group site" in str(blind)
     aware = tb.calibrate(tb.Scores(0, 1, kind="logit"), X, y, **given, by_group="site").certificate_

@@ -94,7 +94,7 @@ def test_the_path_is_that_of_brute_force(seed):
 
 @pytest.mark.parametrize("most", [0.1, 0.15, 0.2])
 def test_a_ratio_beside_misses_costs_what_the_best_thresholds_by_group_cost(most):
-    """Every pair of thresholds of two groups with 10 and 30 % of label 1, in a population with known counts."""
+    """Every pair of thresholds is tried, in a population with known counts."""
     V, base = 80, np.array([0.1, 0.3])
     value = np.linspace(-3, 4, V)
     density = norm.pdf(value), norm.pdf(value - 1.6)
@@ -115,6 +115,37 @@ def test_a_ratio_beside_misses_costs_what_the_best_thresholds_by_group_cost(most
         least = losses[probits >= step].min()
         of_path = reached[path.joint_probits(bands) >= step].min()
         assert of_path <= 1.01 * least
+
+
+@pytest.mark.parametrize("base", [0.2, 0.8])
+def test_no_rule_of_the_path_costs_as_much_as_one_answer_that_keeps_all_limits(base):
+    """One threshold for two groups: it has the same rate in both only if it nearly always has one answer."""
+    V = 30
+    value = np.linspace(-3, 3, V)
+    densities = [
+        norm.pdf(value + shift) for shift in (1.5, -1.0, 0.5, -2.5)
+    ]  # groups a, b of label 0, then 1
+    shares = [1 - base, 1 - base, base, base]
+    weights = np.array([500 * s * d / d.sum() for s, d in zip(shares, densities, strict=True)])
+    family = LimitedFamily.from_limit(rates.ratio(rates.selected(1, by="g")) >= 0.8, strata())
+    cells = Cells(weights, np.zeros(4, dtype=int))
+    chances = np.linspace(0, 1, V)[None]
+    path = JointPowerPath(cells, [family], MISSES + ALARMS, chances, 1.0, LEVEL, False)
+    bands, _ = path.path()
+    of_one_answer = min(weights[:2].sum(), weights[2:].sum())
+    assert path.constant_loss == pytest.approx(of_one_answer)
+    every = path.candidates()
+    likely = path.joint_probits(every) > 2
+    assert (path.loss(every)[1:-1][likely[1:-1]] > of_one_answer).any()  # of rules with several answers
+    assert (path.loss(bands) < of_one_answer).all()
+
+
+def test_one_answer_sets_no_bar_where_it_may_break_a_limit():
+    weights = drawn(200, 10, 0)
+    families = [LimitedFamily.from_limit(rates.error() <= 0.6, strata())]
+    cells = Cells(weights, np.zeros(4, dtype=int))
+    path = JointPowerPath(cells, families, MISSES + ALARMS, np.linspace(0, 1, 10)[None], 1.0, LEVEL, False)
+    assert path.constant_loss == np.inf
 
 
 def test_predicted_probabilities_are_those_of_fresh_rows():

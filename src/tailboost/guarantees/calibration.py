@@ -32,7 +32,6 @@ from tailboost.guarantees.certificates import (
 )
 from tailboost.guarantees.forced import (
     answer_names,
-    by_group_option,
     by_group_to_read,
     group_words,
     groups_of_one_answer,
@@ -81,6 +80,7 @@ from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Attempt, Records, attempts_of, may_follow, spent_by_next
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
+from tailboost.selection.problem import by_group_option
 from tailboost.selection.selected import how_to_draw
 
 __all__ = ["calibrate_selected"]
@@ -486,17 +486,23 @@ def _too_few_words(
     limits_on_groups = [limit for limit in limits if limit.rate.needs_groups]
     if limits_on_groups:
         cures += ["leave the group out of the limits", "merge it with another one"]
-    for limit in limits_on_groups:
-        by_group = by_group_to_read(limit, fresh.model)
-        answer = counted_answer(limit.rate, fresh.answered.strata)
-        if by_group is not None and answer is not None:
-            cures.append(f"let the rule read the group ({by_group_option(by_group)})")
-            break
+    strata = fresh.answered.strata
+    shares = [limit for limit in limits if counted_answer(limit.rate, strata) is not None]
+    cures += _group_cure(shares, fresh.model)
     *first_cures, last_cure = cures
     return (
         f"a limit with so few rows cannot be certified: {listed}. To go on, "
         f"{', '.join(first_cures)}, or {last_cure}."
     )
+
+
+def _group_cure(limits: Sequence[Limit], model: Any) -> list[str]:
+    """Return the advice to read the groups of the first limit whose groups a rule may read; else nothing."""
+    for limit in limits:
+        by_group = by_group_to_read(limit, model)
+        if by_group is not None:
+            return [f"let the rule read the group ({by_group_option(by_group)})"]
+    return []
 
 
 # -- certificates ------------------------------------------------------------------------------------------
@@ -764,6 +770,7 @@ def _warn_of_useless_rule(fresh: FreshRows, limits: Sequence[Limit], objective: 
     if defers or not is_overall_error(objective):
         return
     error = fresh.samples(ERRORS["mean"])[0].mean
+    cures = ["bring more rows", *_group_cure(limits, fresh.model)]
     for number, label in enumerate(strata.classes):
         constant = fresh.with_actions(np.full_like(answered.actions, number))
         constant_error = constant.samples(ERRORS["mean"])[0].mean
@@ -773,7 +780,8 @@ def _warn_of_useless_rule(fresh: FreshRows, limits: Sequence[Limit], objective: 
             warn_user(
                 f"the certified rule errs in {error:.3g} of these rows. To answer {label!r} to "
                 f"every row errs in {constant_error:.3g} and also keeps the targets on these "
-                "rows. Bring more rows, or state limits that such an answer breaks",
+                f"rows. To err less, {', '.join(cures)}, or state limits that such an answer "
+                "breaks",
                 UselessRuleWarning,
             )
 
@@ -812,6 +820,9 @@ def refusal(
         if shortfalls:
             bounds_by_limit = [limit_bounds([family], level) for family in families]
             reason = _shortfall_words(shortfalls, bounds_by_limit, result, calibration)
+    compared = [limit for limit in calibration.limits if limit.compares]
+    for cure in _group_cure(compared, calibration.fresh.model):
+        reason += f"\nOne threshold for all groups may not do: {cure}."
     reason += "".join(f"\nDoes not apply: {procedure}." for procedure in lacking)
     advice = "No attempt may follow."
     if may_follow(attempts, calibration.declared):

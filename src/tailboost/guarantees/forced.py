@@ -10,14 +10,14 @@ from typing import Any, Self
 import numpy as np
 
 from tailboost.core.rate_words import value_words
-from tailboost.core.spelling import as_typed, shell_word
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows
 from tailboost.guarantees.procedure import Certified, Refused
 from tailboost.guarantees.rate_bounds import CertifiedBound
 from tailboost.rates import Limit, Strata
-from tailboost.rates.strata import CELL, CLASS, GROUP
+from tailboost.rates.strata import CELL, CLASS
 from tailboost.rows.judged import judged, last_step
 from tailboost.rows.subgroups import HUMAN_REVIEW
+from tailboost.selection.problem import by_group_option, group_to_read
 
 # Limits of which the rule uses a smaller part are named for their room.
 MUCH_USED = 0.75
@@ -158,7 +158,7 @@ class Forced:
     def _ways_out(self) -> str:
         """Advice on how to lower the error, as a sentence; "" if the limits do not raise the error much."""
         if self.forces_much and self.by_group is not None:
-            other_way = f"more rows of {self.name}" if self.lacks_rows else "a looser limit"
+            other_way = "more rows there" if self.lacks_rows else "a looser limit"
             return (
                 " Two ways may lower the error: thresholds by group, if the rule may read the "
                 f"group ({by_group_option(self.by_group)}), or {other_way}."
@@ -193,15 +193,6 @@ class Forced:
         others = tuple(Room(**room) for room in document["others"])
         room = np.inf if document["room"] is None else document["room"]
         return cls(**{**document, "room": room, "others": others})
-
-
-def by_group_option(by_group: str | bool) -> str:
-    """Return the parameter ``by_group`` as written by users, in Python or in the shell."""
-    column = "COLUMN" if by_group is True else by_group
-    word = shell_word(column)
-    return as_typed(
-        f"by_group={by_group!r}", f"--by-group {word}; of fit: --set by_group={word}"
-    )
 
 
 def group_words(name: str, by: Any, limits: Sequence[Limit]) -> str:
@@ -444,7 +435,7 @@ def _as_forced(
     # Thresholds for the groups of one column do not serve limits by the groups of another one.
     grouped = {stated.rate.by for stated in limits if stated.rate.needs_groups}
     by_group = None
-    if len(grouped) == 1 and not limit.compares:
+    if len(grouped) == 1:
         by_group = by_group_to_read(limit, fresh.model)
     reference_name, reference_error = reference
     bounds_of_others = [*bounds[:number], *bounds[number + 1 :]]
@@ -475,15 +466,7 @@ def by_group_to_read(limit: Limit, model: Any) -> str | bool | None:
     can_read_and_does_not = getattr(judge.classifier, "by_group", None) is False
     if not can_read_and_does_not:
         return None
-    column = limit.rate.by
-    if column == GROUP and len(judge.group_titles) == 1:
-        (title,) = judge.group_titles
-        if not title:  # groups of one array without a name
-            return True
-        column = title
-    if column in (None, CLASS, CELL, GROUP) or isinstance(column, tuple):
-        return None
-    return str(column)
+    return group_to_read(limit, judge.group_titles)
 
 
 def _room_left(bounds: Sequence[CertifiedBound]) -> list[Room]:

@@ -165,11 +165,11 @@ class JointPowerPath:
     def path(self) -> tuple[Bands, Floats]:
         """Return the rules in the order of their tests, and the probit of passing all of them for each rule.
 
-        Rules with one answer to all rows are left out.
+        Rules with one answer to all rows are left out, and rules no better than `constant_loss`.
         """
         bands = self.candidates()
         n_answers = 3 - self.cells.never(bands).all(axis=1).sum(axis=1)
-        bands = bands[n_answers > 1]
+        bands = bands[(n_answers > 1) & (self.loss(bands) < self.constant_loss)]
         if not len(bands.low):
             return bands, np.empty(0)
         probits = self.joint_probits(bands)
@@ -186,6 +186,35 @@ class JointPowerPath:
     def loss(self, bands: Bands) -> Floats:
         """Return the loss of each rule on the selection data, shape (K,)."""
         return np.tensordot(self.cells.answered(bands), self.losses, axes=((1, 2), (0, 1)))
+
+    @property
+    def constant_loss(self) -> float:
+        """The least loss of one label for all rows, if it keeps all limits by construction; else infinite.
+
+        A rule with this loss or a larger one is useless, so it is no part of the path. With deferral the
+        losses of one label say nothing.
+        """
+        if self.defers:
+            return np.inf
+        one_label = self.cells.every[np.array([0, -1])]
+        is_kept = np.ones(2, dtype=bool)
+        for family in self.families:
+            is_kept &= self._kept_by_construction(family, one_label).all(axis=1)
+        return float(self.loss(one_label)[is_kept].min(initial=np.inf))
+
+    def _kept_by_construction(self, family: LimitedFamily, bands: Bands) -> Mask:
+        """Return whether no row can break the limit on a rate, shape (K, m); of a comparison (K, 1).
+
+        A comparison is kept if the rate is 0 in all subgroups, or 1 in all of them.
+        """
+        possible = np.logical_not(self.cells.never(bands)).astype(np.float64)
+        possible_errors, possible_rows = family.counts(possible)
+        has_no_error = possible_errors == 0.0
+        if not family.limit.compares:
+            return has_no_error
+        is_always_counted = possible_errors == possible_rows
+        is_kept: Mask = has_no_error.all(axis=1) | is_always_counted.all(axis=1)
+        return is_kept[:, None]
 
     def joint_probits(self, bands: Bands) -> Floats:
         """Return the probit of the predicted probability of passing all tests, for each rule, shape (K,).
@@ -216,9 +245,6 @@ class JointPowerPath:
                 family.limit, errors, rows, self.ratio, self.level
             )
             return np.clip(smallest, NEVER, ALWAYS)[:, None]
-        possible = np.logical_not(self.cells.never(bands)).astype(np.float64)
-        possible_errors, _ = family.counts(possible)
-        kept_by_construction = possible_errors == 0.0
         n_fresh = (self.ratio * rows).astype(np.intp)
         allowed = np.empty(n_fresh.shape)
         for j, share in enumerate(family.largest_shares.tolist()):
@@ -231,7 +257,8 @@ class JointPowerPath:
         if len(family.largest_shares) > 1:
             rates = (errors + PRIOR * rates) / (rows + PRIOR)
         probits = probits_of_counts(rates, n_fresh, allowed, self.ratio)
-        return np.where(kept_by_construction, ALWAYS, np.clip(probits, NEVER, ALWAYS))
+        is_kept = self._kept_by_construction(family, bands)
+        return np.where(is_kept, ALWAYS, np.clip(probits, NEVER, ALWAYS))
 
     # -- candidates ----------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tailboost.core.array_types import Column, Floats, Ints, Stated
 from tailboost.core.checks import refuse_paid_errors
-from tailboost.core.spelling import as_typed
+from tailboost.core.spelling import as_typed, shell_word
 from tailboost.rates import (
     AT_LEAST,
     AT_MOST,
@@ -26,6 +26,7 @@ from tailboost.rates import (
     parse,
 )
 from tailboost.rates import wrong as wrong_answers
+from tailboost.rates.strata import CELL, CLASS, GROUP
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import HUMAN_REVIEW, GroupNames
 from tailboost.solvers import MixtureSolution, cvar, least_worst_within, minimize_cvar_mixture
@@ -41,6 +42,32 @@ NAMED = {
 WORST_CLASS = Objective.from_expression(NAMED["worst_class"])
 # 95 % of a normal distribution lie within this many standard deviations.
 NORMAL_975 = 1.959963984540054
+
+
+def group_to_read(limit: Limit, titles: Sequence[Any]) -> str | bool | None:
+    """Return the value of ``by_group`` with which a rule reads the groups of a limit.
+
+    This is a column, or True for groups of one array without a name. None if the limit is on no single
+    column. ``titles`` are the names of the columns of groups.
+    """
+    column = limit.rate.by
+    if column == GROUP and len(titles) == 1:
+        (title,) = titles
+        if not title:
+            return True
+        column = title
+    if column in (None, CLASS, CELL, GROUP) or isinstance(column, tuple):
+        return None
+    return str(column)
+
+
+def by_group_option(by_group: str | bool) -> str:
+    """Return the parameter ``by_group`` as written by users, in Python or in the shell."""
+    column = "COLUMN" if by_group is True else by_group
+    word = shell_word(column)
+    return as_typed(
+        f"by_group={by_group!r}", f"--by-group {word}; of fit: --set by_group={word}"
+    )
 
 
 @dataclass(frozen=True)

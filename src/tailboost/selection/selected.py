@@ -55,7 +55,7 @@ from tailboost.selection.intervals import (
     tightened,
 )
 from tailboost.selection.mixture import Mixture
-from tailboost.selection.problem import Problem
+from tailboost.selection.problem import Problem, by_group_option, group_to_read
 from tailboost.selection.program import (
     SLIGHT,
     SOLVED,
@@ -593,10 +593,26 @@ class SelectedRule(Selected):
             self._warn_of_determinism(value_with_draws)
         reason = why_useless(self.pool, self.program, self.selection)
         if reason is not None:
-            warn_user(f"useless rule on {self.words}: {reason}", UselessRuleWarning)
+            warn_user(
+                f"useless rule on {self.words}: {reason}{self._group_advice}",
+                UselessRuleWarning,
+            )
         if strata.defers:
             self._warn_of_deferral()
         self._warn_of_rates()
+
+    @property
+    def _group_advice(self) -> str:
+        """Advice to read the groups of a gap or ratio, as a sentence; "" if the rule reads them or cannot."""
+        strata = self.program.strata
+        if not any(p.infers for p in self._probabilities):
+            return ""
+        for limit in self.problem.limits:
+            by_group = group_to_read(limit, strata.columns)
+            if limit.compares and by_group is not None:
+                option = by_group_option(by_group)
+                return f". Thresholds by group may do better, if the rule may read the group ({option})"
+        return ""
 
     def warn_of_violations(self) -> None:
         """Warn of violated limits on the selection data."""
