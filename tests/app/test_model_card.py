@@ -53,13 +53,13 @@ def test_every_number_is_measured(mix):
         if b.kind == "worst":
             continue
         low, high = clopper_pearson_interval(b.estimate, b.n)
-        verdict, _, _, _, n, error, interval, upper, *_ = shown[b.name]
+        verdict, _, _, n, error, interval, upper, *_ = shown[b.name]
         assert b.verdict.startswith(verdict)
         assert n == f"{b.n:,}"
         assert float(error) == pytest.approx(b.estimate, abs=0.005)  # so few rows support two digits
         digits = len(error.partition(".")[2])  # rounded outwards, with the digits of the estimate
         ends = np.floor(low * 10**digits) / 10**digits, np.ceil(high * 10**digits) / 10**digits
-        assert interval == f"{ends[0]:.{digits}f} – {ends[1]:.{digits}f}"
+        assert interval == f"{ends[0]:.{digits}f} to {ends[1]:.{digits}f}"
         assert b.upper <= float(upper.removeprefix("≤ ")) <= b.upper + 0.01
     assert set(shown) == {b.name for b in cert.bounds if b.kind != "worst"}
     text = card.to_markdown()
@@ -82,16 +82,22 @@ def test_every_number_is_measured(mix):
 def test_missing_measurements_are_listed(mix):
     seen = tb.ModelCard.of(mix, X[:600], LABELS[:600])
     assert "Nothing is certified" in seen.to_markdown()
+    assert (
+        "Not measured: models were trained on 100% of these rows, or on rows equal to them."
+        in seen.to_markdown()
+    )
+    assert "equal_rows" not in seen.to_markdown()  # advice to the caller
     assert not re.search(r"\| class", seen.to_markdown())
     alone = tb.ModelCard.of(mix, X[600:], LABELS[600:]).to_markdown()
-    assert "no column of groups was given" in alone
+    assert "Errors by group: the rows have no groups." in alone
     assert "no purpose was stated" in alone
     few = np.flatnonzero(Y[600:] == 0)[:40] + 600
     rare = tb.ModelCard.of(mix, X[few], LABELS[few]).to_markdown()
     assert "No row of class" in rare
     assert "No rows, and therefore no estimate" in rare
     persons = tb.ModelCard.of(mix, X[600:], LABELS[600:], clusters=np.arange(1000) // 2).to_markdown()
-    assert "| clusters |" in persons
+    assert "clusters |" not in persons
+    assert "500 clusters has one vote: in each class or group one of its rows" in persons
 
 
 @pytest.mark.slow
@@ -153,6 +159,27 @@ def test_rates_of_the_fit_are_measured():
         assert float(row[2]) == pytest.approx(b.estimate, abs=0.005)
         assert float(row[3].removeprefix("≤ ")) >= b.upper
     assert card.sections[titles.index("Trade-off")].heads == ["largest error by class", "error"]
+
+
+@pytest.mark.parametrize(("bound", "in_percent"), [("60%", True), (".6", False)])
+def test_all_rates_of_a_card_are_in_the_unit_of_its_limits(bound, in_percent):
+    rule = tb.tune(
+        GaussianNB().fit(X[:300], LABELS[:300]), X[300:600], LABELS[300:600], limits=f"error() <= {bound}"
+    )
+    rows, clusters = slice(600, None), np.arange(1000) // 2
+    card = tb.ModelCard.of(rule, X[rows], LABELS[rows], groups=GROUPS[rows], clusters=clusters)
+    sections = {section.title: section for section in card.sections}
+    for title, first in (("Errors on new rows", 2), ("Trade-off", 0), ("Rates on new rows", 2)):
+        section = sections[title]
+        places = [
+            j for j, head in enumerate(section.heads) if j >= first and head not in ("result", "reason")
+        ]
+        cells = [row[j] for row in section.rows for j in places if row[j]]
+        assert cells
+        assert {cell.endswith(" %") for cell in cells} == {in_percent}
+    page = card.to_markdown()
+    assert "Of each of the 500 clusters one row counts in a class or group." in page
+    assert not re.search(r"predict\b|--|was given", page.replace("---", ""))
 
 
 def test_the_headline_is_about_the_stated_limits(mix):

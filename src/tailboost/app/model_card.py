@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
@@ -19,7 +20,7 @@ from tailboost.core.array_types import Column, Groups, Model, Stated, Table
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.files import write_output
 from tailboost.core.limit_lines import LimitLine, filled_columns
-from tailboost.core.rate_words import bound_words
+from tailboost.core.rate_words import bound_words, fixed_words, value_words
 from tailboost.core.spelling import how_many, with_known_arguments
 from tailboost.core.versions import versions as installed_versions
 from tailboost.core.warn import warn_user
@@ -28,6 +29,7 @@ from tailboost.guarantees.monitor import Monitor
 from tailboost.guarantees.recheck import CERTIFIED_WORDS, Recheck, percent
 from tailboost.guarantees.stated import as_model
 from tailboost.rates.bounds import clopper_pearson_interval
+from tailboost.rates.rate import as_expression
 from tailboost.rates.strata import CELL, GROUP, names_in
 from tailboost.rows.judged import judged, last_step, refuse_other_rule
 from tailboost.rows.subgroups import HUMAN_REVIEW
@@ -192,14 +194,14 @@ class ModelCard:
             _stated_limits(measured),
             _price(calibrated),
             _further_rows(measured),
-            _errors(measured, clusters),
+            _errors(measured),
             Section("Purpose", [purpose or NOT_STATED]),
             _rule(final, notes),
             _training(final, notes),
             _attempts(judged(final)),
             _evidence(monitor),
             _rates(measured.rates_certificate),
-            _tradeoff(final) if calibrated is None else Section("Trade-off"),
+            _tradeoff(measured, final) if calibrated is None else Section("Trade-off"),
             _limitations(measured.errors_certificate, final),
             _not_tested(measured, purpose, groups, monitor),
         ]
@@ -301,7 +303,9 @@ class _Measured:
             if calibrated is not None:
                 lacks = "has its certificate, and no errors on these rows"
             warn_user(f"the card {lacks}: {failure}")
-            return replace(measured, leakage=str(failure))
+            # What is wrong; the rest of the message is advice to the writer of the card.
+            fault = str(failure).removeprefix("X: ").partition(". ")[0]
+            return replace(measured, leakage=fault)
         measured = replace(measured, errors_certificate=errors_certificate)
         try:
             if calibrated is not None:
@@ -319,6 +323,13 @@ class _Measured:
         """The first certificate with limits or targets; None without any."""
         certificates = [self.calibrated, self.rates_certificate, self.errors_certificate]
         return next(filter(_limits_of, certificates), None)
+
+    @property
+    def in_percent(self) -> bool:
+        """Whether the card has rates in percent: as its limits, and without limits as its headline."""
+        if self.limits_certificate is None:
+            return True
+        return any(bound.in_percent for bound in self.limits_certificate.bounds)
 
     @property
     def source_of_limits(self) -> str:
@@ -457,12 +468,16 @@ def _attempts(view: Any) -> Section:
     if not view.has_records or not view.records.ledger.attempts:
         return Section("Attempts")
     rows = [
-        [str(k), f"{attempt.rows.contents.n_rows:,}", f"{attempt.spent:.3g}"]
+        [
+            str(k),
+            f"{attempt.rows.contents.n_rows:,}",
+            value_words(attempt.spent, in_percent=True),
+        ]
         for k, attempt in enumerate(view.records.ledger.attempts, start=1)
     ]
     lines = [
         "All attempts to calibrate this fit, certified or not. Their shares of the error probability sum to "
-        "at most 1, so all certificates hold together."
+        "at most 100 %, so all certificates hold together."
     ]
     return Section(
         "Attempts", lines, ["attempt", "rows", "share of the error probability"], rows
@@ -550,7 +565,7 @@ def _training(final: Model, notes: Mapping[str, Any]) -> Section:
     return Section("Training", lines)
 
 
-def _errors(measured: _Measured, clusters: Column) -> Section:
+def _errors(measured: _Measured) -> Section:
     """Return the errors on new rows, with bounds unless the card has the certificate of a calibrated rule.
 
     Bounds of two certificates on other rows would not hold together.
@@ -559,26 +574,29 @@ def _errors(measured: _Measured, clusters: Column) -> Section:
     if certificate is None:
         return Section("Errors on new rows", [f"Not measured: {measured.leakage}."])
     with_bounds = measured.calibrated is None
-    counted = "rows" if clusters is None else "clusters"
-    heads = ["result", "error of", "rule", "target", counted]
+    heads = ["result", "error of", "rule", "target", "rows"]
     heads += ["error", "95 % interval", "bound", "reason"]
+    has_randomised_rule = any(bound.rule != "predict" for bound in certificate.bounds)
+    bound_words_here = partial(bound_words, in_percent=measured.in_percent)
     rows = []
     for bound in certificate.bounds:
         if bound.kind == "worst":
             continue
+        bound = replace(bound, in_percent=measured.in_percent)
         interval = "–"
         if bound.estimate is not None and bound.rule == "predict":
             low, high = map(float, clopper_pearson_interval(bound.estimate, bound.n, 0.95))
-            low_text = bound_words(low, bound.n, above=False)
-            interval = f"{low_text} – {bound_words(high, bound.n, above=True)}"
+            low_text = bound_words_here(low, bound.n, above=False).removesuffix(" %")
+            interval = f"{low_text} to {bound_words_here(high, bound.n, above=True)}"
         numbers = [f"{bound.n:,}", bound.estimate_text, interval]
         if with_bounds:
             verdict = CERTIFIED_WORDS[bound.certified]
-            subject = [verdict, bound.name, bound.rule, bound.limit]
+            rule = bound.rule if has_randomised_rule else ""
+            subject = [verdict, bound.name, rule, bound.limit]
             rows.append([*subject, *numbers, bound.bound_text, bound.reason])
         elif bound.rule == "predict":
             rows.append(["", bound.name, "", "", *numbers, "", ""])
-    lines = [f"Measured on {measured.rows_name}. The 95 % intervals are pointwise."]
+    lines = [f"Measured on {measured.rows_name}. Each 95 % interval holds by itself."]
     if with_bounds:
         lines += [
             f"The certified bounds hold simultaneously with {percent(certificate.confidence)} confidence.",
@@ -598,8 +616,11 @@ def _price(certificate: Certificate | None) -> Section:
     return Section("Price of the limits", lines, *certificate.prices)
 
 
-def _tradeoff(final: Model) -> Section:
-    """Return points of the trade-off curve, evenly spread; an empty section for a classifier without one."""
+def _tradeoff(measured: _Measured, final: Model) -> Section:
+    """Return points of the trade-off curve, evenly spread; an empty section for a classifier without one.
+
+    Rates are in the unit of the card; a cost has its own.
+    """
     if not hasattr(final, "tradeoff"):
         return Section("Trade-off")
     try:
@@ -609,8 +630,20 @@ def _tradeoff(final: Model) -> Section:
     lines = [f"Measured on {curve.measured_on}; fresh rows may give other values."]
     places = np.linspace(0, len(curve) - 1, min(len(curve), TRADEOFF_POINTS))
     points = [curve[i] for i in np.unique(places.round().astype(int)).tolist()]
-    rows = [[f"{point.limited:.4f}", f"{point.value:.4f}"] for point in points]
-    return Section("Trade-off", lines, [str(curve.limited), str(curve.objective)], rows)
+    rates = [curve.limited, curve.objective]
+    percents = [measured.in_percent and _is_share(rate) for rate in rates]
+    rows = []
+    for point in points:
+        values = (point.limited, point.value)
+        numbers = zip(values, percents, strict=True)
+        rows.append([fixed_words(value, 4, in_percent) for value, in_percent in numbers])
+    return Section("Trade-off", lines, [*map(str, rates)], rows)
+
+
+def _is_share(rate: Stated) -> bool:
+    """Return whether a rate of a trade-off is a share of rows, and no cost or tail."""
+    expression = as_expression(rate)
+    return expression is not None and expression.rate.kind != "cost"
 
 
 def _rule(final: Model, notes: Mapping[str, Any]) -> Section:
@@ -620,7 +653,7 @@ def _rule(final: Model, notes: Mapping[str, Any]) -> Section:
     """
     lines = []
     if judged(final).by_group:
-        lines.append("The rule is group-aware: `predict` needs the group of each row.")
+        lines.append("The rule is group-aware: an answer needs the group of the row.")
     else:
         for name in notes.get("group", []):
             sentence = f"{name} is a feature: answers may depend on it."
@@ -693,11 +726,11 @@ def _not_tested(
     if measured.rates_failure:
         lines.append(f"The stated limits on these rows: {measured.rates_failure}.")
     if groups is None:
-        lines.append("Errors by group: no column of groups was given.")
+        lines.append("Errors by group: the rows have no groups.")
     if certificate is not None and not any(b.kind == "shift" for b in certificate.bounds):
         lines.append("Growth of errors under a shift of the population.")
     if monitor is None:
-        lines.append("Later rows: no monitor was given.")
+        lines.append("Later rows: the card has no monitor.")
     lines += [
         "Correctness of the recorded rows and labels.",
         "Calibration of the probabilities.",

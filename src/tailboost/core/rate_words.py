@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["bound_words", "estimate_words", "limit_words", "stated_words", "value_words"]
+__all__ = [
+    "bound_words",
+    "estimate_words",
+    "fixed_words",
+    "limit_words",
+    "stated_words",
+    "value_words",
+]
 
 # Numbers of rows from which on the standard error of a rate is below .01 and .001, whatever the rate.
 ROWS_OF_DIGITS = (2_500, 250_000)
@@ -21,7 +28,8 @@ def _least_digits(n_rows: float) -> int:
     return 2 + sum(n_rows >= least for least in ROWS_OF_DIGITS)
 
 
-def _written(value: float, digits: int, in_percent: bool) -> str:
+def fixed_words(value: float, digits: int, in_percent: bool) -> str:
+    """Return a rate with so many decimals; in percent with two less."""
     if in_percent:
         return f"{100.0 * value:z.{digits - 2}f} %"
     return f"{value:z.{digits}f}"
@@ -63,7 +71,7 @@ def estimate_words(
         above = value > beside
         while digits < MOST_DIGITS and not _is_beyond(round(value, digits), beside, above):
             digits += 1
-    return _written(value, digits, in_percent)
+    return fixed_words(value, digits, in_percent)
 
 
 def bound_words(
@@ -97,4 +105,4 @@ def bound_words(
         rounded = sign * float(np.ceil(sign * value * 10.0**digits - 1e-9)) / 10.0**digits
         if sign * rounded <= largest:
             break
-    return _written(rounded, digits, in_percent)
+    return fixed_words(rounded, digits, in_percent)

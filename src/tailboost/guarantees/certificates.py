@@ -430,13 +430,16 @@ class Certificate:
     def lines(self, rest: str) -> list[str]:
         """Return the lines below the table.
 
-        The last one has the assumption in short, and ``rest``, which says how to see the others.
+        The last one has the assumption in short, and ``rest``, which says how to see the others. An empty
+        ``rest`` says nothing: the others follow.
         """
         lines = list(self.price_words)
         if self.forced_by is not None:
             lines.append(str(self.forced_by))
         lines += [*self.remarks, *self._words_of_later_attempt()]
-        return [*lines, f"{self.assumed}: {rest}"]
+        if rest:
+            return [*lines, f"{self.assumed}: {rest}"]
+        return [*lines, f"{self.assumed}."]
 
     @property
     def assumed(self) -> str:

@@ -830,8 +830,13 @@ def shared_bounds(families: Sequence[RateFamily], delta: float) -> list[Certifie
 
 
 def rule_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str]:
-    """Return remarks on a rule: on groups, inferred groups and deferral."""
+    """Return remarks on a rule: on groups, clusters, inferred groups and deferral."""
     remarks = group_remarks(bounds, fresh)
+    if fresh.clusters is not None:
+        n_clusters = len(np.unique(fresh.clusters))
+        remarks.append(
+            f"Of each of the {n_clusters:,} clusters one row counts in a class or group."
+        )
     columns = [use.column for use in group_uses(fresh.model) if use.inferred]
     if columns:
         names = ["the group" if column is None else str(column) for column in columns]

@@ -767,8 +767,8 @@ class SelectedRule(Selected):
                 noisy = line.value - line.low > 1.0 - line.bound
             if noisy and line.limit not in warned:
                 warn_user(
-                    f"{line.limit}: below the noise of its rates, {line.low:.4f} to "
-                    f"{line.high:.4f} on {self.words}; it may not hold on fresh rows",
+                    f"{line.limit}: below the noise of its rates, with a 95 % interval of "
+                    f"{line.interval_text} on {self.words}; it may not hold on fresh rows",
                     LimitBelowNoiseWarning,
                 )
 

@@ -329,9 +329,10 @@ def summary_text(classifier: Any) -> str:
 
 def tell_certificate(certificate: Any, details: bool) -> None:
     """Print a certificate, and with --details its assumptions."""
-    tell(certificate.text("--details"))
-    if details:
-        tell(f"\n{certificate.assumptions}")
+    if not details:
+        tell(certificate.text("--details"))
+        return
+    tell(f"{certificate.text('')}\n\n{certificate.assumptions}")
 
 
 def print_rates(table: RateTable) -> None:
