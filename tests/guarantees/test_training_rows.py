@@ -36,6 +36,42 @@ def test_the_certificate_names_the_overlap():
     assert f"{100 * 20 / 2020:.3g} % of these rows" in notes
 
 
+def test_a_few_training_rows_among_fresh_ones_are_counted_in_a_warning():
+    few = np.r_[0:20, 2000:4000]
+    cure = "are different cases, state equal_rows='natural'"
+    with pytest.warns(
+        ResubstitutionWarning, match=f"on 20 of these 2,020 rows.*leave these rows out.*{cure}"
+    ):
+        tb.certify(MODEL, X[few], y[few], training_rows=X[TRAIN])
+    ours = tb.AdaBoostClassifier(n_estimators=3).fit(X[TRAIN], y[TRAIN])
+    with pytest.warns(ResubstitutionWarning, match="models were trained on 20 of these 2,020 rows"):
+        tb.certify(ours, X[few], y[few])
+    coarse = np.round(X)  # rows are equal by nature
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResubstitutionWarning)
+        tb.certify(MODEL, X[few], y[few], training_rows=X[TRAIN], equal_rows="natural")
+        tb.certify(MODEL, X[FRESH], y[FRESH], training_rows=X[TRAIN])
+        tb.certify(MODEL, coarse[FRESH, :], y[FRESH], training_rows=coarse[TRAIN])
+
+
+def test_a_card_says_that_training_rows_are_unknown():
+    certified = tb.calibrate(MODEL, X[SELECT], y[SELECT], limits=["miss(1) <= 50%"])
+    unknown = tb.ModelCard.of(certified, X[FRESH], y[FRESH])
+    told = tb.ModelCard.of(certified, X[FRESH], y[FRESH], training_rows=X[TRAIN])
+    assert "(the given rows, not compared with the training rows) do not contradict" in unknown.summary
+    assert "(the given rows) do not contradict" in told.summary
+    sentences = [
+        "The training rows of the model are not known here",
+        "Whether the models were trained on the given rows.",
+    ]
+    for sentence in sentences:
+        assert sentence in unknown.to_markdown()
+        assert sentence not in told.to_markdown()
+    with pytest.warns(UserWarning, match="the card has its certificate, and no errors on these rows"):
+        leaked = tb.ModelCard.of(certified, X[TRAIN], y[TRAIN], training_rows=X[TRAIN])
+    assert "Not measured: X: models were trained on 100%" in leaked.to_markdown()
+
+
 def test_fingerprints_serve_where_the_rows_are_not():
     prints = Fingerprint.from_table(X[TRAIN])
     with pytest.raises(tb.LeakageError):

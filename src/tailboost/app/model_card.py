@@ -40,6 +40,10 @@ NOT_STATED = "Not stated."
 TRADEOFF_POINTS = 6  # rows of the table of a trade-off
 ROWS_OF_LIMITATION = 30  # classes and groups with fewer rows are listed among the limitations
 NAMES_OF_SENTENCE = 20  # largest number of names in one sentence
+UNCOMPARED = (
+    "The training rows of the model are not known here, so these rows are not compared with them. "
+    "On training rows errors are too small."
+)
 MEASURED = ("Further rows", "Errors on new rows", "Rates on new rows")
 RULE_HEADINGS = ("Decision rule", "Price of the limits", "Trade-off")
 LIMITS = "Stated limits"
@@ -141,6 +145,7 @@ class ModelCard:
         max_error: Stated = None,
         confidence: float = 0.95,
         equal_rows: Any = "copies",
+        training_rows: Table = None,
         title: str = "Model card",
         purpose: str = "",
         rows_are: str = "the given rows",
@@ -160,8 +165,9 @@ class ModelCard:
             A classifier of tailboost, a pipeline around it, or a rule of `tailboost.load_rule`.
         X, y : array-like of shape (n, d), (n,)
             Fresh rows, not used in training or selection, and their labels.
-        groups, clusters, max_error, confidence, equal_rows
-            As in `tailboost.certify`.
+        groups, clusters, max_error, confidence, equal_rows, training_rows
+            As in `tailboost.certify`. Without ``training_rows`` of a model of another library the card says
+            that the training rows are not known.
         title, purpose, rows_are : str
             Heading, intended use of the model, and a name for the rows in sentences ("the rows of test.csv").
         notes, versions : mapping, optional
@@ -188,7 +194,9 @@ class ModelCard:
         if monitor is not None:
             refuse_other_rule(monitor.certificate, model, "the certificate of the monitor")
         row_arguments = {"groups": groups, "clusters": clusters, "equal_rows": equal_rows}
-        measured = _Measured.on(model, X, y, rows_are, max_error, confidence, row_arguments)
+        measured = _Measured.on(
+            model, X, y, rows_are, max_error, confidence, row_arguments, training_rows
+        )
         calibrated = measured.calibrated
         all_sections = [
             _stated_limits(measured),
@@ -290,12 +298,13 @@ class _Measured:
         max_error: Stated,
         confidence: float,
         row_arguments: dict[str, Any],
+        training_rows: Table,
     ) -> Self:
         """Certify a model on fresh rows; a calibrated rule keeps its certificate, which is tested."""
         final = last_step(model)
         calibrated = judged(final).certificate
         measured = cls(rows_name, calibrated)
-        options = {"confidence": confidence, **row_arguments}
+        options = {"confidence": confidence, "training_rows": training_rows, **row_arguments}
         try:
             errors_certificate = certify(model, X, y, max_error=max_error, rates=(), **options)
         except LeakageError as failure:
@@ -317,6 +326,11 @@ class _Measured:
             reason = _without_groups(final, row_arguments["groups"]) or str(failure)
             return replace(measured, rates_failure=reason)
         return measured
+
+    @property
+    def training_rows_are_unknown(self) -> bool:
+        """Whether nobody compared the rows of the card with the training rows of a model."""
+        return self.errors_certificate is not None and self.errors_certificate.as_stated
 
     @property
     def limits_certificate(self) -> Certificate | None:
@@ -377,7 +391,10 @@ def _summary(measured: _Measured, monitor: Monitor | None) -> str:
     else:
         sentences.append(_worst_class(measured.errors_certificate, measured.rows_name))
     if measured.recheck is not None:
-        sentences.append(_agreement(measured.recheck, measured.rows_name))
+        rows_name = measured.rows_name
+        if measured.training_rows_are_unknown:
+            rows_name += ", not compared with the training rows"
+        sentences.append(_agreement(measured.recheck, rows_name))
     if monitor is not None and monitor.alarms:
         sentences.append(monitor.verdict)
     return " ".join(sentences)
@@ -459,6 +476,8 @@ def _further_rows(measured: _Measured) -> Section:
         f"Estimates on {measured.rows_name}, and whether they contradict the certificate. If all its bounds "
         f"are true, the probability of any contradiction is at most {false_alarm}."
     ]
+    if measured.training_rows_are_unknown:
+        lines.append(UNCOMPARED)
     heads = ["certified rate", "limit", "rows", "estimate", "result"]
     return Section(FURTHER, lines, heads, rows)
 
@@ -597,6 +616,8 @@ def _errors(measured: _Measured) -> Section:
         elif bound.rule == "predict":
             rows.append(["", bound.name, "", "", *numbers, "", ""])
     lines = [f"Measured on {measured.rows_name}. Each 95 % interval holds by itself."]
+    if measured.training_rows_are_unknown:
+        lines.append(UNCOMPARED)
     if with_bounds:
         lines += [
             f"The certified bounds hold simultaneously with {percent(certificate.confidence)} confidence.",
@@ -723,6 +744,8 @@ def _not_tested(
     lines = []
     if certificate is None:
         lines.append("Errors on new rows.")
+    if measured.training_rows_are_unknown:
+        lines.append(f"Whether the models were trained on {measured.rows_name}.")
     if measured.rates_failure:
         lines.append(f"The stated limits on these rows: {measured.rates_failure}.")
     if groups is None:

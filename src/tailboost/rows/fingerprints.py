@@ -36,6 +36,8 @@ STANDARD_ERRORS = 3.0
 # Tables with natural repeats: allowed excess over the fraction expected from repeats within the table, in
 # standard errors.
 NATURAL_ERRORS = 4.0
+# n rows without a repeat: n times the largest probability of a repeat, with 95 % confidence.
+UNSEEN_REPEATS = 3.0
 # Tables with natural repeats: level of the permutation test of the labels.
 LABELS_LEVEL = 0.001
 # Largest number of distinct contents whose labels are compared.
@@ -382,6 +384,16 @@ class Fingerprint:
         # Both fractions are estimates: of the fresh rows, and of the kept ones, which may be none.
         standard_error = np.sqrt(variance * (1 / sampled + 1 / max(1, len(self.kept))))
         return bool(known / sampled > expected + NATURAL_ERRORS * standard_error)
+
+    def exceeds_repeats(self, known: int, sampled: int) -> bool:
+        """Return whether more rows are known than these rows repeat one another, also below 5 %.
+
+        Their number is about a Poisson variable, and four standard deviations above its mean are no chance.
+        If no kept row is repeated, the probability of a repeat is at most 3 / n with 95 % confidence.
+        """
+        share = max(self.repeated, UNSEEN_REPEATS / max(1, len(self.kept)))
+        mean = share * sampled
+        return bool(known > mean + NATURAL_ERRORS * np.sqrt(mean))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""

@@ -13,8 +13,9 @@ import numpy as np
 
 from tailboost.core.array_types import Hashes, Ints
 from tailboost.core.checks import check_number
-from tailboost.core.exceptions import LeakageError, NotCertifiedError
+from tailboost.core.exceptions import LeakageError, NotCertifiedError, ResubstitutionWarning
 from tailboost.core.spelling import how_many
+from tailboost.core.warn import warn_user
 from tailboost.rows.fingerprints import (
     EqualRows,
     Fingerprint,
@@ -410,6 +411,11 @@ def refuse_known(
     ------
     LeakageError
         Gives the reason.
+
+    Warns
+    -----
+    ResubstitutionWarning
+        Counts the equal rows, if there are too few to refuse them and more than chance explains.
     """
     if equal_rows == "copies" and too_many(equal, compared):
         raise LeakageError(
@@ -423,4 +429,11 @@ def refuse_known(
             f"{name}: {equal / compared:.0%} of these rows equal rows of the fit, and only "
             f"{known.repeated:.0%} of the rows of the fit equal one another, so some of these rows "
             "are copies. Give fresh rows"
+        )
+    if equal_rows == "copies" and known.exceeds_repeats(equal, compared):
+        warn_user(
+            f"{name}: {use} {equal:,} of these {compared:,} rows, or on rows equal to them, which is more "
+            "than chance. Errors there may be smaller than on new rows: leave these rows out. If equal rows "
+            f"are different cases, state {equal_by_nature()}",
+            ResubstitutionWarning,
         )
