@@ -1,6 +1,8 @@
 """Files of the package import each other without a circle, also for type checkers."""
 
 import ast
+import subprocess
+import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -41,3 +43,17 @@ def imported_by(name):
 def test_imports_have_no_circle_with_those_of_type_checkers():
     order = TopologicalSorter({name: imported_by(name) for name in FILES}).static_order()
     assert set(order) == FILES.keys()
+
+
+def test_a_rule_on_scores_does_not_import_xgboost():
+    program = """
+import sys
+import numpy as np
+import tailboost as tb
+p = np.random.default_rng(0).random(400)
+y = (np.random.default_rng(1).random(400) < p).astype(int)
+tb.tune(tb.Scores(0, 1), p[:, None], y, limits=["miss(1) <= 40%"])
+print([name for name in ("xgboost", "matplotlib", "torch", "dask", "jinja2") if name in sys.modules])
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"

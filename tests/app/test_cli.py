@@ -393,7 +393,7 @@ class TestCompare:
         assert not (tmp_path / "out").exists()
 
     def test_method_that_is_not_installed(self, csv, tmp_path, monkeypatch):
-        monkeypatch.setattr("tailboost.learners.named.XGBClassifier", None)
+        monkeypatch.setattr("tailboost.learners.named.xgboost", lambda: None)
         line = refused("compare", csv, "--target", "outcome", "--methods", "xgboost", "--out", tmp_path)
         assert "--methods" in line
         assert "tailboost[xgboost]" in line

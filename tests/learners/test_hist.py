@@ -340,7 +340,7 @@ def test_backends_say_what_they_are(cls):
 
 @pytest.mark.parametrize("cls", [HistTreeClassifier, HistBoostClassifier])
 def test_without_xgboost(cls, monkeypatch):
-    monkeypatch.setattr(_hist, "xgboost", None)
+    monkeypatch.setattr(_hist, "xgboost", lambda: None)
     X, y = noisy(4)
     with pytest.warns(UserWarning, match="XGBoost is not installed") as seen:
         clf = cls(random_state=0).fit(X, y)

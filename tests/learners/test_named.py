@@ -102,7 +102,7 @@ def test_unknown_names(given, says):
 
 
 def test_xgboost_that_is_not_installed(monkeypatch):
-    monkeypatch.setattr("tailboost.learners.named.XGBClassifier", None)
+    monkeypatch.setattr("tailboost.learners.named.xgboost", lambda: None)
     with pytest.raises(ImportError, match=r"'xgboost' needs XGBoost: pip install 'tailboost\[xgboost\]'"):
         tb.AdaLPBoostClassifier("xgboost").fit(X, LABELS)
 

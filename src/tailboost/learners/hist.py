@@ -6,7 +6,8 @@ import warnings
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator
-from functools import partial
+from functools import cache, partial
+from importlib import import_module
 from itertools import islice
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
@@ -42,11 +43,6 @@ from tailboost.learners.table import (
     bin_cuts,
 )
 from tailboost.rows.fingerprints import stratified_places
-
-try:
-    import xgboost
-except ImportError:  # an optional extra; without it scikit-learn's trees are used
-    xgboost = None
 
 # XGBoost computes in float32 and ignores gains below 1e-6. If the sum of the weights lies outside this range,
 # weights and penalties are multiplied by one factor, which does not change the trees.
@@ -119,13 +115,22 @@ def _has_missing(table: Table) -> Mask:
     return np.array([bool(np.isnan(column).any()) for column in table.T])
 
 
+@cache
+def xgboost() -> Any:
+    """Return XGBoost, imported at its first use; None without this optional extra."""
+    try:
+        return import_module("xgboost")
+    except ImportError:
+        return None
+
+
 def _load(content: bytes) -> Any:
     """Return a booster that threads may share, because predictions do not change it.
 
     Loading, setting parameters and the first call, which configures the booster, are not thread safe. All
     three happen here. The booster uses one thread; `predict_in_blocks` adds threads for large tables.
     """
-    booster = xgboost.Booster({"nthread": 1})
+    booster = xgboost().Booster({"nthread": 1})
     booster.load_model(bytearray(content))
     booster.num_boosted_rounds()  # configures the booster
     return booster
@@ -178,11 +183,11 @@ class HistSession:
                 "nthread": self.threads,
                 "enable_categorical": True,
             }
-            binned = partial(xgboost.QuantileDMatrix, max_bin=self.n_bins, **shared)
+            binned = partial(xgboost().QuantileDMatrix, max_bin=self.n_bins, **shared)
             # All tables get the bins of the reference.
             self.bin: Callable[[Table], Any] = partial(binned, ref=binned(reference))
             # A table of values. Of sparse ones it is predicted 20 times as fast as a binned table.
-            self.values: Callable[[Table], Any] = partial(xgboost.DMatrix, **shared)
+            self.values: Callable[[Table], Any] = partial(xgboost().DMatrix, **shared)
             self.data = self.bin(self.table)
             self.data.set_info(label=self._targets(y))
 
@@ -259,7 +264,7 @@ class HistSession:
             data = self.bin(self.table[rows])
             row_weight = row_weight[rows]
             data.set_info(label=self._targets(self.y[rows]))
-        booster = xgboost.Booster(params, [data])
+        booster = xgboost().Booster(params, [data])
         model._booster = booster
         try:
             for round_number in range(getattr(model, "n_estimators", 1)):
@@ -557,7 +562,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         """Return the library that grows the trees; warn if XGBoost is not there and not excluded."""
         if self.backend == "sklearn":
             return "sklearn"
-        if xgboost is not None:
+        if xgboost() is not None:
             return "xgboost"
         if self.backend == "xgboost":
             raise ImportError(

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Self
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
-from tailboost.core.array_types import Column, Seed, Table
-from tailboost.core.long_work import fitting_apart
+from tailboost.core.array_types import Seed
 from tailboost.core.spelling import did_you_mean
-from tailboost.learners.hist import HistBoostClassifier, HistTreeClassifier
+from tailboost.learners.hist import HistBoostClassifier, HistTreeClassifier, xgboost
 from tailboost.learners.stumps import StumpClassifier
-
-try:
-    from xgboost import XGBClassifier
-except ImportError:  # the extra is optional
-    XGBClassifier = None
 
 __all__ = ["LEARNERS", "named_learner", "plain_xgboost"]
 
@@ -34,38 +26,10 @@ def plain_xgboost(
     ImportError
         If XGBoost is not installed.
     """
-    if XGBClassifier is None:
+    if xgboost() is None:
         raise ImportError("'xgboost' needs XGBoost: pip install 'tailboost[xgboost]'")
-    return PlainXGBoost(random_state=random_state, n_jobs=n_jobs, **params)
-
-
-if XGBClassifier is not None:
-
-    class PlainXGBoost(XGBClassifier):
-        """``XGBClassifier`` for labels of any type."""
-
-        def fit(
-            self, X: Table, y: Column, sample_weight: Column = None, **params: object
-        ) -> Self:
-            """Fit on class numbers."""
-            labels, class_numbers = np.unique(y, return_inverse=True)
-            with fitting_apart(self) as fitted:
-                # XGBoost compares the class numbers with `classes_`.
-                fitted.labels_ = np.arange(len(labels))
-                super(PlainXGBoost, fitted).fit(
-                    X, class_numbers, sample_weight=sample_weight, **params
-                )
-                fitted.labels_ = labels
-            return self
-
-        @property
-        def classes_(self) -> NDArray[Any]:
-            """Sorted labels."""
-            return self.labels_
-
-        def predict(self, X: Table, **params: object) -> NDArray[Any]:
-            """Return labels."""
-            return self.labels_[super().predict(X, **params)]
+    plain = import_module("tailboost.learners.plain_xgboost").PlainXGBoost
+    return plain(random_state=random_state, n_jobs=n_jobs, **params)
 
 
 def _factory(project: str, classifier: str, **defaults: object) -> Callable[..., Any]:

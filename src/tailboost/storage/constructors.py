@@ -287,7 +287,7 @@ MADE: dict[str, Made] = {
     "xgboost.sklearn.XGBClassifier": Made(
         _xgb_state, partial(_xgb, "xgboost", "XGBClassifier")
     ),
-    "tailboost.learners.named.PlainXGBoost": Made(
+    "tailboost.learners.plain_xgboost.PlainXGBoost": Made(
         _xgb_state, partial(_xgb, "tailboost.learners.named", "plain_xgboost")
     ),
     "lightgbm.sklearn.LGBMClassifier": Made(_lgbm_state, _lgbm),
