@@ -69,7 +69,7 @@ def test_a_card_says_that_training_rows_are_unknown():
         assert sentence not in told.to_markdown()
     with pytest.warns(UserWarning, match="the card has its certificate, and no errors on these rows"):
         leaked = tb.ModelCard.of(certified, X[TRAIN], y[TRAIN], training_rows=X[TRAIN])
-    assert "Not measured: X: models were trained on 100%" in leaked.to_markdown()
+    assert "Not measured: models were trained on 100%" in leaked.to_markdown()
 
 
 def test_fingerprints_serve_where_the_rows_are_not():

@@ -6,7 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
 from itertools import islice
 from numbers import Integral, Real
@@ -115,7 +115,6 @@ def _has_missing(table: Table) -> Mask:
     return np.array([bool(np.isnan(column).any()) for column in table.T])
 
 
-@cache
 def xgboost() -> Any:
     """Return XGBoost, imported at its first use; None without this optional extra."""
     try:
