@@ -48,11 +48,13 @@ from tailboost.guarantees.fresh_rows import (
 )
 from tailboost.guarantees.path import Path
 from tailboost.guarantees.procedure import (
+    PART_OF_SIMPLER,
     Certified,
     Procedure,
     Reference,
     Refused,
     Reweighted,
+    divided,
     losses_on,
     simplest_certified,
     what_is_tested,
@@ -93,10 +95,10 @@ PROCEDURES: tuple[type[Procedure], ...] = (
     ScorePath,
     Path,
 )
-OF_SEVERAL_KINDS = (
-    "One threshold and a rule with an inferred group had half the level each. The inferred "
-    "group is taken if it alone is certified, or if it lowers the objective on these rows by "
-    "more than one standard error."
+OF_BOTH_KINDS = (
+    f"One threshold had {percent(PART_OF_SIMPLER)} of the level, and a rule with an inferred "
+    "group the rest. The inferred group is taken if it alone is certified, or if it lowers the "
+    "objective on these rows by more than one standard error."
 )
 # Who gives the answers with which a rule is compared, and the fresh rows with them; None if there are none.
 ReferenceAnswers = tuple[str, FreshRows | None]
@@ -245,14 +247,15 @@ class Calibration:
         if all(too_few_rows):
             reason = _too_few_words(too_few_rows[0], self.limits, fresh)
             raise self._untested(f"{reason} {ONLY_COUNTED}", too_few_rows[0])
-        outcome, lacking = best_certified(procedures, fresh)
+        outcome, best = best_certified(procedures, fresh)
+        procedure, lacking = procedures[best]
         if isinstance(outcome, Certified):
             return certified_classifier(outcome, lacking, self)
         strata = fresh.answered.strata
         read_labels = any(limit.rate.needs_labels(strata) for limit in self.limits)
         if not outcome.tested and not read_labels:
             raise self._untested(f"{outcome.why}. {AT_EQUAL_SCORES}", ())
-        raise refusal(outcome, lacking, self, n_kinds=len(procedures))
+        raise refusal(outcome, lacking, self, part_of_level=procedure.level / self.level)
 
     def _untested(self, message: str, shortfalls: Sequence[Shortfall]) -> NotCertifiedError:
         """Return the error of an attempt without a test, and withdraw the attempt."""
@@ -360,8 +363,8 @@ def selected_within(model: Any, limits: list[Limit]) -> Any:
 
 def best_certified(
     procedures: Sequence[tuple[Procedure, list[str]]], fresh: FreshRows
-) -> tuple[Certified | Refused, list[str]]:
-    """Return the certified rule or a refusal, and why simpler procedures do not apply.
+) -> tuple[Certified | Refused, int]:
+    """Return the certified rule or a refusal, and the index of its procedure.
 
     ``procedures`` has a result of `first_that_applies` for each kind of rule. The kinds divide the level, so
     their results hold together. The simplest of equally good certified rules is taken, because few
@@ -370,10 +373,9 @@ def best_certified(
     results = [procedure.run() for procedure, _ in procedures]
     best = simplest_certified(results, fresh)
     result = results[best]
-    _, lacking = procedures[best]
     if len(results) > 1 and isinstance(result, Certified):
-        result = replace(result, made=f"{result.made} {OF_SEVERAL_KINDS}")
-    return result, lacking
+        result = replace(result, made=f"{result.made} {OF_BOTH_KINDS}")
+    return result, best
 
 
 def procedures_for(
@@ -381,10 +383,16 @@ def procedures_for(
 ) -> list[tuple[Procedure, list[str]]]:
     """Return the result of `first_that_applies` for each kind of rules of a selection.
 
-    The kinds divide the level, so all their results hold together.
+    Two kinds divide the level, so both results hold together: thresholds, then an inferred group.
     """
     kinds = selection.of_each_kind()
-    return [first_that_applies(kind, fresh, level / len(kinds)) for kind in kinds]
+    levels = [level]
+    if len(kinds) > 1:
+        levels = divided(level)
+    return [
+        first_that_applies(kind, fresh, level_of_kind)
+        for kind, level_of_kind in zip(kinds, levels, strict=True)
+    ]
 
 
 def first_that_applies(
@@ -790,7 +798,7 @@ def _warn_of_useless_rule(fresh: FreshRows, limits: Sequence[Limit], objective: 
 
 
 def refusal(
-    result: Refused, lacking: Sequence[str], calibration: Calibration, *, n_kinds: int
+    result: Refused, lacking: Sequence[str], calibration: Calibration, *, part_of_level: float
 ) -> NotCertifiedError:
     """Return the error with the missed limits of the tested rule, and why simpler procedures do not apply.
 
@@ -802,21 +810,22 @@ def refusal(
         Why simpler procedures do not apply.
     calibration : Calibration
         The attempt.
-    n_kinds : int
-        Number of kinds of rules; they divide the level.
+    part_of_level : float
+        Part of the level for rules of this kind, in (0, 1].
     """
     attempts = calibration.attempts
     shortfalls = []
     reason = f" The reason: {result.why}."
     if result.tested:
-        level = calibration.level / n_kinds
+        level = part_of_level * calibration.level
+        next_level = part_of_level * calibration.next_level
         families = [
             RateFamily.from_expression(limit, result.answered) for limit in calibration.limits
         ]
         selected = {
             (line.rate, line.subgroup): line.value for line in result.answered.model.rates_
         }
-        shortfalls = shortfalls_of(families, level, calibration.next_level / n_kinds, selected)
+        shortfalls = shortfalls_of(families, level, next_level, selected)
         if shortfalls:
             bounds_by_limit = [limit_bounds([family], level) for family in families]
             reason = _shortfall_words(shortfalls, bounds_by_limit, result, calibration)

@@ -7,9 +7,9 @@ Proofs and sources are in `tailboost.rates.bounds`. There are two procedures.
   numbers keep the limits together, and the one with the smallest objective on the same rows is taken. No
   row is set aside. A rule that reads the group may have limits that join its groups, such as misses by sex
   of a rule that reads the age. There are then two rules: one threshold for all groups, with the part
-  `PART_OF_ONE` of the level, and the selected thresholds by group, moved together, with the rest. Both hold
-  together, whatever their dependence. So the fresh rows may choose: the second one if it is better by more
-  than noise.
+  `PART_OF_SIMPLER` of the level, and the selected thresholds by group, moved together, with the rest. Both
+  hold together, whatever their dependence. So the fresh rows may choose: the second one if it is better by
+  more than noise.
 * *A gap or ratio* of such shares between groups with a threshold each. The selection data choose the ranks:
   of the vectors of ranks with a certificate, the one with the smallest expected objective. The ranks are
   then fixed, and the fresh rows only say where they are. Labels of fresh rows are not read for selection
@@ -33,6 +33,7 @@ from tailboost.guarantees.procedure import (
     Certified,
     Procedure,
     Refused,
+    divided,
     scored_fresh,
     scored_selection,
     simplest_certified,
@@ -70,10 +71,6 @@ REACHED = 0.995
 # Standard deviations below which ranks are hopeless; those of two groups with 95 % need about 1.6.
 # In ten cases of benchmarks/power.py the same rules take half the seconds.
 HOPELESS_ROOM = 1.2
-# Part of the level of one threshold, where thresholds by group may be moved together. With misses by two
-# columns ≤ .2 (5 tables, 97 draws of 3,000 rows) the rule errs .011 ± .006 less than one threshold with the
-# whole level, and at most .004 ± .004 more on a table. With .5 two tables have .010 more.
-PART_OF_ONE = 0.9
 SEED = 20261123  # of the numbers of the selection data
 # Probability that continuous scores leave no threshold at the ranks of a group, because they
 # are too close.
@@ -427,10 +424,10 @@ class Ranks(Procedure):
 
         The two rules divide the level, so both hold together.
         """
-        level_of_one = PART_OF_ONE * self.level
+        level_of_one, level_by_group = divided(self.level)
         kinds = [
             replace(self, same_for_all=True, level=level_of_one),
-            replace(self, same_for_all=False, level=self.level - level_of_one),
+            replace(self, same_for_all=False, level=level_by_group),
         ]
         results = [kind.run() for kind in kinds]
         result = results[simplest_certified(results, self.fresh)]
@@ -457,7 +454,7 @@ class Ranks(Procedure):
         assert self.family is not None
         level = self.level
         if self.same_for_all is None and self.joins_groups:
-            level *= PART_OF_ONE
+            level = divided(level)[0]
         return level_of_each(self.shares, self.family.n_thresholds, level)
 
     @property
