@@ -295,15 +295,20 @@ def said_rows(n, seed, selected):
 
 @pytest.mark.parametrize("form", ["gap", "ratio"])
 @pytest.mark.parametrize("sizes", [(2, 3), (1, 4), (3, 3)])
-def test_bets_on_subgroups_apart_are_fair(form, sizes):
+@pytest.mark.parametrize("low", [0.0, 0.25])
+def test_bets_on_subgroups_apart_are_fair(form, sizes, low):
     """Over all draws of two subgroups at the claimed distance, the mean wealth is 1."""
     p, q = 0.7, 0.4
-    claim = Claim(form, ("a", "b"), lower=q / p, upper=p - q)
+    high_rate, low_rate = (low + (1 - low) * share for share in (p, q))
+    claim = Claim(form, ("a", "b"), lower=low_rate / high_rate, upper=high_rate - low_rate)
     mean = {"a over b": 0.0, "b over a": 0.0}
     for outcome in product([0.0, 1.0], repeat=sum(sizes)):
         first, second = np.split(np.array(outcome), [sizes[0]])
         weight = np.prod(np.where(first, p, 1 - p)) * np.prod(np.where(second, q, 1 - q))
-        samples = [Sample(k, np.arange(len(v)), v, 0.0, 1.0) for k, v in (("a", first), ("b", second))]
+        samples = [
+            Sample(k, np.arange(len(v)), low + (1 - low) * v, low, 1.0)
+            for k, v in (("a", first), ("b", second))
+        ]
         found = Bets().add(claim, samples)
         for name, bet in zip(mean, found.bets, strict=True):
             mean[name] += weight * bet.value

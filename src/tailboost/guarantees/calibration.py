@@ -476,7 +476,7 @@ def rates_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
                 n,
                 target,
                 None,
-                sense="≤" if limit.from_above else "≥",
+                sense=limit.sense,
                 in_percent=limit.in_percent,
                 without_rows=f"has {n:,} {counted}; at least {needed:,} are needed, "
                 f"or a limit of {words} or {more_or_less}",

@@ -57,13 +57,11 @@ def looser_levels(limit: Limit) -> list[float]:
     stated = limit.bound
     if isinstance(stated, tuple) or not 0.0 < stated < 1.0:
         return []
-    allowed = stated if limit.from_above else 1.0 - stated
+    allowed = limit.against(stated)
     shares = {
         round(two_digits * 0.1**places, places)
         for places in range(2, MOST_PLACES + 1)
         for two_digits in range(10, 100)
     }
     looser = sorted((share for share in shares if share > allowed + TINY), reverse=True)
-    if limit.from_above:
-        return looser
-    return [round(1.0 - share, MOST_PLACES) for share in looser]
+    return [round(limit.against(share), MOST_PLACES) for share in looser]

@@ -52,8 +52,7 @@ from tailboost.guarantees.recheck import (
 )
 from tailboost.guarantees.stated import as_model, stated_by
 from tailboost.rates import (
-    GAP,
-    RATIO,
+    COMPARISONS,
     Expression,
     Limit,
     Rate,
@@ -83,7 +82,6 @@ ANSWERED = "All rows count as answered: give deferred= to mark deferred rows."
 OVERALL_PRICE = "overall error"  # name of the first price
 # The same rows are counted twice, so a difference has about half of the noise of a rate, like 4 n rows.
 PAIRED = 4
-COMPARISONS = (GAP, RATIO)  # subgroups of comparing bounds
 
 # Arguments of another function, with advice.
 MOVED = dict.fromkeys(

@@ -35,7 +35,7 @@ from tailboost.guarantees.limited_rates import (
     least_probits_of_pairs,
     probits_of_counts,
 )
-from tailboost.rates import GAP, Limit
+from tailboost.rates import Limit
 from tailboost.rates.bounds import each_most_reached
 
 # Probits of the predicted probability of passing all tests, along the path.
@@ -390,10 +390,7 @@ class JointPowerPath:
         largest = np.repeat(largest_shares, len(parts))
         part = np.tile(parts, len(largest_shares))
         factor, gap = limit.pair
-        if limit.form == GAP:
-            smallest = largest - part * gap
-        else:
-            smallest = largest * (1.0 - part * (1.0 - factor))
+        smallest = largest - part * ((1.0 - factor) * largest + gap)
         wished_shares = shares[np.arange(m), wished]
         # Shape (k, windows, m): the wished shares, moved into each window.
         wanted = np.clip(wished_shares[:, None], smallest[:, None], largest[:, None])

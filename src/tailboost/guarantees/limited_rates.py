@@ -54,10 +54,9 @@ class LimitedFamily:
         if limit.compares:
             return cls(limit, counted, among, np.full(len(names), np.nan))
         wrong = counted
-        largest_shares = limit.bounds(names)
+        largest_shares = limit.against(limit.bounds(names))
         if not limit.from_above:
             wrong = among - counted
-            largest_shares = 1.0 - largest_shares
         is_limited = ~np.isnan(largest_shares)
         return cls(limit, wrong[is_limited], among[is_limited], largest_shares[is_limited])
 

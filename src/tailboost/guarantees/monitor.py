@@ -717,11 +717,8 @@ def _bounds_of_limit(limit: Limit, strata: Strata) -> list[CertifiedBound]:
     names, _ = strata.subgroups(limit.rate.by)
     if not limit.rate.needs_costs:
         lowest_rate, _ = limit.rate.range(strata)  # raises if a class of the rate is not there
-        if limit.form == "ratio" and lowest_rate < 0.0:
-            raise ValueError(
-                f"{limit!r}: a ratio of rates that may be negative cannot be tested; limit the "
-                "gap"
-            )
+        if limit.compares:
+            limit.comparison.refuse_negative(lowest_rate, f"{limit!r}: ")
 
     def bound_at(value: float, subgroup: Any, **options: Any) -> CertifiedBound:
         return CertifiedBound(

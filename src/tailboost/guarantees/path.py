@@ -182,7 +182,7 @@ class TighterRules:
         bound = float(line.bound)
         has_counts = limit.rate.is_share and not limit.compares and line.rows > 0
         if has_counts and 0 <= bound <= 1:
-            allowed = bound if limit.from_above else 1.0 - bound
+            allowed = limit.against(bound)
             tightened = largest_rate(line.rows, allowed, ratio, self.level, probit)
             return max(0.0, allowed - tightened)
         deviation = _deviation(line)
@@ -245,17 +245,10 @@ def predicted_power(line: Any, bound: float, limit: Limit, ratio: float, level: 
     if np.isnan(line.value) or not line.rows > 0:
         return 0.0
     if limit.rate.is_share:
-        error = line.value
-        largest_error = bound
-        if not limit.from_above:
-            error = 1.0 - line.value
-            largest_error = 1.0 - bound
         n = np.array([line.rows])
-        share = (error * n + 0.5) / (n + 1.0)  # not 0 without errors
-        return float(power_of_shares(share, n, largest_error, ratio, level)[0])
-    room = bound - line.value
-    if not limit.from_above:
-        room = -room
+        share = (limit.against(line.value) * n + 0.5) / (n + 1.0)  # not 0 without errors
+        return float(power_of_shares(share, n, limit.against(bound), ratio, level)[0])
+    room = limit.sign * (bound - line.value)
     deviation = _deviation(line)
     if not deviation > 0.0:  # also NaN
         return 0.0

@@ -262,11 +262,9 @@ class PlannedLimit:
         """
         bounds = self.limit.bounds(self.names)
         is_limited = ~np.isnan(bounds)
-        rates = self.rates
-        if not self.limit.from_above:
-            rates = 1.0 - rates
-            bounds = 1.0 - bounds
-        return np.where(is_limited, rates, 0.0), np.where(is_limited, bounds, 1.0)
+        against = self.limit.against
+        rates = np.where(is_limited, against(self.rates), 0.0)
+        return rates, np.where(is_limited, against(bounds), 1.0)
 
 
 # Probabilities of a certificate with numbers of rows.

@@ -49,7 +49,7 @@ from tailboost.guarantees.shares import (
     ranks_of,
     shares_on,
 )
-from tailboost.rates import GAP, Limit
+from tailboost.rates import Limit
 from tailboost.rates.bounds import probability_within
 from tailboost.rows.fingerprints import random_numbers
 from tailboost.selection.data import (
@@ -224,11 +224,11 @@ def _ranks_by_loss(
         Rates and losses of each share, from `_losses_by_rate`.
     """
     options = []
+    factor, gap = limit.pair
     for rate in np.linspace(0.5 / RATES, 1.0 - 0.5 / RATES, RATES):
-        if limit.form == GAP:
-            widest = limit.bound
-        else:  # a ratio of 0 allows all rates
-            widest = rate * (1.0 / max(limit.bound, 1e-9) - 1.0)
+        widest = ((1.0 - factor) * rate + gap) / max(
+            factor, 1e-9
+        )  # a ratio of 0 allows all rates
         for room in ROOM:
             largest_rate = min(1.0, rate + room * widest)
             loss_of_all = 0.0

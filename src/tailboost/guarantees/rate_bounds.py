@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from itertools import permutations
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -22,8 +21,7 @@ from tailboost.guarantees.recheck import CERTIFIED_WORDS, Claim, rows_by_subgrou
 from tailboost.rates import (
     ABOVE,
     BELOW,
-    GAP,
-    RATIO,
+    COMPARISONS,
     Expression,
     Limit,
     Rate,
@@ -541,13 +539,10 @@ class RateFamily:
 
         ``template`` has the common fields of all bounds of the family.
         """
-        if limit.form == RATIO and any(sample.low < 0 for sample in self.samples):
-            raise ValueError(
-                f"{limit!r}: a ratio of rates that may be negative has no bound; limit the gap"
-            )
+        lowest_rate = min(sample.low for sample in self.samples)
+        limit.comparison.refuse_negative(lowest_rate, f"{limit!r}: ")
         estimate = limit.value(np.array([sample.mean for sample in self.samples]))
-        lower, upper = _comparison_bounds(
-            limit,
+        lower, upper = limit.comparison.bounds(
             np.array([bound.lower for bound in bounds]),
             np.array([bound.upper for bound in bounds]),
         )
@@ -747,25 +742,6 @@ def _variance(sample: Sample) -> float:
     return float(residuals.var()) / (len(sample.rows) * float(sample.among.mean()) ** 2)
 
 
-def _comparison_bounds(limit: Limit, lower: Floats, upper: Floats) -> tuple[float, float]:
-    """Return the lower and upper bound on a gap or ratio from the bounds on each rate, shape (m,) each."""
-    pairs = list(permutations(range(len(lower)), 2))
-    if limit.form == GAP:
-        if not pairs:
-            return 0.0, 0.0
-        least_gap = max(0.0, float(lower.max() - upper.min()))
-        return least_gap, float(max(upper[i] - lower[j] for i, j in pairs))
-    # A rate of 0 to a rate of 0 is the ratio 1.
-    least_ratio = 1.0
-    for i, j in pairs:
-        if upper[j] > 0:
-            least_ratio = min(least_ratio, float(lower[i] / upper[j]))
-    largest_ratio = 1.0
-    if pairs and lower.max() > 0:
-        largest_ratio = min(1.0, float(upper.min() / lower.max()))
-    return least_ratio, largest_ratio
-
-
 def rate_bounds(
     expressions: Sequence[Expression], fresh: FreshRows, delta: float
 ) -> list[CertifiedBound]:
@@ -854,7 +830,7 @@ def group_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[st
             continue
         sizes = rows_by_subgroup(fresh.answered, by)
         bounded_groups = {bound.subgroup for bound in counted if bound.counted.by == by}
-        absent = [name for name in bounded_groups - {GAP, RATIO, None} if not sizes.get(name)]
+        absent = [name for name in bounded_groups - {None, *COMPARISONS} if not sizes.get(name)]
         if absent:
             absent_in_words = ", ".join(sorted(map(unit_name, absent))[:MOST_GROUPS])
             remarks.append(

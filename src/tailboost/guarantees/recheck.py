@@ -18,7 +18,7 @@ from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED
 from tailboost.core.rate_words import estimate_words
 from tailboost.core.spelling import how_many
 from tailboost.core.warn import warn_user
-from tailboost.rates import Answered, Sample
+from tailboost.rates import AT_MOST, COMPARISONS, Answered, Sample
 from tailboost.rates.bounds import LARGEST_WEALTH, Evidence
 from tailboost.rows.fingerprints import Fingerprint, UsedRows
 from tailboost.rows.subgroups import unit_name
@@ -134,10 +134,7 @@ class Claim:
                 bets.append(_bet_above(sample.mirrored, sample.low + sample.high - self.lower))
             # A limit of 1 cannot be broken.
             return [(numbers, limit) for numbers, limit in bets if limit < 1.0]
-        if self.form == "ratio" and any(sample.low < 0.0 for sample in samples):
-            raise ValueError(
-                "a ratio of rates that may be negative cannot be tested; limit the gap"
-            )
+        COMPARISONS[self.form].refuse_negative(min(sample.low for sample in samples))
         pairs = list(permutations(samples, 2))
         if self.others:
             pairs = [pair for pair in pairs if samples[0] in pair]
@@ -151,16 +148,14 @@ class Claim:
         n = min(len(first.values), len(second.values))
         first_means = _block_means(first.values, n)
         second_means = _block_means(second.values, n)
-        if self.form == "gap":  # x₁ − x₂ has a mean of at most the gap
-            assert self.upper is not None
-            width = first.high - first.low
-            numbers = (first_means - second_means + width) / (2.0 * width)
-            return numbers, min(1.0, (self.upper + width) / (2.0 * width))
-        # ratio · x₁ − x₂ has a mean of at most 0
-        assert self.lower is not None
-        scale = (1.0 + self.lower) * first.high
-        numbers = (self.lower * first_means - second_means + first.high) / scale
-        return numbers, first.high / scale
+        comparison = COMPARISONS[self.form]
+        bound = self.upper if comparison.side == AT_MOST else self.lower
+        assert bound is not None
+        factor, gap = comparison.pair(bound)  # factor · x₁ − x₂ has a mean of at most gap
+        least = factor * first.low - first.high
+        width = (1.0 + factor) * (first.high - first.low)
+        numbers = (factor * first_means - second_means - least) / width
+        return numbers, min(1.0, (gap - least) / width)
 
 
 def _bet_above(sample: Sample, level: float) -> tuple[Floats, float]:
@@ -257,13 +252,9 @@ class Bets:
         means = [total / weight for _, weight, total in self.totals if weight]
         if not means or (form == "mean" and not self.n):
             return None
-        if form == "gap":
-            return max(means) - min(means)
-        if form == "ratio":
-            if max(means) > 0:
-                return min(means) / max(means)
-            return 1.0  # a rate of 0 to a rate of 0
-        return means[0]
+        if form == "mean":
+            return means[0]
+        return float(COMPARISONS[form].value(min(means), max(means)))
 
 
 def _combined(

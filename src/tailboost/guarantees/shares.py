@@ -64,11 +64,11 @@ def shares_of(
         return None
     if limit.compares:
         return [Share(limit, name, rows, answer, np.nan) for name, rows in rows_of]
-    largest_shares = limit.bounds([name for name, _ in rows_of])
-    if not limit.from_above:
-        # At least a share of one answer is at most a share of the other one.
+    largest_shares = limit.against(limit.bounds([name for name, _ in rows_of]))
+    if (
+        not limit.from_above
+    ):  # at least a share of one answer is at most a share of the other one
         answer = 1 - answer
-        largest_shares = 1.0 - largest_shares
     pairs = zip(rows_of, largest_shares.tolist(), strict=True)
     return [
         Share(limit, name, rows, answer, largest)

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Never
 
 from tailboost.core.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
 from tailboost.core.spelling import did_you_mean
+from tailboost.rates.comparisons import AT_LEAST as AT_LEAST
+from tailboost.rates.comparisons import AT_MOST as AT_MOST
+from tailboost.rates.comparisons import COMPARISONS as COMPARISONS
+from tailboost.rates.comparisons import RATIO as RATIO
 from tailboost.rates.make import (
     Largest,
     Spread,
@@ -39,11 +43,7 @@ from tailboost.rates.make import (
 from tailboost.rates.make import Objective as Objective
 from tailboost.rates.make import checked_limits as checked_limits
 from tailboost.rates.rate import ABOVE as ABOVE
-from tailboost.rates.rate import AT_LEAST as AT_LEAST
-from tailboost.rates.rate import AT_MOST as AT_MOST
 from tailboost.rates.rate import BELOW as BELOW
-from tailboost.rates.rate import GAP as GAP
-from tailboost.rates.rate import RATIO as RATIO
 from tailboost.rates.rate import ROUNDING as ROUNDING
 from tailboost.rates.rate import Expression as Expression
 from tailboost.rates.rate import Inequality as Inequality

@@ -18,11 +18,10 @@ import numpy as np
 from tailboost.core.array_types import By, Floats, Label, Stated
 from tailboost.core.checks import refuse_paid_errors
 from tailboost.core.spelling import as_typed, cut_to, did_you_mean
+from tailboost.rates.comparisons import AT_LEAST, AT_MOST, COMPARISONS, GAP, RATIO
 from tailboost.rates.rate import (
     ABOVE,
-    GAP,
     KINDS,
-    RATIO,
     Expression,
     Limit,
     Pair,
@@ -55,30 +54,30 @@ class Spread(Expression):
     compares = True
 
     def __le__(self, bound: Stated) -> Limit:
-        if self.form == RATIO:
-            raise ValueError("ratio(...) is limited from below: ratio(...) >= 0.8")
-        return self.within(bound)
+        return self._on_side(AT_MOST, bound)
 
     def __ge__(self, bound: Stated) -> Limit:
-        if self.form == GAP:
-            raise ValueError("gap(...) is limited from above: gap(...) <= 0.02")
+        return self._on_side(AT_LEAST, bound)
+
+    def _on_side(self, side: str, bound: Stated) -> Limit:
+        """Return the limit; raise ValueError if it is stated on the wrong side."""
+        comparison = COMPARISONS[self.form]
+        if comparison.side != side:
+            raise ValueError(f"{self.form}(...) is limited from {comparison.usual}")
         return self.within(bound)
 
     @property
     def least(self) -> float:
         """The tightest possible limit."""
-        if self.form == GAP:
-            return 0.0
-        return 1.0
+        return COMPARISONS[self.form].of_equal
 
     @property
     def most(self) -> float:
         """The loosest possible limit, which each rule satisfies."""
-        if self.form == RATIO:
-            return 0.0
-        if self.rate.kind == "cost":
+        loosest = 1.0 - self.least
+        if loosest and self.rate.kind == "cost":
             return ALL_COSTS
-        return 1.0
+        return loosest
 
     def within(self, level: Stated) -> Limit:
         """Return the limit at a level."""

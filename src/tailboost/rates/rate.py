@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tailboost.core.array_types import Bits, Column, Floats, Groups, Ints, Mask, Stated, Table
 from tailboost.core.rate_words import stated_words
 from tailboost.core.spelling import meant, with_known_arguments
+from tailboost.rates.comparisons import AT_LEAST, AT_MOST, COMPARISONS, GAP, RATIO, Comparison
 from tailboost.rates.strata import Answered, Sample, Strata, names_in, plain
 from tailboost.rows.subgroups import HUMAN_REVIEW
 
@@ -22,10 +23,6 @@ Matrix = tuple[tuple[float, ...], ...]
 # A true label and an answer; None stands for each of them.
 Pair = tuple[Any, Any]
 
-AT_MOST = "at most"
-AT_LEAST = "at least"
-GAP = "gap"
-RATIO = "ratio"
 # Larger than the rounding error of confusion counts.
 ROUNDING = 1e-9
 # A rate that equals a strict bound violates it. It must be lower by more than half of the rounding error.
@@ -882,7 +879,7 @@ class Limit(Expression):
             )
             return cls(form, rate, pairs, in_percent=in_percent)
         value = _checked_bound(rate, bound)
-        if form in (GAP, RATIO):
+        if form in COMPARISONS:
             if rate.is_ratio:
                 raise ValueError(
                     f"{form}({rate!r}): the denominator of {rate.words!r} depends on the "
@@ -893,9 +890,7 @@ class Limit(Expression):
                 raise ValueError(
                     f"{form}({rate!r}) compares subgroups: name them, for example by='group'"
                 )
-            largest_bound = 1.0
-            if form == GAP:
-                largest_bound = np.inf
+            largest_bound = COMPARISONS[form].largest
             if not 0.0 <= value <= largest_bound:
                 raise ValueError(
                     f"{form}({rate!r}): the bound must be from 0 to {largest_bound:g}, got "
@@ -943,9 +938,7 @@ class Limit(Expression):
             return self._rows_of_comparison(terms, scale)
         bounds = self.bounds(terms.names) - self._room
         limited = terms.defined & ~np.isnan(bounds)
-        sign = -1.0
-        if self.form == AT_MOST:
-            sign = 1.0
+        sign = self.sign
         if terms.is_ratio:
             matrices = terms.beyond(np.nan_to_num(bounds))[limited]
             return [Inequality(sign * C, 0.0, 0.0) for C in matrices]
@@ -962,9 +955,9 @@ class Limit(Expression):
         matrices = terms.linear[used] / scale
         if len(matrices) < 2:
             return []
+        factor, largest_difference = self.pair
         if self.margins is not None:
             margins = np.array(self.margins)[used][:, used] / scale
-            factor, largest_difference = self.pair
             return [
                 Inequality(
                     factor * matrices[i] - matrices[j],
@@ -973,34 +966,26 @@ class Limit(Expression):
                 )
                 for i, j in np.argwhere(_different(len(matrices)))
             ]
-        if self.form == GAP:
-            largest_above_z = self.bound / scale
-            part_of_z = 1.0
-        else:
-            largest_above_z = 0.0
-            part_of_z = self.bound
-        upper = [Inequality(C, -1.0, largest_above_z) for C in matrices]
-        lower = [Inequality(-C, part_of_z, 0.0) for C in matrices]
+        upper = [Inequality(C, -1.0, largest_difference / scale) for C in matrices]
+        lower = [Inequality(-C, factor, 0.0) for C in matrices]
         return upper + lower
 
     def price(self, duals: Floats, values: Floats) -> float:
         """Return the price of the bound of a gap or ratio, from the duals of its `rows`.
 
         ``values`` are the rates of the subgroups with rows; with fewer than two of them the price is NaN.
-        In an inequality of a ratio the bound multiplies a rate: with margins the first rate of the pair,
-        otherwise the largest rate.
+        In an inequality of a gap the bound stands alone. That of a ratio multiplies a rate: with margins the
+        first rate of the pair, otherwise the largest rate.
         """
         if len(values) < 2:
             return float("nan")
+        comparison = self.comparison
+        of_factor, of_gap = np.subtract(comparison.pair(1.0), comparison.pair(0.0))
         if self.margins is not None:
-            if self.form == GAP:
-                return float(duals.sum())
             first_of_pair, _ = np.nonzero(_different(len(values)))
-            return float(duals @ values[first_of_pair])
-        upper_duals, lower_duals = np.split(duals, 2)
-        if self.form == GAP:
-            return float(upper_duals.sum())
-        return float(lower_duals.sum() * values.max())
+            return float(duals @ (of_factor * values[first_of_pair] + of_gap))
+        of_upper, of_lower = np.split(duals, 2)
+        return float(of_gap * of_upper.sum() + of_factor * values.max() * of_lower.sum())
 
     def with_margins(self, margins: Floats) -> Limit:
         """Return the gap or ratio with the margin (i, j) for each ordered pair of subgroups, shape (m, m).
@@ -1015,9 +1000,7 @@ class Limit(Expression):
 
         They are called ``factor`` and ``gap``: 1 and the largest gap, or the smallest ratio and 0.
         """
-        if self.form == GAP:
-            return (1.0, self.bound)
-        return (self.bound, 0.0)
+        return self.comparison.pair(self.bound)
 
     def rooms(self, first: Floats, second: Floats) -> Floats:
         """Return the room c − a rᵢ + rⱼ of each pair of a ``first`` and a ``second`` rate.
@@ -1039,7 +1022,12 @@ class Limit(Expression):
     @property
     def compares(self) -> bool:
         """Whether the limit is a gap or ratio between subgroups."""
-        return self.form in (GAP, RATIO)
+        return self.form in COMPARISONS
+
+    @property
+    def comparison(self) -> Comparison:
+        """How subgroups are compared, of a gap or ratio."""
+        return COMPARISONS[self.form]
 
     @property
     def of_every(self) -> bool:
@@ -1075,6 +1063,15 @@ class Limit(Expression):
         return self.form in (AT_MOST, GAP)
 
     @property
+    def sign(self) -> float:
+        """1 for an upper bound, −1 for a lower one: the violation is ``sign`` times rate minus bound."""
+        return 1.0 if self.from_above else -1.0
+
+    def against(self, shares: Any) -> Any:
+        """Return shares of rows as shares that count against the limit: complements for a lower bound."""
+        return shares if self.from_above else 1.0 - shares
+
+    @property
     def asks_for_errors(self) -> bool:
         """Whether a rule with more errors keeps the limit more easily."""
         if self.from_above:
@@ -1088,9 +1085,7 @@ class Limit(Expression):
 
         Of "miss >= .8" that is "recall >= .8", with the same bound, or "miss <= .8", of the same rate.
         """
-        form = AT_MOST
-        if self.from_above:
-            form = AT_LEAST
+        form = AT_LEAST if self.from_above else AT_MOST
         limits = [replace(self, form=form, strict=False)]
         if self.rate.kind in COMPLEMENTS:
             rate = replace(self.rate, kind=COMPLEMENTS[self.rate.kind])
@@ -1126,11 +1121,7 @@ class Limit(Expression):
         """Return whether a value satisfies a bound of this limit; None if one of them is NaN."""
         if np.isnan(value) or np.isnan(bound):
             return None
-        if self.from_above:
-            violation = value - bound
-        else:
-            violation = bound - value
-        return bool(violation + self._room <= ROUNDING)
+        return bool(self.sign * (value - bound) + self._room <= ROUNDING)
 
     @property
     def sense(self) -> str:
@@ -1153,15 +1144,10 @@ class Limit(Expression):
 
         A width of NaN changes nothing.
         """
-        sign = 1.0
-        if self.from_above:
-            sign = -1.0
         if self.compares:
-            bound = self.bound + sign * float(np.nan_to_num(widths[self.form]))
-            if self.form == GAP:
-                return replace(self, bound=max(0.0, bound))
-            return replace(self, bound=min(1.0, bound))
-        bounds = self.bounds(list(widths)) + sign * np.nan_to_num(list(widths.values()))
+            bound = self.bound - self.sign * float(np.nan_to_num(widths[self.form]))
+            return replace(self, bound=float(np.clip(bound, 0.0, self.comparison.largest)))
+        bounds = self.bounds(list(widths)) - self.sign * np.nan_to_num(list(widths.values()))
         pairs = zip(widths, bounds.tolist(), strict=True)
         limited = tuple((name, bound) for name, bound in pairs if not np.isnan(bound))
         return replace(self, bound=limited)
@@ -1178,11 +1164,12 @@ class Limit(Expression):
             violations = np.where(np.isnan(violations), 0.0, violations)
             of_pairs = violations[..., _different(values.shape[-1])]
             return of_pairs.max(axis=-1, initial=0.0)
-        if self.form != RATIO:
+        if not self.compares:
             return np.maximum(self.distance(names, values), 0.0)
         smallest, largest = _smallest_and_largest(values)
+        factor, largest_difference = self.pair
         with np.errstate(invalid="ignore"):
-            violation = self.bound * largest - smallest
+            violation = factor * largest - smallest - largest_difference
         return np.where(np.isfinite(violation), np.maximum(violation, 0.0), 0.0)
 
     def distance(self, names: list[Any], values: Floats) -> Floats:
@@ -1193,16 +1180,11 @@ class Limit(Expression):
         if self.compares:
             smallest, largest = _smallest_and_largest(values)
             with np.errstate(invalid="ignore"):
-                if self.form == GAP:
-                    violation = largest - smallest - self.bound
-                else:
-                    is_positive = largest > 0
-                    quotient = smallest / np.where(is_positive, largest, 1.0)
-                    violation = self.bound - np.where(is_positive, quotient, 1.0)  # 0 to 0 is 1
-            return np.where(np.isfinite(largest), violation, -np.inf)
-        violations = values - (self.bounds(names) - self._room)
-        if self.form != AT_MOST:
-            violations = -violations
+                value = self.comparison.value(smallest, largest)
+            violations = np.where(np.isfinite(largest), value - self.bound, np.nan)[..., None]
+        else:
+            violations = values - (self.bounds(names) - self._room)
+        violations = self.sign * violations
         violations = np.where(np.isnan(violations), -np.inf, violations)
         return np.asarray(violations.max(axis=-1))
 
@@ -1211,12 +1193,8 @@ class Limit(Expression):
         if np.isnan(values).all():
             return float("nan")
         smallest, largest = map(float, _smallest_and_largest(values))
-        if self.form == GAP:
-            return largest - smallest
-        if self.form == RATIO:
-            if largest > 0:
-                return smallest / largest
-            return 1.0
+        if self.compares:
+            return float(self.comparison.value(smallest, largest))
         if self.form == AT_MOST:
             return largest
         return smallest
@@ -1231,7 +1209,9 @@ class Limit(Expression):
         )
 
     def __str__(self) -> str:
-        sense = {GAP: "gap at most", RATIO: "ratio at least"}.get(self.form, self.form)
+        sense = self.form
+        if self.compares:
+            sense += f" {self.comparison.side}"
         if self.strict:
             sense = "less than"
         if not isinstance(self.bound, tuple):

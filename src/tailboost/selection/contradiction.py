@@ -208,9 +208,7 @@ def _least_bound(group: LimitedGroup, pool: Pool, program: Program) -> float | N
     if not keeps_others.any():
         return None
     side = float((excess[keeps_others, group.row] + program.bound[group.row]).min())
-    if group.limit.from_above:
-        return side * group.scale
-    return -side * group.scale
+    return group.limit.sign * side * group.scale
 
 
 def _reached(limit: Limit, terms: Terms, counts: Floats) -> str:
@@ -221,9 +219,7 @@ def _reached(limit: Limit, terms: Terms, counts: Floats) -> str:
     values = terms.values(counts)
     if limit.compares or len(values) == 1:
         return value_words(limit.value(values), in_percent=limit.in_percent)
-    excess = values - limit.bounds(terms.names)
-    if not limit.from_above:
-        excess = -excess
+    excess = limit.sign * (values - limit.bounds(terms.names))
     worst = np.where(np.isnan(excess), -np.inf, excess).argmax()
     reached = value_words(float(values[worst]), in_percent=limit.in_percent)
     return f"{reached} of {unit_name(terms.names[worst])}"

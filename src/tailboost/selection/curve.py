@@ -455,12 +455,9 @@ def limits_between(
     """
     limits = []
     loosest, tightest = ends_of_curve(limited, rate, problem)
-    from_above = limited.within(limited.most).from_above
+    sign = limited.within(limited.most).sign
     for level in np.linspace(loosest, tightest, n_points):
-        if from_above:
-            eased = min(level + COUNT_SLACK, limited.most)
-        else:
-            eased = max(level - COUNT_SLACK, limited.most)
+        eased = sign * min(sign * level + COUNT_SLACK, sign * limited.most)
         limits.append(limited.within(float(eased)))
     return limits
 
@@ -475,8 +472,7 @@ def undominated_rules(limited: Stated, reached: Floats, value: Floats) -> list[i
     reached, value : ndarray of shape (T,)
         The limited rate and the objective of each rule.
     """
-    if not limited.within(limited.most).from_above:
-        reached = -reached
+    reached = limited.within(limited.most).sign * reached
     defined = np.flatnonzero(~np.isnan(reached) & ~np.isnan(value))
     order = undominated(value[defined].round(12), reached[defined].round(12))
     return defined[order].tolist()

@@ -10,7 +10,7 @@ import numpy as np
 
 from tailboost.core.array_types import Floats, Mask
 from tailboost.core.spelling import how_many
-from tailboost.rates import GAP, ROUNDING, Limit, Rate, Strata
+from tailboost.rates import RATIO, ROUNDING, Limit, Rate, Strata
 from tailboost.rates import Terms as RateTerms
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rows.subgroups import unit_name
@@ -193,7 +193,7 @@ class CountedRate:
         every_pair = 1.0 - 0.05 / (n_rates * (n_rates - 1) / 2)  # the level of Bonferroni
         numbers = np.array([self.values, *self.ends(), *self.ends(every_pair)])
         numbers = numbers[:, counted]
-        if limit.form != GAP:
+        if limit.form == RATIO:
             numbers = np.log(np.maximum(numbers, 1e-300))
         rate, low, high, lowest, highest = numbers
         differences = rate[:, None] - rate
@@ -201,9 +201,9 @@ class CountedRate:
         lower_arms = np.hypot((rate - lowest)[:, None], highest - rate)
         lower = max(0.0, float((differences - lower_arms).max()))
         upper = float((differences + upper_arms)[~np.eye(n_rates, dtype=bool)].max())
-        if limit.form == GAP:
-            return lower, min(upper, self.range[1] - self.range[0])
-        return float(np.exp(-upper)), float(np.exp(-lower))
+        if limit.form == RATIO:
+            return float(np.exp(-upper)), float(np.exp(-lower))
+        return lower, min(upper, self.range[1] - self.range[0])
 
     def lacking(self, rate: Rate) -> list[str]:
         """Return why subgroups have no interval, a sentence for each reason."""
@@ -435,10 +435,6 @@ def tightened(
 
 # -- limits below their noise ---------------------------------------------------------------------------
 
-# Rates of little noise. A gap or ratio is reported as below its noise only if it is so for these rates.
-CALM_GAP = 0.1
-CALM_RATIO = 0.5
-
 
 def below_noise(limit: Limit, strata: Strata) -> str | None:
     """Return why so few rows cannot show that a limit holds, for a warning; None if they can.
@@ -464,16 +460,10 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
     for i in np.argsort(sizes, kind="stable"):
         # The rate of errors that n rows without an error leave possible with probability .05.
         undetected = 1.0 - 0.05 ** (1.0 / max(sizes[i], 1e-300))
-        if limit.from_above:
-            allowed = bounds[i]
-            shown = f"0 there shows only ≤ {undetected:.2g}"
-        else:
-            allowed = 1.0 - bounds[i]
-            shown = f"1 there shows only ≥ {1.0 - undetected:.2g}"
-        if sizes[i] > 0 and undetected > allowed > 0:
+        if sizes[i] > 0 and undetected > limit.against(bounds[i]) > 0:
             return (
-                f"{limit}: {subgroups[i]} has {how_many(round(sizes[i]), 'row')}; "
-                f"even an estimate of {shown} (95 %)"
+                f"{limit}: {subgroups[i]} has {how_many(round(sizes[i]), 'row')}; even an estimate of "
+                f"{limit.against(0):g} there shows only {limit.sense} {limit.against(undetected):.2g} (95 %)"
             )
     return None
 
@@ -488,15 +478,9 @@ def _comparison_below_noise(limit: Limit, sizes: Floats, subgroups: list[str]) -
         if absent:
             reason += f"; {', '.join(absent[:SUBGROUPS_NAMED])} has no rows"
         return reason
-    assumed = CALM_GAP
-    allowed = limit.bound
-    row_variance = assumed * (1 - assumed)
-    if limit.form != GAP:
-        assumed = CALM_RATIO
-        allowed = 1.0 - limit.bound
-        row_variance = (1 - assumed) / assumed
-    noise = NORMAL_975 * np.sqrt(row_variance * (1 / sizes[smallest]).sum())
-    if noise <= allowed:
+    assumed = limit.comparison.calm
+    noise = NORMAL_975 * np.sqrt(limit.comparison.calm_variance * (1 / sizes[smallest]).sum())
+    if noise <= abs(limit.bound - limit.comparison.of_equal):
         return None
     names = " and ".join(
         f"{subgroups[i]} has {how_many(round(sizes[i]), 'row')}" for i in smallest

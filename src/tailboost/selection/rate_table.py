@@ -15,7 +15,7 @@ from tailboost.core.drawing import display
 from tailboost.core.html import html_table, text_table
 from tailboost.core.limit_lines import BROKEN, KEPT, NO_ROWS, LimitLine
 from tailboost.core.rate_words import bound_words, estimate_words, limit_words
-from tailboost.rates import GAP, RATIO, Answered, Limit, Rate, Strata, answered_error, deferred
+from tailboost.rates import COMPARISONS, Answered, Limit, Rate, Strata, answered_error, deferred
 from tailboost.rates.strata import CELL, CLASS
 from tailboost.rows.subgroups import deferral_lines, unit_name
 from tailboost.selection.intervals import SUBGROUPS_NAMED, CountedRate, LimitsOutlook
@@ -161,7 +161,7 @@ class StatedLimit:
             words = []
             for line in broken[:SUBGROUPS_NAMED]:
                 subgroup = ""
-                if line.subgroup not in (None, GAP, RATIO):
+                if line.subgroup not in (None, *COMPARISONS):
                     subgroup = f"{unit_name(line.subgroup)} "
                 words.append(subgroup + line.estimate_text)
             return f"BROKEN on these rows: {', '.join(words)}{_and_more(broken)}"
@@ -471,7 +471,7 @@ class RateTable:
             words = text
             if len(bounds) == 1:
                 words = f"{lines[0].rate} {bounds.pop()}"
-                if lines[0].subgroup in (GAP, RATIO):
+                if lines[0].subgroup in COMPARISONS:
                     words = f"{lines[0].subgroup} of {words}"
             limits.append(StatedLimit(words, tuple(lines)))
         return limits
@@ -519,7 +519,7 @@ def _named(lines: Iterable[RateLine]) -> str:
     names = []
     for line in lines:
         name = line.limit
-        if line.subgroup not in (None, GAP, RATIO):
+        if line.subgroup not in (None, *COMPARISONS):
             name = f"{line.limit} ({unit_name(line.subgroup)})"
         names.append(name)
     return "; ".join(names[:SUBGROUPS_NAMED]) + _and_more(names)

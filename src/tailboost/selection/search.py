@@ -220,8 +220,9 @@ def _with_limits_moved(
         else:
             differences = (all_rates - sample_rates).tolist()
             rises = dict(zip(sample_terms.names, differences, strict=True))
-        sign = 1.0 if limit.from_above else -1.0
-        moved.append(stated.tightened({name: sign * rise for name, rise in rises.items()}))
+        moved.append(
+            stated.tightened({name: limit.sign * rise for name, rise in rises.items()})
+        )
     return on_sample.within(moved)
 
 

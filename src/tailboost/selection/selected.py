@@ -26,8 +26,8 @@ from tailboost.core.rate_words import stated_words, value_words
 from tailboost.core.spelling import as_typed, how_many
 from tailboost.core.warn import warn_user
 from tailboost.rates import (
-    GAP,
-    RATIO,
+    AT_MOST,
+    COMPARISONS,
     ROUNDING,
     Limit,
     Objective,
@@ -760,12 +760,13 @@ class SelectedRule(Selected):
         strata = self.program.strata
         warned = {str(limit) for limit in limits if below_noise(limit, strata) is not None}
         for line in self.estimates:
-            noisy = False
-            if line.subgroup == GAP:
-                noisy = line.high - line.value > line.bound  # the other end stops at 0
-            elif line.subgroup == RATIO:
-                noisy = line.value - line.low > 1.0 - line.bound
-            if noisy and line.limit not in warned:
+            if line.subgroup not in COMPARISONS or line.limit in warned:
+                continue
+            comparison = COMPARISONS[line.subgroup]
+            arm = line.value - line.low
+            if comparison.side == AT_MOST:  # the other end stops at 0
+                arm = line.high - line.value
+            if arm > abs(line.bound - comparison.of_equal):
                 warn_user(
                     f"{line.limit}: below the noise of its rates, with a 95 % interval of "
                     f"{line.interval_text} on {self.words}; it may not hold on fresh rows",
@@ -861,9 +862,7 @@ def _violating_values(limit: Limit, strata: Strata, values: Floats) -> str:
     if limit.compares or len(names) == 1:
         return value_words(limit.value(values), in_percent=limit.in_percent)
     bounds = limit.bounds(names)
-    excess = values - bounds
-    if not limit.from_above:
-        excess = -excess
+    excess = limit.sign * (values - bounds)
     words = []
     for i in np.flatnonzero(excess > SOLVED):
         reached = value_words(float(values[i]), in_percent=limit.in_percent)
@@ -985,13 +984,11 @@ def _reached(program: Program, limit: Limit, counts: Floats) -> str:
     if limit.compares:
         room = np.full(1, limit.value(values))
     else:
-        room = limit.bounds(terms.names) - values
+        room = limit.sign * (limit.bounds(terms.names) - values)
     if np.isnan(room).all():
         return "undefined: no row counts"
     if limit.compares or len(values) < 2:
         return value_words(limit.value(values), in_percent=limit.in_percent)
-    if not limit.from_above:
-        room = -room
     tightest = np.nanargmin(room)
     reached = value_words(values[tightest], in_percent=limit.in_percent)
     return f"{reached} for {unit_name(terms.names[tightest])}"
