@@ -14,6 +14,7 @@ from tailboost.core.spelling import speaking_to_the_shell
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.forced import without_subgroup
 from tailboost.rates import checked_limits
+from tailboost.selection.engine import ProbabilityEngine
 
 
 def scores(n, seed, share=0.05):
@@ -48,6 +49,39 @@ def test_the_small_group_forces_the_rule_and_costs_what_a_calibration_without_it
     assert forced.error == pytest.approx(certificate.price[0].certified)
     assert forced.without == forced.error
     assert "few has the least room, with 47 rows; without its limit" in str(certificate)
+
+
+def test_a_limit_forces_the_rule_only_if_its_price_is_above_noise():
+    rule, (X, y, groups) = calibrated(["miss(1, by=group) <= .25"])
+    free = copy.deepcopy(rule)
+    certified = tb.calibrate(rule, X, y, groups=groups)
+    forced = certified.certificate_.forced_by
+    other = tb.calibrate(free, X, y, groups=groups, limits=["miss(1, by=group) <= {many: .25}"])
+    differences = (certified.predict(X) != y).astype(float) - (other.predict(X) != y)
+    assert forced.noise == pytest.approx(differences.std() / np.sqrt(len(X)), rel=0.05)
+    assert forced.forces
+    paid = forced.error - forced.without
+    in_noise = replace(forced, noise=paid / 1.6)
+    words = (
+        f"few has the least room, with {forced.n} rows; without its limit the error on these rows would be "
+    )
+    assert str(in_noise).startswith(f"{words}about {forced.without:.3g}, and the difference is within noise.")
+    assert not in_noise.forces_much
+    assert str(replace(forced, without=forced.error)).startswith(f"{words}no lower.")
+
+
+def test_the_price_of_a_limit_on_thresholds_selects_no_further_rule(monkeypatch):
+    rule, (X, y, groups) = calibrated(["miss(1, by=group) <= .25"], by_group=True)
+    selected = []
+    select = ProbabilityEngine.select
+    monkeypatch.setattr(
+        ProbabilityEngine,
+        "select",
+        lambda engine, problem: selected.append(problem) or select(engine, problem),
+    )
+    certificate = tb.calibrate(rule, X, y, groups=groups).certificate_
+    assert certificate.forced_by.without is not None
+    assert not selected
 
 
 def test_a_limit_forces_the_rule_if_the_error_is_lower_without_it():

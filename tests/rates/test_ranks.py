@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tailboost.rates.bounds import QUADRATURE_ERROR, most_reached, probability_within
+from tailboost.rates.bounds import (
+    QUADRATURE_ERROR,
+    each_most_reached,
+    most_reached,
+    probability_within,
+)
 
 
 @pytest.mark.parametrize(
@@ -19,6 +24,16 @@ def test_a_bound_of_one_is_kept_by_all_rows_and_a_bound_of_zero_by_none():
     assert most_reached(10, 1.0, 0.05) == 10
     assert most_reached(10, 0.0, 0.05) == -1
     assert most_reached(0, 0.3, 0.05) == -1
+
+
+def test_the_counts_of_many_sizes_are_the_largest_in_the_binomial_tail():
+    rng = np.random.default_rng(0)
+    sizes = np.concatenate([np.arange(12), rng.integers(0, 300, 12)])
+    for _ in range(60):
+        bound = float(rng.choice([rng.random(), 10 ** rng.uniform(-4, 0), 1 - 10 ** rng.uniform(-4, 0)]))
+        level = float(10 ** rng.uniform(-9, -0.01))
+        expected = [int((binom.cdf(np.arange(n), n, bound) <= level).sum()) - 1 for n in sizes]
+        assert each_most_reached(sizes, bound, level).tolist() == expected
 
 
 def simulated(least, most, sizes, draws, rng):

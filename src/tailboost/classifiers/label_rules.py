@@ -500,6 +500,10 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
         selected = self.rules.selection_.within(limits, 0)
         return LabelPairs(replace(selected, records_=self.records_), limits)
 
+    def placed_within(self, limits: Sequence[Limit]) -> LabelPairs:
+        """Return the rules within other limits, as `within`."""
+        return self.within(limits)
+
     def of_each_kind(self) -> list[LabelPairs]:
         """Return the rules themselves: there is one kind."""
         return [self]

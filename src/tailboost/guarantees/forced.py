@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from tailboost.core.array_types import Floats
 from tailboost.core.rate_words import value_words
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows
 from tailboost.guarantees.procedure import Certified, Refused
@@ -18,6 +19,7 @@ from tailboost.rates.strata import CELL, CLASS
 from tailboost.rows.judged import judged, last_step
 from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.selection.problem import by_group_option, group_to_read
+from tailboost.selection.selected import ONE_SIDED
 
 # Limits of which the rule uses a smaller part are named for their room.
 MUCH_USED = 0.75
@@ -92,6 +94,8 @@ class Forced:
         Who gives these answers.
     estimate, target : float or None
         The rate on the fresh rows, and the limit. None if no row counts, or in files without them.
+    noise : float
+        Standard error of the difference of ``error`` and ``without``.
     """
 
     limit: str
@@ -108,15 +112,18 @@ class Forced:
     of: str = ""
     estimate: float | None = None
     target: float | None = None
+    noise: float = 0.0
 
     def __str__(self) -> str:
         about_rows = f", with {self.n:,} rows"
         words = f"{self.name} has the least room{about_rows}"
         if self.error is not None and self.without is not None:
             would_be = "without its limit the error on these rows would be"
+            without = self._in_words(self.without)
             if self.forces:
-                error = self._in_words(self.without)
-                words = f"{self.name} forces the rule{about_rows}; {would_be} about {error}"
+                words = f"{self.name} forces the rule{about_rows}; {would_be} about {without}"
+            elif self.without < self.error and without != self._in_words(self.error):
+                words += f"; {would_be} about {without}, and the difference is within noise"
             else:
                 words += f"; {would_be} no lower"
         if self.others:
@@ -125,10 +132,12 @@ class Forced:
 
     @property
     def forces(self) -> bool:
-        """Whether the error is lower without the limit, also in the printed digits."""
-        if self.error is None or self.without is None or self.without >= self.error:
+        """Whether the error is lower without the limit by more than noise, also in the printed digits."""
+        if self.error is None or self.without is None:
             return False
-        return self._in_words(self.without) != self._in_words(self.error)
+        if self._in_words(self.without) == self._in_words(self.error):
+            return False
+        return is_above_noise(self.error, self.without, self.noise)
 
     @property
     def forces_much(self) -> bool:
@@ -193,6 +202,14 @@ class Forced:
         others = tuple(Room(**room) for room in document["others"])
         room = np.inf if document["room"] is None else document["room"]
         return cls(**{**document, "room": room, "others": others})
+
+
+def is_above_noise(error: float, without: float, noise: float) -> bool:
+    """Return whether a rule's error is above that of another rule by more than noise (95 %, one-sided).
+
+    ``noise`` is the standard error of the difference, on the same rows.
+    """
+    return error - without > ONE_SIDED * noise
 
 
 def group_words(name: str, by: Any, limits: Sequence[Limit]) -> str:
@@ -319,8 +336,8 @@ def what_forces(
 ) -> Forced | None:
     """Return the limit that forces a certified rule; None if no limit has rows.
 
-    Rules are made without one of the limits each. The least error without a limit decides, or the least room
-    if no rule has a lower error, or if the objective within the limits is not the overall error.
+    Rules are made without one of the limits each. The least error without a limit decides. The least room
+    decides if no error is lower by more than noise, or if the objective is not the overall error.
 
     Parameters
     ----------
@@ -342,39 +359,69 @@ def what_forces(
     if not limited:
         return None
     error = None
+    freed: list[FreedLimit] = []
+    wrong = None
     if is_overall_error(result.selection.problem.objective):
-        error = _overall_error(answered)
-    candidates = []
-    if error is not None:
+        wrong = _wrong_rows(answered)
+    if wrong is not None:
+        error = float(wrong.mean())
         # Without a limit on deferral every row would be deferred.
         candidates = [
             limited_bound
             for limited_bound in limited
             if not limits[limited_bound.number].rate.needs_deferral
         ]
-    # A group with one answer has no room at all, whatever its estimate.
-    candidates.sort(key=lambda limited_bound: limited_bound.answer is None)
-    freed = candidates[:MOST_FREED]
-    errors_without = list(_errors_without(freed, limits, result, fresh, run_for))
-    forcing, error_without = limited[0], None
-    if errors_without:
-        forcing, error_without = min(errors_without, key=lambda pair: pair[1])
-        no_limit_costs = error is not None and error_without >= error
-        if no_limit_costs:
-            forcing, error_without = min(errors_without, key=lambda pair: pair[0].room)
-    return _as_forced(forcing, bounds, limits, fresh, error, error_without, reference)
+        # A group with one answer has no room at all, whatever its estimate.
+        candidates.sort(key=lambda limited_bound: limited_bound.answer is None)
+        freed += _freed_limits(candidates[:MOST_FREED], wrong, limits, result, fresh, run_for)
+    costly = [limit for limit in freed if limit.is_costly]
+    forcing = None
+    if costly:
+        forcing = min(costly, key=lambda limit: limit.without)
+    elif freed:
+        forcing = min(freed, key=lambda limit: limit.limited.room)
+    named = limited[0] if forcing is None else forcing.limited
+    return _as_forced(named, forcing, bounds, limits, fresh, error, reference)
 
 
-def _errors_without(
+@dataclass(frozen=True)
+class FreedLimit:
+    """A limit on one rate, and what a rule without this limit would cost.
+
+    Attributes
+    ----------
+    limited : LimitedBound
+        The limit.
+    error, without : float
+        Overall errors on the fresh rows: of the certified rule, and of the same procedure's rule without the
+        limit.
+    noise : float
+        Standard error of their difference.
+    """
+
+    limited: LimitedBound
+    error: float
+    without: float
+    noise: float
+
+    @property
+    def is_costly(self) -> bool:
+        """Whether the error is lower without the limit by more than noise."""
+        return is_above_noise(self.error, self.without, self.noise)
+
+
+def _freed_limits(
     limited: Sequence[LimitedBound],
+    wrong: Floats,
     limits: Sequence[Limit],
     result: Certified,
     fresh: FreshRows,
     run_for: Callable[[Any], Certified | Refused | None],
-) -> Iterator[tuple[LimitedBound, float]]:
-    """Yield each limit with the overall error of the certified rule without this limit.
+) -> Iterator[FreedLimit]:
+    """Yield each limit with the cost of a rule without it.
 
-    Limits without such a rule or without labelled rows are left out. The arguments are as in `what_forces`.
+    Limits without such a rule are left out. ``wrong`` tells which labelled rows the certified rule answers
+    wrongly. The other arguments are as in `what_forces`.
     """
     for dropped in limited:
         number = dropped.number
@@ -384,17 +431,20 @@ def _errors_without(
             *without_subgroup(limits[number], dropped.bound.subgroup, names),
             *limits[number + 1 :],
         ]
-        selection = result.selection.within(other_limits)
         if other_limits:
-            looser = run_for(selection)
+            looser = run_for(result.selection.placed_within(other_limits))
             if looser is None:
                 return
             if isinstance(looser, Refused):
                 continue
             selection = looser.selection
-        error = _overall_error(fresh.by(selection))
-        if error is not None:
-            yield dropped, error
+        else:
+            selection = result.selection.within(other_limits)
+        wrong_without = _wrong_rows(fresh.by(selection))
+        if wrong_without is not None:
+            differences = wrong - wrong_without
+            noise = float(differences.std()) / np.sqrt(len(differences))
+            yield FreedLimit(dropped, float(wrong.mean()), float(wrong_without.mean()), noise)
 
 
 def is_overall_error(objective: Any) -> bool:
@@ -402,31 +452,31 @@ def is_overall_error(objective: Any) -> bool:
     return objective.rate == ERRORS["mean"] and not objective.worst
 
 
-def _overall_error(answered: FreshRows) -> float | None:
-    """Return the overall error of the labelled rows; None without them."""
+def _wrong_rows(answered: FreshRows) -> Floats | None:
+    """Return whether the answer is wrong in each labelled row, as 0 or 1; None without labelled rows."""
     (sample,) = answered.samples(ERRORS["mean"])
     if not len(sample.rows):
         return None
-    return float(sample.mean)
+    return sample.values
 
 
 def _as_forced(
-    forcing: LimitedBound,
+    limited: LimitedBound,
+    freed: FreedLimit | None,
     bounds: Sequence[Sequence[CertifiedBound]],
     limits: Sequence[Limit],
     fresh: FreshRows,
     error: float | None,
-    error_without: float | None,
     reference: tuple[str, float | None],
 ) -> Forced:
-    """Return the forcing limit as a `Forced`, with the room of the other limits.
+    """Return a limit as a `Forced`, with the room of the other limits.
 
-    ``error`` is the overall error of the rule, ``error_without`` the error without this limit. The other
+    ``freed`` is the cost of the limit, if known, and ``error`` the overall error of the rule. The other
     arguments are as in `what_forces`.
     """
-    number = forcing.number
+    number = limited.number
     limit = limits[number]
-    bound = forcing.bound
+    bound = limited.bound
     name = group_words(bound.name, limit.rate.by, limits)
     if limit.compares:
         name = f"{bound.subgroup} of {bound.quantity}"
@@ -442,14 +492,15 @@ def _as_forced(
     return Forced(
         limit=bound.title,
         name=name,
-        n=forcing.n,
-        room=forcing.room,
+        n=limited.n,
+        room=limited.room,
         error=error,
-        without=error_without,
+        without=None if freed is None else freed.without,
+        noise=0.0 if freed is None else freed.noise,
         others=tuple(chain.from_iterable(map(_room_left, bounds_of_others))),
         in_percent=any(stated.in_percent for stated in limits),
         by_group=by_group,
-        answer=forcing.answer,
+        answer=limited.answer,
         given=reference_error,
         of=reference_name,
         estimate=bound.estimate,

@@ -161,6 +161,10 @@ class Reweighted:
             warnings.simplefilter("ignore", UserWarning)
             return Reweighted(self.classifier.reweight(objective="error", limits=list(limits)))
 
+    def placed_within(self, limits: Sequence[Limit]) -> Reweighted:
+        """Return the selection within other limits: the rule has no thresholds to place."""
+        return self.within(limits)
+
     def of_each_kind(self) -> list[Reweighted]:
         """Return the selection: boosting has one kind of rule."""
         return [self]

@@ -66,7 +66,7 @@ def contradiction(pool: Pool, solution: Solution, words: str) -> InfeasibleLimit
     pool : Pool
         The candidates.
     solution : Solution
-        The mixture that misses least.
+        The mixture nearest to all limits.
     words : str
         The selection data, for people.
     """
@@ -86,7 +86,7 @@ def contradiction(pool: Pool, solution: Solution, words: str) -> InfeasibleLimit
     error = InfeasibleLimitsError(
         "limits: no rule, also none with random draws, meets these together on "
         f"{words}: {limits_and_values}. "
-        f"These values are of the rule that misses least. {cures}, or human review of some rows "
+        f"These values are of the rule that comes nearest to all limits. {cures}, or human review of some rows "
         "('deferred <= 20%'), may do"
     )
     error.lacks_rows = bool(groups)

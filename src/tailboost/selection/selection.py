@@ -87,6 +87,16 @@ class Selection:
         selection = Selection.from_kinds(self.kinds.alone(self.engine), problem)
         return replace(selection, kinds=self.kinds)
 
+    def placed_within(self, limits: Sequence[Limit]) -> Selection:
+        """Return a selection within other limits for a procedure that places thresholds itself.
+
+        Rules with one score differ in thresholds alone, so no rule is selected. If rules estimate the group,
+        the result is that of `within`.
+        """
+        if self.engine.probabilities.estimates_groups or self.family(by_group=False) is None:
+            return self.within(limits)
+        return self.stated_within(limits)
+
     def of_each_kind(self) -> list[Selection]:
         """Return this selection, with those of other kinds that answer differently, the simplest first."""
         selections: list[Selection] = []
