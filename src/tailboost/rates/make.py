@@ -699,7 +699,7 @@ def custom(name: str, counted: Any, among: Any = ((None, None),), by: By = None)
     ... )
     >>> print(rule.rule_)
     p_ill >= 0.2939: ill; else well
-    >>> print(rule.certificate_)
+    >>> print(rule.certificate_)  # doctest: +ELLIPSIS
     Certified with 95 % confidence from 3,600 fresh rows: all limits hold together.
     <BLANKLINE>
     limit    rows  estimate
@@ -708,7 +708,7 @@ def custom(name: str, counted: Any, among: Any = ((None, None),), by: By = None)
       south   926      0.07
     <BLANKLINE>
     Overall error 0.289 (the score at 0.5: 0.250), estimated on these rows.
-    north forces the rule, with 848 rows; without its limit the error on these rows would be about 0.288.
+    north has the least room, with 848 rows; without its limit ... would be about 0.288, ...
     Assumes independent rows, fresh as you state: print(certificate.assumptions)
     """
     if not isinstance(name, str) or not name.strip():

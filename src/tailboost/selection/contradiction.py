@@ -86,8 +86,8 @@ def contradiction(pool: Pool, solution: Solution, words: str) -> InfeasibleLimit
     error = InfeasibleLimitsError(
         "limits: no rule, also none with random draws, meets these together on "
         f"{words}: {limits_and_values}. "
-        f"These values are of the rule that comes nearest to all limits. {cures}, or human review of some rows "
-        "('deferred <= 20%'), may do"
+        f"These values are of the rule that comes nearest to all limits. {cures}, or human "
+        "review of some rows ('deferred <= 20%'), may do"
     )
     error.lacks_rows = bool(groups)
     return error
