@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from conftest import errors_of
 from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
+from tailboost import rates
 from tailboost.learners import HistTreeClassifier
 from tailboost.rows.judged import judged
 from tailboost.selection.rate_table import MOST_LINES, RateLine, RateTable
@@ -186,3 +188,21 @@ def test_what_is_printed_is_the_table_and_three_sentences(worst_class):
     )
     assert "symbols: " in said.details
     assert not set("λη") & set(str(said))
+
+
+def test_the_summary_names_the_rate_of_the_reference_and_explains_wide_intervals(data):
+    X, y, _ = data
+    line = [("line", LogisticRegression())]
+    costs = rates.cost([[0, 1, 5], [1, 0, 1], [7, 1, 0]])
+    by_class = tb.RobustMixtureClassifier(line, random_state=0).fit(X, y).summary_
+    by_cost = tb.RobustMixtureClassifier(line, objective=costs, random_state=0).fit(X, y).summary_
+    largest = f"{100 * by_class.reference_value:.0f} %"
+    assert f"; the largest error by class of the most accurate rule is {largest}" in by_class.headline
+    assert f". Mean cost: {by_cost.achieved:.3f}" in by_cost.headline
+    refit = "Each 95 % interval is for new rows, from the effective rows here. It is wide enough for a refit"
+    assert refit in str(by_class)
+    # The largest estimate and the largest bound may be of two classes, so their line has no rows.
+    certificate = tb.certify(LogisticRegression().fit(X, y), X, y)
+    heads, cells = certificate.cells()
+    assert cells[-1][0].strip() == "worst class"
+    assert cells[-1][heads.index("rows")] == ""

@@ -570,7 +570,7 @@ class Certificate:
             for bound in family:
                 row = [
                     _first_cell(bound, title if in_one_row else None),
-                    f"{bound.n:,}",
+                    bound.rows_text,
                     bound.estimate_text,
                     bound.bound_text,
                     bound.deferred_text,

@@ -308,6 +308,11 @@ class CertifiedBound:
         )
 
     @property
+    def rows_text(self) -> str:
+        """The rows, or nothing for the worst subgroup: its estimate and its bound may be of two subgroups."""
+        return "" if self.kind == "worst" else f"{self.n:,}"
+
+    @property
     def deferred_text(self) -> str:
         """The share of deferred rows in percent; empty if unknown."""
         return "" if self.deferred is None else f"{100 * self.deferred:.0f} %"

@@ -379,14 +379,15 @@ class Summary(PrintedSummary):
         reference_value = self.reference_value
         if self.single == self.reference or self.largest_error is not None or self.dropped:
             reference_value = None
+        objective = (
+            f"{self.objective[:1].upper()}{self.objective[1:]}: {self.achieved_on_all:.3f}"
+        )
+        if self.upper is not None:
+            objective += f" (at most {self.upper:.3f}, 95 %)"
+        if reference_value is not None:
+            objective += f"; {self.reference}: {reference_value:.3f}"
         if self.errors is None or self.errors.worst is None:
-            objective = f"{self.objective[:1].upper()}{self.objective[1:]}"
-            text = f"{objective}: {self.achieved_on_all:.3f}"
-            if self.upper is not None:
-                text += f" (at most {self.upper:.3f}, 95 %)"
-            if reference_value is not None:
-                text += f"; {self.reference}: {reference_value:.3f}"
-            return f"{text}{self._reference_alone}."
+            return f"{objective}{self._reference_alone}."
         name, error, interval = self.errors.worst
         text = f"Worst {self.errors.kind}: {unit_name(name)}, error {100 * error:.0f} %"
         if interval is not None:
@@ -395,8 +396,14 @@ class Summary(PrintedSummary):
         else:
             n = len(self.errors.of_rule("predict"))
             text += f" (the largest of {n} estimates on the rows that selected the rule)"
-        if reference_value is not None:
-            text += f"; {self.reference}: {100 * reference_value:.0f} %"
+        largest = f"largest error by {self.errors.kind}"
+        if self.objective == largest and reference_value is not None:
+            # It may be the error of another subgroup.
+            text += f"; the {largest} of {self.reference} is {100 * reference_value:.0f} %"
+        elif self.objective != largest and (
+            self.overall_line is None or self.objective != OVERALL
+        ):
+            text += f". {objective}"
         return f"{text}{self._reference_alone}."
 
     @property
@@ -495,7 +502,7 @@ class Summary(PrintedSummary):
             lines.insert(0, f"Overall error of predict {words}.")
         table = self.by_class if self.errors is None else self.errors
         if table is not None:
-            lines.insert(0, table.of_rule("predict").text)
+            lines = [table.of_rule("predict").text, *table.interval_words, *lines]
         if self.certificate is not None:
             lines = [str(self.certificate), "", *lines]
         return "\n".join(lines)
