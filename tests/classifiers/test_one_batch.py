@@ -279,6 +279,19 @@ def test_the_share_depends_on_what_the_rows_decide():
     assert default_share(of_one, strata, by_group=True) == 0.1
 
 
+def test_fewer_rows_select_for_a_precision_of_each_of_many_groups():
+    y = np.tile([0, 1], 20)
+    strata = Answered.from_arrays(y, y, groups=np.repeat(np.arange(20), 2)).strata
+    by_group, overall = rates.precision(1, by="group") >= 0.6, rates.precision(1) >= 0.6
+    shares = [
+        default_share(limits, strata, by_group=reads)
+        for limits, reads in [
+            ([by_group], True), ([by_group], False), ([overall], True), ([by_group, overall], True),
+        ]
+    ]  # fmt: skip
+    assert shares == [0.15, 0.3, 0.3, 0.3]
+
+
 # -- models ------------------------------------------------------------------------------------------------
 
 

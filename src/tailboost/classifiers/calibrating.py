@@ -74,6 +74,11 @@ __all__ = ["calibrate", "certified_on_rest", "selected_on_part"]
 FOR_TESTS = 0.3
 FOR_COMPARISONS = 0.2
 FOR_RANKS = 0.1
+# The same for a precision by group, of so many groups: they divide the level, so certifying rows are dear. With
+# 75 groups of 400 rows and a precision ≥ .6, 23 groups instead of 29 have one answer, and the error is
+# .010 ± .003 lower than with .3 (3 draws). With 3 groups it is .001 to .005 higher with .1.
+FOR_MANY_GROUPS = 0.15
+MANY_GROUPS = 8
 # Warnings about limits and the objective on the selection data: the limits are tested on the
 # other rows.
 ABOUT_SELECTION = (
@@ -170,8 +175,8 @@ def calibrate(
         attempt has all of it, and further ones are refused. By default any number may follow.
     selection_share : float in (0, 1), optional
         For a model without a selected rule: the fraction of the rows, or of the clusters, on which `tune`
-        selects. The others certify. The default is .3; .2 if ranks serve a gap or ratio; .1 if ranks serve
-        all limits, none of which compares groups. Rows are drawn at random. The draw depends on
+        selects. The others certify. The default is .3; .2 if ranks serve a gap or ratio; .15 for a precision
+        of each of many groups; .1 if ranks serve all limits, none of which compares groups. Rows are drawn at random. The draw depends on
         ``random_state`` and on the rows as a whole, not on their order.
     X_unlabeled : array-like of shape (m, d), optional
         Fresh rows without labels, of the same population. They count in limits on answers alone: ranks and
@@ -566,14 +571,20 @@ def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool | s
     """
     if not limits or any(limit.rate.counts_deferral for limit in limits):
         return FOR_TESTS
-    if any(counted_answer(limit.rate, strata) is None for limit in limits):
-        return FOR_TESTS
-    if not any(limit.compares for limit in limits):
+    has_ranks = all(counted_answer(limit.rate, strata) is not None for limit in limits)
+    compares = any(limit.compares for limit in limits)
+    if has_ranks and not compares:
         return FOR_RANKS
-    # Ranks serve a single gap or ratio, of a rule that reads the group.
     reads_groups = by_group is True or by_group in names_in(limits[0].rate.by)
-    if reads_groups and len(limits) == 1:
+    if not reads_groups or len(limits) > 1:
+        return FOR_TESTS
+    # Ranks serve a single gap or ratio of a rule that reads the group, and sequences by group another limit.
+    if has_ranks:
         return FOR_COMPARISONS
+    if not compares and limits[0].rate.needs_groups:
+        names, _ = strata.subgroups(limits[0].rate.by)
+        if len(names) >= MANY_GROUPS:
+            return FOR_MANY_GROUPS
     return FOR_TESTS
 
 
