@@ -74,9 +74,9 @@ __all__ = ["calibrate", "certified_on_rest", "selected_on_part"]
 FOR_TESTS = 0.3
 FOR_COMPARISONS = 0.2
 FOR_RANKS = 0.1
-# The same for a precision by group, of so many groups: they divide the level, so certifying rows are dear. With
-# 75 groups of 400 rows and a precision ≥ .6, 23 groups instead of 29 have one answer, and the error is
-# .010 ± .003 lower than with .3 (3 draws). With 3 groups it is .001 to .005 higher with .1.
+# The same for a precision by group, of so many groups: they divide the level, so certifying rows are dear.
+# With 75 groups of 400 rows and a precision ≥ .6, 23 groups instead of 29 have one answer, and the error is
+# .010 ± .003 lower than with .3 (3 draws). With 3 groups of 400 rows it is .002 to .005 higher with .1.
 FOR_MANY_GROUPS = 0.15
 MANY_GROUPS = 8
 # Warnings about limits and the objective on the selection data: the limits are tested on the
@@ -176,8 +176,8 @@ def calibrate(
     selection_share : float in (0, 1), optional
         For a model without a selected rule: the fraction of the rows, or of the clusters, on which `tune`
         selects. The others certify. The default is .3; .2 if ranks serve a gap or ratio; .15 for a precision
-        of each of many groups; .1 if ranks serve all limits, none of which compares groups. Rows are drawn at random. The draw depends on
-        ``random_state`` and on the rows as a whole, not on their order.
+        of each of many groups; .1 if ranks serve all limits, none of which compares groups. Rows are drawn
+        at random. The draw depends on ``random_state`` and on the rows as a whole, not on their order.
     X_unlabeled : array-like of shape (m, d), optional
         Fresh rows without labels, of the same population. They count in limits on answers alone: ranks and
         tests of `tailboost.rates.selected`, its gaps and ratios, and deferral. Rows that are among X_cal too
