@@ -498,16 +498,8 @@ class GivenRows:
         ids = None
         if self.ids is not None:
             ids = {"rows": len(self.ids), "words": _packed(self.ids)}
-        contents_by_model = {
-            model: {
-                "different": len(counts.contents),
-                "limit": counts.limit,
-                "kept": _packed(counts.contents),
-                "counts": _packed(counts.counts),
-            }
-            for model, counts in self.counts.items()
-        }
-        return {"name": self.name, "ids": ids, "contents": contents_by_model}
+        contents = {model: counts.to_dict() for model, counts in self.counts.items()}
+        return {"name": self.name, "ids": ids, "contents": contents}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
@@ -515,15 +507,9 @@ class GivenRows:
         ids = state["ids"]
         if ids is not None:
             ids = _unpacked(ids["words"], int(ids["rows"]))
-        counts_by_model = {}
-        for model, written in state["contents"].items():
-            n = int(written["different"])
-            counts = _unpacked(written["counts"], n).astype(np.intp)
-            contents = _unpacked(written["kept"], n).astype(np.uint32)
-            counts_by_model[str(model)] = RowCounts(
-                contents, counts, int(written["limit"]), int(counts.sum())
-            )
-        return cls(str(state["name"]), ids, counts_by_model)
+        contents = state["contents"].items()
+        counts = {str(model): RowCounts.from_dict(written) for model, written in contents}
+        return cls(str(state["name"]), ids, counts)
 
 
 def refuse_repeated(batch: GivenRows, ids: Hashes | None, earlier: Sequence[GivenRows]) -> None:

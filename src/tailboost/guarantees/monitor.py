@@ -66,7 +66,7 @@ from tailboost.rows.subgroups import by_column
 __all__ = ["Monitor", "MonitoredBatch"]
 
 # Version of the state's JSON.
-MONITOR_FORMAT = 7
+MONITOR_FORMAT = 8
 
 
 @dataclass(frozen=True)

@@ -867,7 +867,7 @@ class Limit(Expression):
         TypeError, ValueError
             If the bound is not a number, or is outside of the possible range.
         """
-        by_subgroup = isinstance(bound, Mapping) and form in (AT_MOST, AT_LEAST)
+        by_subgroup = isinstance(bound, Mapping) and form not in COMPARISONS
         in_percent = any(
             isinstance(value, str) for value in (bound.values() if by_subgroup else [bound])
         )
@@ -1195,9 +1195,7 @@ class Limit(Expression):
         smallest, largest = map(float, _smallest_and_largest(values))
         if self.compares:
             return float(self.comparison.value(smallest, largest))
-        if self.form == AT_MOST:
-            return largest
-        return smallest
+        return largest if self.from_above else smallest
 
     def terms(self, strata: Strata) -> Terms:
         """Return the terms of the rates."""
