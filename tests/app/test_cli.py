@@ -260,7 +260,9 @@ class TestRefusedFit:
         assert "groupdroboost" in line
 
     def test_model_in_no_folder(self, csv):
-        assert "--model" in self.fit(csv, model="no/such/m.model")
+        line = self.fit(csv, model="no/such/m.model")
+        assert "--model: there is no folder '" in line
+        assert "/no/such' for 'm.model'; make it first" in line
 
 
 class TestRefusedPredict:

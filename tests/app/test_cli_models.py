@@ -208,6 +208,7 @@ class TestFitOptions:
         ("more", "says"),
         [
             (["--max-error", "yes=.2,no"], "NAME=ERROR"),
+            (["--max-error", "30"], "30 is not in (0, 1]; write 30%"),
             (["--error-budget", ".1", "--method", "forest"], "forest has no error_budget"),
             (["--error-budget", "2", "--drop", "born"], "--error-budget"),
             (["--max-error", "yes=2"], "not in (0, 1]"),

@@ -445,6 +445,45 @@ def test_a_model_file_names_its_target_and_takes_the_columns_that_it_needs(files
     assert done(*command[:2], files / "more.csv").splitlines()[:9] == done(*command).splitlines()[:9]
 
 
+@pytest.mark.parametrize(
+    ("change", "more", "words"),
+    [
+        (
+            {"label": "toxic"},
+            [],
+            "column 'label' has the label 'toxic' alone; rows of both labels are needed",
+        ),
+        ({}, ["--target", "p_toxic"], "column 'p_toxic' has 1,500 different values (such as '0."),
+        ({"p_toxic": "10.5%"}, [], "no number in row 0: '10.5%'. Write plain numbers, such as 0.105"),
+        ({"p_toxic": 42.5}, [], "score 'p_toxic': values from 42.5 to 42.5 are no probabilities"),
+        (
+            {"p_toxic": 42.5},
+            [],
+            "state --kind logit or, for any number that grows with the probability, --kind",
+        ),
+        (
+            {"label": None},
+            [],
+            "of changed.csv has 1,500 missing values; drop these rows first (the first is row 0",
+        ),
+    ],
+)
+def test_a_file_with_other_values_is_told_in_words_of_the_shell(files, change, more, words):
+    pd.read_csv(files / "scores.csv").assign(**change).to_csv(files / "changed.csv", index=False)
+    target = more or ["--target", "label"]
+    given = ["tune", files / "changed.csv", "--score", "p_toxic", *target, "--positive", "toxic"]
+    assert words in refused(*given, "--out", files / "changed.json")
+
+
+def test_tune_tells_of_empty_groups(files):
+    table = pd.read_csv(files / "scores.csv")
+    table.loc[:9, "lang"] = None
+    table.to_csv(files / "empty.csv", index=False)
+    columns = ["--score", "p_toxic", "--target", "label", "--group", "lang"]
+    told = call("tune", files / "empty.csv", *columns, *LIMITS, "--out", files / "empty.json").stderr
+    assert "10 rows of empty.csv with an empty 'lang': they are the group 'missing'." in told
+
+
 def test_two_scores_of_one_label_are_not_combined(files):
     two = pd.read_csv(files / "scores.csv").assign(b=lambda rows: rows["p_toxic"])
     two.to_csv(files / "two.csv", index=False)

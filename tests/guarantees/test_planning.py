@@ -175,7 +175,7 @@ def test_the_shell_answers_as_python(capsys):
     ("options", "message"),
     [
         ([], "--limit is needed"),
-        (["--limit", "error() <= .2"], "--rate is needed once"),
+        (["--limit", "error() <= .2"], "--rate (the rate that you expect, such as 12%) is needed once"),
         (["--limit", "error() <= .2", "--rate", "x"], "--rate"),
         (["--limit", "error() <= .2", "--rate", ".3"], "no number of rows"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeGuard
@@ -109,9 +110,12 @@ class ScoreKind:
     def _advice_outside(self, values: Floats, remedy: str) -> str:
         """Return the advice about values outside the range: they may be percent, or grades."""
         are_percent = values.min() >= 0 and 1 < values.max() <= 100
+        is_stated = remedy == self.remedy  # by the argument of this kind
+        if is_stated:
+            remedy = re.sub(r"kind='(\w+)'", as_typed(r"kind='\1'", r"--kind \1"), remedy)
         if self.name != "probability" or not are_percent:
             return remedy
-        if remedy == self.remedy and (values == np.rint(values)).all():
+        if is_stated and (values == np.rint(values)).all():
             number = as_typed("kind='number'", "--kind number")
             return f"state {number} for whole numbers, such as grades"
         return f"divide percent by 100; {remedy}"

@@ -13,6 +13,7 @@ from scipy.special import ndtri
 from tailboost.core.array_types import Axes, Floats, Ints, Stated
 from tailboost.core.checks import check_number
 from tailboost.core.drawing import display
+from tailboost.core.rate_words import value_words
 from tailboost.core.spelling import with_known_arguments
 from tailboost.guarantees.certificates import read_rates
 from tailboost.guarantees.shares import Share, counted_answer, level_of_each, shares_of
@@ -479,9 +480,13 @@ def _plans(
         if (row_shares <= 0).any():
             raise ValueError(f"shares of {limit!r} must be above 0, got {share!r}")
         if limit.distance(names, expected_rates) >= 0.0:
+            words = [
+                value_words(value, in_percent=limit.in_percent)
+                for value in dict.fromkeys(expected_rates.tolist())
+            ]
             raise ValueError(
-                f"{limit!r}: the rates {dict(zip(names, expected_rates.tolist(), strict=True))} "
-                "do not keep it with room to spare, so no number of rows certifies it"
+                f"{limit.text}: the expected rates ({', '.join(words)}) do not keep it with room to "
+                "spare, so no number of rows certifies it"
             )
         # The strata have no groups, and the answer is the same in each subgroup.
         answer = counted_answer(replace(limit.rate, by=None), strata)

@@ -23,7 +23,7 @@ from tailboost.core.checks import (
     no_classes,
 )
 from tailboost.core.score_kinds import score_kind
-from tailboost.core.spelling import as_typed, meant, shell_word
+from tailboost.core.spelling import as_typed, listed, meant, shell_word
 from tailboost.core.warn import warn_user
 from tailboost.rates.strata import plain
 
@@ -110,6 +110,11 @@ class Scores(ClassifierMixin, BaseEstimator):
         missing = "" if self.missing is None else f", missing={self.missing!r}"
         return f"Scores({self.columns!r}, {labels!r}, kind={self.kind!r}{missing})"
 
+    @property
+    def _named(self) -> str:
+        """The scores in messages: as in Python, and in the shell by their columns."""
+        return as_typed(repr(self), f"score {listed(self.column_list)}")
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing is not None
@@ -141,10 +146,10 @@ class Scores(ClassifierMixin, BaseEstimator):
         try:
             score_kind(self.kind).check_missing(self.missing)
         except ValueError as failure:
-            raise ValueError(f"{self!r}: {failure}") from None
+            raise ValueError(f"{self._named}: {failure}") from None
         columns = self.column_list
         if len(set(columns)) < len(columns):
-            raise ValueError(f"{self!r}: a column is named twice")
+            raise ValueError(f"{self._named}: a column is named twice")
         has_one_column = len(columns) == 1
         if has_one_column:
             labels = np.unique(y)
@@ -167,10 +172,12 @@ class Scores(ClassifierMixin, BaseEstimator):
                 f"Scores({self.columns!r}): state label=[...], the label of each column"
             )
         if self.kind == "number":
-            raise ValueError(f"{self!r}: kind='number' needs a single column")
+            raise ValueError(f"{self._named}: kind='number' needs a single column")
         n_columns = len(self.column_list)
         if not isinstance(self.label, (list, tuple)) or len(self.label) != n_columns:
-            raise ValueError(f"{self!r}: label must be a list with the label of each column")
+            raise ValueError(
+                f"{self._named}: label must be a list with the label of each column"
+            )
 
     def _check_label(self, y_labels: NDArray[Any], X: Table) -> None:
         """Raise ValueError unless a label is stated for the single column, and y has it and one other."""
@@ -184,7 +191,7 @@ class Scores(ClassifierMixin, BaseEstimator):
         if len(labels) > 2 or self.label_list[0] not in labels:
             is_quantity = len(labels) > NAMES_SHOWN and y_labels.dtype.kind in "iuf"
             if is_quantity:
-                raise ValueError(f"{self!r}: {no_classes(y_labels)}")
+                raise ValueError(f"{self._named}: {no_classes(y_labels)}")
             [column] = self.column_list
             names = list(getattr(as_pandas(X), "columns", [column]))
             absent = ""
@@ -192,15 +199,15 @@ class Scores(ClassifierMixin, BaseEstimator):
                 absent = f". The table has no column {column!r}, only {names[:20]}"
             if len(labels) == 2:
                 raise ValueError(
-                    f"{self!r}: {self.label!r} is no label of y; {meant(self.label, labels)}y has the "
+                    f"{self._named}: {self.label!r} is no label of y; {meant(self.label, labels)}y has the "
                     f"labels {labels}{absent}"
                 )
             raise ValueError(
-                f"{self!r}: one column scores a label against one other, but y has the "
+                f"{self._named}: one column scores a label against one other, but y has the "
                 f"labels {labels[:10]}{absent}"
             )
         if len(labels) < 2:
-            raise ValueError(f"{self!r}: y has the label {labels[0]!r} only")
+            raise ValueError(f"{self._named}: y has the label {labels[0]!r} only")
 
     def _learn_ranks(self, scores: Floats, positive: NDArray[np.bool_]) -> None:
         """Learn the ranks of a score of kind "number"; warn of equal scores, or of the wrong direction.
@@ -209,7 +216,7 @@ class Scores(ClassifierMixin, BaseEstimator):
         """
         if scores.min() == scores.max():
             warn_user(
-                f"{self!r}: all rows have the score {scores[0]:g}, so every row is answered "
+                f"{self._named}: all rows have the score {scores[0]:g}, so every row is answered "
                 "alike"
             )
         area = area_if_below_half(scores, positive)
@@ -218,7 +225,7 @@ class Scores(ClassifierMixin, BaseEstimator):
             label = labels[self.positive_]
             other = labels[1 - self.positive_]
             warn_user(
-                f"{self!r}: higher scores go with {other!r} (area under the ROC curve of "
+                f"{self._named}: higher scores go with {other!r} (area under the ROC curve of "
                 f"{label!r}: {area:.2f}); is label= right?"
             )
         if self.kind == "number":
@@ -249,19 +256,19 @@ class Scores(ClassifierMixin, BaseEstimator):
         area = area_if_below_half(self.values(X)[:, 0], np.asarray(labels != other))
         if area is not None:
             raise ValueError(
-                f"{self!r}: high scores go with {other!r}, not with {self.label_list[0]!r}, "
+                f"{self._named}: high scores go with {other!r}, not with {self.label_list[0]!r}, "
                 f"whose area under the ROC curve is {area:.2f} on the {len(labels):,} rows that "
                 f"select; state {as_typed(f'label={other!r}', f'--positive {shell_word(other)}')}"
             )
 
     def values(self, X: Table) -> Floats:
         """Return the scores of rows, checked, shape (n, columns)."""
-        return self.checked(score_columns(X, self.column_list, repr(self)))
+        return self.checked(score_columns(X, self.column_list, self._named))
 
     def checked(self, values: NDArray[Any]) -> Floats:
         """Return scores of shape (n, columns), checked; a missing score becomes that of ``missing``."""
         kind = score_kind(self.kind)
-        return kind.checked(values, repr(self), self.missing, kind.remedy)
+        return kind.checked(values, self._named, self.missing, kind.remedy)
 
     def predict_proba(self, X: Table) -> Floats:
         """Return class probabilities, shape (n, K); ranks in [0, 1] in their place for kind="number"."""

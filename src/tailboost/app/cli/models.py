@@ -71,11 +71,12 @@ class NewRows:
             has = columns_instead(list(self.table), name, "they have")
             raise BadInput(f"{option}: the data have no column {name!r}; {has}")
         column = self.table[name]
-        missing = int(column.isna().sum())
-        if missing:
+        rows_without = np.flatnonzero(column.isna())
+        if len(rows_without):
             raise BadInput(
-                f"{option}: column {name!r} has {missing} missing value{'s' * (missing > 1)}; drop these "
-                "rows first"
+                f"{option}: column {name!r} of {self.path.name} has "
+                f"{how_many(len(rows_without), 'missing value')}; drop these rows first (the first is row "
+                f"{rows_without[0]}, counted from 0)"
             )
         return column
 

@@ -60,7 +60,10 @@ def rows(
     for option, numbers in (("--rate", expected_rates), ("--share", shares)):
         may_be_absent = option == "--share" and not numbers
         if len(numbers) != len(limits) and not may_be_absent:
-            raise BadInput(f"{option} is needed once for each --limit, got {len(numbers)}")
+            example = " (the rate that you expect, such as 12%)" if option == "--rate" else ""
+            raise BadInput(
+                f"{option}{example} is needed once for each --limit, got {len(numbers)}"
+            )
     with shared.bad_input():
         needed = tb.rows_needed(
             limits,

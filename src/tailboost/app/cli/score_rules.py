@@ -45,6 +45,8 @@ from tailboost.storage.models import SUFFIX
 from tailboost.storage.rule_classifier import RULE_FILE_FORMAT, rule_of, scores_of
 from tailboost.storage.rule_files import KIND_OF_RULE_FILE, rule_document, text_of
 
+# A column with more different values has no labels.
+MOST_LABELS = 100
 # Labels of high scores, if the column's name contains no label.
 POSITIVE = ("1", "True", "true", "yes")
 
@@ -307,7 +309,18 @@ class RuleSelection:
         ``positive`` are the labels of --positive.
         """
         rows = self.read(data, csv, self.group, target=self.target)
+        rows.tell_of_empty_groups()
         labels = sorted(set(rows.y.tolist()))
+        if len(labels) == 1:
+            raise BadInput(
+                f"{str(data)!r}: column {self.target!r} has the label {labels[0]!r} alone; rows of both "
+                "labels are needed"
+            )
+        if len(labels) > max(MOST_LABELS, len(self.scores)):
+            raise BadInput(
+                f"--target: column {self.target!r} has {len(labels):,} different values (such as "
+                f"{str(labels[0])!r}); name the column of labels"
+            )
         if HUMAN_REVIEW in labels:
             raise BadInput(
                 f"{str(data)!r}: column {self.target!r} has the label {HUMAN_REVIEW!r}"

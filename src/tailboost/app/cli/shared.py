@@ -179,8 +179,12 @@ def refuse_overwriting(option: str, outputs: Sequence[Path], *inputs: Path | Non
 def check_output(option: str, out: Path, *inputs: Path | None) -> None:
     """Raise `BadInput` if a file cannot be written."""
     with bad_input(f"{option}: "):  # the name may be too long for the system
-        if out.is_dir() or not out.parent.is_dir():
-            raise BadInput(f"{option}: {str(out)!r} is a folder, or its folder does not exist")
+        if out.is_dir():
+            raise BadInput(f"{option}: {str(out)!r} is a folder; give the name of a file")
+        if not out.parent.is_dir():
+            raise BadInput(
+                f"{option}: there is no folder {str(out.parent)!r} for {out.name!r}; make it first"
+            )
         refuse_overwriting(option, [out], *inputs)
 
 
