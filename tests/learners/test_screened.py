@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.feature_selection import f_classif
 
-from tailboost import load_model, save_model
+from tailboost import RobustMixtureClassifier, load_model, save_model
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.screened import ScreenedBoost, between_classes
 
@@ -45,3 +45,23 @@ def test_the_trees_are_those_of_the_best_columns_alone(tmp_path):
     assert few.columns_.tolist() == [0, 1, 2, 3]
     save_model(ours, tmp_path / "wide.model")
     np.testing.assert_array_equal(load_model(tmp_path / "wide.model").predict_proba(X), alone)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_the_models_of_the_folds_answer_new_rows(K):
+    X, y = wide(K=K)
+    mix = RobustMixtureClassifier([("boosted", ScreenedBoost(5))], cv=3, random_state=0).fit(X, y)
+    mean = mix.estimators_[0]
+    assert len(mean.models) == 3
+    logs = np.mean([np.log(np.maximum(model.predict_proba(X), 1e-6)) for model in mean.models], axis=0)
+    expected = np.exp(logs) / np.exp(logs).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(mean.predict_proba(X), expected, atol=1e-12)
+
+
+def test_a_model_of_all_rows_answers_if_a_fold_lacks_a_class():
+    X, y = wide(K=2)
+    y[0] = 2  # the only row of its class
+    mix = RobustMixtureClassifier([("boosted", ScreenedBoost(5))], objective="error", cv=3, random_state=0)
+    model = mix.fit(X, y).estimators_[0]
+    assert isinstance(model, ScreenedBoost)
+    assert model.classes_.tolist() == [0, 1, 2]

@@ -61,7 +61,7 @@ def test_models_of_wide_tables(K, tmp_path):
     X = np.hstack([np.random.default_rng(1).normal(size=(900, 6)), X])  # the trees use the later columns
     models = [("boosted", ScreenedBoost(n_columns=5)), ("kernel", TableLinear(C=10.0, landmarks=40))]
     mix = tb.RobustMixtureClassifier(models, random_state=0).fit(X[:500], y[:500])
-    assert mix.estimators_[0].columns_.min() >= 5
+    assert all(model.columns_.max() > 5 for model in mix.estimators_[0].models)
     tb.export_onnx(mix, tmp_path / "m.onnx")
     said, shares = asked(tmp_path / "m.onnx", X)
     np.testing.assert_array_equal(said, mix.predict(X))

@@ -38,17 +38,17 @@ BLOCK_ROWS = 4096
 SMOOTHING = 0.1
 
 
-class _Refitted(TableClassifier):
+class Refitted(TableClassifier):
     """A learner that is fitted anew on the rows of each fold."""
 
     def open_table(
         self, opened: OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
-    ) -> LinearSession:
+    ) -> RefittedSession:
         """Return a session on an open table, see `protocols.TableLearner`."""
-        return LinearSession(self, opened, np.asarray(y), n_classes)
+        return RefittedSession(self, opened, np.asarray(y), n_classes)
 
 
-class TableLinear(_Refitted):
+class TableLinear(Refitted):
     """Multinomial logistic regression for tables with categories and missing values.
 
     Numbers are centred and scaled. A missing number counts as the mean. Each category has a coefficient.
@@ -186,7 +186,7 @@ class TableLinear(_Refitted):
         return np.ascontiguousarray(scores_by_class.T)
 
 
-class TableBayes(_Refitted):
+class TableBayes(Refitted):
     """Multinomial naive Bayes for counts and other numbers that are not negative.
 
     Missing and negative numbers count as 0.
@@ -218,10 +218,10 @@ def _counts(table: Table) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class LinearSession:
+class RefittedSession:
     """All fits of one learner on one table."""
 
-    template: _Refitted  # the learner
+    template: Refitted  # the learner
     opened: OpenTable
     y: Ints  # shape (n,): class numbers
     n_classes: int

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
-from tailboost.core.array_types import Floats, Ints, Table
+from tailboost.core.array_types import Floats, Ints, Mask, Table
 from tailboost.learners.hist import HistBoostClassifier
-from tailboost.learners.table import OpenTable, TableClassifier
+from tailboost.learners.linear import Refitted, RefittedSession
+from tailboost.learners.table import ClassProbabilities, OpenTable, Ranked
 
 # With 32 bins and three levels the histograms of a wide table are small.
 FEW_BINS = 32
@@ -16,7 +17,7 @@ DEPTH = 3
 RATE = 0.2
 
 
-class ScreenedBoost(TableClassifier):
+class ScreenedBoost(Refitted):
     """Boosted trees on few columns of a dense table, and on as many trees as held-out rows need.
 
     The columns have the largest F statistics: the variance of the class means, divided by the mean variance
@@ -30,6 +31,12 @@ class ScreenedBoost(TableClassifier):
 
     def __init__(self, n_columns: int = 100) -> None:
         self.n_columns = n_columns
+
+    def open_table(
+        self, opened: OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
+    ) -> ScreenedSession:
+        """Return a session on an open table, see `protocols.TableLearner`."""
+        return ScreenedSession(self, opened, np.asarray(y), n_classes)
 
     def learn(self, opened: OpenTable, y: Ints, weight: Floats) -> Self:
         """Choose the columns on rows of positive weight, and fit the trees; the rows need two classes."""
@@ -52,16 +59,34 @@ class ScreenedBoost(TableClassifier):
         return self.model_.predict_proba(table[:, self.columns_])
 
 
+class ScreenedSession(RefittedSession):
+    """All fits of one learner on one table. The mean of the models of the folds answers new rows."""
+
+    refits = False
+
+    def mean(self, models: list[Any], weight: Floats, rows: list[Mask]) -> Ranked | None:
+        """Return the mean of the models, or None if one lacks a class, see `AveragingLearner`."""
+        for model in models:
+            if not isinstance(model, ScreenedBoost) or len(model.classes_) < self.n_classes:
+                return None
+        return Ranked(ClassProbabilities(models, np.ones((len(models), self.n_classes))))
+
+
 def between_classes(table: Table, y: Ints, weight: Floats) -> Floats:
     """Return a monotone function of the F statistic of each column, shape (d,).
 
     It is the variance of the class means as a fraction of the variance: 0 for constant columns. Missing
     values count as the mean.
     """
-    present = ~np.isnan(table)
     tiny = np.finfo(np.float64).tiny  # of sums that may be 0
-    mean = weight @ np.where(present, table, 0.0) / np.maximum(weight @ present, tiny)
-    centred = np.where(present, table - mean, 0.0)
+    is_missing = np.isnan(table)
+    if is_missing.any():
+        mean = (
+            weight @ np.where(is_missing, 0.0, table) / np.maximum(weight @ ~is_missing, tiny)
+        )
+        centred = np.where(is_missing, 0.0, table - mean)
+    else:
+        centred = table - weight @ table / weight.sum()
     weight_by_class = np.zeros((int(y.max()) + 1, len(y)))  # shape (K, n)
     weight_by_class[y, np.arange(len(y))] = weight
     class_totals = np.maximum(weight_by_class.sum(axis=1), tiny)
