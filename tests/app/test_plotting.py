@@ -413,7 +413,7 @@ def test_the_monitor_shows_the_rate_of_each_month_and_the_alarm(stated):
     assert display.alarms == [2, 2]
     assert "✗ alarm" in " ".join(text.get_text() for text in display.axes_[0].texts)
     for panel, bound in zip(display.axes_, monitor.certificate.tested, strict=True):
-        assert f"bound {bound.claim}" in [text.get_text() for text in panel.texts]
+        assert f"bound {bound.limit}" in [text.get_text() for text in panel.texts]
     assert "Alarm" in monitor._repr_html_()
     with pytest.raises(ValueError, match="there is none to draw"):
         tb.Monitor.of(stated.certified.certificate_).plot()
@@ -429,8 +429,22 @@ def test_a_long_name_of_a_bound_is_cut_within_the_figure_and_the_bound_is_not():
     cut, bound = (text for text in panel.texts if text.get_text().startswith(("✗", "bound")))
     assert "…" in cut.get_text()
     assert cut.get_text().endswith("the largest rate")  # lines that begin alike stay apart
-    assert bound.get_text() == "bound ≥ 0.8000"
+    assert bound.get_text() == "bound ≥ 0.8"
     assert all(text.get_window_extent().x1 <= figure.bbox.x1 for text in (cut, bound))
+
+
+def test_drawings_have_percent_where_the_limits_have():
+    answers, labels = ["yes", "no", "no", "yes"], ["yes", "yes", "no", "no"]
+    for bound, in_percent in (("60%", True), (".6", False)):
+        limits = LimitsDisplay.from_predictions(labels, answers, limits=[f"miss(yes) <= {bound}"])
+        limits.figure_.draw_without_rendering()
+        ticks = [text.get_text() for text in limits.ax_.get_xticklabels()]
+        assert {tick.endswith(" %") for tick in ticks} == {in_percent}
+        monitor = MonitorDisplay(["a"], ["x"], [[0.1]], [np.nan], [0.6], [None], in_percent=in_percent)
+        monitor.plot().figure_.draw_without_rendering()
+        (panel,) = monitor.axes_
+        assert {tick.get_text().endswith(" %") for tick in panel.get_yticklabels()} == {in_percent}
+        assert ("bound ≤ 60 %" in [text.get_text() for text in panel.texts]) == in_percent
 
 
 @pytest.mark.filterwarnings("error")

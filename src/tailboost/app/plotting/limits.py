@@ -13,6 +13,7 @@ from tailboost.app.plotting.style import (
     Display,
     finish_bars,
     fitted_text,
+    number_in_percent,
     styled,
     text_colour,
     verdict_style,
@@ -186,6 +187,8 @@ class LimitsDisplay(Display):
         if n_left_out:
             axis_name += f"; {n_left_out} more limits are not drawn"
         finish_bars(ax, low, end, axis_name, name)
+        if all("%" in line.limit for line in self.lines):
+            number_in_percent(ax.xaxis)
 
     def _draw_limit(self, ax: Axes, k: int, line: LimitLine, kwargs: dict[str, Any]) -> None:
         """Draw two lines of text and a bar in the band of the limit number k, counted from the top."""

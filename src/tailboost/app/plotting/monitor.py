@@ -15,11 +15,13 @@ from tailboost.app.plotting.style import (
     VERMILLION,
     Display,
     fitted_text,
+    number_in_percent,
     shaped,
     styled,
     text_colour,
 )
 from tailboost.core.array_types import Axes
+from tailboost.core.rate_words import limit_words
 from tailboost.core.spelling import cut_to
 from tailboost.guarantees.recheck import down, up
 
@@ -53,6 +55,8 @@ class MonitorDisplay(Display):
         Largest evidence against each bound, for the order of the panels.
     name : str, default=None
         The result in words; the title.
+    in_percent : bool, default=False
+        Whether rates and bounds are written in percent.
 
     Attributes
     ----------
@@ -91,6 +95,7 @@ class MonitorDisplay(Display):
         *,
         evidence: ArrayLike | None = None,
         name: str | None = None,
+        in_percent: bool = False,
     ) -> None:
         self.batches = list(batches)
         if not self.batches:
@@ -109,6 +114,7 @@ class MonitorDisplay(Display):
             "evidence", np.zeros(n_bounds) if evidence is None else evidence, (n_bounds,)
         )
         self.name = name
+        self.in_percent = in_percent
 
     @classmethod
     def from_monitor(
@@ -150,6 +156,7 @@ class MonitorDisplay(Display):
             alarms,
             evidence=monitor.largest_evidence,
             name=monitor.verdict if name is None else name,
+            in_percent=all(bound.in_percent for bound in bounds),
         )
 
     @property
@@ -193,6 +200,8 @@ class MonitorDisplay(Display):
         # Never 0: all numbers may be equal, and all may be 0.
         room = max(0.15 * (high - low), 0.02 * max(abs(high), abs(low)), 1e-3)
         self.axes_[0].set_ylim(low - room, high + 2 * room)
+        if self.in_percent:
+            number_in_percent(self.axes_[0].yaxis)
         self._name_batches(self.axes_[-n_columns:])
 
     def _name_batches(self, last_panels: Sequence[Axes]) -> None:
@@ -253,9 +262,13 @@ class MonitorDisplay(Display):
         mark = "✓ no alarm" if self.alarms[j] is None else "✗ alarm"
         bounds = []
         if not np.isnan(self.lower[j]):
-            bounds.append(f"≥ {down(self.lower[j])}")
+            bounds.append(
+                limit_words("≥", float(down(self.lower[j])), in_percent=self.in_percent)
+            )
         if not np.isnan(self.upper[j]):
-            bounds.append(f"≤ {up(self.upper[j])}")
+            bounds.append(
+                limit_words("≤", float(up(self.upper[j])), in_percent=self.in_percent)
+            )
         lines = [
             (1.6, "bold", f"{mark}: {self.names[j]}"),
             (0.6, "normal", f"bound {' and '.join(bounds)}"),

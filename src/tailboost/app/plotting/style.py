@@ -156,6 +156,13 @@ def styled(
     return defaults | dict(normalize_kwargs(options, Rectangle if bars else Line2D))
 
 
+def number_in_percent(axis: Any) -> None:
+    """Write the numbers of an axis of rates in percent."""
+    from matplotlib.ticker import PercentFormatter
+
+    axis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+
+
 def finish_bars(ax: Axes, low: float, high: float, words: str, name: str | None) -> None:
     """Set the range and the name of the axis of horizontal bars, without a frame."""
     ax.set_xlim(low, high)
