@@ -548,7 +548,7 @@ class Recheck:
     @property
     def notes(self) -> list[str]:
         """Notes on the meaning of the evidence, and on groups without a bound."""
-        allowed_error = f"{1 - self.confidence:.4g}"
+        allowed_error = percent(round(1.0 - self.confidence, 12))
         notes = [
             f"{ALL_BATCHES}: the rate on the new rows that count in it, such as those of one label "
             f"for a miss rate; {ROWS_COUNTED}: their number.",

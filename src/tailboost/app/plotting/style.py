@@ -158,9 +158,9 @@ def styled(
 
 def number_in_percent(axis: Any) -> None:
     """Write the numbers of an axis of rates in percent."""
-    from matplotlib.ticker import PercentFormatter
+    from matplotlib.ticker import FuncFormatter
 
-    axis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+    axis.set_major_formatter(FuncFormatter(lambda rate, _: f"{100.0 * rate:.6g} %"))
 
 
 def finish_bars(ax: Axes, low: float, high: float, words: str, name: str | None) -> None:
