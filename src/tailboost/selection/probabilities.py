@@ -304,7 +304,11 @@ class StratumProbabilities:
     def fit_factors(
         self, logs: Floats, read_group: Ints, stratum: Ints, weights: Floats
     ) -> None:
-        """Fit the factors by group on rows with known strata; ``logs`` and ``read_group`` as in `predict`."""
+        """Fit the factors by group on rows with known strata; ``logs`` and ``read_group`` as in `predict`.
+
+        Without them the error within loose limits was .0027 ± .0020 higher (32 calls). Within limits that
+        bind, no difference was found (216 calls, benchmarks/ablations.py).
+        """
         rows = rows_spread_over_strata(stratum, FACTOR_ROWS)
         joint = self.joint(logs[rows], None, read_group[rows])
         self.factors = self._fitted_factors(joint, stratum, weights, rows)

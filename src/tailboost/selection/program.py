@@ -19,8 +19,8 @@ from tailboost.solvers.highs import QuietHighs
 
 # Weight of the overall error beside a largest rate: of rules with the same largest rate the most accurate.
 TIE_PRICE = 1e-3
-# Price of violating a row of the program by 1. A price that rises from 10 to this one selected the same rules in
-# 164 calls (benchmarks/ablations.py).
+# Price of violating a row of the program by 1. A price that rises to this one selected the same rules in 164
+# calls (benchmarks/ablations.py).
 SLACK_PRICE = 1e6
 # A row is part of a contradiction if its shadow price is at least this fraction of the price of a violation.
 DEAR = 1e-3
