@@ -22,8 +22,8 @@ from tailboost.selection.threshold_rule import ThresholdRule, decimals_between, 
 MOST_WEIGHTS = 10
 # Class weights that differ by a smaller fraction are printed as equal.
 EQUAL_WEIGHTS = 1e-9
-# Powers β of the probabilities; labels are drawn from the result. With 1 alone the CVaR at α = .2 was .011 ± .007
-# higher; with 2 and 4 as well it was the same in 84 calls (benchmarks/ablations.py).
+# Powers β of the probabilities; labels are drawn from the result. With 1 alone the CVaR at α = .2 was
+# .011 ± .007 higher; with 2 and 4 as well it was the same in 84 calls (benchmarks/ablations.py).
 POWERS = (0.5, 1.0)
 
 
