@@ -10,6 +10,7 @@ import pytest
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 CALLS = {
     "answers.py": ["--write", "--only", "curve"],
+    "ablations.py": ["powers", "--seeds", "1"],
     "averages.py": ["--data", ".", "--only", "iris"],
     "beside_autogluon.py": ["--data", ".", "--only", "iris"],
     "capacity.py": ["rows", "--sizes", "300", "--only", "faint"],
