@@ -49,8 +49,8 @@ from tailboost.selection.data import (
 )
 from tailboost.selection.outputs import LogProbabilities
 
-# The part of the level for the test. A half costs .0020 ± .0007 of error, and a choice among three parts
-# .0008 ± .0006 (113 certified draws of 142); 2, 4 and 8 rules do not differ (benchmarks/README.md).
+# The part of the level for the test. A half costs .0015 ± .0007 of error, a fiftieth saves .0001 ± .0001
+# (48 draws, benchmarks/ablations.py).
 PART = 0.1
 NO_JOINT_LIMIT = "no limit by group stands beside a limit that joins groups"
 THE_SAFEST_RULE = "the rule within the ranks that is farthest from the joint limits"
