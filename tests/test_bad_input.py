@@ -482,3 +482,61 @@ def test_nested_cells_are_refused_by_the_name_of_the_column(name, cell):
     table = pd.DataFrame({"u": np.arange(40.0), "cell": [cell] * 40})
     with pytest.raises(ValueError, match=f"column 'cell' holds {type(cell).__name__} values"):
         getattr(tb, name)().fit(table, np.arange(40) % 2)
+
+
+FITTED = LogisticRegression().fit(X, Y == 0)
+SCORES = tb.tune(tb.Scores(0, True), FITTED.predict_proba(X)[:, 1:], Y == 0, limits=["miss(True) <= 90%"])
+CURES = {
+    "probabilities as the model": (
+        lambda: tb.tune(FITTED.predict_proba(X), X, Y),
+        "got a ndarray; for scores of the rows give tb.Scores",
+    ),
+    "a name as the model": (
+        lambda: tb.tune("xgboost", X, Y),
+        r"RobustMixtureClassifier\(\[\('model', 'xgboost'\)\]\) trains",
+    ),
+    "rows before the model": (
+        lambda: tb.certify(FRAME, Y, FITTED),
+        r"Of a classifier the order is \(model, X, y\)",
+    ),
+    "labels before rows": (
+        lambda: tb.Monitor.against(SCORES).add(Y == 0, FRAME),
+        "are X and y swapped",
+    ),
+    "another document": (lambda: tb.Certificate.from_dict({"a": 1}), "this is no certificate"),
+    "a rule on one score": (
+        lambda: tb.Rule.from_dict(SCORES.rule_.to_dict()),
+        "ThresholdRule.from_dict reads it",
+    ),
+    "a rule on probabilities": (
+        lambda: tb.ThresholdRule.from_dict({"format": 1, "parts": []}),
+        r"Rule\.from_dict reads it",
+    ),
+    "scores by name": (
+        lambda: tb.tune_labels({"a": tb.Scores("a", 1)}, FRAME, Y),
+        "one for each label, as in .* got 'a' in a dict",
+    ),
+    "a fitted model to compare": (lambda: tb.compare(FITTED, X, Y), r"compare\(X, y\); X is a Logistic"),
+    "a parameter": (
+        lambda: SCORES.set_params(limit=["miss(1) <= 3%"]),
+        "has no parameter 'limit'; did you mean 'limits'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CURES)
+def test_the_message_names_what_to_give_instead(case):
+    call, words = CURES[case]
+    with pytest.raises((TypeError, ValueError), match=words):
+        call()
+
+
+def test_labels_that_a_fitted_model_does_not_know_are_named_in_a_warning():
+    with pytest.warns(UserWarning, match=r"'LogisticRegression' does not know, .*: \[2\]; it knows \[0, 1\]"):
+        tb.tune(LogisticRegression().fit(X, np.arange(60) % 2), X, np.arange(60) % 3)
+
+
+def test_parameters_of_new_estimators_are_set_with_them():
+    mix = tb.RobustMixtureClassifier([("old", GaussianNB())])
+    mix.set_params(estimators=[("new", LogisticRegression())], new__C=3)
+    assert mix.get_params()["new__C"] == 3

@@ -212,6 +212,12 @@ def frozen_fit(name: str, estimator: Model, classes: Any) -> Fit:
     labels = model_classes.tolist()
     if len(classes) > NAMES_SHOWN > len(labels) and classes.dtype.kind in "iuf":
         raise ValueError(f"{title} are {labels}, and {no_classes(classes)}")
+    unknown = [label for label in classes.tolist() if label not in labels]
+    if unknown:
+        warn_user(
+            f"y has labels that {name!r} does not know, and gives no probability: {unknown}; it knows "
+            f"{labels}. Leave their rows out, or train the model on such rows too"
+        )
     problem = f"classes that are not in y, which has {classes.tolist()[:5]}"
     if labels == list(range(len(classes))):  # as of XGBoost, which reads no other labels
         by_number = dict(zip(classes.tolist(), labels, strict=True))
@@ -448,10 +454,17 @@ def check_estimators(estimators: Estimators, weighted: bool) -> None:
                 f"estimators: {name!r} is a class; give an instance: {model.__name__}()"
             )
         if not hasattr(model, "fit"):
+            cure = "the table of rows is the next argument"
+            if isinstance(model, str):
+                cure = f"RobustMixtureClassifier([('model', {model!r})]) trains a learner of this name"
+            elif hasattr(model, "dtype"):
+                cure = (
+                    "for scores of the rows give tb.Scores('p', label), and a table with the column 'p'; for "
+                    "probabilities RobustMixtureClassifier.from_probabilities({'model': P}, y)"
+                )
             raise TypeError(
-                f"estimators: {name!r} has no fit; a classifier, fitted or not, is needed "
-                "here, and the table of rows is the next argument; got a "
-                f"{type(model).__name__}"
+                f"estimators: {name!r} has no fit; a classifier, fitted or not, is needed here, got a "
+                f"{type(model).__name__}; {cure}"
             )
         kind = type(model).__name__
         if name == kind:

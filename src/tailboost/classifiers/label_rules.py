@@ -701,6 +701,12 @@ def _checked_scores(scores: Any) -> list[Scores]:
     score_list = [scores]
     if not isinstance(scores, Scores):
         score_list = list(scores)
+    for score in score_list:
+        if not isinstance(score, Scores):
+            raise TypeError(
+                "scores must be a list of Scores, one for each label, as in [tb.Scores('p_toxic', 'toxic')]; "
+                f"got {score!r} in a {type(scores).__name__}"
+            )
     names = [str(score.label) for score in score_list]
     if len(set(names)) < len(names) or ANY in names:
         raise ValueError(

@@ -77,7 +77,7 @@ from tailboost.core.checks import (
     unpack,
 )
 from tailboost.core.long_work import fitting_apart, telling
-from tailboost.core.spelling import with_known_arguments
+from tailboost.core.spelling import did_you_mean, with_known_arguments
 from tailboost.learners.scores import as_fitted
 from tailboost.rates import Largest, Limit, Rate
 from tailboost.rows.given import Given
@@ -357,6 +357,13 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         if "estimators" in params:
             params["estimators"] = _as_pairs(params["estimators"])
             check_pairs(params["estimators"])
+        names = {*self.get_params(), *(name for name, _ in params.get("estimators") or ())}
+        for name in params:
+            if name.partition("__")[0] not in names:
+                raise ValueError(
+                    f"{type(self).__name__} has no parameter {name!r}; {did_you_mean(name, names)}"
+                    f"parameters are {', '.join(self.get_params(deep=False))}"
+                )
         self._set_params("estimators", **params)
         return self
 

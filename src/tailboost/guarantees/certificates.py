@@ -19,6 +19,7 @@ from tailboost.core.checks import (
     check_indexes,
     check_number,
     n_rows_of,
+    reading,
     relative_weights,
     take,
 )
@@ -384,22 +385,23 @@ class Certificate:
 
         Raises
         ------
-        KeyError, TypeError, ValueError
+        ValueError
             If the document is no certificate.
         """
-        forced = document["forced_by"]
-        return cls(
-            tuple(map(CertifiedBound.from_dict, document["bounds"])),
-            check_number(document["confidence"], "confidence", 0, 1, below=True),
-            int(document["n_rows"]),
-            tuple(document["notes"]),
-            price=tuple(Price(**entry) for entry in document["price"]),
-            rule=document["rule"],
-            remarks=tuple(document["remarks"]),
-            one_answer=tuple(document["one_answer"]),
-            forced_by=forced and Forced.from_dict(forced),
-            as_stated=bool(document["as_stated"]),
-        )
+        with reading("certificate"):
+            forced = document["forced_by"]
+            return cls(
+                tuple(map(CertifiedBound.from_dict, document["bounds"])),
+                check_number(document["confidence"], "confidence", 0, 1, below=True),
+                int(document["n_rows"]),
+                tuple(document["notes"]),
+                price=tuple(Price(**entry) for entry in document["price"]),
+                rule=document["rule"],
+                remarks=tuple(document["remarks"]),
+                one_answer=tuple(document["one_answer"]),
+                forced_by=forced and Forced.from_dict(forced),
+                as_stated=bool(document["as_stated"]),
+            )
 
     @property
     def title(self) -> str:

@@ -27,6 +27,7 @@ from tailboost.core.checks import (
     groups_in,
     n_rows_of,
     reading,
+    refuse_swapped,
     refuse_texts,
     take,
 )
@@ -327,6 +328,7 @@ class Monitor:
             of an earlier look.
         """
         model, X, y = self._rule_and_rows(model, X, y)
+        refuse_swapped(X, y)
         refuse_other_rule(self.certificate, model, "the certificate of this monitor")
         refuse_texts(X)
         groups = groups_in(X, groups)

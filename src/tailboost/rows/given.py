@@ -376,7 +376,8 @@ array of answers, training_rows
     training_rows: model is an array of answers, so there are no rows to compare
 
 array of answers, X
-    X must be None if model is an array of answers, got {model}
+    X must be None if model is an array of answers, got {model}. Of a classifier the order is
+    (model, X, y)
 
 array of answers, rate of deferral, no deferred
     deferred is needed: {rate!r} counts deferred rows, and an array of answers does not show

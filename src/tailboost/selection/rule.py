@@ -285,6 +285,8 @@ class Rule:
             If the document is no rule: a field is missing, unknown or invalid.
         """
         with reading("rule"):
+            if "bands" in document:
+                raise ValueError("it is a rule on one score: ThresholdRule.from_dict reads it")
             if document["format"] != RULE_FORMAT:
                 raise ValueError(
                     f"the rule has the format {document['format']!r}, not {RULE_FORMAT}"

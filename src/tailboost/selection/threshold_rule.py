@@ -335,6 +335,8 @@ class ThresholdRule:
             If the document is none.
         """
         with reading("rule"):
+            if "parts" in document:
+                raise ValueError("it is a rule on probabilities: Rule.from_dict reads it")
             if document["format"] != THRESHOLD_FORMAT:
                 raise ValueError(
                     f"the rule has the format {document['format']!r}, not {THRESHOLD_FORMAT}; select "

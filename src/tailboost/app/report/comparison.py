@@ -108,6 +108,11 @@ def compare(
     ValueError, TypeError
         Before any fit, for unknown methods, numbers out of range, and labels or groups that cannot be split.
     """
+    if hasattr(X, "predict"):
+        raise TypeError(
+            f"compare fits its methods on a table, compare(X, y); X is a {type(X).__name__}. "
+            "tb.ModelCard.of(model, X, y) measures a fitted model"
+        )
     levels = sorted({float(a) for a in alphas})
     if not levels or not all(0 < a <= 1 for a in levels):
         raise ValueError(f"alphas must be numbers in (0, 1], got {list(alphas)}")
