@@ -517,6 +517,16 @@ CURES = {
         "one for each label, as in .* got 'a' in a dict",
     ),
     "a fitted model to compare": (lambda: tb.compare(FITTED, X, Y), r"compare\(X, y\); X is a Logistic"),
+    "groups of another type": (
+        lambda: tb.tune(FITTED, X, Y == 0, groups=GROUPS, by_group=True).predict(
+            X, groups=GROUPS.astype(str)
+        ),
+        r"known are \[0, 1, 2\]; they are of another type: map them.*map\(\{'0': 0, '1': 1, '2': 2\}\)",
+    ),
+    "the name of groups elsewhere": (
+        lambda: SCORES.predict(X, sensitive_features=GROUPS),
+        "has no argument 'sensitive_features'; use groups=; arguments are X, groups, deferred",
+    ),
     "a parameter": (
         lambda: SCORES.set_params(limit=["miss(1) <= 3%"]),
         "has no parameter 'limit'; did you mean 'limits'",

@@ -658,6 +658,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
 
     # -- answers ---------------------------------------------------------------------------------------
 
+    @with_known_arguments(sensitive_features="use groups=; ")
     def predict(self, X: Table, *, groups: Groups = None, deferred: Any = None) -> NDArray[Any]:
         """Return the label of each row: the most likely one of `predict_distribution`.
 

@@ -818,10 +818,21 @@ def positions(
         listing = f"known are {known.tolist()[:NAMES_SHOWN]}"
         if len(known) > NAMES_SHOWN:
             listing += f" and {len(known) - NAMES_SHOWN} more"
+        pairs = _equal_as_text(unknown_values, known.tolist())
+        if pairs:
+            cure = f"they are of another type: map them, as in pd.Series(values).map({pairs})"
         hints = [listing, alike([*unknown_values, *known.tolist()]), cure]
         sentence = f"{name} holds {fault}: {unknown_values[:5]}"
         raise ValueError("; ".join([sentence, *filter(None, hints)]))
     return place.astype(np.intp, copy=False)
+
+
+def _equal_as_text(unknown: list[Any], known: list[Any]) -> dict[Any, Any]:
+    """Return the known value of each unknown one that is equal as text; empty unless all are."""
+    value_of_text = {str(value): value for value in known}
+    if len(unknown) > NAMES_SHOWN or not {*map(str, unknown)} <= value_of_text.keys():
+        return {}
+    return {value: value_of_text[str(value)] for value in unknown}
 
 
 def label_column(values: ArrayLike, name: str) -> Labels:
