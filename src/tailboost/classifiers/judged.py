@@ -104,6 +104,12 @@ class JudgedModels(Recorded):
             return ""
 
     @property
+    def limits_probability(self) -> float | None:
+        """The estimated probability that the rule keeps all limits on new rows; None if it is not known."""
+        probability: float | None = self.classifier.selection_.rule.likely
+        return probability
+
+    @property
     def counts_on_selection(self) -> Floats:
         """The confusion counts of the rule on the selection data."""
         counts: Floats = self.classifier.selection_.rule.counts

@@ -141,7 +141,8 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
         It is known for limits on rates of a `RobustMixtureClassifier`, whose summary prints it.
         """
         check_is_fitted(self)
-        return None
+        probability: float | None = judged(self).limits_probability
+        return probability
 
     @property
     def subgroup_errors_(self) -> dict[Any, float]:

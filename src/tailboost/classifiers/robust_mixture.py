@@ -941,12 +941,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         return limits_kept(self, self.selection_.rule.limits_met)
 
     @property
-    def limits_probability_(self) -> float | None:
-        """Estimated probability that `predict` keeps all limits on new rows; None if it is not known."""
-        check_is_fitted(self)
-        return self.selection_.rule.likely
-
-    @property
     def rates_(self) -> RateTable:
         """The rates of the objective and of the limits by subgroup, on the selection data.
 

@@ -92,6 +92,11 @@ class Judged:
         return ()
 
     @property
+    def limits_probability(self) -> float | None:
+        """The estimated probability that the rule keeps all limits on new rows; None if it is not known."""
+        return None
+
+    @property
     def takes_limits(self) -> bool:
         """Whether the rule is selected within limits on rates, which are a parameter."""
         return False
