@@ -149,8 +149,7 @@ def test_wide_dense_tables_get_trees_on_few_columns(tmp_path):
     np.testing.assert_array_equal(load_model(tmp_path / "wide.model").predict(X), mix.predict(X))
     kind = TableKind.of(problem_of(X, y))
     assert [name for name, _ in strong_estimators(kind)] == list(mix.named_estimators_)
-    assert "forest" in dict(default_estimators(TableKind(1_999, 320)))
-    assert list(dict(default_estimators(TableKind(2_000, 320)))) == ["boosted", "linear", "kernel"]
+    assert list(dict(default_estimators(TableKind(5_001, 320)))) == ["boosted", "linear", "kernel"]
     assert "kernel" not in dict(default_estimators(TableKind(10_001, 320)))
 
 
