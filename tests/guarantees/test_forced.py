@@ -195,8 +195,29 @@ def test_a_limit_loses_one_subgroup():
     (limit,) = checked_limits(["miss(1, by=group) <= {a: .2, b: .3}"])
     (other,) = checked_limits(["miss(1, by=group) <= {b: .3}"])
     assert without_subgroup(limit, "a", ["a", "b", "c"]) == [other]
+    (same,) = checked_limits(["miss(1, by=group) <= .2"])
+    (freed,) = without_subgroup(same, "a", ["a", "b"])
+    np.testing.assert_array_equal(freed.bounds(["a", "b"]), [np.nan, 0.2])
+    assert without_subgroup(same, "a", ["a"]) == []
     (gap,) = checked_limits(["gap(miss(1, by=group)) <= .1"])
     assert without_subgroup(gap, "gap", ["a", "b"]) == []
+
+
+@pytest.mark.parametrize("dropped", ["a", "A"])
+def test_a_limit_without_a_subgroup_names_no_other_one(dropped):
+    """The selection may not know all groups of the fresh rows, such as "A"."""
+    (limit,) = checked_limits(["miss(1, by=group) <= .2"])
+    (freed,) = without_subgroup(limit, dropped, ["a", "A", "b"])
+    of_selection = freed.bounds(["a", "b"])
+    np.testing.assert_array_equal(np.isnan(of_selection), [dropped == "a", False])
+
+
+def test_a_group_that_the_selection_does_not_know_is_certified_and_named():
+    (rule, (X, y, groups)) = calibrated(["miss(1, by=group) <= 40%"])
+    renamed = np.where((groups == "many") & (np.arange(len(y)) % 2 == 0), "Many", groups)
+    certified = tb.calibrate(rule, X, y, groups=renamed)
+    assert {bound.subgroup for bound in certified.certificate_.bounds} == {"few", "many", "Many"}
+    assert "'Many'" in str(certified.certificate_)
 
 
 def lands(n, noise, seed=1):

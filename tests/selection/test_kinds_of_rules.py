@@ -13,8 +13,8 @@ from sklearn.linear_model import LogisticRegression
 import tailboost as tb
 from tailboost import rates
 from tailboost.exceptions import InfeasibleLimitsError
-from tailboost.guarantees import calibration
-from tailboost.guarantees.procedure import Refused, simplest_certified
+from tailboost.guarantees import calibration, procedure
+from tailboost.guarantees.procedure import Certified, Refused, simplest_certified
 from tailboost.rows.judged import judged
 
 LIMITS = ("miss(1, by=group) <= 30%",)
@@ -143,6 +143,15 @@ def test_a_test_of_either_kind_uses_the_rows_up():
     assert simplest_certified([untested, tested], None) == 1
     assert simplest_certified([tested, untested], None) == 0
     assert simplest_certified([untested, untested], None) == 0
+
+
+@pytest.mark.parametrize(("n_better", "chosen"), [(1, 0), (2, 0), (10, 1)])
+def test_a_more_complex_rule_is_not_taken_for_one_or_two_rows(n_better, chosen, monkeypatch):
+    losses = {"simple": np.zeros(1000), "complex": np.zeros(1000)}
+    losses["simple"][:n_better] = 1.0
+    monkeypatch.setattr(procedure, "losses_on", lambda fresh, result: losses[result.method])
+    results = [Certified(None, title, "") for title in losses]
+    assert simplest_certified(results, None) == chosen
 
 
 def test_a_refusal_of_two_kinds_says_what_lacks_at_half_the_level():

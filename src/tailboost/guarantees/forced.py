@@ -245,17 +245,22 @@ def room_of(bound: CertifiedBound) -> float:
 def without_subgroup(limit: Limit, dropped: Any, names: Sequence[Any]) -> list[Limit]:
     """Return a limit without one of its subgroups, as a list of one limit; empty if no limit is left.
 
-    ``names`` are all subgroups of the rate. A gap or ratio is dropped as a whole.
+    ``names`` are all subgroups of the rate on the fresh rows. Some may be unknown to the selection, so the
+    result does not name them, unless the limit does. A gap or ratio is dropped as a whole.
     """
     if limit.compares:
         return []
-    pairs = zip(names, limit.bounds(list(names)).tolist(), strict=True)
-    remaining = tuple(
-        (name, bound) for name, bound in pairs if name != dropped and not np.isnan(bound)
-    )
-    if not remaining:
+    bounds = limit.bounds(list(names))
+    is_left = np.array([name != dropped for name in names]) & ~np.isnan(bounds)
+    if not is_left.any():
         return []
-    return [replace(limit, bound=remaining)]
+    bound_of: dict[Any, Any] = {None: limit.bound}  # None stands for the other subgroups
+    if isinstance(limit.bound, tuple):
+        bound_of = dict(limit.bound)
+    bound_of.pop(dropped, None)
+    if None in bound_of:
+        bound_of[dropped] = np.nan
+    return [replace(limit, bound=tuple(bound_of.items()))]
 
 
 @dataclass(frozen=True)

@@ -213,9 +213,10 @@ def divided(level: float) -> list[float]:
 def simplest_certified(results: Sequence[Certified | Refused], fresh: FreshRows) -> int:
     """Return the index of the simplest certified rule, or of a more complex one that is clearly better.
 
-    A rule is clearly better if its mean loss is smaller by more than noise, see `PAYING_ERRORS`. ``results``
-    are in the order from simple to complex rules. All of them hold together, so any choice among them is
-    valid. Without a certified rule, the first refusal after a test has the index, or else number 0.
+    A rule is clearly better if its mean loss is smaller by more than noise, see `PAYING_ERRORS`. The row with
+    the largest gain is not counted, because one row alone has a gain of one standard error. ``results`` are
+    in the order from simple to complex rules. All of them hold together, so any choice among them is valid.
+    Without a certified rule, the first refusal after a test has the index, or else number 0.
     """
     certified = []
     refused_after_test = []
@@ -232,8 +233,9 @@ def simplest_certified(results: Sequence[Certified | Refused], fresh: FreshRows)
         gains = losses_on(fresh, results[best]) - losses_on(fresh, results[index])
         if not len(gains):
             continue
-        standard_error = float(gains.std()) / np.sqrt(len(gains))
-        if gains.mean() > PAYING_ERRORS * standard_error:
+        gain_of_other_rows = float(gains.sum() - gains.max())
+        standard_error = float(gains.std()) * np.sqrt(len(gains))  # of the sum
+        if gain_of_other_rows > PAYING_ERRORS * standard_error:
             best = index
     return best
 

@@ -901,7 +901,7 @@ class Limit(Expression):
     def bounds(self, names: list[Any]) -> Floats:
         """Return the bound of each subgroup, NaN for a free one, shape (m,).
 
-        Raise ValueError if a named subgroup does not exist.
+        Raise ValueError if a named subgroup with a bound does not exist.
         """
         if not isinstance(self.bound, tuple):
             return np.full(len(names), float(self.bound))
@@ -912,6 +912,8 @@ class Limit(Expression):
         if not is_on_all_rows:  # None stands for the other subgroups
             bounds[:] = bound_of.pop(None, np.nan)
         for name, value in bound_of.items():
+            if name not in number_of and np.isnan(value):
+                continue
             if name not in number_of:
                 near = meant(name, number_of)
                 raise ValueError(
