@@ -166,7 +166,7 @@ BALLS["tv"] = Ball(_total_variation, lambda mass, share: share - mass, smooths=F
             ("    python: Annotated[\n        bool, typer.Option(\"--python\", "
              "help=\"Print a Python function without imports.\")\n    ] = False,\n",
              "    ranges: Annotated[bool, typer.Option(help=\"Print the ranges as CSV.\")] = False,\n"),
-            ("    decision_rule = classifier.rule_\n",
+            ("    decision_rule = judged(classifier).rule\n",
              "    if ranges:\n        print(decision_rule.to_ranges(), end='')\n        return\n"),
         ],
     },
