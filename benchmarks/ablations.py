@@ -9,7 +9,7 @@ Parts: "all", or one of
     steps          steps of the path of tightened limits
     factors        factors of class probabilities by group, where rules read the group
     places         thresholds counted on a line: evenly spaced, or half of them near the present one
-    many rows      rules interpolated and limits moved, where rules are searched on a sample of the rows
+    many rows      limits moved, where rules are searched on a sample of the rows
     powers         powers of the probabilities of drawn labels, for a CVaR
     blend          blend of labels with probabilities, where rows without labels are counted
     refit          spread of rates between models of folds and their refit
@@ -504,9 +504,7 @@ PARTS: dict[str, Part] = {
     ),
     "many rows": Part(
         {
-            "no rules between": constants(search, INTERPOLATED=0),
             "no limits moved": constants(search, CORRECTIONS=0),
-            "neither": constants(search, INTERPOLATED=0, CORRECTIONS=0),
         },
         {name: SELECTED[name] for name in SEARCHED},
         tables=("made",),

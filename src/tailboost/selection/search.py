@@ -52,12 +52,10 @@ FEW_STARTS = 4
 # Largest excess of the scaled objective over the best mixture without a search for better candidates. On 39
 # problems of 10 tables the objective with 0 was .0002 ± .0002 higher, with .02 .0011 ± .0013 lower.
 MOST_EXCESS = 5e-3
-# Number of interpolated candidates between two candidates, for more than `ROWS` rows of selection data.
-# Without them the excess over limits was .002 ± .003 larger in 12 calls (benchmarks/ablations.py).
-INTERPOLATED = 24
 # Further searches on the sample, with limits moved so that its best rule keeps the stated ones on all rows.
 # On 63 problems of 60,000 to 400,000 rows the error without them was .08 higher in two and .005 in one, and
-# one rule broke a limit; with 1 instead of 2 it still did.
+# one rule broke a limit; with 1 instead of 2 it still did. In 24 calls it was .027 ± .014 higher
+# (benchmarks/ablations.py).
 CORRECTIONS = 2
 # Learning rate of Hedge, its rounds for each share of `ERROR_SHARES`, the rounds between new candidates. 80
 # rounds instead of 20 changed the cost by −.0000 ± .0008 (25 tables, 3 splits).
@@ -184,8 +182,8 @@ def _best_by_sample(pool: Pool, program: Program, sample: Pool, starts: int) -> 
     on_sample = program.over(sample.data.strata)
     best = _extend(sample, on_sample, starts, randomized=False)
     carried = [int(best.numbers[0]), *map(int, np.flatnonzero(best.solution.weights))]
-    number, *towards = pool.add_all([sample.candidates[i] for i in carried])
-    _refine(pool, program, number, towards)
+    number, *_ = pool.add_all([sample.candidates[i] for i in carried])
+    pool.add(with_full_deferral(pool, program, pool.candidates[number]))
     best_on_all = best_in_pool(pool, program)
     enough = best.value / on_sample.scale + MOST_EXCESS / 2
     for _ in range(CORRECTIONS):
@@ -274,22 +272,6 @@ def _between(pool: Pool, start: int, end: int, shares: Sequence[float]) -> list[
     return [
         Candidate.from_costs((1 - share) * start_costs + share * end_costs) for share in shares
     ]
-
-
-def _refine(pool: Pool, program: Program, number: int, towards: Sequence[int]) -> None:
-    """Add candidates between a selected one and others, if it violates limits.
-
-    The candidate of this ``number`` was the best one on a sample, and the pool counts all rows. The others
-    are those of the numbers ``towards``, and the constants.
-    """
-    pool.add(with_full_deferral(pool, program, pool.candidates[number]))
-    if program.violations(pool.counts[number]).max(initial=0.0) > SLIGHT:
-        shares = np.geomspace(1e-3, 1.0, INTERPOLATED).tolist()
-        between = list[Candidate]()
-        for end in dict.fromkeys([*towards, *pool.constants()]):
-            if end != number:
-                between += _between(pool, number, end, shares)
-        pool.add_all(between)
 
 
 def _add_with_full_deferral(pool: Pool, program: Program) -> None:
