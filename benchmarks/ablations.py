@@ -8,7 +8,7 @@ Parts: "all", or one of
     one threshold  part of the level for one threshold, beside thresholds by group moved together
     steps          steps of the path of tightened limits
     factors        factors of class probabilities by group, where rules read the group
-    places         thresholds counted on a line: evenly spaced, or half of them near the present one
+    places         thresholds counted on a line: half of them near the present one, or evenly
     many rows      limits moved, where rules are searched on a sample of the rows
     powers         powers of the probabilities of drawn labels, for a CVaR
     blend          blend of labels with probabilities, where rows without labels are counted
@@ -307,17 +307,12 @@ def covered(call: Call, draw: Draw, seed: int) -> dict[str, Any]:
 Variants = dict[str, Callable[[], AbstractContextManager[Any]]]
 
 
-def near_present(changes: Any, max_thresholds: int) -> Any:
-    """Return thresholds as `_thresholds_between`, about half of them nearest to 0."""
+def evenly(changes: Any, max_thresholds: int) -> Any:
+    """Return thresholds as `_thresholds_between`, evenly among all changes."""
     if not len(changes):
         return np.zeros(0)
     if len(changes) > max_thresholds:
-        at_zero = np.searchsorted(changes, 0.0)
-        last = len(changes) - 1
-        steps = np.geomspace(1, len(changes), max_thresholds // 4).astype(np.intp)
-        even = np.linspace(0, last, max_thresholds // 2).astype(np.intp)
-        places = np.concatenate([at_zero + steps - 1, at_zero - steps, even])
-        changes = changes[np.unique(places.clip(0, last))]
+        changes = changes[np.linspace(0, len(changes) - 1, max_thresholds).astype(np.intp)]
     middles = (changes[1:] + changes[:-1]) / 2.0
     return np.concatenate([changes[:1] - 1.0, middles, changes[-1:] + 1.0])
 
@@ -399,9 +394,9 @@ def without_factors() -> AbstractContextManager[Any]:
     return patch.object(StratumProbabilities, "fit_factors", lambda *_: None)
 
 
-def near_places() -> AbstractContextManager[Any]:
-    """Return a patch that counts half of the thresholds on a line near the present one."""
-    return patch.object(search, "_thresholds_between", near_present)
+def even_places() -> AbstractContextManager[Any]:
+    """Return a patch that spaces the thresholds on a line evenly."""
+    return patch.object(search, "_thresholds_between", evenly)
 
 
 TWO_COLUMNS = called(
@@ -477,14 +472,14 @@ PARTS: dict[str, Part] = {
     ),
     "factors, one threshold": Part({"without": without_factors}, TWO_COLUMNS, sizes=(2_500,), seeds=3),
     "places": Part(
-        {"near the present one": near_places},
+        {"evenly": even_places},
         SELECTED,
         of_data=("adult",),
         sizes=(3_000,),
         seeds=4,
     ),
     "places, tight": Part(
-        {"near the present one": near_places},
+        {"evenly": even_places},
         {
             f"{reads}, {name}": {"function": "tune", "limits": TIGHT[name], "by_group": by_group}
             for reads, by_group in (("read", "g"), ("blind", False))
@@ -495,7 +490,7 @@ PARTS: dict[str, Part] = {
         seeds=3,
     ),
     "places, labels": Part(
-        {"near the present one": near_places},
+        {"evenly": even_places},
         called("tune", list(LABELS), LABELS, by_group=False),
         tables=("made", "wine"),
         of_data=(),
@@ -505,6 +500,7 @@ PARTS: dict[str, Part] = {
     "many rows": Part(
         {
             "no limits moved": constants(search, CORRECTIONS=0),
+            "evenly": even_places,
         },
         {name: SELECTED[name] for name in SEARCHED},
         tables=("made",),
