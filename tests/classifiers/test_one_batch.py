@@ -538,3 +538,11 @@ def test_the_order_of_the_rows_changes_nothing(clustered):
         )  # fmt: skip
         found.append((str(rule.rule_), [(b.title, b.estimate) for b in rule.certificate_.bounds]))
     assert found[0] == found[1] == found[2]
+
+
+def test_options_are_checked_before_a_rule_is_selected(monkeypatch):
+    monkeypatch.setattr(calibrating, "selected_on_part", lambda *given, **options: pytest.fail("selected"))
+    y = np.arange(200) % 2
+    for option in ({"confidence": 95}, {"attempts": 0}):
+        with pytest.raises(ValueError, match=next(iter(option))):
+            tb.calibrate(tb.Scores(0, 1), y[:, None] * 0.5, y, limits=["miss(1) <= .3"], **option)

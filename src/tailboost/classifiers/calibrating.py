@@ -52,7 +52,7 @@ from tailboost.core.exceptions import (
 )
 from tailboost.core.long_work import telling
 from tailboost.core.spelling import as_typed, with_known_arguments
-from tailboost.guarantees.calibration import calibrate_selected, stated_limits
+from tailboost.guarantees.calibration import calibrate_selected, check_options, stated_limits
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.fresh_rows import Rule as AnsweringRule
 from tailboost.guarantees.procedure import Reference
@@ -253,6 +253,7 @@ def calibrate(
             f"model itself: {_call_with_model_of(model)}. The shell calibrates the rule of a file: "
             "tailboost calibrate rule.json fresh.csv --model certified.json"
         )
+    check_options(confidence, rule, attempts)
     progress: Any = nullcontext()
     if verbose:
         progress = telling()

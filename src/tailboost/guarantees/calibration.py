@@ -154,8 +154,7 @@ def calibrate_selected(
     ValueError
         If an argument is not as described.
     """
-    check_number(confidence, "confidence", 0, 1, below=True)
-    _check_options(rule, attempts)
+    check_options(confidence, rule, attempts)
     _refuse_unselected(model, limits)
     takes_limits = judged(model).takes_limits
     if max_error is None and limits is None and not takes_limits:
@@ -280,8 +279,9 @@ class Calibration:
         return isinstance(outcome, Certified)
 
 
-def _check_options(rule: Any, attempts: Any) -> None:
-    """Raise if an argument of `calibrate`, a rule or a number of attempts, is none of its values."""
+def check_options(confidence: Any, rule: Any, attempts: Any) -> None:
+    """Raise if one of these arguments of `calibrate` is none of its values."""
+    check_number(confidence, "confidence", 0, 1, below=True)
     if rule not in ("predict", "randomised"):
         raise ValueError(f"rule must be 'predict' or 'randomised', got {rule!r}")
     if attempts is None:
