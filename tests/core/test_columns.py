@@ -70,9 +70,16 @@ def test_text_among_numbers_is_missing_and_told(made):
         frame = NUMBERS.assign(a=values)
         with pytest.warns(UserWarning, match=r"column 'a': .* but 1 of 600 .*unknown.* as numbers"):
             model = made().fit(frame, Y)
-        with pytest.warns(TableChangedWarning, match="column 'a': 1 of 600 values are no numbers"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", TableChangedWarning)  # as many as in fit
             said = model.predict(frame)
         np.testing.assert_array_equal(said, want)
+        many = frame.copy()
+        many.loc[:20, "a"] = "unknown"
+        with pytest.warns(
+            TableChangedWarning, match="'a': 21 of 600 values are no num.*and 1 of 600 in the fit"
+        ):
+            model.predict(many)
         assert same(model, clean, want)
 
 

@@ -1,5 +1,6 @@
 """Later tables are read like the first table, and each row independently of the others."""
 
+import functools
 import pickle
 import re
 import warnings
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from tailboost.app.datasets import TableChangedWarning, TableSchema, load_table, read_frame, read_raw
 from tailboost.app.datasets import table as table_module
+from tailboost.rows.schema import learn_columns, read_columns
 
 WORDS = (
     "", "NA", "?", "None", "1", "01", "1.0", "1.50", "-0", "+1", "1e5", "2E5", "9007199254740993", "0.1",
@@ -102,6 +104,28 @@ class TestReading:
         with pytest.warns(TableChangedWarning, match=r"'age': 1 of 2 values are no numbers .*row 1 .*'old'"):
             read = schema.read(read_raw(tmp_path / "n.parquet"))
         assert values(read) == [["01234", 31.0, 1.0], [None, None, 0.0]]
+
+    @pytest.mark.parametrize("source", ["file", "data frame"])
+    def test_values_without_a_number_warn_above_their_share_in_the_fit(self, tmp_path, source):
+        def table(n_codes, n=2000):
+            ages = ["V58"] * n_codes + [str(20 + i % 60) for i in range(n - n_codes)]
+            return pd.DataFrame({"age": ages, "y": ["no", "yes"] * (n // 2)})
+
+        if source == "file":
+            table(28).to_csv(tmp_path / "t.csv", index=False)
+            with pytest.warns(UserWarning, match=r"28 of 2,000 values are no numbers"):
+                schema = load_table(tmp_path / "t.csv", "y").schema
+            read = pickle.loads(pickle.dumps(schema)).read
+        else:
+            with pytest.warns(UserWarning, match="28 of 2,000 count as missing"):
+                schema, _ = learn_columns(table(28)[["age"]])
+            read = functools.partial(read_columns, schema=schema)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for n_codes in (0, 22, 35):
+                assert read(table(n_codes)[["age"]])["age"].isna().sum() == n_codes
+        with pytest.warns(TableChangedWarning, match=r"80 of 2,?000 .*'V58'.*, and 28 of 2,000 in the fit"):
+            read(table(80)[["age"]])
 
     def test_one_warning_has_all_counts(self, schema):
         frame = pd.DataFrame(

@@ -55,6 +55,9 @@ UNKNOWN = 0.1  # fraction of new categories above which a warning is given
 ROWS_WITHOUT_KNOWN = (
     20  # rows from which a column without any value known from ``fit`` is an error
 )
+# Probability of as many values without a number by chance, with the share of the fit, below which a later
+# table gets a warning.
+CHANCE_OF_OTHERS = 0.001
 _AS_CATEGORIES = '; for categories make it a categorical column: {}.astype("category")'
 _TYPES = (str, Real, Decimal, np.bool_)
 NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
@@ -87,12 +90,36 @@ class ColumnSchema:
         Its dtype in the first table.
     categories : tuple of str
         Sorted distinct values of a text column without missing ones; for the target, the labels.
+    n_others : int
+        Number of values of the first table that are no numbers in a number column, and count as missing.
+    n_values : int
+        Number of rows of the first table; 0 unless there are such values.
     """
 
     name: str
     kind: Kind
     dtype: str
     categories: tuple[str, ...] = ()
+    n_others: int = 0
+    n_values: int = 0
+
+    def expects(self, n_others: int, n_values: int) -> bool:
+        """Return whether so many values without a number are within the noise of the first table's share."""
+        if not self.n_others:
+            return not n_others
+        # The import takes long, and most tables have no such values.
+        from scipy.stats import hypergeom
+
+        n_both = self.n_others + n_others
+        chance = hypergeom.sf(n_others - 1, self.n_values + n_values, n_both, n_values)
+        return bool(chance >= CHANCE_OF_OTHERS)
+
+    @property
+    def others_in_fit(self) -> str:
+        """The count of the fit for a warning about more values without a number; empty if it had none."""
+        if not self.n_others:
+            return ""
+        return f", and {self.n_others:,} of {self.n_values:,} in the fit"
 
     @classmethod
     def of(cls, column: Column) -> ColumnSchema:
@@ -173,6 +200,20 @@ class TableSchema:
             return cls(columns)
         return cls(columns, ColumnSchema.of(target))
 
+    def counting_others(self, data: Table, written: Table) -> TableSchema:
+        """Return the schema with the counts of values without a number.
+
+        They are missing in ``data``, and present in the table ``written`` as its file has it.
+        """
+        columns = []
+        for column in self.columns:
+            if column.kind == "number":
+                is_other = data[column.name].isna() & written[column.name].notna()
+                if is_other.any():
+                    column = replace(column, n_others=int(is_other.sum()), n_values=len(data))
+            columns.append(column)
+        return replace(self, columns=tuple(columns))
+
     def __getstate__(self) -> dict[str, str]:
         # JSON text is small in a model file, and reading it creates no types named by the file.
         return {"json": json.dumps(asdict(self))}
@@ -209,6 +250,7 @@ class TableSchema:
         -----
         TableChangedWarning
             Once, with counts of values of another kind and of new categories. A new column changes no answer.
+            Values of another kind are named if their share is above that of the first table beyond noise.
         """
         pandas = import_pandas("TableSchema")
         refuse_arrays(frame)
@@ -294,7 +336,8 @@ def _column_of_json(fields: dict[str, Any]) -> ColumnSchema:
     column = ColumnSchema(**{**fields, "categories": tuple(fields["categories"])})
     entries = (column.name, column.dtype, *column.categories)
     has_texts = all(isinstance(entry, str) for entry in entries)
-    if column.kind not in get_args(Kind) or not has_texts:
+    has_counts = type(column.n_others) is int and type(column.n_values) is int
+    if column.kind not in get_args(Kind) or not has_texts or not has_counts:
         raise ValueError(f"no column is described by {str(fields)[:80]}")
     return column
 
@@ -311,17 +354,15 @@ def _read_column(column: Column, schema: ColumnSchema) -> tuple[Any, str]:
     """Return a column of a later table by its schema, and a message about other values or an empty text."""
     if schema.kind == "text":
         return _read_texts(column, schema)
-    return _converted(column, _CONVERTERS[schema.kind], _OTHERWISE[schema.kind])
+    return _converted(column, schema)
 
 
-def _converted(
-    column: Column, convert: Callable[[Any], float | None], otherwise: str
-) -> tuple[NDArray[np.float64], str]:
+def _converted(column: Column, schema: ColumnSchema) -> tuple[NDArray[np.float64], str]:
     """Return the numbers of a column, NaN for missing and other values, and a text about the other values.
 
-    ``convert`` returns the number of a value, or None for a value without a number. ``otherwise`` is the verb
-    phrase of the text, for example "are no numbers". The text is empty if all values have numbers.
+    The text is empty if the first table leads one to expect so many other values.
     """
+    convert = _CONVERTERS[schema.kind]
     if convert is as_number and dtype_kind(column.dtype) == "number":
         numbers = np.array(column.to_numpy(dtype=np.float64, na_value=np.nan))
         _refuse_infinite(numbers, column.name)
@@ -342,12 +383,12 @@ def _converted(
         texts = [value for value in values if isinstance(value, str)]
         refuse_commas_among_numbers(texts, f"column {column.name!r}")
     _refuse_infinite(numbers, column.name)
-    if not rows_without_number:
+    if schema.expects(len(rows_without_number), len(values)):
         return numbers, ""
     first = rows_without_number[0]
     return numbers, (
-        f"{len(rows_without_number)} of {len(column)} values {otherwise} and count as missing "
-        f"(row {first} holds {str(column.iloc[first])[:40]!r})"
+        f"{len(rows_without_number)} of {len(column)} values {_OTHERWISE[schema.kind]} and count as missing "
+        f"(row {first} holds {str(column.iloc[first])[:40]!r}){schema.others_in_fit}"
     )
 
 
@@ -592,6 +633,9 @@ def learn_columns(frame: Table) -> tuple[TableSchema, Any]:
                 categories = list(present.unique())
             else:
                 converted[j] = _with_gaps(column, numbers)
+                n_others = int(np.isnan(numbers).sum())
+                if n_others:
+                    schema = replace(schema, n_others=n_others, n_values=len(column))
         if categories is not None:
             schema = replace(schema, kind="text")
             # A column where most values occur once holds names or free text.
@@ -613,7 +657,8 @@ def read_columns(frame: Table, schema: TableSchema) -> Any:
     Warns
     -----
     TableChangedWarning
-        If a number column holds other text, or more than a tenth of the categories of a column are new.
+        If a number column holds a larger share of other text than in fit, beyond noise. Or if more than a
+        tenth of the categories of a column are new.
     """
     converted = {}
     changes = []
@@ -631,7 +676,6 @@ def read_columns(frame: Table, schema: TableSchema) -> Any:
         if fitted.kind == "number":
             numbers = np.array([_number_or_nan(value) for value in values], dtype=np.float64)
             is_unknown = np.isnan(numbers)
-            most_unknown = 0.0
             fault = "are no numbers"
             if is_unknown.any():
                 texts = [value for value in values if isinstance(value, str)]
@@ -640,12 +684,16 @@ def read_columns(frame: Table, schema: TableSchema) -> Any:
         else:
             is_new = [text(value) not in fitted.categories for value in values]
             is_unknown = np.array(is_new, dtype=bool)
-            most_unknown = UNKNOWN
             fault = _not_in_fit(fitted.categories)
         is_unknown_row = is_unknown[code]
-        if not len(present) or is_unknown_row.mean() <= most_unknown:
+        if fitted.kind == "number":
+            is_expected = fitted.expects(int(is_unknown_row.sum()), len(column))
+        else:
+            is_expected = not len(present) or is_unknown_row.mean() <= UNKNOWN
+        if is_expected:
             continue
         change = f"column {name!r}: {_unknown_words(present, is_unknown_row, fault)}"
+        change += fitted.others_in_fit
         if is_unknown_row.all() and len(present) >= ROWS_WITHOUT_KNOWN:
             raise ValueError(
                 f"X, {change}; no value is known from fit: spell them as in fit, in the same "

@@ -159,12 +159,13 @@ def load_table(
     pandas = import_pandas("load_table")
     data = pandas.DataFrame({name: _feature(frame[name], source) for name in feature_names})
     group_columns = {name: _groups(written[name], source) for name in groups}
+    schema = TableSchema.of(data, pandas.Series(y, name=target))
     return Bunch(
         data=data,
         target=y,
         groups=pandas.DataFrame(group_columns, index=frame.index),
         weight=None if weight is None else _weights(frame[weight], source),
-        schema=TableSchema.of(data, pandas.Series(y, name=target)),
+        schema=schema.counting_others(data, written),
         feature_names=feature_names,
         target_name=target,
         target_names=np.unique(y),
