@@ -34,6 +34,7 @@ FOREIGN = {"experiments", "lightgbm", "skl2onnx"}  # of a checkout, and of model
 NEEDING = {
     "app": "app",
     "dask": "dask",
+    "learners/plain_xgboost.py": "xgboost",
     "learners/torch": "torch",
     "torch": "torch",
     "storage/onnx.py": "onnx",
