@@ -158,7 +158,7 @@ def _without(program: Program, groups: Sequence[LimitedGroup]) -> Program:
 
 def _feasible_without(program: Program, groups: Sequence[LimitedGroup], pool: Pool) -> bool:
     """Return whether a mixture of the candidates keeps all limits but those of some groups."""
-    return Master(_without(program, groups), pool.counts).solve().feasible
+    return Master(_without(program, groups), pool.counts).finish().feasible
 
 
 def _excess(program: Program, counts: Floats) -> Floats:

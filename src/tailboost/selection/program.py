@@ -19,13 +19,14 @@ from tailboost.solvers.highs import QuietHighs
 
 # Weight of the overall error beside a largest rate: of rules with the same largest rate the most accurate.
 TIE_PRICE = 1e-3
-# Price of violating a row of the program by 1. A price that rises to this one selected the same rules in 164
-# calls (benchmarks/ablations.py).
-SLACK_PRICE = 1e6
+# Price of violating a row of the program by 1: at first, and at most. A fixed price selected the same rules in
+# 164 calls (benchmarks/ablations.py), but two of seven stored curves had fewer points.
+SLACK_PRICE = 10.0
+MOST_SLACK_PRICE = 1e6
 # A row is part of a contradiction if its shadow price is at least this fraction of the price of a violation.
 DEAR = 1e-3
 # Sum of violations that counts as none.
-NO_VIOLATION = 1e-6
+NO_VIOLATION = 1e-7
 # Violation of a limit that counts as rounding; of a mixture, within the precision of the solver.
 SLIGHT = 1e-9
 SOLVED = 1e-6
@@ -296,17 +297,19 @@ class Solution:
     @property
     def feasible(self) -> bool:
         """Whether some mixture of the candidates satisfies all limits."""
-        return self.slack <= NO_VIOLATION
+        return self.slack <= NO_VIOLATION * 10
 
 
 class Master:
     """The program over the candidates so far, solved by HiGHS with a warm start.
 
-    Every row may be violated at the price `SLACK_PRICE`, so that a solution always exists.
+    Every row may be violated at a price, so that a solution always exists. `raise_price` raises it until no
+    row is violated, or until only contradictory limits are.
     """
 
     def __init__(self, program: Program, counts: Sequence[Floats]) -> None:
         self.program = program
+        self.price = SLACK_PRICE
         infinity = highspy.kHighsInf
         highs = QuietHighs()
         n_free = program.n_free
@@ -316,7 +319,7 @@ class Master:
             is_largest_rate = program.objective.worst and i == 0
             highs.addCol(float(is_largest_rate), -infinity, infinity, 0, [], [])
         for _ in range(n_rows):
-            highs.addCol(SLACK_PRICE, 0.0, infinity, 0, [], [])
+            highs.addCol(self.price, 0.0, infinity, 0, [], [])
         for j in range(n_rows):
             columns = [n_free + j]
             entries = [-1.0]
@@ -356,6 +359,15 @@ class Master:
         self.highs.addCol(cost, 0.0, highspy.kHighsInf, len(entries), rows, entries)
         self.n_candidates += 1
 
+    def raise_price(self) -> bool:
+        """Raise the price of violations; return whether it was below its maximum."""
+        if self.price >= MOST_SLACK_PRICE:
+            return False
+        self.price *= 10.0
+        for j in range(len(self.program.bound)):
+            self.highs.changeColCost(self.program.n_free + j, self.price)
+        return True
+
     def solve(self) -> Solution:
         """Return the best mixture of the candidates.
 
@@ -379,11 +391,18 @@ class Master:
         weights = np.maximum(x[self.first :], 0.0)
         slack = float(x[program.n_free : self.first].sum())
         value = float(self.highs.getObjectiveValue())
-        expensive = program.limit_of_row[duals >= DEAR * SLACK_PRICE]
+        expensive = program.limit_of_row[duals >= DEAR * self.price]
         contradicting = np.isin(np.arange(len(program.limits)), expensive) & (
-            slack > NO_VIOLATION
+            slack > NO_VIOLATION * 10
         )
         return Solution(program, value, duals, weights / weights.sum(), slack, contradicting)
+
+    def finish(self) -> Solution:
+        """Solve, and raise the price of violations until no limit is violated without need."""
+        solution = self.solve()
+        while solution.slack > NO_VIOLATION and self.raise_price():
+            solution = self.solve()
+        return solution
 
 
 def mixed(weights: Floats, counts: Sequence[Floats] | Floats) -> Floats:
@@ -397,7 +416,7 @@ def mixed(weights: Floats, counts: Sequence[Floats] | Floats) -> Floats:
 @one_blas_thread  # threads change the last digits of sums, and then other candidates may grow
 def solve(counts: Sequence[Floats], program: Program) -> Solution:
     """Return the best mixture of candidates with these confusion counts within the limits."""
-    return _at_its_level(counts, program, lambda program: Master(program, counts).solve())
+    return _at_its_level(counts, program, lambda program: Master(program, counts).finish())
 
 
 def best_guess(program: Program) -> float | None:
@@ -466,9 +485,15 @@ def _grow_once(pool: Pool, program: Program) -> Solution:
             idle_rounds += 1
             for _ in range(LOOKS_OF_ROUND):
                 add(costs * np.exp(rng.normal(scale=LOOK_SPREAD, size=(len(costs), 1))))
+        if (
+            idle_rounds >= IDLE_ROUNDS // 2
+            and solved.slack > NO_VIOLATION
+            and master.raise_price()
+        ):
+            idle_rounds = 0
         if idle_rounds >= IDLE_ROUNDS:
             break
-    return master.solve()
+    return master.finish()
 
 
 # -- the best candidate or mixture of a pool -------------------------------------------------------------
