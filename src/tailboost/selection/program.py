@@ -19,8 +19,8 @@ from tailboost.solvers.highs import QuietHighs
 
 # Weight of the overall error beside a largest rate: of rules with the same largest rate the most accurate.
 TIE_PRICE = 1e-3
-# Price of violating a row of the program by 1: at first, and at most. A fixed price selected the same rules in
-# 164 calls (benchmarks/ablations.py), but two of seven stored curves had fewer points.
+# Price of violating a row of the program by 1: at first, and at most. A fixed price selected the same rules
+# in 164 calls (benchmarks/ablations.py), but two of seven stored curves had fewer points.
 SLACK_PRICE = 10.0
 MOST_SLACK_PRICE = 1e6
 # A row is part of a contradiction if its shadow price is at least this fraction of the price of a violation.
