@@ -130,6 +130,14 @@ def test_a_tradeoff_is_drawn_as_a_curve():
     assert ' curve"' not in render(marked_up_results())
 
 
+@pytest.mark.parametrize("repeats", [2, 3])
+def test_two_splits_have_no_interval(repeats):
+    source = render(tradeoffs(repeats=repeats))
+    for words in ("hold simultaneously", "half the 95&nbsp;% interval", "thin lines are 95&nbsp;%"):
+        assert (words in source) == (repeats == 3)
+    assert f"Means over {repeats} splits." in source
+
+
 def test_every_method_looks_different():
     methods = [(f"m{i}", [(0.1 + 0.001 * i, 0.2, None), (0.2, 0.3, None)], True) for i in range(30)]
     styles = method_styles(ComparisonTable(made_up(*methods, repeats=2)))

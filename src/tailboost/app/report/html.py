@@ -14,7 +14,7 @@ import numpy as np
 from tailboost.app.report import charts
 from tailboost.app.report.comparison_table import ComparisonTable
 from tailboost.app.report.demo import DIFFERENCES, TAILS, TODAY, Demo
-from tailboost.app.report.results import Results
+from tailboost.app.report.results import LEAST_SPLITS, Results
 from tailboost.guarantees.monitor import Monitor
 from tailboost.rows.judged import judged
 
@@ -130,6 +130,7 @@ def page(template: str, **values: Any) -> str:
         lstrip_blocks=True,
     )
     # Words begin at the left of a column, numbers end at the right.
+    environment.globals["least_splits"] = LEAST_SPLITS
     environment.globals["is_words"] = lambda rows, j: any(row[j][:1].isalpha() for row in rows)
     return environment.get_template(template).render(css=_asset("report.css"), **values)
 
