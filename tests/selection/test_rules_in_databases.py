@@ -144,6 +144,28 @@ def test_answers_have_one_type_and_are_those_of_predict(defers, by_group, labels
 
 
 @pytest.mark.parametrize("database", DATABASES)
+@pytest.mark.parametrize("model", ["score", "probabilities"])
+def test_null_is_the_group_missing_if_the_rule_has_it(model, database):
+    y, g = np.array(["no", "yes"])[HIGH], RNG.choice(["missing", "a"], N)
+    limits = {"limits": [rates.miss("yes", by="g") <= 0.2], "groups": {"g": g}, "by_group": True}
+    rows = pd.DataFrame({"s": S, "m_no": 1 - S, "m_yes": S, "g": pd.Series(g, dtype=object)})
+    if model == "score":
+        rule = tb.tune(tb.Scores("s", "yes"), rows[["s"]], y, **limits).rule_
+        given = S
+    else:
+        given = {"m": np.c_[1 - S, S]}
+        rule = tb.RobustMixtureClassifier.from_probabilities(given, y, **limits).rule_
+    expected = rule.predict(given, groups=g)
+    without = rows["g"].where(rows["g"] != "missing", None)
+    assert (rule.predict(given, groups=without) == expected).all()
+    nowhere = np.zeros(N, dtype=bool)
+    answers = in_each_form(expected, nowhere, defers=False, label_of_deferred=True)
+    if model == "probabilities":
+        del answers["deferred"]
+    check(database, rule, rows.assign(g=without), answers, group="g")
+
+
+@pytest.mark.parametrize("database", DATABASES)
 @pytest.mark.parametrize("kind", ["logit", "number"])
 def test_other_scores_and_the_answer_to_a_missing_one(kind, database):
     s = {"logit": np.log((S + 0.001) / (1.001 - S)).round(1), "number": (1000 * S).round()}[kind]

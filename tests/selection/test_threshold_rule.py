@@ -81,6 +81,34 @@ def test_an_unknown_group_raises_or_takes_the_default():
         names["decide"]("0.7", "en")
 
 
+def test_rows_without_a_group_are_the_group_missing_if_the_rule_has_it():
+    bands = [[(None, "ok"), (0.5, "bad")], [(None, "ok"), (0.3, "bad")]]
+    rule = ThresholdRule("p", ["ok", "bad"], ["en", "missing"], bands, "probability", group_column="lang")
+    rows = pd.DataFrame({"p": [0.4, 0.4, 0.2], "lang": ["en", None, np.nan]})
+    expected = ["ok", "bad", "ok"]
+    for groups in (None, rows, rows["lang"], rows["lang"].astype("category"), rows["lang"].tolist()):
+        table = rows if groups is None else rows["p"]
+        assert rule.predict(table, groups=groups).tolist() == expected
+        assert rule.predict(table, groups=groups, default="?").tolist() == expected
+    assert rule.predict(rows.to_dict("records")).tolist() == expected
+    assert rule.predict({"p": 0.4, "lang": None}).tolist() == ["bad"]
+    assert np.allclose(rule.margin(rows), 0.1)
+    names = {}
+    exec(rule.to_python(), names)
+    assert [names["decide"](p, lang) for p, lang in zip(rows["p"], rows["lang"], strict=True)] == expected
+
+    other = replace(rule, groups=["en", "de"])
+    for row in ({"p": 0.4, "lang": None}, rows):
+        with pytest.raises(
+            ValueError, match=r"groups column 'lang' contains NaN or None: . of . entries are miss"
+        ):
+            other.predict(row)
+    names = {}
+    exec(other.to_python(), names)
+    with pytest.raises(ValueError, match="group None is unknown"):
+        names["decide"](0.4, None)
+
+
 def test_sql_has_three_forms_of_answers():
     clf = tb.tune(SCORES["probability"], TABLE[A], Y[A], groups=TABLE[["lang"]][A], **PROBLEMS["by group"])
     with pytest.raises(ValueError, match="what must be 'action', 'label' or 'deferred', got 'answer'"):

@@ -14,11 +14,13 @@ from scipy.special import softmax
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Floats, Groups, Ints, Labels
 from tailboost.core.checks import (
+    MISSING_GROUP,
     check_length,
     columns_by_name,
     label_column,
     positions,
     reading,
+    with_missing_group,
 )
 from tailboost.core.html import html_details
 from tailboost.core.spelling import as_typed
@@ -367,7 +369,8 @@ class Rule:
         If one model decides by class weights, the expression has arithmetic and CASE alone. Averages of
         several models need ``ln`` and ``exp``, which SQLite has if built with its mathematical
         functions. The answer is NULL for a row that `predict` refuses: a probability is NULL or outside [0,
-        1], the probabilities of a model do not sum to 1, or the group is unknown.
+        1], the probabilities of a model do not sum to 1, or the group is unknown. A group of NULL is the
+        group 'missing' if the rule has one.
 
         Parameters
         ----------
@@ -676,7 +679,7 @@ def group_numbers(
     Parameters
     ----------
     groups : column, or table of one column, optional
-        The groups of the rows.
+        The groups of the rows. Missing entries are the group 'missing' if the rule has a group of this name.
     rule_groups : sequence or None
         The groups of the rule.
     n : int
@@ -689,7 +692,7 @@ def group_numbers(
     if rule_groups is None:
         refuse("blind rule", groups=groups)
         return np.zeros(n, dtype=np.intp)
-    column = only_column(groups, n, counted_in)
+    column = only_column(with_missing_group(groups, rule_groups), n, counted_in)
     return positions(column, np.asarray(rule_groups), "groups", "groups not seen in fit", cure)
 
 
@@ -754,7 +757,7 @@ def sql_by_group(
 ) -> str:
     """Return the answer of each row's group as SQL; the only answer of a group-blind rule.
 
-    ``group`` is the column of groups.
+    ``group`` is the column of groups. NULL is the group 'missing' if there is one.
     """
     if groups is None:
         return answers[0]
@@ -765,7 +768,10 @@ def sql_by_group(
         f"WHEN {sql_value(value)} THEN {answer}"
         for value, answer in zip(groups, answers, strict=True)
     ]
-    return f"CASE {sql_name(table)}.{sql_name(group)} {' '.join(cases)} END"
+    column = f"{sql_name(table)}.{sql_name(group)}"
+    if MISSING_GROUP in groups:
+        column = f"COALESCE({column}, {sql_value(MISSING_GROUP)})"
+    return f"CASE {column} {' '.join(cases)} END"
 
 
 def sql_name(name: str) -> str:

@@ -12,7 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Floats, Groups, Ints
-from tailboost.core.checks import columns_by_name, reading
+from tailboost.core.checks import (
+    MISSING_GROUP,
+    columns_by_name,
+    reading,
+    refuse_missing,
+    with_missing_group,
+)
 from tailboost.core.html import html_table
 from tailboost.core.score_kinds import SCORE_KINDS, ScoreKind, score_kind
 from tailboost.core.spelling import as_typed, listed
@@ -179,13 +185,17 @@ class ThresholdRule:
                     f"{listed(list(names))}. Give the score: {self._call}"
                 )
             if groups is None and self.groups is not None and self.group_column in names:
-                groups = score[self.group_column]
+                column = score[self.group_column]
+                if np.ndim(column) == 0:  # one row; its group may be None
+                    column = [column]
+                groups = {self.group_column: column}
             elif isinstance(groups, str) and groups in names:
                 groups = score[groups]
             score = score[self.column]
         if np.ndim(score) == 0:  # one row
             score = [score]
-            if groups is not None and np.ndim(groups) == 0:
+            is_one_group = np.ndim(groups) == 0 and not isinstance(groups, Mapping)
+            if groups is not None and is_one_group:
                 groups = [groups]
         return score, groups
 
@@ -203,11 +213,14 @@ class ThresholdRule:
 
     def _groups(self, groups: Groups) -> Any:
         """Return the column of groups that the rule reads, of one or several named columns."""
+        groups = with_missing_group(groups, self.groups)
         if groups is None or self.groups is None or self.group_column is None:
             return groups
         columns = columns_by_name(groups, "groups")
         if self.group_column in columns:
-            return columns[self.group_column]
+            own_column = columns[self.group_column]
+            refuse_missing(own_column, f"groups column {self.group_column!r}")
+            return own_column
         if len(columns) == 1:
             refuse_other_name(groups, "groups", self.group_column)
         if None in columns:
@@ -239,7 +252,8 @@ class ThresholdRule:
             `column` and its `group_column`: ``rule.predict({"score": 0.7, "site": "a"})``.
         groups : array-like of shape (n,), or table of one column, optional
             Group of each row, for a group-aware rule. Of a table of several columns the rule reads its own,
-            `group_column`. Text names the column of a table ``score``.
+            `group_column`. Text names the column of a table ``score``. None and NaN are the group 'missing'
+            if the rule has one.
         default : str, int, float or bool, optional
             Answer to rows of an unknown group; without it they are an error.
 
@@ -391,7 +405,7 @@ class ThresholdRule:
         """Return the action as an SQL expression; NULL for rows that `predict` refuses.
 
         These are rows without score, with a score outside the range of `kind`, with text in its place, or of
-        an unknown group.
+        an unknown group. A group of NULL is the group 'missing' if the rule has one.
 
         Parameters
         ----------
@@ -463,7 +477,8 @@ class ThresholdRule:
         """Return the source of a function of one score (and group) that needs no imports.
 
         The function raises an error for scores that `predict` refuses. For an unknown group it raises a
-        ValueError, or returns its argument ``default``.
+        ValueError, or returns its argument ``default``. None and NaN are the group 'missing' if the rule has
+        one.
 
         Parameters
         ----------
@@ -506,10 +521,17 @@ class ThresholdRule:
         else:
             head = f"def {name}(score, group, *, default=...):"
             by_group = dict(zip(self.groups, self.bands, strict=True))
+            if_no_group = []
+            if MISSING_GROUP in self.groups:
+                if_no_group = [
+                    "    if group is None or group != group:",
+                    f"        group = {MISSING_GROUP!r}",
+                ]
             group_names = ", ".join(map(repr, self.groups))
             unknown = f" is unknown; the rule has {group_names}. Pass default= for others."
             lines += [
                 f"    by_group = {by_group!r}",
+                *if_no_group,
                 "    if group not in by_group and default is ...:",
                 f"        raise ValueError(f'group {{group!r}}' + {unknown!r})",
                 "    if group not in by_group:",
