@@ -395,6 +395,8 @@ def _summary(measured: _Measured, monitor: Monitor | None) -> str:
         if measured.training_rows_are_unknown:
             rows_name += ", not compared with the training rows"
         sentences.append(_agreement(measured.recheck, rows_name))
+        if measured.recheck.unnamed:
+            sentences.append(measured.recheck.groups_without_bound)
     if monitor is not None and monitor.alarms:
         sentences.append(monitor.verdict)
     return " ".join(sentences)

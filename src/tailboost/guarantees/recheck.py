@@ -560,14 +560,19 @@ class Recheck:
             f"happens is at most {allowed_error}.",
         ]
         if self.unnamed:
-            groups = [f"{name} ({n:,} rows)" for name, n in self.unnamed.items()]
-            coverage = "no bound by group covers their rows"
-            if any(bound.others for bound in self.tested):
-                coverage = 'bounds on "other groups" cover their rows together'
-            notes.append(
-                f"No bound names these groups: {joined(groups, GROUPS_NOTED)}; {coverage}."
-            )
+            notes.append(self.groups_without_bound)
         return notes
+
+    @property
+    def groups_without_bound(self) -> str:
+        """A sentence that names the groups without a bound, with their rows; empty without such groups."""
+        if not self.unnamed:
+            return ""
+        groups = [f"{name} ({n:,} rows)" for name, n in self.unnamed.items()]
+        coverage = "no bound by group covers their rows"
+        if any(bound.others for bound in self.tested):
+            coverage = 'bounds on "other groups" cover their rows together'
+        return f"No bound names these groups: {joined(groups, GROUPS_NOTED)}; {coverage}."
 
     def __str__(self) -> str:
         return bounds_text(self.title, self.cells(), self.notes)
