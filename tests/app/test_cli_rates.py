@@ -159,7 +159,14 @@ def test_names_are_those_of_the_table(files):
             ["--limit", "gap(slected(yes)) <= .1"],
             "--limit: .*at 'slected', character 5.*did you mean 'selected'",
         ),
-        (["--limit", "error()"], "has no bound"),
+        (["--limit", "error()"], r"has no bound; write, for instance, error\(\) <= .1"),
+        (["--limit", "sensitivity(yes)"], r"for instance, sensitivity\(yes\) >= .9"),
+        (["--limit", "precision(yes)"], r"for instance, precision\(yes\) >= .9"),
+        (["--limit", "ratio(selected(yes, by=sex))"], r"selected\(yes, by=sex\)\) >= .8"),
+        (
+            ["--limit", "miss(yes, by=Sexe) <= .1"],
+            "the groups of 'Sexe'; the data have no such column; did you mean 'sex'[?] they have 'x', 'z'",
+        ),
         (["--limit", "gap(error(by=sex)) <= .1"], "add --group sex"),
         (["--limit", "error(by=group) <= .1"], "name their column: --group"),
         (
@@ -270,3 +277,25 @@ def test_limits_of_set_are_those_of_limit(files):
 
 def fit_refused(files, *arguments):
     return refused("fit", files / "train.csv", "--target", "repaid", "--model", files / "n.model", *arguments)
+
+
+def test_fit_prints_a_sentence_about_groups_once_and_tells_of_empty_ones(files):
+    rows = table(600, 0).astype({"sex": object})
+    rows.loc[:19, "sex"] = None
+    rows.to_csv(files / "gaps.csv", index=False)
+    common = (
+        "--target",
+        "repaid",
+        "--group",
+        "sex",
+        "--drop",
+        "sex",
+        "--set",
+        'estimators=[("one", "tree")]',
+    )
+    for limits in ((), ("--limit", "miss(yes) <= 40%")):
+        fitted = done("fit", files / "gaps.csv", *common, *limits, "--model", files / "gaps.model")
+        assert fitted.stdout.count("Group sex: the rule does not read it") == 1
+        assert (
+            fitted.stderr.count("20 rows of gaps.csv with an empty 'sex': they are the group 'missing'") == 1
+        )

@@ -484,6 +484,18 @@ def test_tune_tells_of_empty_groups(files):
     assert "10 rows of empty.csv with an empty 'lang': they are the group 'missing'." in told
 
 
+def test_the_card_names_new_groups_without_a_bound(files):
+    tune(files, "--group", "lang", "--limit", "miss(toxic, by=lang) <= .5", out="by_lang.json")
+    out = files / "by_lang_sure.json"
+    done("calibrate", files / "by_lang.json", files / "fresh.csv", "--out", out)
+    rows = table(900, 5)
+    rows.loc[:299, "lang"] = "fr"
+    rows.to_csv(files / "with_new.csv", index=False)
+    card = done("card", out, files / "with_new.csv")
+    assert "No bound names these groups: " in card
+    assert "fr (" in card
+
+
 def test_two_scores_of_one_label_are_not_combined(files):
     two = pd.read_csv(files / "scores.csv").assign(b=lambda rows: rows["p_toxic"])
     two.to_csv(files / "two.csv", index=False)
@@ -503,7 +515,15 @@ def test_errors_name_file_and_column(files, rule):
     assert "fresh.csv': column 'label' holds no number in row 0" in refused(*swapped)
     assert "has no column 'language'" in refused(*given, "--score", "p_toxic", "--group", "language")
     assert "--positive" in refused(*given, "--score", "p_toxic", "--positive", "bad")
-    assert "has no column 'language'" in refused(*given, "--score", "p_toxic", "--by-group", "language")
+    line = refused(*given, "--score", "p_toxic", "--by-group", "language")
+    assert "--by-group: " in line
+    assert "has no column 'language'" in line
+    limit = ["--limit", "miss(toxic, by=Lang) <= 25%"]
+    for command in ([*given, "--score", "p_toxic"], ["calibrate", rule, fresh, "--out", files / "x.json"]):
+        line = refused(*command, *limit)
+        assert "needs the groups of 'Lang'; " in line
+        assert "did you mean 'lang'? " in line
+        assert "add --group" not in line
     line = refused(*given[:-1], files / "x.txt", "--score", "p_toxic")
     assert "must end in .json (a rule) or .model (a model)" in line
     pd.read_csv(fresh).drop(columns="p_toxic").to_csv(files / "bare.csv", index=False)

@@ -13,10 +13,12 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost import datasets
+from tailboost.app.cli.models import NewRows
 from tailboost.app.cli.options import CSV, CsvFormat
 from tailboost.app.cli.shared import BadInput, bad_input, warn, warnings_as_lines
 from tailboost.app.datasets import TableSchema
 from tailboost.core.array_types import Column, Groups
+from tailboost.core.checks import MISSING_GROUP
 from tailboost.core.spelling import shell_word
 from tailboost.rows.schema import dtype_kind
 
@@ -65,6 +67,9 @@ def read_to_fit(
         tuple(column for column in table.schema.columns if column.name not in ids),
         table.schema.target,
     )
+    if any(MISSING_GROUP in table.groups[name].cat.categories for name in group or ()):
+        file = datasets.read_raw(data, *csv)
+        NewRows(file, table.data, data, list(group or ())).tell_of_empty_groups()
     for alert in _alerts(table.data, table.target, table.groups):
         warn(alert)
     table.no_features = [*no_features, *ids]

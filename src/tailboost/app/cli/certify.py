@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from tailboost import NotCertifiedError
+from tailboost import NotCertifiedError, datasets
 from tailboost import certify as certify_model
 from tailboost.app.cli import options, score_rules, shared
 from tailboost.app.cli.label_files import LabelFile
@@ -186,7 +186,14 @@ def certify(
             rows.y,
             confidence=confidence,
             max_error=targets_by_label(targets, labels, columns),
-            rates=in_table_terms(stated_rates, labels, columns, cost_table) or None,
+            rates=in_table_terms(
+                stated_rates,
+                labels,
+                columns,
+                cost_table,
+                names_in_file=lambda: list(rows.table),
+            )
+            or None,
             training_rows=stored.features_of(training_rows, csv),
             **row_arguments,
         )
@@ -397,6 +404,13 @@ class _FreshFiles:
     cluster: str | None
     equal_rows: EqualRows
 
+    def column_names(self) -> list[str]:
+        """Read the names of the columns of the fresh rows."""
+        path = self.data or self.unlabeled
+        assert path is not None
+        with shared.bad_input():
+            return list(map(str, datasets.read_raw(path, *self.csv)))
+
     @property
     def files(self) -> list[Path | None]:
         """The files, which an output must not replace."""
@@ -473,7 +487,7 @@ def _calibrate_model(
     classifier = stored.classifier
     ledger = FileLedger(stored)
     columns = list(dict.fromkeys([*stored.group_columns, *group]))
-    targets, tested_limits = _to_certify(classifier, request.targets, request.limits, columns)
+    targets, tested_limits = _to_certify(request, classifier, columns)
     fresh.refuse_targets_without_labels(targets)
     has_rule = judged(classifier).selects_rule
     if has_rule:
@@ -518,13 +532,16 @@ def _calibrate_model(
 
 
 def _to_certify(
-    classifier: Model, targets: Stated, limits: Sequence[Any], columns: Sequence[str]
+    request: _Request, classifier: Model, columns: Sequence[str]
 ) -> tuple[Stated, list[Any]]:
     """Return targets and limits of the options in the terms of a classifier, or else those of its fit.
 
     ``columns`` are columns of groups.
     """
-    limits_in_terms = in_table_terms(limits, classifier.classes_, columns)
+    targets, limits = request.targets, request.limits
+    limits_in_terms = in_table_terms(
+        limits, classifier.classes_, columns, names_in_file=request.fresh.column_names
+    )
     if targets is not None or limits:
         return targets_by_label(targets, classifier.classes_, columns), limits_in_terms
     stated_in_fit = stated_by(classifier)

@@ -80,6 +80,7 @@ def score_rows(
     missing: float | None,
     target: str | None = None,
     columns: Sequence[str] = (),
+    by_group: str | None = None,
     read_by_rule: Sequence[str] = (),
 ) -> NewRows:
     """Read a file of scores, with labels of their type. Errors name the file, the column and the row.
@@ -92,7 +93,12 @@ def score_rows(
         table = datasets.read_raw(data, *csv, numbers)
     if not len(table):
         raise BadInput(f"{str(data)!r} has no rows")
-    needed = {"--score": score, "--group": columns, "--target": [target]}
+    needed = {
+        "--score": score,
+        "--by-group": [by_group],
+        "--group": columns,
+        "--target": [target],
+    }
     for option, names in needed.items():
         for name in names:
             if name is not None and name not in table:
@@ -109,7 +115,7 @@ def score_rows(
     )
     if missing is None:
         _refuse_missing_scores(features, data)
-    rows = NewRows(table, features, data, columns)
+    rows = NewRows(table, features, data, columns, by_group=by_group)
     if target is None:
         return rows
     return replace(rows, y=typed_labels(rows.column(target, "--target"), is_text=is_csv(data)))

@@ -38,7 +38,7 @@ from tailboost.app.report.comparison import joint_groups
 from tailboost.app.table_encoder import preparation
 from tailboost.core.array_types import Model, Table
 from tailboost.core.long_work import ending_at_interrupts
-from tailboost.rows.judged import judged
+from tailboost.rows.judged import group_uses, judged
 from tailboost.rows.subgroups import revealing_features
 from tailboost.storage import save_model
 
@@ -239,7 +239,13 @@ def _use_costs(
     params = classifier.get_params(deep=False)
     if "limits" in params:
         goals = [params["objective"], *params["limits"]]
-        objective, *limits = in_table_terms(goals, labels, group, cost_table)
+        objective, *limits = in_table_terms(
+            goals,
+            labels,
+            group,
+            cost_table,
+            names_in_file=lambda: list(datasets.read_raw(data, *csv)),
+        )
         classifier.set_params(objective=objective, limits=limits)
         rates_of_goals = filter(None, map(rate_of, goals))
         if costs is not None and not any(rate.needs_costs for rate in rates_of_goals):
@@ -285,6 +291,7 @@ def _print_summary(
 ) -> None:
     """Print the errors of a stored model on the rows of ``test``; without a file its rates and summary.
 
+    `fit` has printed whether answers depend on the groups, so rates and summary leave this out.
     A fault of the summary is a warning.
     """
     if test is not None:
@@ -295,7 +302,7 @@ def _print_summary(
     if test is None:
         view = judged(classifier)
         if view.takes_limits and view.stated_limits:
-            shared.say(summary_text(classifier))
+            shared.say(summary_text(replace(classifier.summary_, groups=())))
             shared.say(f"The rest: {inspect_details}")
             return
         rates_of_fit = getattr(classifier, "rates_", None)
@@ -303,7 +310,9 @@ def _print_summary(
             shared.say("For errors on new rows, give --test FILE or use `tailboost evaluate`.")
         else:
             shared.say("")
-            print_rates(rates_of_fit)
+            of_groups = [str(use) for use in group_uses(classifier)]
+            notes = [note for note in rates_of_fit.notes if note not in of_groups]
+            print_rates(replace(rates_of_fit, notes=tuple(notes)))
     try:
         if hasattr(classifier, "summary_"):
             shared.say(f"Bounds, columns and versions: {inspect_details}")

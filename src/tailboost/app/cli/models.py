@@ -64,6 +64,7 @@ class NewRows:
     group_columns: Sequence[str] = ()
     cluster_column: str | None = None
     y: Column = None  # labels, if the command needs them
+    by_group: str | None = None  # the column of --by-group
 
     def column(self, name: str, option: str) -> Any:
         """Return a column of the file; raise `BadInput` for an absent column or missing values."""
@@ -108,6 +109,10 @@ class NewRows:
         """Return these rows as the arguments of a fit or calibration for rows without labels."""
         return {"X_unlabeled": self.features, "groups_unlabeled": self.groups}
 
+    def _option_of(self, name: str) -> str:
+        """Return the option that names a column of groups."""
+        return "--by-group" if name == self.by_group else "--group"
+
     def groups_by(self, names: Sequence[str]) -> Any:
         """Return columns of groups as text, as in `load_table`; None without names of columns.
 
@@ -116,11 +121,14 @@ class NewRows:
         groups = {}
         for name in names:
             if name not in self.table:
-                raise BadInput(f"--group: the data have no column {name!r}")
+                has = columns_instead(list(self.table), name, "they have")
+                raise BadInput(
+                    f"{self._option_of(name)}: the data have no column {name!r}; {has}"
+                )
             column = self.table[name]
             if column.nunique() > GROUPS_NAMED:
                 raise BadInput(
-                    f"--group: column {name!r} has more than {GROUPS_NAMED} different values"
+                    f"{self._option_of(name)}: column {name!r} has more than {GROUPS_NAMED} different values"
                 )
             groups[name] = group_names(column, "missing")
         if not groups:

@@ -262,7 +262,9 @@ class _Bounds:
             return Monitor.against(
                 classifier,
                 targets_by_label(self.targets, labels, columns),
-                limits=in_table_terms(self.limits, labels, columns),
+                limits=in_table_terms(
+                    self.limits, labels, columns, names_in_file=lambda: list(rows.table)
+                ),
                 subgroups=subgroups,
                 confidence=confidence,
             )

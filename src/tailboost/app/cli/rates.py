@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tailboost import datasets, rates
-from tailboost.app.cli.models import NewRows, StoredModel
+from tailboost.app.cli.models import NewRows, StoredModel, columns_instead
 from tailboost.app.cli.options import CsvFormat
 from tailboost.app.cli.shared import BadInput, bad_input, plain_table, read_number, tell
 from tailboost.core.array_types import Column, Model, Stated, Table
@@ -82,11 +82,22 @@ def read_limits(texts: Sequence[str] | None) -> list[rates.Limit]:
     """Return the limits of --limit."""
     limits = []
     for text in texts or []:
-        limit = _parse("--limit", text).limit
+        expression = _parse("--limit", text)
+        limit = expression.limit
         if limit is None:
-            raise BadInput(f"--limit: {text!r} has no bound; write, for instance, {text} <= .1")
+            raise BadInput(
+                f"--limit: {text!r} has no bound; write, for instance, {text} {_bound_for(expression)}"
+            )
         limits.append(limit)
     return limits
+
+
+def _bound_for(expression: rates.Expression) -> str:
+    """Return the bound of an example: a lower one for a rate of right answers and for a ratio."""
+    if isinstance(expression, rates.Spread):
+        return ">= .8" if expression.form == "ratio" else "<= .1"
+    rate = expression.rate
+    return ">= .9" if rate.is_gain or not rate.can_be_lowered else "<= .1"
 
 
 def read_rates(texts: Sequence[str] | None) -> list[Any]:
@@ -167,10 +178,13 @@ def in_table_terms(
     classes: Column,
     columns: Sequence[str],
     costs: CostTable | None = None,
+    *,
+    names_in_file: Callable[[], Sequence[str]] | None = None,
 ) -> list[Any]:
     """Return rates, objectives and limits with the labels and groups of the table, and with costs.
 
-    An option gives a label as the number 1 where the CSV file has the text "1".
+    An option gives a label as the number 1 where the CSV file has the text "1". ``columns`` are those of
+    groups, and ``names_in_file()`` all columns of the rows' file, which a message for an absent one names.
 
     Raises
     ------
@@ -182,6 +196,7 @@ def in_table_terms(
     for goal in stated:
         expression = rates.as_expression(goal)
         if expression is not None:  # None: an objective by name
+            _check_divisions(expression.rate, columns, names_in_file)
             goal = _in_table_terms(expression, labels, columns, costs)
         in_terms.append(goal)
     return in_terms
@@ -193,7 +208,6 @@ def _in_table_terms(
     """Return one rate or limit with the labels and groups of the table; ``labels`` are by their text."""
     rate = expression.rate
     divisions = rate.by if isinstance(rate.by, tuple) else (rate.by,)
-    _check_divisions(rate, divisions, columns)
     _check_label(expression, labels)
     in_table = rate
     if isinstance(rate.by, tuple):
@@ -215,13 +229,18 @@ def _in_table_terms(
     )
 
 
-def _check_divisions(rate: Any, divisions: Sequence[Any], columns: Sequence[str]) -> None:
+def _check_divisions(
+    rate: Any, columns: Sequence[str], names_in_file: Callable[[], Sequence[str]] | None
+) -> None:
     """Raise `BadInput` if a rate needs groups of a column that --group does not name."""
-    for name in divisions:
+    for name in rate.by if isinstance(rate.by, tuple) else (rate.by,):
         if name in ("group", "cell") and not columns:
             raise BadInput(f"{rate!r} needs groups; name their column: --group COL")
         if name not in (None, "class", "group", "cell") and str(name) not in columns:
             advice = did_you_mean(str(name), columns) or f"add --group {shell_word(name)}"
+            if names_in_file is not None and str(name) not in (names := names_in_file()):
+                has = columns_instead(list(names), str(name), "they have")
+                advice = f"the data have no such column; {has}"
             raise BadInput(f"{rate!r} needs the groups of {name!r}; {advice}")
 
 
@@ -295,7 +314,13 @@ def measured_rates(
     """
     classifier = stored.classifier
     cost_table = CostTable.read(costs, classifier.classes_, rows.y, rows.path, csv)
-    goals = in_table_terms(stated, classifier.classes_, rows.group_columns, cost_table)
+    goals = in_table_terms(
+        stated,
+        classifier.classes_,
+        rows.group_columns,
+        cost_table,
+        names_in_file=lambda: list(rows.table),
+    )
     if cost_table.by_row is None:
         goals = [goal for goal in goals if not rate_of(goal).needs_costs]
     if not goals:
@@ -322,9 +347,9 @@ def measured_rates(
     return RateTable.measured(measured, answered, name)
 
 
-def summary_text(classifier: Any) -> str:
-    """Return `print(rule.summary_)` without its last line, which says how Python shows the rest."""
-    *lines, _ = str(classifier.summary_).splitlines()
+def summary_text(summary: Any) -> str:
+    """Return ``print(rule.summary_)`` without its last line, which says how Python shows the rest."""
+    *lines, _ = str(summary).splitlines()
     return "\n".join(lines)
 
 

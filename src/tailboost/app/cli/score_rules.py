@@ -188,7 +188,7 @@ def _print_rule(classifier: Model, score: str, label: str) -> None:
                 )
                 break
     if judged(classifier).stated_limits:
-        shared.tell(summary_text(classifier))
+        shared.tell(summary_text(classifier.summary_))
     else:
         print_rates(classifier.rates_)
     shared.say("")
@@ -325,7 +325,12 @@ class RuleSelection:
             raise BadInput(
                 f"{str(data)!r}: column {self.target!r} has the label {HUMAN_REVIEW!r}"
             )
-        objective, *limits = in_table_terms([self.objective, *self.limits], labels, self.group)
+        objective, *limits = in_table_terms(
+            [self.objective, *self.limits],
+            labels,
+            self.group,
+            names_in_file=lambda: list(rows.table),
+        )
         selection = replace(
             self,
             labels=_labels_of_scores(positive, self.scores, labels),
@@ -353,6 +358,7 @@ class RuleSelection:
             missing=self.missing,
             target=target,
             columns=columns,
+            by_group=self.by_group if self.by_group in columns else None,
             read_by_rule=read_by_rule,
         )
 
