@@ -133,6 +133,7 @@ def test_one_module_offers_all_public_errors_and_warnings():
         ("tailboost", "calibrat", "did you mean 'calibrate'?"),
         ("tailboost", "cvar", "it is tailboost.metrics.cvar"),
         ("tailboost.rates", "mis", "did you mean 'miss'?"),
+        ("tailboost.published", "adalpbost", "did you mean 'adalpboost'"),
     ],
 )
 def test_an_unknown_name_is_refused_with_a_similar_one(module, name, hint):

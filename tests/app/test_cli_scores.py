@@ -534,11 +534,14 @@ def test_errors_name_file_and_column(files, rule):
     pd.read_csv(fresh).replace({"lang": {"de": "fr"}}).to_csv(files / "french.csv", index=False)
     assert "fr" in refused("predict", rule, files / "french.csv")
     older = json.loads(rule.read_text())
-    assert older.pop("format") == 4
+    assert older["format"] == 4
+    older["format"] = 1
     (files / "older.json").write_text(json.dumps(older))
     assert "format 1, not 4; run tune again" in refused("predict", files / "older.json", fresh)
     (files / "none.json").write_text("{}")
-    assert "none.json: this is no rule" in refused("predict", files / "none.json", fresh)
+    assert "none.json: this is no rule of `tailboost tune`: it has no 'format'" in refused(
+        "predict", files / "none.json", fresh
+    )
 
 
 @pytest.mark.thinned(4)

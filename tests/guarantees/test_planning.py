@@ -37,6 +37,16 @@ def test_a_precision_counts_its_own_rows_and_their_share_counts_all():
     assert tb.rows_needed("precision(1) >= .95", 0.97, attempts=1, shares=0.1).total == 10 * n
 
 
+def test_the_printed_rows_say_which_rows_are_counted():
+    alone = str(tb.rows_needed("miss(1, by='sex') <= .25", {"f": 0.2, "m": 0.2}))
+    assert "  f: 774 rows with label 1\n" in alone
+    assert "other rows of the table are not counted, and subgroups are assumed to have equal numbers" in alone
+    assert "rows that count" in str(tb.rows_needed("precision(1) >= .95", 0.97))
+    with_shares = str(tb.rows_needed("precision(1) >= .95", 0.97, shares=0.1))
+    assert "7,000 rows of the table" in with_shares
+    assert "not counted" not in with_shares
+
+
 def test_more_rows_never_lose_the_power():
     """The power of a test of whole counts rises and falls with the number of rows."""
     needed = tb.rows_needed("error() <= .05", 0.02).total

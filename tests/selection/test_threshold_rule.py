@@ -271,6 +271,9 @@ def test_load_rule_reads_the_json_of_a_rule(problem, tmp_path):
     path.write_text(clf.rule_.to_json().replace('"format"', '"number"'), encoding="utf-8")
     with pytest.raises(ValueError, match=r"rule\.json"):
         tb.load_rule(path)
+    path.write_text("{}", encoding="utf-8")
+    with pytest.raises(ValueError, match="this is no rule of `tailboost tune`: it has no 'format'"):
+        tb.load_rule(path)
 
 
 def test_missing_scores_are_refused_or_get_a_stated_level():

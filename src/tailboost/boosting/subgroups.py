@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -214,10 +213,7 @@ def allowed_errors(max_error: Stated, units: Sequence[Any], kind: str) -> Floats
         return np.full(len(units), float(max_error))
     max_error = {plain(key): value for key, value in max_error.items()}
     for key, value in max_error.items():
-        if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) <= 1:
-            raise ValueError(
-                f"max_error: the target of {key!r} must be a number in (0, 1], got {value!r}"
-            )
+        check_number(value, f"max_error: the target of {key!r}", 0, 1)
     key_of_unit = {}
     for unit in units:
         keys = [unit, None]  # None has the target of all units without their own

@@ -22,6 +22,7 @@ from sklearn.utils.validation import validate_data
 from tailboost.core.array_types import Column, Floats, Ints, Model, Table
 from tailboost.core.checks import (
     OneOf,
+    Share,
     as_pandas,
     check_labels,
     check_row_shape,
@@ -462,7 +463,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "q": [Interval(Real, 0, 1, closed="right")],
     "class_loss": [OneOf("auto", "indicator", "error")],
     "subgroups": [OneOf("auto", "class", "group", "cell")],
-    "max_error": [Interval(Real, 0, 1, closed="right"), dict, OneOf("auto")],
+    "max_error": [Share(), dict, OneOf("auto")],
     "until_met": ["boolean"],
     "randomized": ["boolean"],
     "error_budget": [Interval(Real, 0, 1, closed="both"), None],

@@ -67,6 +67,7 @@ from tailboost.core.array_types import (
 )
 from tailboost.core.checks import (
     OneOf,
+    Share,
     batched,
     check_costs,
     check_indexes,
@@ -282,7 +283,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         "objective": [OneOf(*NAMED, "cvar"), Rate, Largest, None],
         "limits": [list, tuple, str, Limit],
         "alpha": [Interval(Real, 0, 1, closed="right"), None],
-        "max_error": [Interval(Real, 0, 1, closed="right"), dict, None],
+        "max_error": [Share(), dict, None],
         "error_budget": [Interval(Real, 0, 1, closed="both"), None],
         "cv": [
             Interval(Real, 0, 1, closed="neither"),

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing, column_or_1d
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Labels, Mask, Model, Table
@@ -38,6 +38,16 @@ class OneOf(StrOptions):
     def __init__(self, *texts: str) -> None:
         super().__init__(set(texts))
         self.options = texts
+
+
+class Share(Interval):
+    """A number in (0, 1]. Messages say how 30 % is written."""
+
+    def __init__(self) -> None:
+        super().__init__(Real, 0, 1, closed="right")
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} (30 % is 0.3)"
 
 
 @contextmanager

@@ -72,6 +72,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"did you mean {' or '.join(quoted)}? "
 
 
+def no_attribute(module: str, name: str, known: Iterable[str]) -> AttributeError:
+    """Return the error for an unknown name in a module, with close names of the ``known`` ones."""
+    message = f"module {module!r} has no attribute {name!r}; {did_you_mean(name, known)}"
+    return AttributeError(message.rstrip("; "))
+
+
 def with_known_arguments(
     further: Callable[..., Any] | None = None, /, **instead: str
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:

@@ -119,15 +119,22 @@ class RowsNeeded:
 
     def __str__(self) -> str:
         lines = []
-        for needed in self.limits:
-            lines.append(f"{needed.limit}: {needed.total:,} rows ({needed.procedure})")
+        for needed, plan in zip(self.limits, self.plans, strict=True):
+            rate = needed.limit.rate
+            counted = "rows that count" if rate.is_ratio else rate.counted_rows
+            total = "rows of the table" if plan.has_stated_shares else counted
+            lines.append(f"{needed.limit}: {needed.total:,} {total} ({needed.procedure})")
             if set(needed.rows) != {None}:
                 lines += [
-                    f"  {unit_name(name)}: {n:,} rows that count"
-                    for name, n in needed.rows.items()
+                    f"  {unit_name(name)}: {n:,} {counted}" for name, n in needed.rows.items()
                 ]
         if self.total is not None and len(self.limits) > 1:
-            lines.append(f"all limits together: {self.total:,} rows")
+            lines.append(f"all limits together: {self.total:,} rows of the table")
+        if not all(plan.has_stated_shares for plan in self.plans):
+            lines.append(
+                "Without shares, other rows of the table are not counted, and subgroups are "
+                "assumed to have equal numbers of these rows."
+            )
         lines.append(
             "With each number, `calibrate` certifies with a probability of at least "
             f"{self.power:g}, if the rates are true."
@@ -181,8 +188,8 @@ def rows_needed(
         subgroup; a number applies to all of them.
     shares : float, dict, or list of them, optional
         For each limit the share of counted rows among all rows, by subgroup or one number for all: for a miss
-        the share of the class, for a precision the share of rows with this answer. By default the subgroups
-        of a limit have equal numbers of rows, and other rows are not counted.
+        the share of the class, for a precision the share of rows with this answer. By default only rows that
+        count are counted, such as those of the class for a miss. Subgroups then have equal numbers of them.
     power : float in (0, 1), default=0.8
         Probability of the certificate.
     confidence : float in (0, 1), default=0.95
@@ -211,8 +218,11 @@ def rows_needed(
     --------
     >>> import tailboost as tb
     >>> print(tb.rows_needed("precision(1) >= .95", 0.97, shares=0.1))
-    precision of 1: at least 0.95: 7,000 rows (exact test of a count)
+    precision of 1: at least 0.95: 7,000 rows of the table (exact test of a count)
     With each number, `calibrate` certifies with a probability of at least 0.8, if the rates are true.
+
+    The rows of a miss are those of the label in each group, and not all rows of the table:
+
     >>> needed = tb.rows_needed("miss(1, by='sex') <= .25", {"f": 0.2, "m": 0.2})
     >>> needed.limits[0].procedure, needed.limits[0].rows
     ('ranks', {'f': 774, 'm': 774})
@@ -247,6 +257,7 @@ class PlannedLimit:
     # As `Ranks` reads the limit; None for other limits than on the share of one of two answers.
     by_share: list[Share] | None
     two_answers: bool  # whether the rule has two answers, so thresholds can describe the rule
+    has_stated_shares: bool  # whether the caller stated the shares
 
     def sizes(self, rows: Ints) -> Ints:
         """Return the rows of each subgroup, shape (m, k), for k numbers of all rows."""
@@ -494,7 +505,15 @@ def _plans(
         by_share = shares_of(limit, answer, [(name, no_rows) for name in names])
         has_two_answers = strata.n_actions == 2
         plans.append(
-            PlannedLimit(limit, names, expected_rates, row_shares, by_share, has_two_answers)
+            PlannedLimit(
+                limit,
+                names,
+                expected_rates,
+                row_shares,
+                by_share,
+                has_two_answers,
+                has_stated_shares=share is not None,
+            )
         )
     return plans
 

@@ -7,7 +7,7 @@ report and certificate. Rates are values: they compare equal, and can be hashed,
 from typing import TYPE_CHECKING, Never
 
 from tailboost.core.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
-from tailboost.core.spelling import did_you_mean
+from tailboost.core.spelling import no_attribute
 from tailboost.rates.comparisons import AT_LEAST as AT_LEAST
 from tailboost.rates.comparisons import AT_MOST as AT_MOST
 from tailboost.rates.comparisons import COMPARISONS as COMPARISONS
@@ -91,7 +91,4 @@ __all__ = [
 if not TYPE_CHECKING:  # type checkers know the names
 
     def __getattr__(name: str) -> Never:
-        hint = did_you_mean(name, __all__)
-        raise AttributeError(
-            f"module {__name__!r} has no attribute {name!r}; {hint}".rstrip("; ")
-        )
+        raise no_attribute(__name__, name, __all__)

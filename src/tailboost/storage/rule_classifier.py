@@ -181,7 +181,7 @@ def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
             "line needs a rule file: of `tailboost tune`, `tailboost calibrate`, or in Python "
             "tailboost.save_rule(classifier, 'rule.json')"
         )
-    file_format = content.get("format", 1)
+    file_format = content["format"]
     if file_format != RULE_FILE_FORMAT:
         raise ValueError(
             f"it has format {str(file_format)[:20]}, not {RULE_FILE_FORMAT}; run tune again"
