@@ -525,6 +525,19 @@ def test_the_selecting_rows_are_called_a_part_of_the_given_rows():
     assert "the 80 rows (of the 800 given) that select" in str(rule.tradeoff())
 
 
+@pytest.mark.parametrize("is_selected", [False, True])
+def test_contradicting_limits_spend_no_attempt(is_selected):
+    table, y, _ = made_table()
+    model = tb.Scores("p", "toxic")
+    if is_selected:
+        model = tb.tune(model, table[:400], y[:400], limits=["miss(toxic) <= .4"])
+        table, y = table[400:], y[400:]
+    contradicting = ["miss(toxic) <= .01", "false_alarm(toxic) <= .01"]
+    with pytest.raises(tb.InfeasibleLimitsError, match="no attempt is spent: they can be used again"):
+        tb.calibrate(model, table, y, limits=contradicting)
+    assert len(tb.calibrate(model, table, y, limits=["miss(toxic) <= .4"]).certificate_.attempts) == 1
+
+
 @pytest.mark.parametrize("clustered", [False, True])
 def test_the_order_of_the_rows_changes_nothing(clustered):
     table, y, g = made_table()

@@ -52,7 +52,12 @@ from tailboost.core.exceptions import (
 )
 from tailboost.core.long_work import telling
 from tailboost.core.spelling import as_typed, with_known_arguments
-from tailboost.guarantees.calibration import calibrate_selected, check_options, stated_limits
+from tailboost.guarantees.calibration import (
+    before_any_attempt,
+    calibrate_selected,
+    check_options,
+    stated_limits,
+)
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.fresh_rows import Rule as AnsweringRule
 from tailboost.guarantees.procedure import Reference
@@ -380,7 +385,7 @@ def selected_on_part(
         _refuse_one_sided("groups", column, selects)
     for score in scores:
         score.refuse_other_label(take(X, selects), labels[selects])
-    with warnings.catch_warnings(), selecting_from(len(labels)):
+    with warnings.catch_warnings(), selecting_from(len(labels)), before_any_attempt():
         for category in ABOUT_SELECTION:
             warnings.simplefilter("ignore", category)
         try:

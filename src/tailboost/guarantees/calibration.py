@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -14,7 +15,11 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.checks import check_number
-from tailboost.core.exceptions import NotCertifiedError, UselessRuleWarning
+from tailboost.core.exceptions import (
+    InfeasibleLimitsError,
+    NotCertifiedError,
+    UselessRuleWarning,
+)
 from tailboost.core.rate_words import bound_words, estimate_words
 from tailboost.core.spelling import as_typed, did_you_mean
 from tailboost.core.warn import warn_user
@@ -85,7 +90,7 @@ from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.problem import by_group_option
 from tailboost.selection.selected import how_to_draw
 
-__all__ = ["calibrate_selected"]
+__all__ = ["before_any_attempt", "calibrate_selected"]
 
 #: The simplest first: a later one runs if no earlier one applies.
 PROCEDURES: tuple[type[Procedure], ...] = (
@@ -117,6 +122,20 @@ ONLY_COUNTED = (
     "These rows were only counted and no limit was tested, so no attempt is spent: they can be "
     "used again."
 )
+ONLY_SELECTED = (
+    "No limit was tested on calibration rows, so no attempt is spent: they can be used again with "
+    "other limits"
+)
+
+
+@contextmanager
+def before_any_attempt() -> Iterator[None]:
+    """Add to the error for contradicting limits that no attempt is spent."""
+    try:
+        yield
+    except InfeasibleLimitsError as error:
+        error.args = (f"{error}. {ONLY_SELECTED}",)
+        raise
 
 
 def calibrate_selected(
@@ -170,7 +189,8 @@ def calibrate_selected(
         stated = [_limit_on_errors(max_error, fresh)]
     _refuse_absent(stated, fresh, confidence, earlier)
     _refuse_groups(model, stated)
-    selection = selected_within(model, stated)
+    with before_any_attempt():
+        selection = selected_within(model, stated)
     reference = reference or Reference()
     reference_answers = (reference.name, reference.on(fresh))
     # Recorded before any test: whatever ends this call, its rows are used up.
