@@ -209,3 +209,20 @@ def test_a_low_confidence_may_certify_a_limit_that_the_estimate_breaks():
     (bound,) = rule.certificate_.bounds
     assert bound.certified
     assert bound.estimate < 0.75
+
+
+def test_a_refusal_ends_with_the_procedures_that_do_not_apply():
+    """What to do comes first."""
+    rng = np.random.default_rng(0)
+    scores = rng.random(600)
+    table, y = pd.DataFrame({"p": scores}), (rng.random(600) < scores).astype(int)
+    rule = tb.tune(tb.Scores("p", 1), table[:300], y[:300], limits=["precision(1) >= 70%"])
+    with pytest.raises(NotCertifiedError) as refused:
+        tb.calibrate(rule, table[300:330], y[300:330], limits=["precision(1) >= 90%"])
+    error = refused.value
+    assert error.lacking[0].startswith("ranks: ")
+    assert str(error) == f"{error.reason}\n{error.advice}\nDoes not apply: {'; '.join(error.lacking)}."
+    assert "Does not apply" not in error.reason
+    other = error.advised("Bring rows.")
+    assert str(other) == f"{error.reason}\nBring rows.\n{error.last_line}"
+    assert other.attempts == error.attempts

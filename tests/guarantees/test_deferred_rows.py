@@ -177,7 +177,15 @@ def test_a_certificate_says_what_deferral_hides(sites, deferring):
     text = str(certificate)
     assert all(line in text for line in told)
     assert re.search(rf"^  South +[\d,]+ +[\d.]+ % +{100 * share['South']:.0f} %$", text, flags=re.M)
-    assert len(text.split()) <= 130
+    own = 100 * ((X["s"] > 0.5) != (y == "ill"))[here].mean()
+    headline = (
+        f"Overall error {100 * (wrong & ~deferred).mean():.1f} % with {100 * deferred.mean():.0f} % deferred "
+        f"and counted as right; {error:.1f} % of answered rows (the score at 0.5: {own:.1f} % of all rows)"
+    )
+    assert headline in text
+    prices = {price.name: (price.n, price.certified) for price in certificate.price}
+    assert prices["error among answered rows"] == ((~deferred).sum(), pytest.approx(error / 100))
+    assert len(text.split()) <= 145
     again = tb.Certificate.from_dict(json.loads(json.dumps(certificate.to_dict())))
     assert str(again) == text
     lines = {line.name: line.numbers for line in certificate.limit_lines()}

@@ -335,9 +335,7 @@ def _certified_or_advised(
             "further attempt give previous= this error, and rows that no attempt had. Its "
             "rows cannot be used again, also not with other limits."
         )
-        raise NotCertifiedError(
-            error.reason, error.shortfalls, error.attempts, advice
-        ) from None
+        raise error.advised(advice) from None
 
 
 def selected_on_part(

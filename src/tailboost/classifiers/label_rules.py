@@ -255,9 +255,7 @@ class LabelRules:
                 f"This was attempt {len(error.attempts)}, recorded in the ledger of the rules. "
                 "Its rows cannot be used again, also not with other limits."
             )
-            raise NotCertifiedError(
-                error.reason, error.shortfalls, error.attempts, advice
-            ) from None
+            raise error.advised(advice) from None
         return replace(
             calibrated.rules,
             limits=checked_limits(limits),

@@ -73,6 +73,7 @@ from tailboost.guarantees.rate_bounds import (
     Shortfall,
     bound_without_error,
     limit_bounds,
+    n_deferred,
     rows_for_no_error,
     rule_remarks,
     with_deferral,
@@ -82,7 +83,7 @@ from tailboost.guarantees.score_path import ScorePath
 from tailboost.guarantees.shares import counted_answer
 from tailboost.guarantees.stated import stated_by
 from tailboost.guarantees.thresholds import ThresholdSequences
-from tailboost.rates import Limit, Rate, checked_limits
+from tailboost.rates import Limit, Rate, answered_error, checked_limits, deferred
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Attempt, Records, attempts_of, may_follow, spent_by_next
@@ -553,6 +554,7 @@ def certified_classifier(
     prices = (
         *objective_price(objective, calibration.reference, answered),
         *price_of(limits, calibration.reference, answered),
+        *deferral_prices(limits, calibration.reference, answered),
     )
     overall = next((price.given for price in prices if price.name == OVERALL_PRICE), None)
     reference_name, _ = calibration.reference
@@ -669,26 +671,59 @@ def price_of(
     ``reference`` are the name and the answers of the first rule, ``certified`` the rows with the answers of
     the second one. Subgroups without a limit or without rows are left out.
     """
+    yield from _prices_of_rate(
+        OVERALL_PRICE, ERRORS["mean"], None, limits, reference, certified
+    )
+    for limit in limits:
+        yield from _prices_of_rate(
+            limit.rate.words, limit.rate, limit, limits, reference, certified
+        )
+
+
+def _prices_of_rate(
+    words: str,
+    rate: Rate,
+    limit: Limit | None,
+    limits: Sequence[Limit],
+    reference: ReferenceAnswers,
+    certified: FreshRows,
+) -> Iterator[Price]:
+    """Yield the price of a rate, or of each subgroup with a ``limit`` on it; see `price_of`.
+
+    ``limits`` are all limits, which name groups of several columns.
+    """
     reference_name, reference_rows = reference
-    rates: list[tuple[str, Rate, Limit | None]] = [(OVERALL_PRICE, ERRORS["mean"], None)]
-    rates += [(limit.rate.words, limit.rate, limit) for limit in limits]
-    for words, rate, limit in rates:
-        samples = certified.samples(rate)
-        reference_samples = samples if reference_rows is None else reference_rows.samples(rate)
-        is_limited = np.ones(len(samples), bool)
-        if limit is not None and not limit.compares:
-            is_limited = ~np.isnan(limit.bounds([sample.name for sample in samples]))
-        for number in np.flatnonzero(is_limited).tolist():
-            sample = samples[number]
-            if not len(sample.rows):
-                continue
-            name = words
-            if sample.name is not None:
-                name = f"{words} of {group_words(unit_name(sample.name), rate.by, limits)}"
-            given = None
-            if reference_rows is not None and not np.isnan(reference_samples[number].mean):
-                given = float(reference_samples[number].mean)
-            yield Price(name, given, float(sample.mean), len(sample.rows), reference_name)
+    samples = certified.samples(rate)
+    reference_samples = samples if reference_rows is None else reference_rows.samples(rate)
+    is_limited = np.ones(len(samples), bool)
+    if limit is not None and not limit.compares:
+        is_limited = ~np.isnan(limit.bounds([sample.name for sample in samples]))
+    for number in np.flatnonzero(is_limited).tolist():
+        sample = samples[number]
+        if not len(sample.rows):
+            continue
+        name = words
+        if sample.name is not None:
+            name = f"{words} of {group_words(unit_name(sample.name), rate.by, limits)}"
+        given = None
+        if reference_rows is not None and not np.isnan(reference_samples[number].mean):
+            given = float(reference_samples[number].mean)
+        yield Price(name, given, float(sample.mean), len(sample.rows), reference_name)
+
+
+def deferral_prices(
+    limits: Sequence[Limit], reference: ReferenceAnswers, certified: FreshRows
+) -> Iterator[Price]:
+    """Yield the error of the answered rows and the share deferred, if rows are deferred; see `price_of`.
+
+    The overall error counts deferred rows as right. A limited rate has a price already.
+    """
+    if not n_deferred(certified):
+        return
+    limited_rates = [limit.rate for limit in limits]
+    for rate in (answered_error(), deferred()):
+        if rate not in limited_rates:
+            yield from _prices_of_rate(rate.words, rate, None, limits, reference, certified)
 
 
 def groups_with_one_answer(
@@ -852,7 +887,6 @@ def refusal(
     compared = [limit for limit in calibration.limits if limit.compares]
     for cure in _group_cure(compared, calibration.fresh.model):
         reason += f"\nOne threshold for all groups may not do: {cure}."
-    reason += "".join(f"\nDoes not apply: {procedure}." for procedure in lacking)
     advice = "No attempt may follow."
     if may_follow(attempts, calibration.declared):
         advice = (
@@ -867,6 +901,7 @@ def refusal(
         attempts,
         f"This was attempt {len(attempts)}. Its rows cannot be used again, alone or with "
         f"others. {advice}",
+        lacking,
     )  # fmt: skip
 
 

@@ -58,6 +58,7 @@ from tailboost.rates import (
     Limit,
     Rate,
     Sample,
+    answered_error,
     as_expression,
     checked_limits,
     parse,
@@ -81,6 +82,7 @@ LONGEST_TABLE = 60
 BOUNDS_SHOWN = 12
 ANSWERED = "All rows count as answered: give deferred= to mark deferred rows."
 OVERALL_PRICE = "overall error"  # name of the first price
+ANSWERED_PRICE = answered_error().words  # name of the price beside it, if rows are deferred
 # The same rows are counted twice, so a difference has about half of the noise of a rate, like 4 n rows.
 PAIRED = 4
 
@@ -132,12 +134,27 @@ class Price:
             given = ""  # the column is left out
         return [self.name, f"{self.n:,}", given, certified]
 
-    def words(self, n_rows: int, in_percent: bool) -> str:
-        """Return both values in a sentence; ``n_rows`` is the number of all fresh rows."""
+    def words(self, n_rows: int, in_percent: bool, answered: Price | None = None) -> str:
+        """Return both values in a sentence; ``n_rows`` is the number of all fresh rows.
+
+        ``answered`` is the price of the error of the answered rows, if rows are deferred.
+        """
         name, n_counted, given, certified = self.cells(in_percent)
-        compared = ""
-        if self.of:
-            compared = f" ({self.of}: {given})"
+        of_reference = ""
+        if answered is not None:
+            given_answered, certified_answered = (
+                estimate_words(value, answered.n, in_percent=in_percent)
+                for value in (answered.given, answered.certified)
+            )
+            share = 100 * (1 - answered.n / self.n)
+            certified += (
+                f" with {share:.0f} % deferred and counted as right; "
+                f"{certified_answered} of answered rows"
+            )
+            of_reference = " of all rows"
+            if answered.given != self.given:
+                of_reference = f" so counted, {given_answered} of its answered rows"
+        compared = f" ({self.of}: {given}{of_reference})" if self.of else ""
         rows = "these rows"
         if self.n < n_rows:
             rows = f"{n_counted} of these rows"
@@ -544,11 +561,19 @@ class Certificate:
     @property
     def price_words(self) -> list[str]:
         """The objective and the overall error with their prices, in sentences, if they are known."""
-        return [
-            price.words(self.n_rows, self.in_percent)
-            for price in self.price
-            if price.is_objective or price.name == OVERALL_PRICE
-        ]
+        lines = []
+        for price in self.price:
+            if price.name == OVERALL_PRICE:
+                of_answered_rows = [
+                    answered
+                    for answered in self.price
+                    if answered.name == ANSWERED_PRICE and answered.n < price.n
+                ]
+                answered = next(iter(of_answered_rows), None)
+                lines.append(price.words(self.n_rows, self.in_percent, answered))
+            elif price.is_objective:
+                lines.append(price.words(self.n_rows, self.in_percent))
+        return lines
 
     def cells(self) -> Cells:
         """Return the table of bounds, each limit above its subgroups; of many bounds the largest."""
