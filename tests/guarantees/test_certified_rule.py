@@ -226,3 +226,27 @@ def test_a_refusal_ends_with_the_procedures_that_do_not_apply():
     other = error.advised("Bring rows.")
     assert str(other) == f"{error.reason}\nBring rows.\n{error.last_line}"
     assert other.attempts == error.attempts
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        ("gap(miss(1, by=g)) <= 1%", "gap of miss rate of 1 by g (target 1 %) has "),
+        ("ratio(selected(1, by=g)) >= 95%", "ratio of selection rate of 1 by g (target 95 %) has "),
+    ],
+)
+def test_a_comparison_that_no_counts_pass_is_refused_before_any_attempt(limit, words):
+    rng = np.random.default_rng(0)
+    scores = rng.random(700)
+    table, y = pd.DataFrame({"p": scores}), (rng.random(700) < scores).astype(int)
+    groups = pd.DataFrame({"g": rng.choice(["a", "b"], 700)})
+    few, many = slice(400, 450), slice(450, 700)
+    rule = tb.tune(tb.Scores("p", 1), table[:400], y[:400], groups=groups[:400], limits=[limit])
+    with pytest.raises(NotCertifiedError, match="no attempt is spent: they can be used again") as refused:
+        tb.calibrate(rule, table[few], y[few], groups=groups[few])
+    assert words in str(refused.value)
+    assert "too few to pass the test at any rates; even if" in str(refused.value)
+    assert rule.ledger_.attempts == ()
+    wider = limit.replace("1%", "60%").replace("95%", "20%")
+    certified = tb.calibrate(rule, table[many], y[many], groups=groups[many], limits=[wider])
+    assert len(certified.certificate_.attempts) == 1

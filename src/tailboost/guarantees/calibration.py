@@ -84,6 +84,7 @@ from tailboost.guarantees.shares import counted_answer
 from tailboost.guarantees.stated import stated_by
 from tailboost.guarantees.thresholds import ThresholdSequences
 from tailboost.rates import Limit, Rate, answered_error, checked_limits, deferred
+from tailboost.rates.pair_test import some_counts_pass
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Attempt, Records, attempts_of, may_follow, spent_by_next
@@ -458,10 +459,10 @@ def rates_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
 
     Only numbers of rows are read, so the fresh rows can be used again.
     """
+    shortfalls = _comparisons_with_too_few_rows(procedure)
     if procedure.may_keep_by_construction:
-        return []
+        return shortfalls
     level = procedure.level_of_test
-    shortfalls = []
     for limit in procedure.limits:
         if limit.compares or limit.rate.is_ratio:
             continue  # the rows of a precision depend on the rule
@@ -506,6 +507,46 @@ def rates_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
     return shortfalls
 
 
+def _comparisons_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
+    """Return the gaps and ratios whose two smallest groups pass with no counts at all.
+
+    All pairs of groups must pass, so a gap or ratio with such a pair cannot be certified.
+    """
+    if not procedure.tests_pairs or procedure.fresh.clusters is not None:
+        return []
+    shortfalls = []
+    for limit in procedure.limits:
+        family = RateFamily.from_expression(limit, procedure.fresh)
+        has_test = limit.compares and family.exact and family.apart
+        if not has_test or limit.rate.is_ratio or len(family.samples) < 2:
+            continue
+        factor, gap = limit.pair
+        smallest, other = sorted(family.samples, key=lambda sample: len(sample.rows))[:2]
+        n, n_other = len(smallest.rows), len(other.rows)
+        level = procedure.level_of_test
+        if not n or some_counts_pass((n, n_other), level, factor=factor, gap=gap):
+            continue
+        counted = limit.rate.counted_rows
+        allowed, best = (gap, "no row") if gap else (1.0 - factor, "every row")
+        needs = ""
+        if 0.0 < allowed < 1.0:
+            needed = rows_for_no_error(allowed, level)
+            needs = f"; even if {best} counted for the rate, {needed:,} of each would be needed"
+        shortfall = Shortfall(
+            f"{limit.form} of {limit.rate}",
+            None,
+            n,
+            float(limit.bound),
+            None,
+            sense=limit.sense,
+            in_percent=limit.in_percent,
+            without_rows=f"has {n:,} {counted} of {unit_name(smallest.name)} and {n_other:,} of "
+            f"{unit_name(other.name)}, too few to pass the test at any rates{needs}",
+        )
+        shortfalls.append(shortfall)
+    return shortfalls
+
+
 def _too_few_words(
     shortfalls: Sequence[Shortfall], limits: Sequence[Limit], fresh: FreshRows
 ) -> str:
@@ -516,7 +557,11 @@ def _too_few_words(
     if limits_on_groups:
         cures += ["leave the group out of the limits", "merge it with another one"]
     strata = fresh.answered.strata
-    shares = [limit for limit in limits if counted_answer(limit.rate, strata) is not None]
+    shares = [
+        limit
+        for limit in limits
+        if not limit.compares and counted_answer(limit.rate, strata) is not None
+    ]
     cures += _group_cure(shares, fresh.model)
     *first_cures, last_cure = cures
     return (

@@ -47,6 +47,11 @@ class Path(Procedure):
     takes_long = True
     lacks = None
 
+    @property
+    def tests_pairs(self) -> bool:
+        """Whether each gap or ratio has the exact test: rules that draw have other bounds."""
+        return not self.selection.problem.randomized
+
     def run(self) -> Certified | Refused:
         """Return the last rule before the first failure."""
         last_passed = None

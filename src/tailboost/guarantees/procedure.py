@@ -129,6 +129,11 @@ class Procedure(ABC):
         return False
 
     @property
+    def tests_pairs(self) -> bool:
+        """Whether each gap or ratio of counts has the exact test of pairs at the whole level."""
+        return False
+
+    @property
     def level_of_test(self) -> float:
         """Level of the test of one rate."""
         return self.level

@@ -53,6 +53,11 @@ class ScorePath(Procedure):
         return True
 
     @property
+    def tests_pairs(self) -> bool:
+        """Whether each gap or ratio has the exact test of pairs."""
+        return True
+
+    @property
     def compared(self) -> list[Limit]:
         """The gaps and ratios: their tests take the compared groups as independent."""
         return [limit for limit in self.limits if limit.compares]

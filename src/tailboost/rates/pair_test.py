@@ -40,6 +40,9 @@ REST = 1e-8
 # A p-value whose normal approximation is above this number, and above the level of a test, is not computed
 # exactly: it certifies nothing.
 FAR = 0.15
+# The most pairs of counts that are looked at, and tested, to tell whether any of them passes.
+MOST_COUNTS = 1_000_000
+MOST_TESTED = 200
 
 
 def pair_p_value(
@@ -141,6 +144,38 @@ def pair_passes(
     far = max(FAR, level)  # exact up to the level
     p_value = pair_p_value(errors, rows, factor=factor, gap=gap, gamma=gamma, far=far)
     return p_value <= level
+
+
+def some_counts_pass(
+    rows: tuple[int, int], level: float, *, factor: float = 1.0, gap: float = 0.0
+) -> bool:
+    """Return whether some counts of errors may pass the tests of both orders; True if this takes long.
+
+    If the result is False, no counts of so few rows can pass. A normal approximation beyond `FAR` fails the
+    test by its definition, and the exact test decides about the counts nearest to equal rates.
+
+    Parameters
+    ----------
+    rows, level, factor, gap
+        As in `pair_passes`.
+    """
+    n1, n2 = rows
+    if n1 * n2 > MOST_COUNTS:
+        return True
+    first, second = (counts.ravel() for counts in np.indices((n1 + 1, n2 + 1)))
+    largest = np.maximum(
+        _statistic(first, n1, second, n2, factor, gap),
+        _statistic(second, n2, first, n1, factor, gap),
+    )
+    possible = np.flatnonzero(ndtr(largest) <= max(FAR, level))
+    likeliest_first = possible[np.argsort(largest[possible], kind="stable")]
+    for number in likeliest_first[:MOST_TESTED].tolist():
+        errors = int(first[number]), int(second[number])
+        if pair_passes(errors, rows, level, factor=factor, gap=gap) and pair_passes(
+            errors[::-1], rows[::-1], level, factor=factor, gap=gap
+        ):
+            return True
+    return len(possible) > MOST_TESTED
 
 
 def _probabilities(n: int, p: Floats) -> tuple[Ints, Floats]:
