@@ -319,6 +319,8 @@ class _Measured:
         try:
             if calibrated is not None:
                 recheck = calibrated.recheck(X, y, model=model, **row_arguments)
+                if recheck.unnamed:
+                    warn_user(recheck.groups_without_bound)
                 return replace(measured, recheck=recheck)
             if getattr(final, "limits", None):
                 return replace(measured, rates_certificate=certify(model, X, y, **options))
