@@ -105,7 +105,8 @@ PROCEDURES: tuple[type[Procedure], ...] = (
 OF_BOTH_KINDS = (
     f"One threshold had {percent(PART_OF_SIMPLER)} of the level, and a rule with an inferred "
     "group the rest. The inferred group is taken if it alone is certified, or if it lowers the "
-    "objective on these rows by more than one standard error."
+    "objective on these rows by more than one standard error, not counting the row that gains "
+    "most."
 )
 # Who gives the answers with which a rule is compared, and the fresh rows with them; None if there are none.
 ReferenceAnswers = tuple[str, FreshRows | None]

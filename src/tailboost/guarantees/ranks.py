@@ -83,7 +83,8 @@ AT_RANKS = (
 OF_TWO_KINDS = (
     "One threshold for all groups and thresholds by group, moved together, divide the error "
     "probability. The second rule is taken if it alone is certified, or if it lowers the "
-    "objective on these rows by more than one standard error."
+    "objective on these rows by more than one standard error, not counting the row that gains "
+    "most."
 )
 
 
@@ -226,9 +227,8 @@ def _ranks_by_loss(
     options = []
     factor, gap = limit.pair
     for rate in np.linspace(0.5 / RATES, 1.0 - 0.5 / RATES, RATES):
-        widest = ((1.0 - factor) * rate + gap) / max(
-            factor, 1e-9
-        )  # a ratio of 0 allows all rates
+        # A ratio of 0 allows all rates.
+        widest = ((1.0 - factor) * rate + gap) / max(factor, 1e-9)
         for room in ROOM:
             largest_rate = min(1.0, rate + room * widest)
             loss_of_all = 0.0

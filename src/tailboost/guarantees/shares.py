@@ -65,9 +65,8 @@ def shares_of(
     if limit.compares:
         return [Share(limit, name, rows, answer, np.nan) for name, rows in rows_of]
     largest_shares = limit.against(limit.bounds([name for name, _ in rows_of]))
-    if (
-        not limit.from_above
-    ):  # at least a share of one answer is at most a share of the other one
+    # At least a share of one answer is at most a share of the other one.
+    if not limit.from_above:
         answer = 1 - answer
     pairs = zip(rows_of, largest_shares.tolist(), strict=True)
     return [
