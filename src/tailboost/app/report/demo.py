@@ -83,7 +83,7 @@ class UseCase:
         )
         self.test = test
         model.fit(train["X"], train["y"])
-        self.rule, self.not_certified = _certified_rule(model, limits, selection, fresh)
+        self.rule, self.not_certified = _certified_rule(model, limits, train, selection, fresh)
         wrong_before = model.predict(test["X"]) != test["y"]
         wrong_after = self.rule.predict(test["X"]) != test["y"]
         has_label = test["y"] == label
@@ -137,15 +137,25 @@ class UseCase:
 
 
 def _certified_rule(
-    model: Model, limits: Sequence[Limit], selection: dict[str, Any], fresh: dict[str, Any]
+    model: Model,
+    limits: Sequence[Limit],
+    train: dict[str, Any],
+    selection: dict[str, Any],
+    fresh: dict[str, Any],
 ) -> tuple[Model, str]:
     """Return the certified rule and "", or the selected rule and the reason why it is not certified.
 
-    ``selection`` and ``fresh`` have the features, labels and groups of the rows.
+    ``train``, ``selection`` and ``fresh`` have the features, labels and groups of the rows.
     """
     models = [("boosted trees", model)]
-    groups = selection["groups"]
-    rule = tune(models, selection["X"], selection["y"], groups=groups, limits=limits)
+    rule = tune(
+        models,
+        selection["X"],
+        selection["y"],
+        groups=selection["groups"],
+        limits=limits,
+        training_rows=train["X"],
+    )
     try:
         return calibrate(rule, fresh["X"], fresh["y"], groups=fresh["groups"]), ""
     except NotCertifiedError as failure:
