@@ -52,9 +52,8 @@ _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)\.0+", re.ASCII)  # 12.0, but not 012.0
 # new values are normal.
 CATEGORIES_COMPARED = 1000
 UNKNOWN = 0.1  # fraction of new categories above which a warning is given
-ROWS_WITHOUT_KNOWN = (
-    20  # rows from which a column without any value known from ``fit`` is an error
-)
+# Rows from which a column without any value known from ``fit`` is an error.
+ROWS_WITHOUT_KNOWN = 20
 # Probability of as many values without a number by chance, with the share of the fit, below which a later
 # table gets a warning.
 CHANCE_OF_OTHERS = 0.001
@@ -258,7 +257,7 @@ class TableSchema:
             frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         changes = []
         self._refuse_missing_columns(frame.columns.tolist())
-        self.refuse_unreadable(frame, ROWS_WITHOUT_KNOWN)
+        self._refuse_unreadable(frame)
         # Number columns are converted together: one by one the conversion takes longer than most models.
         dtypes = dict(zip(frame.columns, frame.dtypes, strict=True))
         number_names = []
@@ -290,10 +289,11 @@ class TableSchema:
             )
         return table
 
-    def refuse_unreadable(self, frame: Table, least: int) -> None:
+    def _refuse_unreadable(self, frame: Table) -> None:
         """Raise ValueError for a column of numbers or truth values that has other values alone.
 
-        ``frame`` is a later table with all features. Fewer than ``least`` values may all be unknown.
+        ``frame`` is a later table with all features. Fewer than `ROWS_WITHOUT_KNOWN` values may all be
+        unknown, so one row is read as among others.
         """
         for column in self.columns:
             values = frame[column.name]
@@ -303,7 +303,7 @@ class TableSchema:
             if any(not is_missing(value) and convert(value) is not None for value in values):
                 continue  # after the first row of most tables
             present = values.dropna()
-            if len(present) < least:
+            if len(present) < ROWS_WITHOUT_KNOWN:
                 continue
             if column.kind == "number":
                 texts = [value for value in present if isinstance(value, str)]

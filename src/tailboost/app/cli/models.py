@@ -274,8 +274,6 @@ class StoredModel:
             if {*feature_names} <= {*features}:
                 features = features[feature_names]
         with bad_input(f"{data}: "):
-            if self.encoder is not None and {*self.encoder.feature_names_in_} <= {*features}:
-                self.encoder.schema_.refuse_unreadable(features, least=1)
             if isinstance(self.model, Pipeline) and len(self.model.steps) > 1:
                 features = self.model[:-1].transform(features)
         return NewRows(table, features, data, reading.columns, reading.cluster)
