@@ -80,8 +80,9 @@ FOR_TESTS = 0.3
 FOR_COMPARISONS = 0.2
 FOR_RANKS = 0.1
 # The same for a precision by group, of so many groups: they divide the level, so certifying rows are dear.
-# With 75 groups of 400 rows and a precision ≥ .6, 23 groups instead of 29 have one answer, and the error is
-# .010 ± .003 lower than with .3 (3 draws). With 3 groups of 400 rows it is .002 to .005 higher with .1.
+# With 75 groups of 400 rows and a precision ≥ .6, 20, 28 and 23 groups of three draws have one answer, 24, 31
+# and 27 with .3, and the error is .010 ± .003 lower. With 3 groups of 400 rows it is .002 to .005 higher
+# with .1.
 FOR_MANY_GROUPS = 0.15
 MANY_GROUPS = 8
 # Warnings about limits and the objective on the selection data: the limits are tested on the

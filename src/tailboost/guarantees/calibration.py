@@ -493,23 +493,32 @@ def rates_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
             title = str(limit.rate)
             if sample.name is not None:
                 title = f"{limit.rate}: {unit_name(sample.name)}"
-            shortfall = Shortfall(
-                title,
-                None,
-                n,
-                target,
-                None,
-                sense=limit.sense,
-                in_percent=limit.in_percent,
-                without_rows=f"has {n:,} {counted}; at least {needed:,} are needed, "
-                f"or a limit of {words} or {more_or_less}",
+            reason = (
+                f"has {n:,} {counted}; at least {needed:,} are needed, or a limit of {words} or "
+                f"{more_or_less}"
             )
-            shortfalls.append(shortfall)
+            shortfalls.append(_shortfall_without_test(limit, title, n, target, reason))
     return shortfalls
 
 
+def _shortfall_without_test(
+    limit: Limit, title: str, n: int, target: float, reason: str
+) -> Shortfall:
+    """Return the shortfall of a limited rate that has too few rows for any test; ``reason`` says so."""
+    return Shortfall(
+        title,
+        None,
+        n,
+        target,
+        None,
+        sense=limit.sense,
+        in_percent=limit.in_percent,
+        without_rows=reason,
+    )
+
+
 def _comparisons_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
-    """Return the gaps and ratios whose two smallest groups pass with no counts at all.
+    """Return the gaps and ratios that the two smallest groups cannot pass, whatever their counts.
 
     All pairs of groups must pass, so a gap or ratio with such a pair cannot be certified.
     """
@@ -533,18 +542,12 @@ def _comparisons_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
         if 0.0 < allowed < 1.0:
             needed = rows_for_no_error(allowed, level)
             needs = f"; even if {best} counted for the rate, {needed:,} of each would be needed"
-        shortfall = Shortfall(
-            f"{limit.form} of {limit.rate}",
-            None,
-            n,
-            float(limit.bound),
-            None,
-            sense=limit.sense,
-            in_percent=limit.in_percent,
-            without_rows=f"has {n:,} {counted} of {unit_name(smallest.name)} and {n_other:,} of "
-            f"{unit_name(other.name)}, too few to pass the test at any rates{needs}",
+        reason = (
+            f"has {n:,} {counted} of {unit_name(smallest.name)} and {n_other:,} of "
+            f"{unit_name(other.name)}, too few to pass the test at any rates{needs}"
         )
-        shortfalls.append(shortfall)
+        title = f"{limit.form} of {limit.rate}"
+        shortfalls.append(_shortfall_without_test(limit, title, n, float(limit.bound), reason))
     return shortfalls
 
 

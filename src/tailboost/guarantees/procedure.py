@@ -21,10 +21,10 @@ from tailboost.selection.selected import PAYING_ERRORS
 
 # Part of the level of the simpler of two kinds of rules: one threshold, beside an inferred group or
 # thresholds by group that move together. Most certified rules are of the simpler kind, and pay for the
-# other kind with their level. In 162 pairs of `benchmarks/kinds.py` the error is .0056 ± .0036 lower than
-# with halves, and 135 are certified with both. With misses by two columns ≤ .2 (5 tables, 97 draws of 3,000
-# rows) it is .011 ± .006 lower than that of one threshold with the whole level, and at most .004 ± .004
-# higher on a table; with halves, two tables have .010 more.
+# other kind with their level. In 162 pairs of `benchmarks/kinds.py` (``--part``) the error is .0056 ± .0036
+# lower than with halves, and 135 are certified with both. With misses by two columns ≤ .2 (5 tables, 97
+# draws of 3,000 rows) it is .011 ± .006 lower than that of one threshold with the whole level, and at most
+# .004 ± .004 higher on a table; with halves, two tables have .010 more.
 PART_OF_SIMPLER = 0.9
 
 
