@@ -48,6 +48,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.core.exceptions import NotCertifiedError as NotCertifiedError
     from tailboost.core.exceptions import ResubstitutionWarning as ResubstitutionWarning
     from tailboost.core.exceptions import SmallSubgroupsWarning as SmallSubgroupsWarning
+    from tailboost.core.exceptions import UncertifiedGroupsWarning as UncertifiedGroupsWarning
     from tailboost.core.exceptions import UselessRuleWarning as UselessRuleWarning
     from tailboost.guarantees.additive_summary import AdditiveSummary as AdditiveSummary
     from tailboost.guarantees.certificates import Certificate as Certificate
@@ -90,7 +91,7 @@ _MODULES = {
     "core.exceptions": (
         "BoundNotMetWarning ConfidenceNotReachedWarning DeferredRowsWarning DeterminismWarning "
         "FitInterruptedWarning InfeasibleLimitsError LeakageError LimitBelowNoiseWarning NotCertifiedError "
-        "ResubstitutionWarning SmallSubgroupsWarning UselessRuleWarning"
+        "ResubstitutionWarning SmallSubgroupsWarning UncertifiedGroupsWarning UselessRuleWarning"
     ),
     "guarantees.additive_summary": "AdditiveSummary",
     "guarantees.certificates": "Certificate Price certify",

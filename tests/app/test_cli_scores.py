@@ -212,6 +212,20 @@ def test_rows_of_unknown_groups_are_counted_and_get_a_default(files, rule, tmp_p
     assert "'ok', 'toxic', 'human review'" in refused("predict", rule, new, "--default", "maybe")
 
 
+def test_predict_warns_once_of_groups_without_a_certificate(files, tmp_path):
+    certified, new = tmp_path / "rule.json", tmp_path / "new.csv"
+    limits = ["miss(toxic, by=lang) <= .4"]
+    columns = ["--score", "p_toxic", "--target", "label", "--group", "lang", "--limit", limits[0]]
+    done("calibrate", files / "fresh.csv", *columns, "--out", certified)
+    rows = table(30, 5).astype({"lang": object})
+    rows.loc[:2, "lang"], rows.loc[3:4, "lang"] = "nl", None
+    rows.to_csv(new, index=False)
+    result = call("predict", certified, new, "--out", tmp_path / "answers.csv")
+    assert result.exit_code == 0
+    assert result.stderr.count("lang 'missing' (2 rows), 'nl' (3 rows) are no groups of the certificate") == 1
+    assert "certificate" not in call("predict", certified, files / "fresh.csv").stderr
+
+
 def test_a_model_gives_a_default_to_unknown_groups_too(files, tmp_path):
     tune(files, "--by-group", "lang", *LIMITS, out="default.model")
     rows = table(30, 5)

@@ -84,6 +84,7 @@ from tailboost.rates import Largest, Limit, Rate
 from tailboost.rows.given import Given
 from tailboost.rows.judged import group_uses, judged
 from tailboost.rows.ledger import Records
+from tailboost.rows.other_groups import warn_of_other_groups
 from tailboost.selection.candidates import deferred as deferred_rows
 from tailboost.selection.candidates import shares
 from tailboost.selection.outputs import averaging, check_named, stacked
@@ -688,10 +689,13 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         -----
         DeferredRowsWarning
             Counts the deferred rows, if ``deferred`` is not given.
+        UncertifiedGroupsWarning
+            Counts the rows of a table in groups that the certificate does not name.
         """
         tables = tables_of(self, X, groups)  # raises in an unfitted classifier
         parts = [labels_and_deferral(self, table) for table in tables]
         labels, is_deferred = map(np.concatenate, zip(*parts, strict=True))
+        warn_of_other_groups(judged(self).groups_named, X, groups)
         return labels_or_mark(self, labels, is_deferred, deferred)
 
     def predict_proba(self, X: Table) -> Floats:

@@ -19,6 +19,7 @@ __all__ = [
     "ResubstitutionWarning",
     "SmallSubgroupsWarning",
     "TableChangedWarning",
+    "UncertifiedGroupsWarning",
     "UselessRuleWarning",
 ]
 
@@ -49,6 +50,10 @@ class ConfidenceNotReachedWarning(UserWarning):
 
 class DeferredRowsWarning(UserWarning):
     """Rows that the rule defers have labels in an answer; the message gives their number."""
+
+
+class UncertifiedGroupsWarning(UserWarning):
+    """Answered rows are in groups that no limit of the certificate names; the message gives their number."""
 
 
 class DeterminismWarning(UserWarning):

@@ -63,7 +63,7 @@ from tailboost.rates import (
     checked_limits,
     parse,
 )
-from tailboost.rates.strata import CELL, CLASS, GROUP, names_in
+from tailboost.rates.strata import CELL, CLASS, GROUP, groups_in, names_in
 from tailboost.rows.fingerprints import (
     EqualRows,
     Fingerprint,
@@ -253,6 +253,27 @@ class Certificate:
     def _limited(self) -> list[CertifiedBound]:
         """The bounds with a limit."""
         return [bound for bound in self.bounds if bound.target is not None]
+
+    @property
+    def groups_named(self) -> dict[Any, list[Any]]:
+        """The groups with rows in a limit by group, by column; None is the name of a column without one.
+
+        Empty without limits by group, and if a limit is about all other groups too.
+        """
+        bounds = [bound for bound in self._limited if bound.counted.needs_groups]
+        if any(bound.others for bound in bounds):
+            return {}
+        titles = judged(self.model).group_titles
+        named: dict[Any, list[Any]] = {}
+        for bound in bounds:
+            if not bound.n:
+                continue
+            for subgroup in bound.claim.subgroups:
+                for column, group in groups_in(subgroup, bound.counted.by, titles):
+                    groups_of_column = named.setdefault(column, [])
+                    if group not in groups_of_column:
+                        groups_of_column.append(group)
+        return named
 
     def recheck(
         self,

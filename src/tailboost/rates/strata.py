@@ -388,6 +388,30 @@ def names_in(by: Any) -> tuple[Any, ...]:
     return (by,)
 
 
+def groups_in(subgroup: Any, by: Any, titles: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Return the pairs (column, group) in the name of a subgroup.
+
+    ``titles`` are the columns of groups. Of a single column, the name of a group has no column.
+    """
+    names = names_in(by)
+    if by == CELL:
+        names = (GROUP,)
+        subgroup = subgroup[1]
+    if len(names) == 1:
+        subgroup = (subgroup,)
+    pairs = []
+    for name, group in zip(names, subgroup, strict=True):
+        if name == CLASS or name is None:
+            continue
+        if name != GROUP:
+            pairs.append((name, group))
+        elif isinstance(group, tuple):
+            pairs.append(group)
+        else:
+            pairs.append((titles[0] if len(titles) == 1 else None, group))
+    return pairs
+
+
 def plain(value: Any) -> Any:
     """Return a label or a subgroup's name with plain Python numbers; also for tuples."""
     if isinstance(value, tuple):

@@ -14,11 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats, Groups, Mask, Model, Table
 from tailboost.core.checks import as_table
-from tailboost.core.exceptions import DeferredRowsWarning
+from tailboost.core.exceptions import DeferredRowsWarning, UncertifiedGroupsWarning
 from tailboost.core.limit_lines import LimitLine
 from tailboost.core.warn import without_warning
 from tailboost.rows.fingerprints import RowHashes, digest, hash_rounded_rows
 from tailboost.rows.ledger import Records
+from tailboost.rows.other_groups import GroupsByColumn
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import GroupUse, by_column, plain_list
 
@@ -46,6 +47,14 @@ class Judged:
     def knows_rows(self) -> bool:
         """Whether the records of the classifier have its training rows."""
         return False
+
+    @property
+    def groups_named(self) -> GroupsByColumn:
+        """The groups in the limits of the certificate, by column; empty without such limits."""
+        if self.certificate is None:
+            return {}
+        named: GroupsByColumn = self.certificate.groups_named
+        return named
 
     @property
     def by_group(self) -> bool:
@@ -386,11 +395,11 @@ def final_step(model: Model, X: Table) -> tuple[Any, Any]:
 
 
 def predicted_labels(model: Model, X: Table, **given: object) -> NDArray[Any]:
-    """Return ``predict`` of a model, for callers that also read which rows are deferred: without a warning.
+    """Return ``predict`` of a model, for callers that warn themselves, or read which rows are deferred.
 
     The keyword arguments ``given``, for example ``groups``, are passed to the model.
     """
-    with without_warning(DeferredRowsWarning):
+    with without_warning(DeferredRowsWarning), without_warning(UncertifiedGroupsWarning):
         return np.asarray(model.predict(X, **given))
 
 

@@ -26,6 +26,7 @@ from tailboost.core.html import html_details
 from tailboost.core.spelling import as_typed
 from tailboost.rates import Limit
 from tailboost.rows.given import refuse
+from tailboost.rows.other_groups import GroupsByColumn, warn_of_other_groups
 from tailboost.rows.subgroups import HUMAN_REVIEW, estimates_words, unit_name
 from tailboost.selection.outputs import (
     LEAST_PROBABILITY,
@@ -139,6 +140,8 @@ class Rule:
         The certificate of such a rule.
     classifier : classifier or None
         Such a rule as a fitted classifier of a table with its columns of scores.
+    groups_named : mapping
+        The groups in the limits of the certificate, by column. `predict` warns of rows in others.
     """
 
     classes: list[Any]
@@ -148,6 +151,7 @@ class Rule:
     limits: tuple[Limit, ...] = field(default=(), compare=False, repr=False)
     certificate: Any = field(default=None, compare=False, repr=False)
     classifier: Any = field(default=None, compare=False, repr=False)
+    groups_named: GroupsByColumn = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -239,6 +243,7 @@ class Rule:
         }
         n = len(P)
         group_number = group_numbers(groups, self.groups, n, "probabilities")
+        warn_of_other_groups(self.groups_named, {}, groups)
         distribution = np.zeros((n, K))
         review_weight = np.zeros(n)
         for j, part in enumerate(self.parts):

@@ -23,6 +23,7 @@ from tailboost.core.html import html_table
 from tailboost.core.score_kinds import SCORE_KINDS, ScoreKind, score_kind
 from tailboost.core.spelling import as_typed, listed
 from tailboost.rates import Limit
+from tailboost.rows.other_groups import GroupsByColumn, warn_of_other_groups
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.rule import (
     are_different,
@@ -72,6 +73,8 @@ class ThresholdRule:
         The certificate of such a rule.
     classifier : classifier or None
         Such a rule as a fitted classifier of a table with its columns of scores.
+    groups_named : mapping
+        The groups in the limits of the certificate, by column. `predict` warns of rows in others.
     """
 
     column: Any
@@ -85,6 +88,7 @@ class ThresholdRule:
     limits: tuple[Limit, ...] = field(default=(), compare=False, repr=False)
     certificate: Any = field(default=None, compare=False, repr=False)
     classifier: Any = field(default=None, compare=False, repr=False)
+    groups_named: GroupsByColumn = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of_ranges(
@@ -174,9 +178,7 @@ class ThresholdRule:
 
         A table is a data frame, a dict or a list of dicts. A row is a dict or a Series of its values.
         """
-        if isinstance(score, list) and score and all(isinstance(row, Mapping) for row in score):
-            names_of_all = [name for name in score[0] if all(name in row for row in score)]
-            score = {name: [row[name] for row in score] for name in names_of_all}
+        score = _as_columns(score)
         names = self._names_in(score)
         if names is not None:
             if self.column not in names:
@@ -265,15 +267,31 @@ class ThresholdRule:
         ------
         ValueError
             If scores are missing or outside the range of `kind`, or groups are missing, unknown or not used.
+
+        Warns
+        -----
+        UncertifiedGroupsWarning
+            Counts the rows of a table in groups that the certificate does not name.
         """
         if default is not ... and self.groups is not None:
             return self._with_default(score, groups, default)
         numbers = self.numbers(*self._scores_and_groups(score, groups))
+        self._warn_of_other_groups(score, groups)
         if not self.defers:
             return np.asarray(self.classes)[numbers]
         actions = np.empty(len(self.classes) + 1, dtype=object)
         actions[:] = [*self.classes, HUMAN_REVIEW]
         return actions[numbers]
+
+    def _warn_of_other_groups(self, score: Any, groups: Groups) -> None:
+        """Warn of rows in groups that the certificate does not name; arguments as in `predict`."""
+        if not self.groups_named:
+            return
+        table = _as_columns(score)
+        names = self._names_in(table) or ()
+        columns = {name: table[name] for name in names if name in self.groups_named}
+        _, groups = self._score_and_groups_by_name(table, groups)
+        warn_of_other_groups(self.groups_named, columns, groups)
 
     def _with_default(self, score: Any, groups: Groups, default: Any) -> NDArray[Any]:
         """Return the action of each row, of an unknown group the default."""
@@ -602,6 +620,16 @@ class ThresholdRule:
             words.append(f"{lower!r} <= {self.column} < {upper!r}: {action}")
             upper = lower
         return "; ".join([*words, f"else {lowest_action}"])
+
+
+def _as_columns(score: Any) -> Any:
+    """Return a list of rows, each a dict, as a dict of the columns that all have; others unchanged."""
+    if not isinstance(score, list) or not score:
+        return score
+    if not all(isinstance(row, Mapping) for row in score):
+        return score
+    names_of_all = [name for name in score[0] if all(name in row for row in score)]
+    return {name: [row[name] for row in score] for name in names_of_all}
 
 
 def refuse_other_name(column: Any, argument: str, own_name: Any) -> None:

@@ -19,7 +19,7 @@ from tailboost.guarantees.certificates import Certificate
 from tailboost.learners.scores import Scores, score_columns
 from tailboost.rates import Limit, checked_limits
 from tailboost.rows.fingerprints import UsedRows
-from tailboost.rows.judged import RecordedScores, digest_of_rule, is_about
+from tailboost.rows.judged import RecordedScores, digest_of_rule, is_about, judged
 from tailboost.rows.ledger import Ledger, Records
 from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.selection.rule import Rule
@@ -207,7 +207,12 @@ def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
         if not is_about(certificate, classifier):  # load_rule warns
             certificate = None
         classifier.certificate_ = certificate
-    return replace(rule, certificate=certificate, classifier=classifier)
+    return replace(
+        rule,
+        certificate=certificate,
+        classifier=classifier,
+        groups_named=judged(classifier).groups_named,
+    )
 
 
 def _records(content: Mapping[str, Any]) -> Records:

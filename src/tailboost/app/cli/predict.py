@@ -22,6 +22,7 @@ from tailboost.core.array_types import Mask, Model, Table
 from tailboost.core.table_files import is_parquet
 from tailboost.core.written_numbers import as_number
 from tailboost.rows.judged import judged, predicted_labels
+from tailboost.rows.other_groups import warn_of_other_groups
 from tailboost.rows.subgroups import HUMAN_REVIEW, answers_or_review
 from tailboost.storage.rule_classifier import RuleClassifier
 
@@ -74,6 +75,8 @@ def predict(
             unused = [] if id_column is None else [id_column]
             rows = stored.read_rows(data, csv, Reading("predict", unused=unused, fresh=False))
             answers = _answers_with_default(stored, rows, default)
+            if default is None:
+                _warn_of_other_groups(stored, rows)
         columns: dict[str, Any] = {"row": range(len(rows.table))}
         if id_column is not None:
             columns[id_column] = rows.column(id_column, "--id").to_numpy()
@@ -96,6 +99,13 @@ def _answers_with_default(
         groups = stored.group_arguments(_with_known_groups(rows, stored, is_unknown))
         answers = _predictions(stored.classifier, rows.features, groups)
         return _with_default(answers, is_unknown, answer)
+
+
+def _warn_of_other_groups(stored: StoredModel, rows: NewRows) -> None:
+    """Warn of rows in groups that the certificate does not name, if the file has the columns of groups."""
+    named = judged(stored.classifier).groups_named
+    columns = {name: rows.table[name] for name in named if name in rows.table}
+    warn_of_other_groups(named, columns)
 
 
 def _default_answer(text: str, stored: StoredModel) -> Any:

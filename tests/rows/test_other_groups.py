@@ -1,0 +1,103 @@
+"""The warning of rows in groups that the limits of a certificate do not name."""
+
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tailboost as tb
+from tailboost.rows.other_groups import warn_of_other_groups
+
+LIMITS = ["miss(spam, by=group) <= 30%"]
+
+
+def made_rows(n, sites, seed):
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(n) < 0.4, "spam", "ham")
+    log_odds = np.where(y == "spam", 1.6, -1.6) + 1.2 * rng.normal(size=n)
+    return pd.DataFrame({"p": 1 / (1 + np.exp(-log_odds)), "site": rng.choice(sites, n)}), y
+
+
+@pytest.fixture(scope="module")
+def certified():
+    table, y = made_rows(3000, ["a", "b"], 0)
+    return tb.calibrate(tb.Scores("p", "spam"), table, y, groups="site", limits=LIMITS)
+
+
+@pytest.fixture(scope="module")
+def loaded(certified, tmp_path_factory):
+    path = tmp_path_factory.mktemp("rule") / "rule.json"
+    tb.save_rule(certified, path)
+    return tb.load_rule(path)
+
+
+@pytest.fixture
+def new_rows():
+    return pd.DataFrame({"p": [0.1, 0.9, 0.6, 0.7], "site": ["a", "N", "N", None]})
+
+
+WORDS = (
+    "site 'N' (2 rows), 'missing' (1 row) are no groups of the certificate: its limits by site are certified "
+    "for 'a', 'b' alone"
+)
+
+
+def warned(answer):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        answer()
+    return [str(w.message) for w in caught if w.category is tb.UncertifiedGroupsWarning]
+
+
+def test_the_certificate_names_the_groups_of_its_limits(certified):
+    assert certified.certificate_.groups_named == {"site": ["a", "b"]}
+
+
+def test_a_table_with_rows_of_other_groups_has_one_warning(certified, loaded, new_rows):
+    assert warned(lambda: loaded.predict(new_rows)) == [WORDS]
+    assert warned(lambda: loaded.predict(new_rows.to_dict("records"))) == [WORDS]
+    assert warned(lambda: certified.predict(new_rows)) == [WORDS]
+
+
+def test_one_row_as_a_dict_or_a_series(loaded, new_rows):
+    words = (
+        "site 'N' (1 row) is no group of the certificate: its limits by site are certified for 'a', 'b' alone"
+    )
+    assert warned(lambda: loaded.predict({"p": 0.7, "site": "N"})) == [words]
+    assert warned(lambda: loaded.predict(new_rows.iloc[1])) == [words]
+
+
+def test_rows_of_named_groups_or_without_groups_have_no_warning(certified, loaded, new_rows):
+    assert not warned(lambda: loaded.predict(new_rows[:1]))
+    assert not warned(lambda: loaded.predict(new_rows["p"]))
+    assert not warned(lambda: certified.predict(new_rows[:1]))
+
+
+def test_a_rule_without_certificate_says_nothing(loaded, new_rows):
+    assert not warned(lambda: tb.ThresholdRule.from_dict(json.loads(loaded.to_json())).predict(new_rows))
+
+
+def test_numbers_of_which_the_groups_are_made_are_not_compared():
+    ages = pd.DataFrame({"age": [31, 47]})
+    assert not warned(lambda: warn_of_other_groups({"age": ["(30, 45]"]}, ages))
+    assert not warned(lambda: warn_of_other_groups({"age": ["31", "47"]}, ages))  # text in a file
+    assert warned(lambda: warn_of_other_groups({"age": ["31"]}, ages))
+
+
+def test_groups_beside_the_table_and_a_bound_on_all_others(certified):
+    groups = {"site": np.array(["a", None, "N"], dtype=object)}
+    [words] = warned(lambda: warn_of_other_groups({"site": ["a"]}, {}, groups))
+    assert words.startswith("site 'N' (1 row), 'missing' (1 row) are no groups")
+    [words] = warned(lambda: warn_of_other_groups({None: ["a"]}, {}, np.array(["a", "N"])))
+    assert words.startswith("group 'N' (1 row) is no group")
+
+
+def test_subgroups_of_several_columns_and_of_cells():
+    from tailboost.rates.strata import groups_in
+
+    assert groups_in("a", "group", ["site"]) == [("site", "a")]
+    assert groups_in(("site", "a"), "group", ["site", "sex"]) == [("site", "a")]
+    assert groups_in(("spam", "a"), "cell", [None]) == [(None, "a")]
+    assert groups_in(("spam", "a", "f"), ("class", "site", "sex"), []) == [("site", "a"), ("sex", "f")]
