@@ -97,7 +97,7 @@ def test_a_curve_by_deferral_needs_models(boosted, tuned):
 def test_the_overall_error_as_objective_reports_the_classes(kind, request):
     """The subgroups are the classes if no rate of the problem has subgroups."""
     found = request.getfixturevalue(kind).reweight(objective="error")
-    assert found.subgroups_ == [0, 1, 2]
+    assert list(found.subgroup_errors_) == [0, 1, 2]
     assert f"Worst class: {max(found.subgroup_errors_, key=found.subgroup_errors_.get)}" in str(
         found.summary_
     )

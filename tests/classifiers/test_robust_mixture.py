@@ -261,7 +261,8 @@ def test_who_misses_a_target_is_named(randomized):
     targets = {"low": 0.9, "middle": 0.01, "high": 0.02}
     with pytest.warns(BoundNotMetWarning) as caught:
         mix = RobustMixtureClassifier(services, max_error=targets, randomized=randomized).fit(table, names)
-    missed = [(u, e) for u, e in zip(mix.subgroups_, errors_of(mix), strict=True) if e > targets[u] + 1e-6]
+    errors = zip(mix.subgroup_errors_, errors_of(mix), strict=True)
+    missed = [(u, e) for u, e in errors if e > targets[u] + 1e-6]
     assert missed
     assert mix.limits_met_ is False
     (said,) = [str(w.message) for w in caught if w.category is BoundNotMetWarning]
@@ -310,14 +311,14 @@ def test_subgroups_of_few_rows_are_named():
 def test_groups_are_known_in_training_only(objective):
     mix = RobustMixtureClassifier(models(), objective=objective, random_state=0)
     mix.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
-    assert len(mix.subgroups_) == (2 if objective == "worst_group" else 4)
+    assert len(mix.subgroup_errors_) == (2 if objective == "worst_group" else 4)
     answers = mix.reweight().predict(X[TRAIN])
     assert np.array_equal(answers, mix.predict(X[TRAIN]))
     # From another objective with the same groups: the same choice, without training.
     by_class = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
     # There groups are inferred from the probabilities, the features are not kept.
     again = by_class.reweight(objective=objective)
-    assert again.subgroups_ == mix.subgroups_
+    assert list(again.subgroup_errors_) == list(mix.subgroup_errors_)
     assert errors_of(again).max() <= errors_of(by_class.reweight()).max() + 0.1
     assert np.array_equal(again.predict(X[TRAIN])[:9], [again.predict(x[None])[0] for x in X[TRAIN][:9]])
 
@@ -326,7 +327,7 @@ def test_a_table_of_groups():
     table = {"texture": GROUPS[TRAIN], "third": np.arange(len(Y))[TRAIN] % 3}
     mix = RobustMixtureClassifier(models(), objective="worst_group", random_state=0)
     mix.fit(X[TRAIN], Y[TRAIN], groups=table)
-    assert mix.subgroups_ == [
+    assert list(mix.subgroup_errors_) == [
         ("texture", "rough"),
         ("texture", "smooth"),
         ("third", 0),
@@ -335,7 +336,7 @@ def test_a_table_of_groups():
     ]
     assert errors_of(mix).shape == (5,)
     cells = mix.reweight(objective="worst_cell")
-    assert (1, ("texture", "rough")) in cells.subgroups_
+    assert (1, ("texture", "rough")) in cells.subgroup_errors_
 
 
 @pytest.mark.slow
@@ -1077,5 +1078,5 @@ def test_given_probabilities_are_certified_and_calibrated():
 def test_the_rows_of_a_frozen_learner_of_tailboost_are_unknown():
     trees = tb.learners.HistBoostClassifier(n_estimators=2).fit(X[TRAIN], Y[TRAIN])
     mix = RobustMixtureClassifier([("trees", FrozenEstimator(trees))]).fit(X[TEST], Y[TEST])
-    assert not mix.seen_rows_.complete
-    assert RobustMixtureClassifier(random_state=0).fit(X[TEST], Y[TEST]).seen_rows_.complete
+    assert not mix.records_.trained.complete
+    assert RobustMixtureClassifier(random_state=0).fit(X[TEST], Y[TEST]).records_.trained.complete

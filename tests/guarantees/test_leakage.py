@@ -215,8 +215,8 @@ def test_of_frozen_models_the_rows_are_not_known(how):
     cert = tb.certify(mix, X, y)  # training rows of the forest
     assert "fresh as you state" in cert.assumptions
     assert "no more are among them" not in cert.assumptions
-    assert not mix.seen_rows_.complete
-    assert tb.RobustMixtureClassifier(PAIRS).fit(Z, z).seen_rows_.complete
+    assert not mix.records_.trained.complete
+    assert tb.RobustMixtureClassifier(PAIRS).fit(Z, z).records_.trained.complete
 
 
 @pytest.mark.parametrize("name", ["AdaBoostClassifier", "RobustMixtureClassifier"])
@@ -283,7 +283,7 @@ def test_frozen_models_of_tailboost_are_asked_for_their_rows(how, tmp_path):
         mix = tb.RobustMixtureClassifier(models, random_state=0).fit(X[900:1300], y[900:1300])
     with pytest.warns(tb.ResubstitutionWarning, match="rows of the fit of a frozen model"):
         mix.reweight(X[:600], y[:600])
-    assert mix.seen_rows_.complete
+    assert mix.records_.trained.complete
     if how == "alone":  # a file keeps the fingerprints
         tb.save_model(mix, tmp_path / "m.model")
         mix = tb.load_model(tmp_path / "m.model")
@@ -299,7 +299,7 @@ def test_rows_of_other_frozen_models_are_as_stated():
     model = LogisticRegression().fit(X[:600], y[:600])
     mix = tb.tune(model, X[:600], y[:600])  # not known
     assert "no model was fitted on them, as stated" in str(mix.summary_.details)
-    assert not mix.seen_rows_.complete
+    assert not mix.records_.trained.complete
     assert any("fresh as you state" in note for note in tb.certify(mix, X[900:], y[900:]).notes)
 
 

@@ -39,7 +39,7 @@ def test_lines_are_the_fitted_errors(data, worst_class):
     _, y, _ = data
     table = worst_class.summary_.errors
     assert table.kind == "class"
-    allowed = dict(zip(worst_class.subgroups_, worst_class.max_error_, strict=True))
+    allowed = dict(zip(worst_class.subgroup_errors_, worst_class.max_error_, strict=True))
     for rule, errors in (
         ("predict", errors_of(worst_class)),
         ("randomised", worst_class.expected_subgroup_errors_),
@@ -57,7 +57,7 @@ def test_the_table_is_printed_first(worst_class):
     head, titles, *lines = text.splitlines()
     assert head.startswith("error of each class, measured on")
     assert titles.split("  ")[0] == "class"
-    for name, line in zip(worst_class.subgroups_, lines, strict=False):
+    for name, line in zip(worst_class.subgroup_errors_, lines, strict=False):
         assert line.startswith(name)
     assert text.index(worst_class.summary_.headline) > text.index(lines[2])
 
@@ -73,7 +73,7 @@ def test_html_is_escaped_and_whole(worst_class):
 def test_dict_is_json(worst_class):
     found = json.loads(json.dumps(worst_class.summary_.to_dict()))
     units = [line["subgroup"] for line in found["errors"]["lines"] if line["rule"] == "predict"]
-    assert units == worst_class.subgroups_
+    assert units == list(worst_class.subgroup_errors_)
 
 
 def test_groups_and_cells(data):

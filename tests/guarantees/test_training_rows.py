@@ -78,7 +78,7 @@ def test_fingerprints_serve_where_the_rows_are_not():
         tb.certify(MODEL, X[TRAIN], y[TRAIN], training_rows=prints)
     ours = tb.AdaBoostClassifier(n_estimators=3).fit(X[TRAIN], y[TRAIN])
     with pytest.raises(tb.LeakageError):
-        tb.certify(MODEL, X[TRAIN], y[TRAIN], training_rows=ours.seen_rows_)
+        tb.certify(MODEL, X[TRAIN], y[TRAIN], training_rows=ours.records_.trained)
 
 
 def test_rows_without_labels_are_compared_too():

@@ -226,7 +226,7 @@ def test_rates_are_those_of_the_siblings_that_did_not_see_the_rows(free):
     errors = [wrong[pool.rows.y == k].mean() for k in range(3)]
     np.testing.assert_allclose(list(free.subgroup_errors_.values()), errors)
     np.testing.assert_allclose([line.value for line in free.rates_], errors)
-    assert list(free.subgroup_errors_) == free.subgroups_ == ["a", "b", "c"]
+    assert list(free.subgroup_errors_) == ["a", "b", "c"]
 
 
 def test_rows_given_to_reweight_are_the_rows_of_the_budget(free):
@@ -277,7 +277,7 @@ def test_max_error_is_a_limit():
     overall, worst = expected_rates(clf)
     assert worst <= 0.5 + 1e-8
     assert overall == pytest.approx(cheapest.fun, abs=1e-8)
-    assert clf.limits_met_randomized_
+    assert (clf.expected_subgroup_errors_ <= clf.max_error_ + 1e-9).all()
 
 
 def test_a_vote_and_an_even_mixture_cannot_keep_a_budget():

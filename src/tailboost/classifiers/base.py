@@ -47,7 +47,7 @@ from tailboost.learners.foreign import is_constant
 from tailboost.learners.named import named_learner
 from tailboost.rates import deferred as deferred_rate
 from tailboost.rows.given import Given, refuse
-from tailboost.rows.judged import group_uses, intervals_of, judged
+from tailboost.rows.judged import group_uses, judged
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.summary import Bounds, Summary
 from tailboost.solvers import mixture_path
@@ -386,12 +386,6 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         view = judged(self)
         errors: Floats = view.error_values(view.expected_counts)
         return errors
-
-    @property
-    def expected_subgroup_intervals_(self) -> Floats:
-        """95 % intervals for the expected errors of the randomised rule on new rows, shape (m, 2)."""
-        view = judged(self)
-        return intervals_of(view.errors_by(view.expected_counts))
 
     @property
     def summary_(self) -> Summary:

@@ -131,7 +131,7 @@ def mixture_on_rows(clf: Any, arguments: Given, problem: Problem) -> Mixture:
         name_groups(clf, arguments.groups)
     words = "the {:,} rows given to reweight"
     X, rows = selection_data(clf, judged(clf).checked(arguments.X), arguments, "", words)
-    rows = marked_if_seen(clf.seen_rows_, X, rows, ADVICE)
+    rows = marked_if_seen(clf.records_.trained, X, rows, ADVICE)
     names = None
     if arguments.groups is not None:
         names = clf._group_names

@@ -234,7 +234,7 @@ class CVaRBoostClassifier(MixtureClassifier):
         Rates of the objective and the limits by subgroup, of `predict` on the selection data.
     subgroup_errors_ : dict
         Error of `predict` on each class, group or cell, on the selection data.
-    expected_subgroup_errors_, expected_subgroup_intervals_
+    expected_subgroup_errors_
         As in `WorstClassBoostClassifier`.
     limits_met_ : bool or None
         Whether all limits are certified, or without a certificate kept on the selection data; None without

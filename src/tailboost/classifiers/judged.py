@@ -298,7 +298,7 @@ class JudgedHypotheses(JudgedBoosting):
         return counts
 
     def errors_by(self, counts: Floats) -> RateTable:
-        """Return the error of each subgroup from confusion counts, in the order of `subgroups_`."""
+        """Return the error of each subgroup from confusion counts, in the order of `subgroup_errors_`."""
         table: RateTable = self.selected.errors_of(counts)
         if not self.own_subgroups:
             return table
@@ -309,7 +309,7 @@ class JudgedHypotheses(JudgedBoosting):
         return replace(table, lines=tuple(lines))
 
     def error_values(self, counts: Floats) -> Floats:
-        """Return the errors of the subgroups by confusion counts, in the order of `subgroups_`."""
+        """Return the errors of the subgroups by confusion counts, in the order of `subgroup_errors_`."""
         errors: Floats = self.classifier.selection_.errors(counts)
         if self.own_subgroups:
             return errors[self.classifier._named.codes]
@@ -406,13 +406,10 @@ class JudgedSubgroups(JudgedHypotheses):
         """Whether `predict` satisfies ``max_error``; None for "auto"."""
         if self.classifier.max_error == "auto" or not self.own_subgroups:
             return super().limits_met
-        return self.keeps_targets(self.selected.counts)
-
-    def keeps_targets(self, counts: Floats) -> bool:
-        """Return whether a rule with these confusion counts satisfies ``max_error_``."""
         if not self.own_subgroups:
             return True
-        excess = float(np.nanmax(self.error_values(counts) - self.classifier.max_error_))
+        errors = self.error_values(self.selected.counts)
+        excess = float(np.nanmax(errors - self.classifier.max_error_))
         return bool(is_kept(excess, self.classifier.game_.stakes.indicator))
 
 
@@ -428,7 +425,7 @@ class JudgedSteps(JudgedBoosting):
     def fitted_on_selection(self) -> bool:
         """Whether hypotheses were fitted on the selection data; X_val may contain training rows."""
         clf = self.classifier
-        contains_training_rows = map(clf.seen_rows_.overlaps, clf.records_.selected)
+        contains_training_rows = map(clf.records_.trained.overlaps, clf.records_.selected)
         return clf.selection_.rows.fitted or any(contains_training_rows)
 
     def measured(self, *stated: Rate | Limit, kind: str = "") -> RateTable:

@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Axes, Floats, Table
 from tailboost.core.limit_lines import limits_html
-from tailboost.rows.fingerprints import Fingerprint
 from tailboost.rows.judged import intervals_of, is_about, judged
 from tailboost.rows.ledger import Ledger
 
@@ -80,16 +79,6 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
     # -- the rows of the fit ---------------------------------------------------------------------------
 
     @property
-    def seen_rows_(self) -> Fingerprint:
-        """Fingerprint of the training rows: of all, if ``complete``."""
-        if self.records_.trained is None:
-            raise AttributeError(
-                f"the training rows of this {type(self).__name__} are not known"
-            )
-        trained: Fingerprint = self.records_.trained
-        return trained
-
-    @property
     def ledger_(self) -> Ledger:
         """The attempts to calibrate this fit."""
         ledger: Ledger = self.records_.ledger
@@ -99,7 +88,7 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
         """Return the share of rows equal to training rows; errors on such rows are too small.
 
         Rows are compared by content, without labels, with the fingerprints in the model and its file
-        (``seen_rows_``): of up to 50,000 distinct training rows, or of a sample of this size.
+        (``records_.trained``): of up to 50,000 distinct training rows, or of a sample of this size.
         Anybody who has the model can therefore test whether a row he knows was a training row. Numbers are
         compared as float32. Non-integers are rounded: to six decimal digits if a row has one
         such number, to four with three, to two with 200. So rows are recognised after a file, another type
@@ -125,7 +114,8 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
         1.0
         """
         check_is_fitted(self)
-        return self.seen_rows_.share(judged(self).row_hashes(X).whole)
+        share: float = self.records_.trained.share(judged(self).row_hashes(X).whole)
+        return share
 
     # -- errors on the selection data ------------------------------------------------------------------
 
@@ -149,11 +139,6 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
         """Error of `predict` on each class, group or cell, on the selection data; NaN without rows."""
         check_is_fitted(self)
         return {line.subgroup: line.value for line in judged(self).errors_table}
-
-    @property
-    def subgroups_(self) -> list[Any]:
-        """Names of the subgroups of `subgroup_errors_`."""
-        return list(self.subgroup_errors_)
 
     @property
     def subgroup_intervals_(self) -> Floats:

@@ -219,8 +219,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
     limits_probability_ : float or None
         Estimated probability that the rule keeps all limits on new rows, simulated from its confusion counts,
         as `summary_` prints it; for gaps and ratios it is too small. None without limits, and if not known.
-    subgroups_ : list
-        The subgroups of ``subgroup_errors_``.
     subgroup_intervals_ : ndarray of shape (m, 2)
         95 % intervals for the errors of `predict` on new rows of the same distribution: Clopper–Pearson
         intervals with effective numbers of rows. If the models are refitted on all rows, 1.96 standard
@@ -1024,7 +1022,7 @@ def tune(
         Rows without labels and without a part in training, and their groups, as in
         `RobustMixtureClassifier.fit`.
     training_rows : array-like, sparse matrix or data frame of shape (k, d), optional
-        The rows on which the models were trained, without labels, or fingerprints (``seen_rows_``) of a
+        The rows on which the models were trained, without labels, or fingerprints (``records_.trained``) of a
         classifier. Selection data among them get a warning and no intervals. `certify` and `calibrate` refuse
         them, as those of a classifier of tailboost. Only fingerprints are stored.
     objective, limits, error_budget, confidence, **params : optional

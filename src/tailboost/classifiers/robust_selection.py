@@ -185,7 +185,9 @@ def outputs_on(mix: Any, models: Models, arguments: Given, to: str) -> ModelOutp
     X, rows = selection_data(mix, X, arguments, "", f"the {{:,}} rows given to {to}")
     are_frozen = [isinstance(model, FrozenEstimator) for model in models.fitted]
     if not all(are_frozen):  # the fit has trained models
-        rows = marked_if_seen(mix.seen_rows_, X, rows, "the probabilities kept with the model")
+        rows = marked_if_seen(
+            mix.records_.trained, X, rows, "the probabilities kept with the model"
+        )
     rows = marked_if_frozen(mix, X, rows)
     if only_scores(models.fitted):  # rows with equal scores are different rows
         rows = replace(rows, row_hashes=None)

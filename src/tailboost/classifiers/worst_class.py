@@ -258,8 +258,6 @@ class WorstClassBoostClassifier(MixtureClassifier):
     ----------
     classes_, n_iter_, trace_, gap_, objective_, summary_, n_features_in_, feature_names_in_
         As in `CVaRBoostClassifier`.
-    subgroups_ : list of length m
-        The subgroups: classes, groups, or (class, group) cells. A group of a table is a (column, value) pair.
     max_error_ : ndarray of shape (m,)
         Largest error allowed to each subgroup.
     gamma_ : float or None
@@ -269,23 +267,21 @@ class WorstClassBoostClassifier(MixtureClassifier):
     rates_ : RateTable
         Rates of the objective and the limits by subgroup, of `predict` on the selection data.
     subgroup_errors_ : dict
-        Error of `predict` on each subgroup, on the selection data. NaN without rows, or if no model that is
-        judged on the rows knows their class.
+        Error of `predict` on each subgroup, on the selection data. Its keys are classes, groups, or
+        (class, group) cells; a group of a table is a (column, value) pair. NaN without rows, or if no model
+        that is judged on the rows knows their class.
     limits_met_ : bool or None
         Whether ``max_error`` is certified, or without a certificate satisfied by `predict` on the selection
         data; None for "auto". In the indicator game an error equal to ``max_error`` does not satisfy it.
     expected_subgroup_errors_ : ndarray of shape (m,)
         Expected error of the randomised rule on each subgroup, on the selection data.
-    limits_met_randomized_ : bool
-        Whether the randomised rule meets ``max_error_``, by `expected_subgroup_errors_`.
+        ``summary_.errors.of_rule("randomised")`` has its 95 % intervals.
     subgroup_intervals_ : ndarray of shape (m, 2)
         95 % intervals for the errors of `predict` on new rows of the same distribution: Clopper–Pearson
         intervals with effective numbers of rows. If hypotheses are refitted on all rows, 1.96 standard
         deviations of a refit, at least .015, are added in quadrature. On 35 tables .96 of 196 class errors on
         test rows were inside. NaN with fewer than 10 rows, and if the hypotheses were fitted on
         the selection data or refitted after one part was held out. `tailboost.certify` gives a guarantee.
-    expected_subgroup_intervals_ : ndarray of shape (m, 2)
-        The same intervals for the expected errors of the randomised rule.
     subgroup_pools_ : ndarray of shape (m,)
         Number of the column of ``trace_.weights`` for each subgroup. Small subgroups share a column.
     estimators_ : list
@@ -440,12 +436,6 @@ class WorstClassBoostClassifier(MixtureClassifier):
         """Largest error allowed to each subgroup; for "auto" the least one that `predict` satisfies."""
         return judged(self).allowed_errors
 
-    @property
-    def limits_met_randomized_(self) -> bool:
-        """Whether the randomised rule satisfies ``max_error_`` on the selection data."""
-        view = judged(self)
-        return bool(view.keeps_targets(view.expected_counts))
-
     def _bounds(self) -> tuple[Bounds, dict[str, str]]:
         """Return the promised and observed bounds on the loss of voters, and their symbols.
 
@@ -527,7 +517,7 @@ class GroupDROBoostClassifier(MixtureClassifier):
         The groups; (column, value) pairs for a table; the classes if no groups were given.
     subgroup_errors_, subgroup_pools_, subgroup_intervals_
         As in `WorstClassBoostClassifier`.
-    expected_subgroup_errors_, expected_subgroup_intervals_
+    expected_subgroup_errors_
         As in `WorstClassBoostClassifier`.
     trace_ : Trace
         Record of each round; ``trace_.weights`` has the weights of the groups, shape (T, m), with one column

@@ -792,7 +792,7 @@ def certify(
     training_rows : array-like of shape (k, d), optional
         The rows on which a model of another library was trained, without labels. Rows of ``X`` that are among
         them are refused as training rows of a classifier of tailboost are. Fingerprints are compared, and
-        nothing is stored. The fingerprints of a classifier (``seen_rows_``) can be given instead.
+        nothing is stored. The fingerprints of a classifier (``records_.trained``) can be given instead.
     verbose : int, default=0
         Above 0 predictions of more than five seconds print what is done, of how much, and the time left.
 
