@@ -272,7 +272,6 @@ def stopped(values, **schedule):
         ),
         ([0.5, 0.4, *[0.0] * 8], {"patience": 5, "least": 0.0}, 3, StopKind.ZERO),
         ([0.5, 0.4, *[0.0] * 8], {"patience": 5}, 8, StopKind.PLATEAU),
-        ([0.5, 0.4, *[0.3] * 8], {"target": 0.3}, 3, StopKind.TARGET),
         ([0.5] * 10, {"tol": 1e-3}, 10, StopKind.PLAYED),
         ([np.nan] * 10, {"least": 0.0}, 10, StopKind.PLAYED),
     ],

@@ -565,8 +565,6 @@ BAD = {
     "class_loss": ({"class_loss": "hinge"}, "'class_loss' parameter"),
     "combine": ({"combine": "mean"}, "'combine' parameter"),
     "subgroups": ({"subgroups": "row"}, "'subgroups' parameter"),
-    "until_met": ({"until_met": "yes"}, "'until_met' parameter"),
-    "nothing to meet": ({"until_met": True}, "until_met=True needs max_error"),
     "n_estimators": ({"n_estimators": "many"}, "'n_estimators' parameter"),
     "degenerate q": ({"q": 0.5, "class_loss": "indicator"}, "gamma='auto' with q=0.5"),
     "group without groups": ({"subgroups": "group"}, "subgroups='group' needs groups"),

@@ -13,7 +13,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.app.table_encoder import TableEncoder
 from tailboost.learners import HistBoostClassifier
 
 distributed = pytest.importorskip("distributed", reason="needs the extra dask")
@@ -528,58 +527,7 @@ def test_what_a_mixture_in_partitions_cannot_do_is_refused_by_name():
     )
 
 
-# -- files -------------------------------------------------------------------------------------------------
-
-
-def test_parquet_is_prepared_as_on_one_machine(tmp_path):
-    pytest.importorskip("pandas")
-    X, y = frame(n=300)
-    path = tmp_path / "t.parquet"
-    X.assign(y=y, weight=2.0, id=np.arange(len(y))).to_parquet(path, row_group_size=70)
-    table = td.read_parquet(path, "y", group=["town"], drop=["id"], weight="weight")
-    here = tb.datasets.load_table(path, "y", group=["town"], drop=["id"], weight="weight")
-    encoder = TableEncoder(schema=here.schema).fit(here.data)
-    assert table.encoder.get_feature_names_out().tolist() == encoder.get_feature_names_out().tolist()
-    np.testing.assert_array_equal(table.data.compute(), encoder.transform(here.data))
-    assert table.data.numblocks[0] == 5
-    assert table.label_counts == {k: int((y == k).sum()) for k in ("no", "yes")}
-    np.testing.assert_array_equal(np.asarray(table.target.compute()), here.target)
-    for options, says in (
-        ({"target": "z z"}, "target column 'z z' is not there"),
-        ({"target": "y", "group": ["g"]}, "group column 'g' is not there"),
-        ({"target": "y", "drop": ["no"]}, "drop column 'no' is not there"),
-        ({"target": "y", "group": "sex"}, "group column 'sex' is not there"),
-        ({"target": "y", "weight": "y"}, "'y' is the target; it cannot be the weight column too"),
-        ({"target": "y", "group": "y"}, "'y' is the target; it cannot be the group column too"),
-    ):
-        with pytest.raises(ValueError, match=says):
-            td.read_parquet(path, **options)
-    one = td.read_parquet(path, "y", group="town", drop="id", weight="weight")
-    assert list(one.groups.columns) == ["town"]
-    assert one.encoder.get_feature_names_out().tolist() == encoder.get_feature_names_out().tolist()
-    X.assign(y=y, name=[f"n{i}" for i in range(len(y))]).to_parquet(path)
-    with pytest.raises(ValueError, match="'name' of text have more than 50 different values"):
-        td.read_parquet(path, "y")
-
-
-def test_files_without_rows_or_of_another_kind_are_named(tmp_path):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"x": [1.0], "y": ["a"]})
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    with pytest.raises(ValueError, match=r"t\.csv' is a CSV file: only Parquet files"):
-        td.read_parquet(tmp_path / "t.csv", "y")
-    frame.to_parquet(tmp_path / "good.parquet")
-    with pytest.raises(ValueError, match=r"t\.csv' is a CSV file: only Parquet files"):
-        td.read_parquet([str(tmp_path / "good.parquet"), str(tmp_path / "t.csv")], "y")
-    frame.assign(y=[None]).to_parquet(tmp_path / "gap.parquet")
-    with pytest.raises(ValueError, match="the target column 'y' has missing values"):
-        td.read_parquet(tmp_path / "gap.parquet", "y")
-    frame.assign(x=["red"]).to_parquet(tmp_path / "text.parquet")
-    with pytest.raises(ValueError, match="column 'x' holds number in some files and text in others"):
-        td.read_parquet([str(tmp_path / "good.parquet"), str(tmp_path / "text.parquet")], "y")
-    frame.head(0).to_parquet(tmp_path / "t.parquet")
-    with pytest.raises(ValueError, match=r"t\.parquet' has no rows"):
-        td.read_parquet(tmp_path / "t.parquet", "y")
+# -- a missing package -----------------------------------------------------------------------------------
 
 
 def test_what_is_missing_is_named():

@@ -304,7 +304,6 @@ class StopKind(enum.Enum):
     PLAYED = "all rounds played"
     PLATEAU = "the objective no longer falls"
     ZERO = "the objective reached 0"
-    TARGET = "the target is reached"
     RULE = "the weight player is done"
     LEARNER = "the learner does not meet its condition"
     TIME = "time limit"
@@ -606,10 +605,6 @@ class Schedule:
         Seconds after which no new round begins.
     least : float or None
         Smallest possible objective, which ends the game.
-    target : float or None
-        Objective that is good enough.
-    reached : str
-        Text for a reached target.
     """
 
     rounds: int
@@ -617,8 +612,6 @@ class Schedule:
     tol: float = 0.0
     max_time: float | None = None
     least: float | None = None
-    target: float | None = None
-    reached: str = "all targets are met on the validation rows"
 
     @classmethod
     def falling(
@@ -652,8 +645,6 @@ class Schedule:
                     f"{self.patience} rounds"
                 )
                 return Stop(StopKind.PLATEAU, words)
-        if self.target is not None and value <= self.target:
-            return Stop(StopKind.TARGET, f"{self.reached} after {t} rounds")
         return None
 
 

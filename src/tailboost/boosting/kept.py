@@ -30,7 +30,7 @@ LIBRARIES = ("tailboost", "numpy", "scipy", "sklearn", "xgboost")
 # round change the request.
 FREE = frozenset(
     {
-        *("n_jobs", "verbose", "checkpoint_dir", "max_time", "until_met", "tol"),
+        *("n_jobs", "verbose", "checkpoint_dir", "max_time", "tol"),
         *("n_iter_no_change", "n_estimators"),
     }
 )

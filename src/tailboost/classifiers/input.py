@@ -464,7 +464,6 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "class_loss": [OneOf("auto", "indicator", "error")],
     "subgroups": [OneOf("auto", "class", "group", "cell")],
     "max_error": [Share(), dict, OneOf("auto")],
-    "until_met": ["boolean"],
     "randomized": ["boolean"],
     "error_budget": [Interval(Real, 0, 1, closed="both"), None],
     "min_subgroup_rows": [_COUNT],

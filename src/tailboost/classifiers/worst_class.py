@@ -143,33 +143,16 @@ class Terms:
         return Demand(max(0.0, allowed - regret))
 
     def schedule(self, clf: WorstClassBoostClassifier, stakes: TargetStakes) -> Schedule:
-        """Return when the game ends: by rounds, a met target, or an objective that no longer falls."""
+        """Return when the game ends: by rounds, or an objective that no longer falls."""
         patience: Any = clf.n_iter_no_change
         if patience == "auto":
             patience = IDLE_ROUNDS_ALLOWED
-        target_error = None
-        if clf.until_met:
-            patience = None
-            target_error = stakes.limit + EQUAL_VALUES
-            if stakes.indicator:  # an error equal to the limit misses it
-                target_error = stakes.limit - EQUAL_VALUES
         least_objective = None
-        if patience is not None or clf.until_met:
+        if patience is not None:
             least_objective = EQUAL_VALUES
             if stakes.differ:  # the objective is then the largest error minus its limit
                 least_objective -= float(stakes.allowed.max())
-        rule = "the randomised rule"
-        if self.votes:
-            rule = "the vote"
-        return Schedule(
-            self.rounds,
-            patience,
-            clf.tol,
-            clf.max_time,
-            least=least_objective,
-            target=target_error,
-            reached=f"{rule} meets all targets on the selection data",
-        )
+        return Schedule(self.rounds, patience, clf.tol, clf.max_time, least_objective)
 
 
 @with_parameters
@@ -214,9 +197,6 @@ class WorstClassBoostClassifier(MixtureClassifier):
     n_estimators : int or "auto", default="auto"
         Largest number of rounds. "auto" is 30 in the error game and T = ``⌈2 ln K/γ²⌉`` in the indicator
         game. The theorem needs all T rounds; `n_iter_no_change` ends most games earlier.
-    until_met : bool, default=False
-        Whether the fit stops as soon as all limits are met on the selection data, by the vote or by the
-        randomised rule. `n_iter_no_change` is then not used. Needs ``max_error``.
     eta : float or "theory", default="theory"
         Learning rate of Hedge. "theory" is √(8 ln K/T).
     class_loss : {"auto", "indicator", "error"}, default="auto"
@@ -326,7 +306,6 @@ class WorstClassBoostClassifier(MixtureClassifier):
     gamma: float | str = "auto"
     q: float = 0.8
     n_estimators: int | str = "auto"
-    until_met: bool = False
     eta: float | str = "theory"
     class_loss: str = "auto"
     combine: str = "auto"
@@ -610,8 +589,6 @@ def refuse_contradictions(clf: WorstClassBoostClassifier, groups: Groups) -> Non
         raise ValueError(
             "subgroups='class' has no use for groups; use subgroups='auto', 'group' or 'cell'"
         )
-    if clf.until_met and clf.max_error == "auto":
-        raise ValueError("until_met=True needs max_error")
     if not clf.randomized and clf.combine == "vote":
         raise ValueError(
             "randomized=False needs combine='mixture' (or 'auto'): a vote has several members"

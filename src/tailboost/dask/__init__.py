@@ -11,14 +11,11 @@ except ImportError as error:
 
 from tailboost.dask import metrics
 from tailboost.dask.certify import calibrate, certify
-from tailboost.dask.parquet import ClusterTable, read_parquet
 from tailboost.dask.robust_mixture import DaskRobustMixtureClassifier
 
 __all__ = [
-    "ClusterTable",
     "DaskRobustMixtureClassifier",
     "calibrate",
     "certify",
     "metrics",
-    "read_parquet",
 ]
