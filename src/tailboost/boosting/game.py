@@ -191,7 +191,7 @@ class SubgroupStakes:
 
 
 def shrunk(errors: Floats, factor: Floats | None) -> Floats:
-    """Shrink the errors of units, shape (..., m), towards their mean over the units.
+    """Return the errors of units shrunk towards their mean over the units; unchanged without a factor.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ class TargetStakes:
 
     @property
     def shrinkage(self) -> Floats | None:
-        """Factor by which each loss is shrunk towards the mean; indicators are not."""
+        """Factor by which each loss is shrunk towards the mean; None shrinks nothing."""
         return self.subgroups.shrinkage
 
     @property

@@ -76,7 +76,7 @@ class Whole:
 
     @property
     def player_rows(self) -> Mask | None:
-        """Rows without the held-out ones."""
+        """Rows without the held-out ones; None means all rows."""
         if self.held is None:
             return None
         return ~self.held
@@ -146,7 +146,7 @@ class CrossFit:
 
     @cached_property
     def accumulating(self) -> Accumulating | None:
-        """The session, if candidates hold class probabilities."""
+        """The session, if candidates hold class probabilities; otherwise None."""
         session = self.session
         if self.together and isinstance(session, Accumulating) and session.accumulates:
             return session
@@ -154,7 +154,7 @@ class CrossFit:
 
     @cached_property
     def averaging(self) -> AveragingLearner | None:
-        """The session, if the base model is the mean of the folds' models."""
+        """The session, if the base model is the mean of the folds' models; otherwise None."""
         if isinstance(self.session, AveragingLearner) and self.accumulating is None:
             return self.session
         return None

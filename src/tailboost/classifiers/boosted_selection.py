@@ -177,7 +177,7 @@ def mixture_by_groups(clf: Any, groups: Groups, problem: Problem) -> Mixture:
 def select(clf: Any, mixture: Mixture, problem: Problem, max_error: Stated) -> None:
     """Select for a problem, let a new classifier answer by the selected rule, and warn of missed limits.
 
-    ``max_error`` as given to `reweight` replaces objective and limits of the problem.
+    ``max_error`` as given to `reweight` replaces objective and limits of the problem, None keeps them.
     """
     if max_error is None:
         limits_changed = problem.limits != clf.selection_.problem.limits

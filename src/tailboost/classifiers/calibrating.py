@@ -528,7 +528,7 @@ def _most_probable(fresh: FreshRows) -> FreshRows:
 def _needed_groups(
     groups: Groups, limits: Sequence[Limit], read_by_rule: bool | str, *, all_columns: bool
 ) -> list[Labels]:
-    """Return the columns of groups of which each group needs rows in both parts.
+    """Return the columns of groups of which each group needs rows in both parts; [] without groups.
 
     These are the columns in limits, and the column ``read_by_rule``. A limit by "group" or "cell", and
     ``all_columns``, need every column.

@@ -376,7 +376,7 @@ class JudgedSubgroups(JudgedHypotheses):
 
     @property
     def stated_limits(self) -> tuple[Limit, ...]:
-        """The limit that ``max_error`` states."""
+        """The limit that ``max_error`` states; () for "auto"."""
         clf = self.classifier
         if clf.max_error == "auto":
             return ()

@@ -351,7 +351,7 @@ class LabelRules:
 
     @property
     def lines(self) -> list[RateLine]:
-        """The lines of ``rates_`` with a bound."""
+        """The lines of ``rates_`` with a bound; [] without selection data."""
         if self.rates_ is None:
             return []
         return [line for line in self.rates_ if line.met is not None]

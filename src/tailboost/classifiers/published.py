@@ -72,7 +72,7 @@ class _Range:
     words: tuple[str | None, ...] = ()
 
     def check(self, value: Any, symbol: str) -> None:
-        """Raise ValueError for another value."""
+        """Raise ValueError unless the value is a number in the range, or one of the words."""
         if (value is None or isinstance(value, str)) and value in self.words:
             return
         if isinstance(value, str) and self.words:

@@ -423,7 +423,10 @@ def group_numbers(mix: Any, groups: Groups, n: int) -> Ints | None:
 
 
 def models_and_rows(mix: Any, X: Table, groups: Groups) -> tuple[Models, Any, Ints | None]:
-    """Return models that read the rows of a call, the checked table, and `group_numbers` of the rows."""
+    """Return models that read the rows of a call, the checked table, and `group_numbers` of the rows.
+
+    The numbers are None if the rule reads no group.
+    """
     groups = groups_in(X, groups)
     check_indexes(X=X, groups=groups)
     models, X = models_and_table(mix, X)

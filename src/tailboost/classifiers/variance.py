@@ -155,7 +155,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
 
     @property
     def _program(self) -> str | None:
-        """Program that computes the weights after the last round."""
+        """Program that computes the weights after the last round; None keeps those of the rounds."""
         return self.refit
 
     def _learner(self) -> Any:

@@ -715,7 +715,7 @@ def name_subgroups(clf: Any, kind: str, training: TrainingSet) -> None:
 
 
 def small_subgroups(subgroups: NamedSubgroups, pools: Pools) -> Cautions:
-    """Return a warning that names the subgroups with fewer rows than ``min_subgroup_rows``."""
+    """Return a warning if subgroups have fewer rows than ``min_subgroup_rows``; it names them."""
     small = np.flatnonzero(pools.size < pools.least).tolist()
     if not small:
         return []

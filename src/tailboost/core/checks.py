@@ -94,7 +94,7 @@ def has_named_columns(X: Table) -> TypeGuard[Mapping[str, Any]]:
 
 
 def as_table(X: Table, names: Sequence[Any] | None = None) -> Any:
-    """Return rows as an object with a shape and row indexing.
+    """Return rows as an object with a shape and row indexing; what has both is returned unchanged.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def take(X: Table, rows: NDArray[Any]) -> Any:
 
 
 def _column_of(values: Any) -> Any:
-    """Return a value of a dict of columns as an array; a data frame of probabilities keeps its names."""
+    """Return a value of a dict of columns as an array; a data frame of probabilities stays as it is."""
     values = as_pandas(values)
     if hasattr(values, "columns"):
         return values
@@ -768,7 +768,7 @@ def naming_columns(model: Model, X: Table) -> Iterator[None]:
 
 
 def _other_columns(model: Model, X: Table) -> str | None:
-    """Return a message if a data frame has other columns than those of a model's fit, or another order."""
+    """Return a message if a data frame has other columns than a model's fit, or another order; else None."""
     feature_names = getattr(model, "feature_names_in_", None)
     if feature_names is None or not hasattr(X, "columns"):
         return None

@@ -23,7 +23,10 @@ def without_warning(category: type[Warning]) -> Iterator[None]:
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn with the place of the nearest caller outside of tailboost and scikit-learn."""
+    """Warn with the place of the nearest caller outside of tailboost and scikit-learn.
+
+    Inside of `without_warning` of the category nothing happens.
+    """
     if issubclass(category, _left_out.get()):
         return
     level = 1

@@ -93,7 +93,7 @@ def frame_blocks(frame: Table) -> list[Any]:
 
 
 def _in_order(block: Any, names: list[Any]) -> Any:
-    """Return a partition with the columns in the order of the collection."""
+    """Return a partition with the columns in the order of the collection, sorted only if they are not."""
     columns = list(block.columns)
     if columns == names:
         return block
@@ -146,7 +146,7 @@ def _has_known_length(values: Column) -> bool:
 
 
 def as_table(values: Column) -> Any:
-    """Return a column as a table of one column."""
+    """Return a column as a table of one column; a table is unchanged."""
     if getattr(values, "ndim", None) != 1:
         return values
     if hasattr(values, "chunks"):

@@ -418,7 +418,7 @@ def _joint(seen: list[Seen]) -> Seen:
 
 
 def _used(models: Models, P: Mapping[str, Any], y: Column) -> UsedRows | None:
-    """Return the record of a partition of the selection data."""
+    """Return the record of a partition of the selection data; None for one without rows."""
     if not n_rows_of(y):
         return None
     table = stacked(P, models.names, models.fitted[0].classes_, n_rows_of(y))

@@ -159,7 +159,7 @@ class FreshRows:
 
     @property
     def fingerprints(self) -> Fingerprint | None:
-        """Fingerprints of the rows."""
+        """Fingerprints of the rows; None if their features are not given."""
         if self.hashes is None:
             return None
         return Fingerprint.from_hashes(self.hashes)
@@ -824,7 +824,10 @@ def _groups_of_all(given: Given) -> Any:
 
 
 def _named_training_rows(model: Model, given: Given) -> Fingerprint | None:
-    """Return the fingerprint of the training rows named by the caller, in the form of the fresh rows."""
+    """Return the fingerprint of the training rows that the caller names, in the form of the fresh rows.
+
+    It is None if the caller names none.
+    """
     if given.training_rows is None:
         return None
     return fingerprint_of(

@@ -895,7 +895,7 @@ def _limits_deferral(bounds: Sequence[CertifiedBound]) -> dict[Any, bool]:
 
 
 def n_deferred(fresh: FreshRows) -> int:
-    """Return the number of deferred rows."""
+    """Return the number of deferred rows; 0 for answers that never defer."""
     answered = fresh.answered
     if not answered.strata.defers:
         return 0

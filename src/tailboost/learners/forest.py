@@ -361,7 +361,10 @@ def places_in_strata(stratum: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
 
 
 def stratum_quotas(sizes: Ints, n_rows: int) -> Ints:
-    """Return the number of rows of each stratum in a sample of ``n_rows`` rows; rare ones get a minimum."""
+    """Return the number of rows of each stratum in a sample of ``n_rows`` rows; rare ones get a minimum.
+
+    If there are not more rows, it has all of them.
+    """
     if sizes.sum() <= n_rows:
         return sizes
     minimum = n_rows // (CLASS_PART * len(sizes))

@@ -508,7 +508,7 @@ class Evidence:
         return cls(bound, np.full(len(STAKES), -np.inf))
 
     def add(self, losses: ArrayLike) -> Self:
-        """Return the evidence after a batch of further rows with losses in [0, 1]."""
+        """Return the evidence after a batch of further rows with losses in [0, 1]; unchanged without rows."""
         values, counts = np.unique(_losses(losses), return_counts=True)
         if not len(values):
             return self

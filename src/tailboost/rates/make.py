@@ -181,7 +181,7 @@ class Objective(Expression):
 
     @property
     def most(self) -> float:
-        """A bound that each rule satisfies."""
+        """A bound that each rule satisfies: 1 for fractions, for costs the largest one."""
         if self.rate.kind != "cost":
             return 1.0
         if self.rate.matrix is not None:
@@ -829,7 +829,10 @@ def checked_label(label: Label) -> str | float:
 
 
 def _checked_by(by: By) -> str | int | tuple[str | int, ...] | None:
-    """Return ``by`` with Python's own numbers, and a tuple for a list; raise an error for other values."""
+    """Return ``by`` with Python's own numbers, and a tuple for a list; raise an error for other values.
+
+    None stands for all rows together.
+    """
     crosses_columns = isinstance(by, (tuple, list))
     parts: Any = by if crosses_columns else (by,)
     names: Any = plain(tuple(parts))

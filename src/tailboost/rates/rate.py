@@ -635,7 +635,7 @@ class Rate(Expression):
         return float(numerator.min()), float(numerator.max())
 
     def scale(self, strata: Strata) -> float:
-        """Return the scale of the values: 1, or the largest absolute cost in any stratum."""
+        """Return the scale of the values: 1 for fractions, for costs the largest absolute one."""
         if self.kind != "cost":
             return 1.0
         if not self.needs_costs:

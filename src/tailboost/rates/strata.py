@@ -382,7 +382,7 @@ def _first_names(names: tuple[Any, ...]) -> str:
 
 
 def names_in(by: Any) -> tuple[Any, ...]:
-    """Return the names in a value of ``by``, one of them except for a tuple."""
+    """Return the names in a value of ``by`` as a tuple: those of a tuple, otherwise the value alone."""
     if isinstance(by, tuple):
         return by
     return (by,)

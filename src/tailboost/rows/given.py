@@ -116,7 +116,7 @@ class Given:
 
     @property
     def n_labels(self) -> int:
-        """Number of rows with labels."""
+        """Number of rows with labels; 0 without labels."""
         if self.labels is None:
             return 0
         return len(self.labels)
@@ -162,7 +162,7 @@ class Given:
 
     @cached_property
     def listed(self) -> tuple[Any, list[Any] | None]:
-        """The listed classes and groups of the population, see `listed_subgroups`."""
+        """The listed classes and groups of the population, or None for each, see `listed_subgroups`."""
         return listed_subgroups(self.subgroups, self.any_groups)
 
     @property

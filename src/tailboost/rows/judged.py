@@ -145,7 +145,7 @@ class Judged:
 
     @property
     def rows_kept(self) -> Rows | None:
-        """The rows with labels in the classifier, if any."""
+        """The rows with labels that the classifier keeps; None if it keeps none."""
         return None
 
     @property

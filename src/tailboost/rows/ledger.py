@@ -338,7 +338,10 @@ class Records:
         return replace(self, selected=tuple(selected), tables=tuple(tables))
 
     def by_use(self) -> list[tuple[Fingerprint, str]]:
-        """Return the fingerprints of the training rows, and of the rows of all selections together."""
+        """Return the fingerprints of the training rows, and of the rows of all selections together.
+
+        Each has its use beside it. The list is empty if the training rows are not known.
+        """
         if self.trained is None:
             return []
         uses = [(self.trained, TRAINED_ON)]

@@ -109,7 +109,10 @@ def _array(rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any] | None:
 
 
 def _matrix(rows: Table, rng: np.random.Generator) -> ProbeMatrix | None:
-    """Return the first rows of a csr matrix, as many as may be stored, with each column permuted."""
+    """Return the first rows of a csr matrix, as many as may be stored, with each column permuted.
+
+    None stands for rows that are too large.
+    """
     entries = rows.tocoo()  # row after row
     n_bytes = entries.data.nbytes + entries.col.nbytes
     if n_bytes > MOST_BYTES:

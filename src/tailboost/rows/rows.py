@@ -52,7 +52,10 @@ def memberships(groups: Ints) -> tuple[Ints, Ints]:
 
 
 def numbered_strata(y: Ints, groups: Ints | None) -> Ints:
-    """Return the number of each row's combination of class and subgroups, ordered by subgroup and class."""
+    """Return the number of each row's combination of class and subgroups, ordered by subgroup and class.
+
+    Without groups it is the number of the class.
+    """
     if groups is None:
         return y
     if groups.ndim == 1:

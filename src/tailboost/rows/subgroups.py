@@ -271,7 +271,7 @@ class GroupNames:
         return self.columns or (self.title,)
 
     def only(self, column: int) -> GroupNames:
-        """Return the names of one column."""
+        """Return the names of one column; unchanged if there is no other column."""
         if len(self.values) == 1:
             return self
         title = self.titles[column]

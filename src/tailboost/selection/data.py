@@ -119,13 +119,13 @@ class SelectionData:
         return len(self.kind)
 
     def by_entry(self, values: Any) -> Any:
-        """Return values of the rows, shape (n, …), for each entry."""
+        """Return values of the rows, shape (n, …), for each entry; unchanged if each row is one entry."""
         if self.row is None:
             return values
         return values[self.row]
 
     def by_row(self, values: Floats) -> Floats:
-        """Return the sum of values of the entries, shape (e,), over each row."""
+        """Return the sum of values of the entries, shape (e,), by row; unchanged if each row is one entry."""
         if self.row is None:
             return values
         return np.bincount(self.row, values, len(self)).astype(np.float64)
@@ -155,7 +155,7 @@ class SelectionData:
         return np.asarray(candidate.actions(self.probabilities))
 
     def thinned(self, max_rows: int) -> SelectionData:
-        """Return at most ``max_rows`` of the rows, with weights that keep the mass of each stratum.
+        """Return at most ``max_rows`` of the rows, or all if there are fewer; weights keep the mass of strata.
 
         Rows with several entries keep the mass of each kind of row.
         """
@@ -450,7 +450,7 @@ class Pool:
         return copy
 
     def measured_on(self, data: AnySelectionData) -> Pool:
-        """Return the same candidates, counted on the rows that estimate their rates.
+        """Return the same candidates, counted on the rows that estimate their rates, or this pool for its own.
 
         Each candidate is counted once, and keeps its number. All calls must be with the same ``data``.
         """
@@ -577,7 +577,7 @@ class ThresholdFamily:
 
     @classmethod
     def plain(cls, data: SelectionData, places: Ints | None = None) -> ThresholdFamily | None:
-        """Return the family of the rule with the smallest overall error."""
+        """Return the family of the rule with the smallest overall error; None if it has no threshold."""
         return cls.from_candidate(Candidate.from_costs(plain_costs(data)), data.strata, places)
 
     @property

@@ -297,7 +297,7 @@ class Mixture:
         return self.pool.rule(weights, solution.gap, eligible)
 
     def _voters(self, n_rounds: int) -> int:
-        """Return how many of the first ``n_rounds`` rounds vote, see ``majority``."""
+        """Return how many of the first ``n_rounds`` rounds vote: all, or as many as ``majority`` says."""
         if self.majority is None or self.pool.rows.fitted:
             return n_rounds
         small_enough = -np.inf  # excesses below do not count, only the overall error

@@ -403,7 +403,7 @@ class Models:
 
     @property
     def score_column(self) -> Scores | None:
-        """The only model, if it is a single column of scores."""
+        """The only model, if it is a single column of scores; otherwise None."""
         score = getattr(self.fitted[0], "estimator", None)
         if len(self.fitted) == 1 and isinstance(score, Scores) and len(score.column_list) == 1:
             return score
@@ -569,7 +569,7 @@ def averaging(outputs: ModelOutputs) -> ModelOutputs:
 
 
 def better_order(logs: Floats, y: Ints) -> Ints | None:
-    """Return the column that fits each class, if another order fits the labels significantly better.
+    """Return the column that fits each class, if another order is significantly better; else None.
 
     The best order maximises the sum of the probabilities of the true class, less the means of the columns. A
     useless model has a best order too. So the gain must be larger than for shuffled labels:

@@ -464,7 +464,7 @@ class SelectedRule(Selected):
 
     @property
     def _probabilities(self) -> list[Any]:
-        """The stratum probabilities of the selected candidates."""
+        """The stratum probabilities of the selected candidates; [] if there are none for the rows."""
         if not self.pool.data.in_memory.has_probabilities:
             return []
         return [member.probabilities for member in self.ensemble.base_models]
@@ -662,7 +662,7 @@ class SelectedRule(Selected):
             )
 
     def _warn_of_determinism(self, value_with_draws: float) -> None:
-        """Warn that a rule with random draws has a much lower objective within the limits."""
+        """Warn if a rule with random draws has a much lower objective within the limits."""
         limits = "the limits"
         rule = "this rule"
         value = self.selection.value
@@ -903,7 +903,7 @@ def why_useless(pool: Pool, program: Program, selection: Best) -> str | None:
 
     @cache
     def guess(share: float) -> float | None:
-        """Return the value of the best random guess that defers no more than a share of the rows."""
+        """Return the value of the best random guess that defers at most a share of the rows; None without one."""
         return best_guess(_deferring_at_most(program, share))
 
     reason = _why_worthless(program, selection.counts, selection.value, guess)
@@ -971,7 +971,7 @@ def _deferring_at_most(program: Program, share: float) -> Program:
 
 
 def _deferred(program: Program, counts: Floats) -> float:
-    """Return the share of deferred rows."""
+    """Return the share of deferred rows; 0 for rules that never defer."""
     if not program.strata.defers:
         return 0.0
     return min(1.0, max(0.0, float(deferred().terms(program.strata).values(counts)[0])))

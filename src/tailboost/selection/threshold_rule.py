@@ -214,7 +214,10 @@ class ThresholdRule:
         return None
 
     def _groups(self, groups: Groups) -> Any:
-        """Return the column of groups that the rule reads, of one or several named columns."""
+        """Return the column of groups that the rule reads, of one or several named columns.
+
+        Groups without names, and those of a rule that reads none, are returned as they are.
+        """
         groups = with_missing_group(groups, self.groups)
         if groups is None or self.groups is None or self.group_column is None:
             return groups

@@ -280,7 +280,7 @@ class Ball:
     near_kl: bool = False
 
     def parameter(self, theta: float, top: float, scale: float) -> float:
-        """Return θ on the scale of the losses."""
+        """Return θ on the scale of the losses; a temperature is 0 if all losses are equal."""
         if not self.tilts:
             return top + scale * theta
         if not scale:
@@ -288,7 +288,10 @@ class Ball:
         return theta / scale
 
     def critical(self, mass: float, share: float) -> float:
-        """Return the least radius at which weights can raise units of a base mass to a share."""
+        """Return the least radius at which weights can raise units of a base mass to a share.
+
+        It is 0 if the mass is as large, and infinite for a mass of 0.
+        """
         if mass >= share:
             return 0.0
         if mass > 0.0:

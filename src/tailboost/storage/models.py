@@ -422,7 +422,9 @@ def _changed_versions(path: Path, saved_versions: Mapping[str, str]) -> str:
 
 
 def _compare(model: Model, saved: dict[str, Any] | None, changed: str) -> None:
-    """Compare the predictions for the probe rows with the predictions at saving.
+    """Raise `Unreadable` if predictions for the probe rows differ from those at saving.
+
+    Without probe rows, a change of a library brings a warning.
 
     ``saved`` has the fields of `Answers`. ``changed`` names libraries with other versions, see
     `_changed_versions`.

@@ -69,7 +69,10 @@ TYPES: dict[str, type] = {
 
 
 def _build_neighbour_index(model: Model) -> None:
-    """Build the index of a nearest-neighbours model from its rows, as files do not contain it."""
+    """Build the index of a nearest-neighbours model from its rows, as files do not contain it.
+
+    A model that compares all rows gets none.
+    """
     from sklearn.neighbors import BallTree, KDTree
 
     index_classes = {"kd_tree": KDTree, "ball_tree": BallTree}

@@ -413,7 +413,7 @@ class _FreshFiles:
 
     @property
     def files(self) -> list[Path | None]:
-        """The files, which an output must not replace."""
+        """The files, which an output must not replace; None for one that is not given."""
         return [self.data, self.unlabeled, self.training_rows]
 
     def refuse_targets_without_labels(self, targets: Stated) -> None:

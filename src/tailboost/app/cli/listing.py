@@ -158,7 +158,10 @@ def _recorded_time(name: str) -> str:
 
 
 def _documented_types(factory: Any) -> dict[str, str]:
-    """Return the types of parameters from lines of a docstring as "name : float in (0, 1], default=0.5"."""
+    """Return the types of parameters from lines of a docstring as "name : float in (0, 1], default=0.5".
+
+    It is empty if the docstring has no section of parameters.
+    """
     doc = inspect.getdoc(factory) or ""
     section = re.search(r"^Parameters\n-+\n(.*?)(?:\n\n\S|\Z)", doc, re.DOTALL | re.MULTILINE)
     if section is None:

@@ -175,7 +175,7 @@ def _print_evidence(
 def read_state(
     state: Path, model: StoredModel, option: str = "--state"
 ) -> tuple[list[str], Monitor | None]:
-    """Return the columns of groups and the monitor of a state file; no monitor if there is no file."""
+    """Return the columns of groups and the monitor of a state file; [] and None if there is no file."""
     if not state.exists():
         return [], None
     with shared.bad_input(f"{option} {state}: "):

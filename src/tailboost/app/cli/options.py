@@ -66,7 +66,7 @@ def _separator(sep: str | None) -> str | None:
 
 
 def _encoding(name: str | None) -> str | None:
-    """Return the encoding of --encoding, after a check by Python."""
+    """Return the encoding of --encoding, after a check by Python; None, the default, is UTF-8."""
     try:
         check_encoding(name)
     except ValueError as error:

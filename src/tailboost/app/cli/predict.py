@@ -177,7 +177,7 @@ def _predictions(classifier: Model, features: Table, groups: dict[str, Any]) -> 
 
 
 def _write(out: Path, columns: dict[str, Any], escape: bool, csv: options.CsvFormat) -> None:
-    """Write columns as the CSV or Parquet file of --out."""
+    """Write columns to --out: as Parquet by its suffix, otherwise as CSV."""
     if not is_parquet(out):
         shared.write_out(out, _csv(columns, escape, csv))
         return

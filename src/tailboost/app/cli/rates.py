@@ -30,7 +30,10 @@ Targets: TypeAlias = float | dict[Any, float] | None
 
 
 def read_targets(text: str | None) -> Targets:
-    """Return the errors of --max-error: ``.3`` or ``yes=.2,no=.1,*=.4``; names may contain "="."""
+    """Return the errors of --max-error: ``.3`` or ``yes=.2,no=.1,*=.4``; None without the option.
+
+    Names may contain "=".
+    """
     if text is None:
         return None
     targets: dict[Any, float] = {}
@@ -56,7 +59,7 @@ def read_targets(text: str | None) -> Targets:
 
 
 def read_objective(text: str | None) -> Any:
-    """Return the objective of --objective: a name, or a rate."""
+    """Return the objective of --objective: a rate, the name of one, or None without the option."""
     names = ("cvar", *NAMED)
     if text is None or text in names:
         return text
@@ -72,7 +75,7 @@ def read_objective(text: str | None) -> Any:
 
 
 def spelt(objective: Stated) -> str | None:
-    """Return an objective as text for a file: a rate as Python code, a name unchanged."""
+    """Return an objective as text for a file: a rate as Python code, a name or None unchanged."""
     if rates.as_expression(objective):
         return repr(objective)
     return objective
@@ -156,7 +159,10 @@ def fitted_rates(classifier: Model, columns: Sequence[str]) -> list[Any]:
 
 
 def targets_by_label(targets: Targets, classes: Any, columns: Sequence[str]) -> Targets:
-    """Return targets by subgroup: labels as the model stores them, groups as (column, value)."""
+    """Return targets by subgroup: labels as the model stores them, groups as (column, value).
+
+    A single number, which limits all subgroups, is returned unchanged.
+    """
     if not isinstance(targets, dict):
         return targets
     labels = {str(label): label for label in classes.tolist()}
@@ -354,7 +360,7 @@ def summary_text(summary: Any) -> str:
 
 
 def tell_certificate(certificate: Any, details: bool) -> None:
-    """Print a certificate, and with --details its assumptions."""
+    """Print a certificate; its assumptions only with --details."""
     if not details:
         tell(certificate.text("--details"))
         return

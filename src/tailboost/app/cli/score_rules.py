@@ -476,7 +476,7 @@ class StoredRule(StoredDocument):
 
     @property
     def target(self) -> str | None:
-        """The name of the target column."""
+        """The name of the target column; None if the rule file does not name it."""
         return self.selection.target
 
     @property

@@ -301,7 +301,7 @@ class ComparisonTable:
 
     @cached_property
     def headline(self) -> Difference | None:
-        """Difference to the baseline with the lowest worst-class error."""
+        """Difference to the baseline with the lowest worst-class error; None without baselines."""
         by_class = [
             d for (worst, _), d in self.differences.items() if worst == WORST_CLASS_COLUMN
         ]

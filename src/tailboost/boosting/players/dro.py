@@ -141,6 +141,8 @@ class WorstCase:
         """Return the minimiser of ``F`` at margins ``m + a z`` over a ≥ 0, from the first guess ``high`` > 0.
 
         ``F′(a) = −Σ u_i z_i`` up to a positive factor. The weights u are those of the worst case at a.
+
+        A first guess, or a result, of almost 0 becomes 0.
         """
 
         def descent(a: float) -> float:
