@@ -1,5 +1,6 @@
 """Docstrings are correct: parameters, attributes, sections, examples."""
 
+import ast
 import doctest
 import importlib
 import inspect
@@ -111,6 +112,15 @@ def test_methods_describe_their_parameters(cls):
         assert set(described) == set(names), name
         assert all(described.values()), name
         assert "{{" not in inspect.getdoc(method)
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: path.stem)
+def test_what_none_means_is_said(path):
+    """A function that may return None says when."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        words = ast.get_docstring(node) if isinstance(node, ast.FunctionDef) else None
+        if words and node.returns and not node.name.startswith("__"):
+            assert "None" in words or "| None" not in ast.unparse(node.returns), node.name
 
 
 def test_papers_are_in_the_list_of_references():

@@ -539,7 +539,7 @@ class RowCounts:
         return joined.smallest(MOST_HASHES)
 
     def smallest(self, most: int) -> Self:
-        """Return the counts of at most ``most`` contents, those with the smallest hashes; all if there are fewer."""
+        """Return the counts of the ``most`` contents with the smallest hashes, or all of fewer."""
         if len(self.contents) <= most:
             return self
         contents = self.contents[:most]

@@ -155,7 +155,7 @@ class SelectionData:
         return np.asarray(candidate.actions(self.probabilities))
 
     def thinned(self, max_rows: int) -> SelectionData:
-        """Return at most ``max_rows`` of the rows, or all if there are fewer; weights keep the mass of strata.
+        """Return ``max_rows`` of the rows, or all if there are fewer; weights keep the mass of strata.
 
         Rows with several entries keep the mass of each kind of row.
         """
@@ -450,7 +450,7 @@ class Pool:
         return copy
 
     def measured_on(self, data: AnySelectionData) -> Pool:
-        """Return the same candidates, counted on the rows that estimate their rates, or this pool for its own.
+        """Return the same candidates, counted on the rows that estimate their rates; this pool for its own.
 
         Each candidate is counted once, and keeps its number. All calls must be with the same ``data``.
         """

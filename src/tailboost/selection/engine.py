@@ -378,7 +378,7 @@ class ProbabilityEngine:
         )
 
     def with_draws(self, rule: SelectedRule) -> float | None:
-        """Return the objective with ``randomized=True``; None if it is not lower within the limits beyond noise."""
+        """Return the objective with ``randomized=True``; None unless that is lower beyond noise."""
         deterministic = rule.compared
         if (
             rule.problem.randomized

@@ -149,7 +149,7 @@ class WorstRow:
         return minimize_cvar_mixture(losses, float(base[base > 0].min()), base)
 
     def constants(self, mass: Floats, max_mean_loss: float | None = None) -> float | None:
-        """Return the least value of a mixture of constant answers; None and arguments as in `CVaR.constants`."""
+        """Return the least value of a mixture of constant answers; None as in `CVaR.constants`."""
         mass = mass[mass > 0]
         if max_mean_loss is None:
             return 1 - 1 / len(mass)

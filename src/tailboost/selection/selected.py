@@ -903,7 +903,7 @@ def why_useless(pool: Pool, program: Program, selection: Best) -> str | None:
 
     @cache
     def guess(share: float) -> float | None:
-        """Return the value of the best random guess that defers at most a share of the rows; None without one."""
+        """Return the value of the best random guess that defers at most this share; None without one."""
         return best_guess(_deferring_at_most(program, share))
 
     reason = _why_worthless(program, selection.counts, selection.value, guess)
