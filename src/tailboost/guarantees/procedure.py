@@ -391,7 +391,8 @@ def _weighted_sums(values: NDArray[Any], weights: Floats) -> Ints:
 
     The weights, shape (`SUMS`, n), come from the hashes of the rows, so the order of rows has no effect.
     """
-    columns = np.nan_to_num(np.reshape(values, (len(values), -1)).astype(np.float64))
+    columns = np.reshape(values, (len(values), -1)).astype(np.float64)
+    np.nan_to_num(columns, copy=False)
     # A column without another value than 0 stays so.
     columns /= np.maximum(np.abs(columns).max(axis=0, initial=0.0), np.finfo(np.float64).tiny)
     steps = SUM_STEP * np.maximum(np.sqrt((columns**2).sum(axis=0)), 1.0)

@@ -232,6 +232,9 @@ def _distinct_values(column: Column) -> tuple[list[Any], Ints]:
     if hasattr(column, "iloc"):
         places, values = distinct(column, f"column {column.name!r}")
         return [*values, None], places  # missing values have the place −1, the last
+    if column.dtype.kind == "U":
+        names, places = distinct_and_places(column)
+        return names.tolist(), places
     place_of_value: dict[Any, int] = {}
     place_of_row = []
     for value in column.tolist():

@@ -312,10 +312,13 @@ class Thresholds:
     def order(self, rows: LogProbabilities) -> Ints:
         """Return the numbers of the rows in nearly the order of their scores."""
         probabilities = self.engine.probabilities
-        order: Ints = rows.derived(
-            ("order", id(probabilities)),
-            lambda: np.argsort(stratum_probabilities(probabilities, rows)[-1], kind="stable"),
-        )
+
+        def make() -> Ints:
+            # A rule that reads the group has strata of probability 0 in each row.
+            by_stratum = stratum_probabilities(probabilities, rows)
+            return np.argsort(by_stratum[self.family.y == 1].sum(axis=0), kind="stable")
+
+        order: Ints = rows.derived(("order", id(probabilities)), make)
         return order
 
     def places(self, rows: LogProbabilities) -> Ints:
