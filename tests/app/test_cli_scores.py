@@ -895,6 +895,12 @@ def test_further_rows_do_not_withdraw_the_certificate_of_a_rule(files, tmp_path)
     done("calibrate", tmp_path / "alone.csv", *score, "--model", out)
     few = table(20, 12)
     few.to_csv(tmp_path / "few.csv", index=False)
+    few.loc[few["label"] == "toxic", "p_toxic"] = 0.01  # all are missed
+    few[:12].to_csv(tmp_path / "missed.csv", index=False)
+    assert " above, no contradiction " in done("card", out, tmp_path / "missed.csv")
+    evaluated = done("evaluate", out, tmp_path / "missed.csv")
+    assert " above " in evaluated
+    assert "NO" not in evaluated
     said = done("certify", out, tmp_path / "few.csv")
     assert said.startswith("The certificate of stands.json stands; these rows do not contradict it.")
     assert "0 of 1 limits are certified" in said

@@ -263,7 +263,7 @@ def test_a_curve_marks_the_selected_rule_and_its_limit(stated):
     error = next(line.value for line in stated.rule.rates_ if line.rate == "error")
     assert drawn(display.point_).tolist() == [[max(rates.values()), error]]
     assert display.limit_line_.get_xdata()[0] == 0.35
-    assert labels_of(display.ax_) == ["on the selection data", "limit 0.35", "selected rule"]
+    assert labels_of(display.ax_) == [display.name, "limit 0.35", "selected rule"]
 
 
 def test_the_curve_of_an_additive_classifier_is_its_own_point():
@@ -273,7 +273,7 @@ def test_the_curve_of_an_additive_classifier_is_its_own_point():
     errors = {line.subgroup: line.value for line in clf.rates_}
     worst = max(value for subgroup, value in errors.items() if subgroup is not None)
     assert drawn(display.point_).tolist() == [[errors[None], worst]]
-    assert labels_of(display.ax_) == ["on the selection data", "selected rule"]
+    assert labels_of(display.ax_) == [display.name, "selected rule"]
 
 
 # --- limits ------------------------------------------------------------------------------------------------

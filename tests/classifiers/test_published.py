@@ -131,6 +131,19 @@ def test_a_name_of_the_class_is_answered_by_the_symbol_of_the_paper(make, given,
         make("stump", **given)
 
 
+def test_a_limit_that_training_rows_keep_is_called_so():
+    X, y = noisy(1, n=160, K=2)
+    clf = published.worst_class_boost(TREE, theta=0.3, gamma=0.16, n_estimators=4, random_state=0)
+    clf.fit(X, y)
+    assert "kept on training rows" in str(clf.rates_)
+    assert "On the 160 training rows:" in clf._repr_html_()
+    assert {line.verdict for line in clf.rates_.limit_lines()} <= {
+        "kept on training rows",
+        "broken on training rows",
+    }
+    assert "kept on these rows" not in clf._repr_html_() + str(clf.summary_)
+
+
 def test_lambda_of_adalpboost_may_come_from_a_validation_set():
     X, y = noisy(1, n=160, K=3)
     clf = published.adalpboost(TREE, 0.3, T=8, cv="auto", random_state=0)

@@ -66,6 +66,35 @@ def test_all_forms_of_a_rule_decide_alike(kind, problem):
         assert rule.margin([first - 0.25])[0] == pytest.approx(0.25)
 
 
+@pytest.mark.parametrize("groups", [["en", "de"], [1, 2], [False, True]])
+def test_a_missing_group_takes_the_default_in_every_form(groups):
+    rule = ThresholdRule("p", ["ham", "spam"], groups, [[(None, "ham"), (0.5, "spam")]] * 2, "probability")
+    names = {}
+    exec(rule.to_python(), names)
+    rows = pd.DataFrame({"p": [0.9, 0.9, 0.1], "lang": [None, float("nan"), groups[0]]}, dtype=object)
+    expected = ["human review", "human review", "ham"]
+    named_rule = replace(rule, group_column="lang")
+    for default in ("human review", "spam"):
+        expected = [default, default, "ham"]
+        assert [names["decide"](*row, default=default) for row in rows.to_numpy()] == expected
+        for column in (rows["lang"], rows["lang"].tolist(), rows[["lang"]]):
+            assert rule.predict(rows["p"], groups=column, default=default).tolist() == expected
+        assert named_rule.predict(rows, default=default).tolist() == expected
+    with pytest.raises(ValueError, match="missing"):
+        rule.predict(rows["p"], groups=rows["lang"])
+
+
+def test_a_default_that_is_no_answer_is_refused_in_every_form():
+    rule = ThresholdRule("p", ["ham", "spam"], ["en"], [[(None, "ham"), (0.5, "spam")]], "probability")
+    names = {}
+    exec(rule.to_python(), names)
+    words = "default='spm' is no answer of this rule: give one of 'ham', 'spam', 'human review', None"
+    for group in ("en", "fr"):
+        for answer in (rule.predict, names["decide"]):
+            with pytest.raises(ValueError, match=words):
+                answer(0.7, group, default="spm")
+
+
 def test_an_unknown_group_raises_or_takes_the_default():
     rule = ThresholdRule(
         "p", [False, True], ["en", "pt-BR"], [[(None, False), (0.5, True)]] * 2, "probability"
@@ -76,7 +105,9 @@ def test_an_unknown_group_raises_or_takes_the_default():
     assert names["decide"](0.7, "fr", default=None) is None
     with pytest.raises(ValueError, match=r"group 'fr' is unknown; the rule has 'en', 'pt-BR'. Pass default="):
         names["decide"](0.7, "fr")
-    assert "human review" not in rule.to_python()
+    for default in ("human review", False):
+        assert names["decide"](0.7, "fr", default=default) == default
+        assert rule.predict([0.7], groups=["fr"], default=default).tolist() == [default]
     with pytest.raises(TypeError, match="is text: give a number"):
         names["decide"]("0.7", "en")
 
@@ -89,7 +120,7 @@ def test_rows_without_a_group_are_the_group_missing_if_the_rule_has_it():
     for groups in (None, rows, rows["lang"], rows["lang"].astype("category"), rows["lang"].tolist()):
         table = rows if groups is None else rows["p"]
         assert rule.predict(table, groups=groups).tolist() == expected
-        assert rule.predict(table, groups=groups, default="?").tolist() == expected
+        assert rule.predict(table, groups=groups, default="bad").tolist() == expected
     assert rule.predict(rows.to_dict("records")).tolist() == expected
     assert rule.predict({"p": 0.4, "lang": None}).tolist() == ["bad"]
     assert np.allclose(rule.margin(rows), 0.1)

@@ -340,6 +340,9 @@ def test_the_first_limit_is_traded_also_one_on_recall(by):
     curve = rule.tradeoff()
     assert str(curve.limited).endswith("1 − recall of 1" + " by site" * (by is not None))
     assert (curve.bound, curve.limits) == (0.3, (limits[1],))
+    assert curve.on_rows == "on the 600 rows of scores, within share deferred: at most 0.2"
+    assert "On the 600 rows of scores, within share deferred: at most 0.2; fresh rows differ" in str(curve)
+    assert curve.plot().name == "on the 600 rows of scores,\nwithin share deferred: at most 0.2"
     point = curve.at(0.1)
     found = (point.predict(p[:, None]) == 1) | point.defers(p[:, None])
     units = [y == 1] if by is None else [(y == 1) & (groups["site"] == site) for site in "ns"]

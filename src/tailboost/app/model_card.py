@@ -470,9 +470,14 @@ def _further_rows(measured: _Measured) -> Section:
         return Section(FURTHER)
     rows = []
     for tested in recheck.bounds:
-        result = "agrees" if tested.n else "not compared: no row"
-        if tested.contradicted:
+        if not tested.n:
+            result = "not compared: no row"
+        elif tested.contradicted:
             result = "contradicts"
+        elif tested.is_within:
+            result = "agrees"
+        else:
+            result = f"{tested.side}, no contradiction"
         estimate = tested.estimate_text
         rows.append([tested.bound.title, tested.bound.limit, f"{tested.n:,}", estimate, result])
     false_alarm = percent(round(1.0 - recheck.confidence, 12))  # 1 − .95 is .050000000000000044

@@ -165,9 +165,4 @@ def rates_with_verdicts(classifier: ReportedClassifier, table: Any) -> Any:
     certificate = classifier.certificate_
     if certificate is None:
         return table
-    targets = {
-        (str(bound.counted), bound.subgroup): bound.target
-        for bound in certificate.bounds
-        if bound.target is not None
-    }
-    return table.certified(certificate.title, targets)
+    return table.certified(certificate.title, certificate.targets)

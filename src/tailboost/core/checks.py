@@ -581,20 +581,24 @@ MISSING_GROUP = "missing"  # name of the group of rows without a group
 GROUP_OF_MISSING = f"drop their rows, or make them a group: groups.fillna({MISSING_GROUP!r})"
 
 
-def with_missing_group(groups: Groups, known_groups: Sequence[Any] | None) -> Groups:
-    """Return groups with 'missing' for missing entries if this is a known group; others unchanged."""
-    if known_groups is None or MISSING_GROUP not in known_groups or groups is None:
+def with_missing_group(
+    groups: Groups, known_groups: Sequence[Any] | None, name: Any = MISSING_GROUP
+) -> Groups:
+    """Return groups with a name for missing entries if this is a known group; others unchanged."""
+    if known_groups is None or name not in known_groups or groups is None:
         return groups
     groups = as_pandas(groups)
     if isinstance(groups, Mapping):
-        return {name: with_missing_group(groups[name], known_groups) for name in groups}
+        return {
+            column: with_missing_group(groups[column], known_groups, name) for column in groups
+        }
     if hasattr(groups, "iloc"):  # the name of a Series stays
         entries = groups.astype(object)
-        return entries.where(entries.notna(), MISSING_GROUP)
+        return entries.where(entries.notna(), name)
     if isinstance(groups, str):  # a fault, which the check of groups names
         return groups
     array = np.array(groups, dtype=object)
-    filled = [MISSING_GROUP if is_missing(entry) else entry for entry in array.ravel()]
+    filled = [name if is_missing(entry) else entry for entry in array.ravel()]
     return np.array(filled, dtype=object).reshape(array.shape)
 
 

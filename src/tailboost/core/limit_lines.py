@@ -11,6 +11,8 @@ CERTIFIED = "certified"
 NOT_CERTIFIED = "not certified"
 KEPT = "kept on these rows"
 BROKEN = "broken on these rows"
+KEPT_IN_TRAINING = "kept on training rows"
+BROKEN_IN_TRAINING = "broken on training rows"
 NO_ROWS = "no rows"
 
 

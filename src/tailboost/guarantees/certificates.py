@@ -255,6 +255,15 @@ class Certificate:
         return [bound for bound in self.bounds if bound.target is not None]
 
     @property
+    def targets(self) -> dict[tuple[str, Any], float]:
+        """The limits that are certified, by rate (as text) and subgroup."""
+        return {
+            (str(bound.counted), bound.subgroup): bound.target
+            for bound in self._limited
+            if bound.certified
+        }
+
+    @property
     def groups_named(self) -> dict[Any, list[Any]]:
         """The groups with rows in a limit by group, by column; None is the name of a column without one.
 

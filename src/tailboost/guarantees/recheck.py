@@ -341,6 +341,22 @@ class RecheckedBound:
         return text
 
     @property
+    def is_within(self) -> bool:
+        """Whether the estimate keeps the bound; True without an estimate."""
+        if self.estimate is None:
+            return True
+        lower, upper = self.bound.sides
+        return (lower is None or self.estimate >= lower) and (
+            upper is None or self.estimate <= upper
+        )
+
+    @property
+    def side(self) -> str:
+        """The side of the bound on which the estimate lies, of one that does not keep it."""
+        lower, _ = self.bound.sides
+        return "below" if lower is not None and self.estimate < lower else "above"
+
+    @property
     def estimate_text(self) -> str:
         """The estimate as printed, in the unit of the limit."""
         return self.words_of(self.estimate, self.n)

@@ -177,9 +177,6 @@ class Judged:
 class Recorded(Judged):
     """A classifier with records of its rows: one of tailboost."""
 
-    # The data of `limit_lines` without a certificate.
-    limits_are = "On the selection data"
-
     @property
     def has_records(self) -> bool:
         """True."""
@@ -262,6 +259,15 @@ class Recorded(Judged):
     def errors_table(self) -> Any:
         """The error of `predict` on each subgroup, on the selection data."""
         return self.classifier.rates_
+
+    @property
+    def limits_are(self) -> str:
+        """The data of `limit_lines` without a certificate, as a title."""
+        try:
+            check_is_fitted(self.classifier)
+            return f"On {self.classifier.rates_.words}"
+        except (NotFittedError, AttributeError):  # a rule from a file has no selection data
+            return "On the selection data"
 
     @property
     def limit_lines(self) -> list[LimitLine]:

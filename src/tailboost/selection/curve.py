@@ -131,6 +131,14 @@ class Curve:
         return Points(np.array([p.limited for p in self]), np.array([p.value for p in self]))
 
     @property
+    def on_rows(self) -> str:
+        """The rows on which the points are measured, and the limits on other rates that each point keeps."""
+        words = f"on {self.measured_on}"
+        if self.limits:
+            words += f", within {'; '.join(map(str, self.limits))}"
+        return words
+
+    @property
     def deferred(self) -> Floats | None:
         """Share of deferred rows of each point on the selection data, shape (B,).
 
@@ -413,7 +421,10 @@ class Curve:
         return heads, [[f"{value:.4f}" for value in row] for row in table]
 
     def _words(self) -> str:
-        words = f"On {self.measured_on}; fresh rows differ, see predicted(X, y)."
+        words = f"{self.on_rows}; fresh rows differ, see predicted(X, y)."
+        words = words[:1].upper() + words[1:]
+        if judged(self._source).certificate is not None:
+            words += " The certificate is about the selected rule alone."
         if len(self) > POINTS_SHOWN:
             words += f" {POINTS_SHOWN} of {len(self)} points are shown."
         return words

@@ -13,8 +13,16 @@ import numpy as np
 from tailboost.core.array_types import Axes, Floats
 from tailboost.core.drawing import display
 from tailboost.core.html import html_table, text_table
-from tailboost.core.limit_lines import BROKEN, KEPT, NO_ROWS, LimitLine
+from tailboost.core.limit_lines import (
+    BROKEN,
+    BROKEN_IN_TRAINING,
+    KEPT,
+    KEPT_IN_TRAINING,
+    NO_ROWS,
+    LimitLine,
+)
 from tailboost.core.rate_words import bound_words, estimate_words, limit_words
+from tailboost.core.spelling import as_typed
 from tailboost.rates import COMPARISONS, Answered, Limit, Rate, Strata, answered_error, deferred
 from tailboost.rates.strata import CELL, CLASS
 from tailboost.rows.subgroups import deferral_lines, unit_name
@@ -32,6 +40,7 @@ SELECTED_ALONE = (
     "these rows select and certify nothing: print(rule.certificate_) shows the limits on the "
     "fresh rows"
 )
+FITTED = "no intervals: models were fitted on these rows"
 REFITTED = (
     "intervals of subgroups allow for a refit: cross-fitted models (of the class or of the "
     "group) were counted, and models refitted on all rows answer"
@@ -73,6 +82,8 @@ class RateLine:
         Whether the limit was stated in percent, and the numbers are printed so.
     deferred : float
         Share of deferred rows in the subgroup; NaN if no row is deferred, or the rate is about deferral.
+    is_certified : bool
+        Whether a certificate from other rows holds this limit, so that these rows cannot refuse it alone.
     """
 
     rate: str
@@ -89,6 +100,7 @@ class RateLine:
     rule: str = "predict"
     in_percent: bool = False
     deferred: float = float("nan")
+    is_certified: bool = False
 
     @property
     def estimate_text(self) -> str:
@@ -115,6 +127,29 @@ class RateLine:
         if np.isnan(self.bound):
             return ""
         return limit_words(self.sense, self.bound, in_percent=self.in_percent)
+
+    @property
+    def side(self) -> str:
+        """The side of the limit on which the value lies, of a value that does not keep it."""
+        return "below" if self.sense == "≥" else "above"
+
+    @property
+    def is_beyond_noise(self) -> bool:
+        """Whether the whole interval breaks the limit; False without an interval."""
+        return (
+            self.met is False
+            and not (self.low <= self.bound <= self.high)
+            and self.low == self.low
+        )
+
+    @property
+    def verdict_text(self) -> str:
+        """Whether the value keeps the limit; of a certified limit its side, which is no other verdict."""
+        if self.met is None:
+            return ""
+        if self.met:
+            return "yes"
+        return self.side if self.is_certified else "NO"
 
     @property
     def known_rows(self) -> float:
@@ -275,6 +310,18 @@ class RateTable:
         pairs = [(rate.rate, rate.limit) for rate in stated]
         return cls.counted(pairs, answered.strata, answered.counts, words, selected=False)
 
+    def beside_certificate(self, targets: Mapping[tuple[str, Any], float]) -> RateTable:
+        """Return the table of further rows: a certificate from other rows has the limits ``targets``.
+
+        They are as in `certified`. A limit that the certificate does not imply has its verdict on these rows.
+        """
+        lines = []
+        for line in self.lines:
+            target = targets.get((line.rate, line.subgroup), np.nan)
+            implied = target >= line.bound if line.sense == "≥" else target <= line.bound
+            lines.append(replace(line, is_certified=bool(implied)))
+        return replace(self, lines=tuple(lines))
+
     def certified(self, verdict: str, targets: Mapping[tuple[str, Any], float]) -> RateTable:
         """Return the table of a certified rule, with the certified limits in place of tighter ones.
 
@@ -299,9 +346,7 @@ class RateTable:
     def on_fitted_rows(self) -> RateTable:
         """Return the table without intervals, because models were fitted on its rows."""
         lines = tuple(replace(line, low=float("nan"), high=float("nan")) for line in self.lines)
-        return replace(
-            self, lines=lines, notes=("no intervals: models were fitted on these rows",)
-        )
+        return replace(self, lines=lines, notes=(FITTED,))
 
     def of_rule(self, rule: str) -> RateTable:
         """Return the lines of a rule; a deterministic rule has `predict` alone."""
@@ -393,14 +438,32 @@ class RateTable:
         limited = [line for line in self.lines if line.met is not None]
         if not limited:
             return "There is no limit among these rates."
-        broken = _named(line for line in limited if not line.met)
+        broken = _named(line for line in limited if not line.met and not line.is_certified)
+        beside_certificate = self._beside_certificate
         if broken:
-            return f"Not kept on these rows: {broken}."
+            return f"Not kept on these rows: {broken}. {beside_certificate}".rstrip()
+        if beside_certificate:
+            return beside_certificate
         all_kept = "On these rows all limits are kept."
         if self.outlook is None or not self.outlook.sentence:
             return all_kept
         likely = self.outlook.sentence
         return f"{all_kept} {likely[:1].upper()}{likely[1:]}."
+
+    @property
+    def _beside_certificate(self) -> str:
+        """A sentence on estimates that do not keep a certified limit; empty without one."""
+        lines = [line for line in self.lines if line.is_certified and line.met is False]
+        if not lines:
+            return ""
+        side = lines[0].side if len({line.side for line in lines}) == 1 else "beyond"
+        fact = f"The estimate is {side} a certified limit on these rows: {_named(lines)}."
+        if not any(line.is_beyond_noise for line in lines):
+            return f"{fact} This is within noise, and agrees with the certificate."
+        return (
+            f"{fact} This may be more than noise: {as_typed('certificate_.recheck(X, y)', 'tailboost card')} "
+            "tests whether the rows contradict the certificate."
+        )
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Return the headings and the lines as text; columns without content are left out."""
@@ -421,15 +484,14 @@ class RateTable:
         verdict_heading = "kept"
         if self.selected:
             value_heading = "estimate"
-            verdict_heading = "kept on these rows"
+            verdict_heading = self._kept
         columns.append((value_heading, attrgetter("estimate_text")))
         if any(not np.isnan(line.low) for line in self.lines):
             columns.append(("95 % interval", attrgetter("interval_text")))
         if any(line.limit for line in self.lines):
             columns.append(("limit", attrgetter("limit_text")))
         if any(line.limit for line in self.lines) and not self.certificate:
-            verdicts = {True: "yes", False: "NO", None: ""}
-            columns.append((verdict_heading, lambda line: verdicts[line.met]))
+            columns.append((verdict_heading, attrgetter("verdict_text")))
         if any(not np.isnan(line.deferred) for line in self.lines):
             columns.append(
                 ("deferred", lambda line: _unless_nan(100 * line.deferred, "{:.0f} %"))
@@ -491,7 +553,20 @@ class RateTable:
 
     def limit_lines(self) -> list[LimitLine]:
         """Return the limits of `predict` with their verdicts, for drawings and short tables."""
-        return [line.limit_line for line in self.of_rule("predict") if not np.isnan(line.bound)]
+        lines = [
+            line.limit_line for line in self.of_rule("predict") if not np.isnan(line.bound)
+        ]
+        if self._kept == KEPT:
+            return lines
+        verdicts = {KEPT: KEPT_IN_TRAINING, BROKEN: BROKEN_IN_TRAINING}
+        return [
+            replace(line, verdict=verdicts.get(line.verdict, line.verdict)) for line in lines
+        ]
+
+    @property
+    def _kept(self) -> str:
+        """The verdict of a limit that holds: of training rows, on which errors are too small, it says so."""
+        return KEPT_IN_TRAINING if FITTED in self.notes else KEPT
 
     def plot(self, ax: Axes = None, **kwargs: Any) -> Any:
         """Draw each limit with its verdict on these rows, the estimate and its interval; needs matplotlib.

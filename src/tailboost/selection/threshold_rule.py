@@ -259,8 +259,9 @@ class ThresholdRule:
             Group of each row, for a group-aware rule. Of a table of several columns the rule reads its own,
             `group_column`. Text names the column of a table ``score``. None and NaN are the group 'missing'
             if the rule has one.
-        default : str, int, float or bool, optional
-            Answer to rows of an unknown group; without it they are an error.
+        default : label, "human review" or None, optional
+            Answer to rows of an unknown group and, unless the rule has a group 'missing', of none. Without it
+            they are an error.
 
         Returns
         -------
@@ -269,7 +270,8 @@ class ThresholdRule:
         Raises
         ------
         ValueError
-            If scores are missing or outside the range of `kind`, or groups are missing, unknown or not used.
+            If scores are missing or outside the range of `kind`, or groups are missing, unknown or not used;
+            if the default is no answer.
 
         Warns
         -----
@@ -297,9 +299,13 @@ class ThresholdRule:
         warn_of_other_groups(self.groups_named, columns, groups)
 
     def _with_default(self, score: Any, groups: Groups, default: Any) -> NDArray[Any]:
-        """Return the action of each row, of an unknown group the default."""
+        """Return the action of each row, of an unknown group or none the default."""
+        self._refuse_other_default(default)
         score, groups = self._score_and_groups_by_name(score, groups)
         scores = self._scores(score)
+        groups = with_missing_group(groups, self.groups)
+        unknown_group = _another_group(self.groups)
+        groups = with_missing_group(groups, [unknown_group], unknown_group)
         column = only_column(self._groups(groups), len(scores), "score")
         known = np.isin(column, np.asarray(self.groups))
         answers = np.full(len(scores), default, dtype=object)
@@ -308,6 +314,19 @@ class ThresholdRule:
         if {*map(type, answers.tolist())} <= {type(label) for label in self.classes}:
             return np.array(answers.tolist())
         return answers
+
+    @property
+    def _defaults(self) -> list[Any]:
+        """The answers that rows of unknown groups may get."""
+        return list(dict.fromkeys([*self.classes, HUMAN_REVIEW, None]))
+
+    def _refuse_other_default(self, default: Any) -> None:
+        """Raise ValueError unless the answer to rows of unknown groups is an answer."""
+        if default not in self._defaults:
+            answers = ", ".join(map(repr, self._defaults))
+            raise ValueError(
+                f"default={default!r} is no answer of this rule: give one of {answers}"
+            )
 
     def numbers(self, scores: Floats, place: Ints) -> Ints:
         """Return the number of each row's action: of its label, or the number of labels for deferral.
@@ -549,9 +568,12 @@ class ThresholdRule:
                     f"        group = {MISSING_GROUP!r}",
                 ]
             group_names = ", ".join(map(repr, self.groups))
+            no_answer = f" is no answer of this rule: give one of {', '.join(map(repr, self._defaults))}"
             unknown = f" is unknown; the rule has {group_names}. Pass default= for others."
             lines += [
                 f"    by_group = {by_group!r}",
+                f"    if default is not ... and default not in {self._defaults!r}:",
+                f"        raise ValueError(f'default={{default!r}}' + {no_answer!r})",
                 *if_no_group,
                 "    if group not in by_group and default is ...:",
                 f"        raise ValueError(f'group {{group!r}}' + {unknown!r})",
@@ -623,6 +645,14 @@ class ThresholdRule:
             words.append(f"{lower!r} <= {self.column} < {upper!r}: {action}")
             upper = lower
         return "; ".join([*words, f"else {lowest_action}"])
+
+
+def _another_group(groups: Sequence[Any] | None) -> Any:
+    """Return a value of the type of some groups that is none of them."""
+    names = list(groups or [""])
+    if isinstance(names[0], str):
+        return max(names) + "?"
+    return max(names) + 1
 
 
 def _as_columns(score: Any) -> Any:

@@ -350,7 +350,11 @@ def measured_rates(
                     limits_on_goal.append(limit_on_goal)
         measured += limits_on_goal or [goal]
     name = f"the {len(rows.y):,} rows of {rows.path.name}"
-    return RateTable.measured(measured, answered, name)
+    table = RateTable.measured(measured, answered, name)
+    certificate = judged(classifier).certificate
+    if certificate is None:
+        return table
+    return table.beside_certificate(certificate.targets)
 
 
 def summary_text(summary: Any) -> str:

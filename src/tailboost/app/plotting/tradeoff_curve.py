@@ -171,9 +171,8 @@ class TradeOffDisplay(Display):
             point = curve.of_source()
             if np.isnan(point).any():  # the rates of the classifier are not known
                 point = None
-            return cls(
-                *curve.values, point=point, name=name or "on the selection data", **rates
-            )
+            label = name or curve.on_rows.replace(", within ", ",\nwithin ", 1)
+            return cls(*curve.values, point=point, name=label, **rates)
         others = dict(points or {})
         return cls(
             *measured,
