@@ -134,3 +134,25 @@ def test_certified_limits_by_both_columns_are_broken_at_most_as_often_as_stated(
         )
     assert answered >= 60
     assert binom.sf(broken - 1, 120, 0.1) > 0.001
+
+
+@pytest.mark.parametrize("by_group", [False, True])
+def test_bands_of_pandas_cut_are_groups_in_every_form(by_group, tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 1200)
+    table = pd.DataFrame({"score": expit(2 * y - 1 + rng.normal(size=1200))})
+    table["band"] = pd.cut(rng.integers(18, 100, 1200), [17, 45, 100])
+    options = {"groups": table[["band"]], "limits": ["miss(1, by=band) <= 40%"], "by_group": by_group}
+    rule = tb.calibrate(SCORE, table[["score"]], y, **options)
+    assert [bound.subgroup for bound in rule.certificate_.bounds] == ["(17, 45]", "(45, 100]"]
+    tb.save_rule(rule, tmp_path / "rule.json")
+    loaded = tb.load_rule(tmp_path / "rule.json")
+    groups = {"groups": table[["band"]]} if by_group else {}
+    answers = rule.predict(table[["score"]], **groups)
+    assert (loaded.predict(table) == answers).all()
+    assert loaded.predict(table.iloc[0]) == answers[0]
+    tb.save_model(rule, tmp_path / "rule.model")
+    stored = tb.load_model(tmp_path / "rule.model")
+    assert (stored.predict(table[["score"]], **groups) == answers).all()
+    if by_group:
+        assert "WHEN '(17, 45]' THEN" in loaded.to_sql()

@@ -146,7 +146,7 @@ def test_columns_of_categories_and_text_are_read_by_their_distinct_values(dtype,
         pytest.skip("pandas before 3 has text as objects")
     with monkeypatch.context() as patch:
         patch.setattr(pd.Series, "__array__", None)  # one object for each row
-        labels = _checks.label_column(column, "groups")
+        labels = _checks._checks.label_column(column, "groups")
     assert labels.dtype.kind == "U"
     assert labels.tolist() == texts
     with pytest.raises(ValueError, match=r"groups contains NaN or None: 1 of 4 entries"):
@@ -168,3 +168,25 @@ def test_a_table_of_one_column_is_no_vector():
         ValueError, match=r"y must have shape .*, got \(3, 1\); give the column itself, as in"
     ):
         _checks.check_vector(np.ones((3, 1)), "y")
+
+
+def test_intervals_of_pandas_are_their_names():
+    ages = pd.Series([44, 19, 33, 19])
+    bands = pd.cut(ages, [17, 30, 45])
+    names = ["(30, 45]", "(17, 30]", "(30, 45]", "(17, 30]"]
+    forms = (
+        bands,
+        bands.array,
+        bands.tolist(),
+        bands.astype(object),
+        pd.IntervalIndex(bands),
+        bands.to_numpy(),
+    )
+    for column in forms:
+        assert _checks.label_column(column, "groups").tolist() == names
+        assert list(_checks.columns_by_name({"band": column}, "groups")["band"]) == names
+    assert _checks.category_orders({"band": bands}) == {"band": ["(17, 30]", "(30, 45]"]}
+    decades = pd.cut(ages, [0, 9.5, 100])  # not in the order of text
+    assert _checks.with_interval_names(decades).cat.categories.tolist() == ["(0.0, 9.5]", "(9.5, 100.0]"]
+    assert _checks.with_interval_names(ages) is ages
+    assert _checks.with_interval_names([None, *bands])[:2].tolist() == [None, names[0]]

@@ -867,11 +867,38 @@ def _equal_as_text(unknown: list[Any], known: list[Any]) -> dict[Any, Any]:
     return {value: value_of_text[str(value)] for value in unknown}
 
 
+def with_interval_names(column: Any) -> Any:
+    """Return a column of pandas' intervals, as of `pandas.cut`, as text: "(30, 45]". Others unchanged.
+
+    Ordered categories keep their order.
+    """
+    dtype = getattr(column, "dtype", None)
+    categories = getattr(dtype, "categories", None)
+    if categories is not None and _are_intervals(categories):
+        if hasattr(column, "cat"):  # a Series
+            return column.cat.rename_categories(str)
+        return column.rename_categories(str)
+    is_column = dtype is not None or isinstance(column, (list, tuple))
+    if not is_column or np.ndim(column) != 1 or not _are_intervals(column):
+        return column
+    names = [entry if is_missing(entry) else str(entry) for entry in column]
+    return np.array(names, dtype=object)
+
+
+def _are_intervals(column: Any) -> bool:
+    """Whether the first entry that is there, of a column that may hold objects, is an interval of pandas."""
+    if getattr(getattr(column, "dtype", None), "kind", "O") != "O":
+        return False
+    first = next((entry for entry in column if not is_missing(entry)), None)
+    return type(first).__name__ == "Interval"
+
+
 def label_column(values: ArrayLike, name: str) -> Labels:
     """Return labels or groups as an array of numbers or of text.
 
     Raise ValueError if the column is empty, has another shape than (n,), has missing entries, or mixes types.
     """
+    values = with_interval_names(values)
     names_and_places = _factorized(values)
     if names_and_places is not None:
         distinct_values, places = names_and_places
@@ -998,7 +1025,8 @@ def columns_by_name(groups: Groups, name: str) -> dict[Any, Any]:
             names = groups.columns.tolist()
         if not names or len(set(names)) < len(names):
             raise ValueError(f"{name} must have columns with different names, got {names}")
-        return {column: groups[column] for column in sorted_names(names)}
+        return {column: with_interval_names(groups[column]) for column in sorted_names(names)}
+    groups = with_interval_names(groups)
     refuse_missing(groups, name, GROUP_OF_MISSING)
     array = np.asarray(groups)
     if array.ndim not in (1, 2):
@@ -1039,7 +1067,7 @@ def category_orders(groups: Groups) -> dict[Any, list[Any]]:
     for name in table:
         dtype: Any = getattr(table[name], "dtype", None)
         if getattr(dtype, "ordered", False):
-            orders[name] = dtype.categories.tolist()
+            orders[name] = with_interval_names(dtype.categories).tolist()
     return orders
 
 

@@ -259,8 +259,8 @@ class Certificate:
         """The limits that are certified, by rate (as text) and subgroup."""
         return {
             (str(bound.counted), bound.subgroup): bound.target
-            for bound in self._limited
-            if bound.certified
+            for bound in self.bounds
+            if bound.target is not None and bound.certified
         }
 
     @property
