@@ -74,6 +74,7 @@ from tailboost.rows.fingerprints import (
 from tailboost.rows.given import Given, refuse
 from tailboost.rows.judged import judged, last_step, refuse_other_rule
 from tailboost.rows.ledger import Attempt
+from tailboost.rows.subgroups import DEFERRAL_COUNTED
 
 __all__ = ["Certificate", "CertifiedBound", "Price", "certify", "errors_within"]
 
@@ -483,7 +484,11 @@ class Certificate:
         lines = list(self.price_words)
         if self.forced_by is not None:
             lines.append(str(self.forced_by))
-        lines += [*self.remarks, *self._words_of_later_attempt()]
+        tells_answered_error = any(price.name == ANSWERED_PRICE for price in self.price)
+        for remark in self.remarks:
+            if not (tells_answered_error and remark.startswith(DEFERRAL_COUNTED)):
+                lines.append(remark)
+        lines += self._words_of_later_attempt()
         if rest:
             return [*lines, f"{self.assumed}: {rest}"]
         return [*lines, f"{self.assumed}."]

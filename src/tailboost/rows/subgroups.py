@@ -43,6 +43,9 @@ HUMAN_REVIEW = "human review"
 # A group whose share of deferred rows is above this multiple of the overall one is named.
 MUCH_DEFERRED = 2.0
 
+# Begins the remark on deferral, which a price of the answered rows makes superfluous.
+DEFERRAL_COUNTED = "Deferred rows count as neither missed nor wrong: a human decides them."
+
 # Printed name of a group or class that is the empty text.
 EMPTY_NAME = "(empty)"
 
@@ -77,10 +80,7 @@ def deferral_lines(
     by_column : mapping of dict
         For each column of groups, the fraction of deferred rows of each group.
     """
-    lines = [
-        "Deferred rows count as neither missed nor wrong: a human decides them. Error of answered rows "
-        f"{answered_error}."
-    ]
+    lines = [f"{DEFERRAL_COUNTED} Error of answered rows {answered_error}."]
     for column, share_of_group in by_column.items():
         shares = [(share, unit_name(group)) for group, share in share_of_group.items()]
         largest_share, group_name = max(shares, default=(0, ""))
