@@ -146,7 +146,7 @@ def test_columns_of_categories_and_text_are_read_by_their_distinct_values(dtype,
         pytest.skip("pandas before 3 has text as objects")
     with monkeypatch.context() as patch:
         patch.setattr(pd.Series, "__array__", None)  # one object for each row
-        labels = _checks._checks.label_column(column, "groups")
+        labels = _checks.label_column(column, "groups")
     assert labels.dtype.kind == "U"
     assert labels.tolist() == texts
     with pytest.raises(ValueError, match=r"groups contains NaN or None: 1 of 4 entries"):
