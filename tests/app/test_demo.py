@@ -107,6 +107,13 @@ def test_the_chart_of_differences_names_the_others(use):
         few = tradeoffs(repeats=repeats)
         (lines,) = demo(use, few, few).differences.values()
         assert all(words in line.numbers and line.low is None and line.good is None for line in lines)
+        page = render_demo(demo(use, few, few))
+        assert f"From {repeats} random split" in page
+        assert "thin lines" not in page
+    page = render_demo(demo(use, tradeoffs(repeats=8)))
+    assert "Means with 95&nbsp;% t intervals over 8 random splits" in page
+    assert page.count("thin lines are 95 % t intervals over the splits") == 2
+    assert "too few for an interval" not in page
 
 
 def test_one_class_replaces_the_worst_class():

@@ -8,7 +8,7 @@ from made_up_comparisons import marked_up_results
 from scipy import stats
 
 from tailboost.app.report import Results
-from tailboost.app.report.results import interval, resampled_interval, summarise
+from tailboost.app.report.results import interval, interval_note, resampled_interval, summarise
 
 
 def test_interval_is_students():
@@ -82,3 +82,9 @@ def test_load_refuses(tmp_path, content, message):
     (tmp_path / "r.json").write_text(content)
     with pytest.raises(ValueError, match=message):
         Results.load(tmp_path / "r.json")
+
+
+def test_the_note_says_how_many_splits_have_an_interval_or_none():
+    assert interval_note(7).startswith("Mean and 95 % Student t interval over 7 random splits")
+    assert "--repeats" not in interval_note(3)
+    assert interval_note(2).startswith("Fewer than 3 splits have no interval")

@@ -386,7 +386,11 @@ def _text(figure: Figure) -> str:
     value = f"{figure['mean']:.3f}"
     if figure["high"] is None:
         return value
-    return f"{value} ({figure['low']:.3f} to {figure['high']:.3f})"
+    low, high = (
+        max(figure["low"], 0.0),
+        min(figure["high"], 1.0),
+    )  # of an error or its mean in a tail
+    return f"{value} ({low:.3f} to {high:.3f})"
 
 
 def _numbers(figure: Figure) -> list[float]:

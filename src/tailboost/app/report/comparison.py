@@ -20,10 +20,10 @@ from tailboost import metrics, rates
 from tailboost.app.datasets import TableChangedWarning
 from tailboost.app.registry import METHODS, Method, get_method
 from tailboost.app.report.results import (
-    INTERVAL_NOTE,
     LEVEL,
     SCHEMA_VERSION,
     Results,
+    interval_note,
     summarise,
 )
 from tailboost.app.table_encoder import preparation
@@ -139,7 +139,11 @@ def compare(
         "clusters": clusters is not None,
         "random_state": random_state,
         "n_jobs": n_jobs,
-        "interval": {"level": LEVEL, "kind": "Student t over repeats", "note": INTERVAL_NOTE},
+        "interval": {
+            "level": LEVEL,
+            "kind": "Student t over repeats",
+            "note": interval_note(repeats),
+        },
     }
     document: dict[str, Any] = {
         "schema": "tailboost.results",

@@ -48,12 +48,19 @@ from tailboost.core.files import write_output
 SCHEMA_VERSION = 1
 LEVEL = 0.95
 LEAST_SPLITS = 3  # with 2, the quantile of Student's t is 12.7; an interval then says nothing
-INTERVAL_NOTE = (
-    "Mean and 95 % Student t interval over random splits of the same rows. The splits overlap, "
-    f"so the interval understates the uncertainty for new data. Fewer than {LEAST_SPLITS} "
-    "splits have no interval: it would be wider than nearly every difference. More splits "
-    "(--repeats 5) give one."
-)
+
+
+def interval_note(n_splits: int) -> str:
+    """Return what the intervals of a comparison are, or why there are none."""
+    if n_splits < LEAST_SPLITS:
+        return (
+            f"Fewer than {LEAST_SPLITS} splits have no interval: it would be wider than nearly every "
+            "difference. More splits (--repeats 5) give one."
+        )
+    return (
+        f"Mean and 95 % Student t interval over {n_splits} random splits of the same rows. The splits "
+        "overlap, so the interval understates the uncertainty for new data."
+    )
 
 
 def interval(values: Sequence[float]) -> dict[str, float | int | None]:
