@@ -80,6 +80,10 @@ def test_a_rule_file_carries_its_attempts(folder, rule, tmp_path):
     passed = call(*command(folder, rule, "unspent.csv", out, "miss(yes) <= .3"))
     assert "Attempt 2 had 0.09 of the error probability" in passed.stdout
     assert attempts(rule) == attempts(out) == 2
+    shown = " ".join(call("inspect", out).stdout.split())
+    assert "attempt 1: 100 fresh rows, 90 % of the error probability attempt 2: 300 fresh rows, 9 %" in shown
+    document = json.loads(call("inspect", rule, "--json").stdout)
+    assert [attempt["rows"] for attempt in document["attempts"]] == [100, 300]
     again = call(*command(folder, rule, "unspent.csv", out, "miss(yes) <= .3"))
     assert again.stdout == passed.stdout  # the same call is no further attempt
     assert attempts(rule) == 2

@@ -296,6 +296,19 @@ def test_single_precision_gets_the_answers_of_its_decimals(files, rule, tmp_path
     assert answers[0] == answers[1] == ["toxic"] * len(rows)
 
 
+def test_a_calibration_of_a_rule_names_by_group_if_the_rule_does_not_read_it(files, rule):
+    """The column is no column of --group, and no file is read."""
+    said = refused("calibrate", rule, files / "fresh.csv", "--by-group", "none", "--model", files / "x.json")
+    assert "--by-group" in said
+    assert "was selected without thresholds by 'none'" in said
+
+
+def test_a_file_of_tabs_has_tabs(files, rule, tmp_path):
+    done("predict", rule, files / "fresh.csv", "--out", tmp_path / "answers.tsv")
+    header = (tmp_path / "answers.tsv").read_text().splitlines()[0]
+    assert header.startswith("row\tprediction\t")
+
+
 def test_answers_in_a_parquet_file_are_those_of_the_csv_file(files, rule, tmp_path):
     pytest.importorskip("pyarrow")
     fresh = pd.read_csv(files / "fresh.csv").assign(id=range(3000))
@@ -418,8 +431,12 @@ def test_rule_and_inspect_read_a_rule_file(files, rule):
     assert json.loads(done("rule", rule, "--json")) == stored.to_dict()
     assert done("rule", rule, "--sql", "--group", "lang").strip() == stored.to_sql(group="lang")
     assert done("rule", rule, "--sql").strip() == stored.to_sql(group="lang")  # the one of --by-group
+    used = call("rule", rule, "--sql", "--table", "s").stderr
+    assert used.strip() == "An expression, for a query: SELECT *, <expression> AS prediction FROM s;"
+    assert not call("rule", rule, "--sql", "--quiet").stderr
     text = done("inspect", rule)
     assert "de: p_toxic >= " in text
+    assert "calibrated" not in text
     assert json.loads(done("inspect", rule, "--json"))["rule"] == str(stored)
 
 

@@ -175,6 +175,9 @@ def test_a_rule_file_notes_how_its_table_was_written(tmp_path):
     assert answers.startswith("row;prediction;")
     table(1).to_csv(tmp_path / "commas.csv", index=False)
     assert "if ',' separates values, state --sep ','" in refused("predict", rule, tmp_path / "commas.csv")
+    (tmp_path / "text.csv").write_text("value,y,text\n1,no,a\n2,yes,b; c\n")
+    said = refused("predict", rule, tmp_path / "text.csv")
+    assert "line 3 has 2 values, the header has 1; if ',' separates them, state --sep ','" in said
     options = ("--sep", ",", "--decimal", ".", "--encoding", "utf-8")
     done("predict", rule, tmp_path / "commas.csv", *options)
     for csv in ({"sep": ";;"}, {"encoding": "utf-9"}, [1]):  # a forged file

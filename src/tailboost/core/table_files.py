@@ -259,7 +259,9 @@ def _other_separator(sep: str, header: list[str], row: list[str]) -> str:
 
     Otherwise the separator may be part of a name or text.
     """
-    for other in ";\t|":
+    for other in ";\t|,":
+        if other == sep:
+            continue
         numbers = []
         for fields in (header, row):
             lines = sep.join(fields).splitlines()  # as in the file

@@ -348,7 +348,7 @@ def calibrate(
         _calibrate_labels(request, label_file, selection)
     else:
         read_objective(objective)  # is checked, though a stored model has its own
-        _calibrate_model(request, model, selection, columns)
+        _calibrate_model(request, model, selection, columns, by_group)
 
 
 @dataclass(frozen=True)
@@ -474,16 +474,25 @@ def _model_to_calibrate(request: _Request, model: Path, selection: Path | None) 
 
 
 def _calibrate_model(
-    request: _Request, model: Path, selection: Path | None, group: Sequence[str]
+    request: _Request,
+    model: Path,
+    selection: Path | None,
+    group: Sequence[str],
+    by_group: str | None,
 ) -> None:
     """Calibrate a stored model or rule, write the certified rule, and print its certificate.
 
     The rule of a rule file is selected again on the file ``selection``. ``group`` are the columns of the
-    options.
+    options, with that of --by-group.
     """
     fresh = request.fresh
     test_arguments = request.test_arguments()
     stored = _model_to_calibrate(request, model, selection)
+    if by_group is not None and by_group not in stored.columns_read:
+        raise BadInput(
+            f"--by-group: {str(model)!r} was selected without thresholds by {by_group!r}; select again with "
+            "it (tailboost tune, or calibrate with --score), or name the column of a limit by --group"
+        )
     classifier = stored.classifier
     ledger = FileLedger(stored)
     columns = list(dict.fromkeys([*stored.group_columns, *group]))

@@ -24,6 +24,7 @@ from tailboost.app.cli.rates import (
 from tailboost.app.cli.score_rules import read_model
 from tailboost.app.cli.shared import BadInput
 from tailboost.core.array_types import Column, Model, Table
+from tailboost.core.rate_words import value_words
 from tailboost.core.spelling import shell_word
 from tailboost.guarantees.stated import StatedTargets, stated_by
 from tailboost.rates.bounds import share_with_interval
@@ -31,6 +32,7 @@ from tailboost.rows.judged import group_uses, judged
 from tailboost.rows.subgroups import GroupUse, deferral_words
 
 CONFIDENCE = 0.95  # of the intervals
+DEFAULT_TABLE = "t"  # alias of the table in an SQL expression
 LEAKAGE = 0.05  # fraction of training rows among new rows from which `evaluate` warns
 
 
@@ -191,6 +193,10 @@ def _description(stored: StoredModel) -> dict[str, Any]:
         "columns": columns,
         "rule": stored.rule,
         "certificate": None if certificate is None else certificate.to_dict(),
+        "attempts": [
+            {"rows": attempt.rows.contents.n_rows, "spent": attempt.spent}
+            for attempt in stored.read_ledger().attempts
+        ],
         "rates": rates_of_fit,
         "summary": None if summary is None else summary.details,
         "versions": stored.versions,
@@ -234,6 +240,11 @@ def _description_lines(about: dict[str, Any], stored: StoredModel) -> dict[str, 
     for label in about["classes"]:
         n_rows = f" ({counts[label]:,} rows)" if label in counts else ""
         classes.append(f"{label}{n_rows}")
+    attempts = [
+        f"attempt {number}: {attempt['rows']:,} fresh rows, "
+        f"{value_words(attempt['spent'], in_percent=True)} of the error probability"
+        for number, attempt in enumerate(about["attempts"], start=1)
+    ]
     no_features = notes.get("not_features", [])
     sentences = group_sentences(stored.classifier, stored.group_columns, no_features)
     return {
@@ -249,6 +260,7 @@ def _description_lines(about: dict[str, Any], stored: StoredModel) -> dict[str, 
         "weights": notes.get("weight") or "",
         "no features": ", ".join(no_features),
         "rule": about["rule"] or "",
+        "calibrated": "\n".join(attempts),
         "versions": ", ".join(map(" ".join, about["versions"].items())),
     }
 
@@ -258,7 +270,11 @@ def rule(
     as_json: options.Json = False,
     sql: Annotated[
         bool,
-        typer.Option("--sql", help="Print an SQL expression over columns of probabilities."),
+        typer.Option(
+            "--sql",
+            help="Print an SQL expression over columns of probabilities, for SELECT *, expression AS "
+            "prediction FROM scores AS t.",
+        ),
     ] = False,
     python: Annotated[
         bool, typer.Option("--python", help="Print a Python function without imports.")
@@ -268,7 +284,7 @@ def rule(
     ] = "{model}_{label}",
     table: Annotated[
         str, options.option("NAME", "With --sql: name or alias of the table in your query.")
-    ] = "t",
+    ] = DEFAULT_TABLE,
     group: Annotated[
         str | None, options.option("COL", "With --sql: column of groups of a group-aware rule.")
     ] = None,
@@ -307,8 +323,19 @@ def rule(
         result = "deferred" if deferred else "action"
         with shared.bad_input("--sql: "):
             print(decision_rule.to_sql(*names, group=group, what=result, table=table))
+        name = "deferred" if deferred else "prediction"
+        shared.say_aside(
+            f"An expression, for a query: SELECT *, <expression> AS {name} FROM {_source(table)};"
+        )
     else:
         shared.tell(str(decision_rule))
+
+
+def _source(table: str) -> str:
+    """Return the FROM of a query in which a table has the name or alias of --table."""
+    if table == DEFAULT_TABLE:
+        return f"scores AS {table}"
+    return table
 
 
 def _names_for_sql(decision_rule: Any, pattern: str) -> list[Any]:

@@ -179,6 +179,8 @@ def _predictions(classifier: Model, features: Table, groups: dict[str, Any]) -> 
 def _write(out: Path, columns: dict[str, Any], escape: bool, csv: options.CsvFormat) -> None:
     """Write columns to --out: as Parquet by its suffix, otherwise as CSV."""
     if not is_parquet(out):
+        if out.suffix.lower() == ".tsv":
+            csv = csv._replace(sep="\t")
         shared.write_out(out, _csv(columns, escape, csv))
         return
     table = pd.DataFrame(columns)
