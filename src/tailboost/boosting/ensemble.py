@@ -203,8 +203,8 @@ def centred(votes: Floats) -> Floats:
     if votes.shape[1] == 2:
         half = (votes[:, 1] - votes[:, 0]) / 2.0
         return np.column_stack([-half, half])
-    f: Floats = votes - votes.sum(axis=1, keepdims=True) / votes.shape[1]
-    return f
+    centred_votes: Floats = votes - votes.sum(axis=1, keepdims=True) / votes.shape[1]
+    return centred_votes
 
 
 def majority_vote(
@@ -251,16 +251,17 @@ def answers_by(members: Ints, answer: Callable[[int, Ints], Ints]) -> Ints:
     base model for some of the rows.
     """
     class_numbers = np.empty(len(members), dtype=np.intp)
-    for m in np.unique(members):
-        rows = np.flatnonzero(members == m)
-        class_numbers[rows] = answer(int(m), rows)
+    for member in np.unique(members):
+        rows = np.flatnonzero(members == member)
+        class_numbers[rows] = answer(int(member), rows)
     return class_numbers
 
 
 def draw(P: Floats, rng: np.random.RandomState) -> NDArray[np.intp]:
     """Draw a class number for each row from its label distribution."""
     cumulative = P.cumsum(axis=1)
-    u = rng.random_sample(len(P)) * cumulative[:, -1]  # the last sum may miss 1 by rounding
+    # The last sum may miss 1 by rounding.
+    levels = rng.random_sample(len(P)) * cumulative[:, -1]
     # The number of classes with a cumulated mass of at most u, shape (n,).
-    n_passed = (u[:, None] >= cumulative).sum(axis=1)
+    n_passed = (levels[:, None] >= cumulative).sum(axis=1)
     return n_passed.clip(max=P.shape[1] - 1)

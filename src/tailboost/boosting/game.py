@@ -167,14 +167,14 @@ class SubgroupStakes:
         pseudo_rows : float, default=0
             Errors of n rows are shrunk by the factor s/(n + s), for s pseudo-rows, see `shrunk`.
         """
-        m = len(units.base)
+        n_subgroups = len(units.base)
         row, subgroup = memberships(index)  # one entry for each row and each of its subgroups
         weight = judged.weight[row]
-        subgroup_weight = np.bincount(subgroup, weights=weight, minlength=m)
+        subgroup_weight = np.bincount(subgroup, weights=weight, minlength=n_subgroups)
         divisors = np.where(subgroup_weight > 0, subgroup_weight, 1.0)  # 0 without rows
         shrinkage = None
         if pseudo_rows > 0:
-            shrinkage = pseudo_rows / (judged.sizes(index, m) + pseudo_rows)
+            shrinkage = pseudo_rows / (judged.sizes(index, n_subgroups) + pseudo_rows)
         return cls(units, judged.y, row, subgroup, weight / divisors[subgroup], shrinkage)
 
     def means(self, candidate: Candidate) -> Floats:
@@ -629,14 +629,14 @@ class Schedule:
         """
         if not trace.rounds:
             return None
-        t = len(trace)
+        n_rounds = len(trace)
         value = trace.rounds[-1].value
         if self.max_time is not None and elapsed >= self.max_time:
-            words = f"time limit of {self.max_time:g} s reached after {t} rounds"
+            words = f"time limit of {self.max_time:g} s reached after {n_rounds} rounds"
             return Stop(StopKind.TIME, words)
         if self.least is not None and value <= self.least:
-            return Stop(StopKind.ZERO, f"the objective reached 0 in round {t}")
-        if self.patience is not None and t > self.patience:
+            return Stop(StopKind.ZERO, f"the objective reached 0 in round {n_rounds}")
+        if self.patience is not None and n_rounds > self.patience:
             earlier_least = trace.value[: -self.patience].min()
             recent_least = trace.value[-self.patience :].min()
             if earlier_least - recent_least <= self.tol:
@@ -829,16 +829,18 @@ class Game:
 
         ``weights`` are the player's, ``entropy`` is the root of the seeds.
         """
-        t = position.n_rounds
+        n_rounds = position.n_rounds
 
         def weighted_loss(candidate: Candidate) -> float:
             return float(weights @ self.stakes.losses(candidate))
 
         refuses = None
-        if self.refuses is not None and t > 0:  # the first round always counts
+        if self.refuses is not None and n_rounds > 0:  # the first round always counts
             refuses = partial(self.refuses, position.pool)
         density = self.stakes.units.density(weights)
-        return Request(density, round_seed(entropy, t), self.demand, weighted_loss, refuses)
+        return Request(
+            density, round_seed(entropy, n_rounds), self.demand, weighted_loss, refuses
+        )
 
     def refusal(
         self, position: Position, weights: Floats, candidate: Candidate | Stop

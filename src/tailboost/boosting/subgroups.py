@@ -132,15 +132,15 @@ class Pools:
         smallest other subgroup of the family joins it. A small subgroup alone in its family keeps its own
         weight.
         """
-        m = len(subgroups.names)
+        n_subgroups = len(subgroups.names)
         sizes = []
         for table in tables:
             rows = subgroups.with_subgroups(table)
             assert rows.groups is not None
-            sizes.append(rows.sizes(rows.groups, m))
+            sizes.append(rows.sizes(rows.groups, n_subgroups))
         size = np.min(sizes, axis=0)
         is_small = size < min_rows
-        pool = np.arange(m)
+        pool = np.arange(n_subgroups)
         for family in np.unique(subgroups.family[is_small]):
             in_family = subgroups.family == family
             pooled = np.flatnonzero(in_family & is_small)

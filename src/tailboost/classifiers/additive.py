@@ -156,9 +156,9 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
             For two classes positive if `predict` is right, negative if wrong.
         """
         ensemble, X = rule_and_table(self, X)
-        f: Floats = ensemble.scores(X)
+        scores: Floats = ensemble.scores(X)
         k = positions(labels_of(y), self.classes_, "y")
-        return f[np.arange(len(f)), k]
+        return scores[np.arange(len(scores)), k]
 
     def predict(self, X: Table) -> NDArray[Any]:
         """Return the label with the largest score.

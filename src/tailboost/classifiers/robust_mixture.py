@@ -20,7 +20,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.ensemble import MixtureEnsemble, answers_by, draw
 from tailboost.classifiers.default_models import default_estimators
-from tailboost.classifiers.deferral import labels_or_mark
 from tailboost.classifiers.fitting import named_models
 from tailboost.classifiers.input import NUMBERS_OF_FOLDS, input_tags, with_parameters
 from tailboost.classifiers.judged import JudgedModels
@@ -82,7 +81,7 @@ from tailboost.core.spelling import did_you_mean, with_known_arguments
 from tailboost.learners.scores import as_fitted
 from tailboost.rates import Largest, Limit, Rate
 from tailboost.rows.given import Given
-from tailboost.rows.judged import group_uses, judged
+from tailboost.rows.judged import group_uses, judged, labels_or_mark
 from tailboost.rows.ledger import Records
 from tailboost.rows.other_groups import warn_of_other_groups
 from tailboost.selection.candidates import deferred as deferred_rows

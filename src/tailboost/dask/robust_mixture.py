@@ -17,7 +17,6 @@ import dask.array as da
 import numpy as np
 
 from tailboost.classifiers import robust_mixture as local
-from tailboost.classifiers.deferral import words_of_labels
 from tailboost.classifiers.mixture_fit import (
     first_selection,
     models_of_probabilities,
@@ -54,7 +53,7 @@ from tailboost.dask.collections import DaskColumn, concatenated, is_collection, 
 from tailboost.rates import Strata
 from tailboost.rows.fingerprints import UsedRows, hash_rows
 from tailboost.rows.given import Given
-from tailboost.rows.judged import judged, predicted_labels
+from tailboost.rows.judged import judged, predicted_labels, words_of_labels
 from tailboost.rows.ledger import Records
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import GroupNames
@@ -594,13 +593,13 @@ def _candidate_counts(
         return None
     outputs, row_keys = partition
     n_strata = len(strata.mass)
-    A = strata.n_actions
+    n_actions = strata.n_actions
     combination = np.searchsorted(keys, row_keys).clip(max=len(keys) - 1)
     has_new_combination = not np.array_equal(keys[combination], row_keys)
     if has_new_combination:
         raise ValueError("the probabilities changed between two passes: store or persist them")
     stratum = stratum_of[combination]
-    sums = np.zeros((len(members), n_strata * A))
+    sums = np.zeros((len(members), n_strata * n_actions))
     block_rows = max(512, AT_ONCE // outputs.logs[0].shape[1])
     for start in range(0, len(row_keys), block_rows):
         block = slice(start, start + block_rows)
@@ -609,7 +608,7 @@ def _candidate_counts(
         table = LogProbabilities.from_arrays(logs, groups, reader.models.average)
         P = stratum_probabilities(probabilities, table)
         weight = outputs.rows.weight[block]
-        first_cell = stratum[block] * A  # of the row's stratum
+        first_cell = stratum[block] * n_actions  # of the row's stratum
         for t, member in enumerate(members):
-            sums[t] += np.bincount(first_cell + member.actions(P), weight, n_strata * A)
-    return sums.reshape(len(members), n_strata, A)
+            sums[t] += np.bincount(first_cell + member.actions(P), weight, n_strata * n_actions)
+    return sums.reshape(len(members), n_strata, n_actions)

@@ -32,8 +32,6 @@ from tailboost.guarantees.certificates import (
     check_unlabeled,
     error_names,
     errors_within,
-    read_rates,
-    unlisted,
 )
 from tailboost.guarantees.forced import (
     answer_names,
@@ -50,6 +48,7 @@ from tailboost.guarantees.fresh_rows import (
     answering,
     fresh_rows,
     groups_of_fit,
+    unlisted,
 )
 from tailboost.guarantees.path import Path
 from tailboost.guarantees.procedure import (
@@ -83,7 +82,14 @@ from tailboost.guarantees.score_path import ScorePath
 from tailboost.guarantees.shares import counted_answer
 from tailboost.guarantees.stated import stated_by
 from tailboost.guarantees.thresholds import ThresholdSequences
-from tailboost.rates import Limit, Rate, answered_error, checked_limits, deferred
+from tailboost.rates import (
+    Limit,
+    Rate,
+    answered_error,
+    checked_limits,
+    checked_rates,
+    deferred,
+)
 from tailboost.rates.pair_test import some_counts_pass
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
@@ -332,7 +338,7 @@ def stated_limits(max_error: Any, limits: Any, *, own: Sequence[Limit] = ()) -> 
         return []
     stated = list(own)
     if limits is not None:
-        stated = list(checked_limits(read_rates(limits)))
+        stated = list(checked_limits(checked_rates(limits)))
     if not stated:
         raise ValueError("max_error or limits is needed: there is no target to certify")
     return stated

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
@@ -31,7 +31,13 @@ from tailboost.core.long_work import telling
 from tailboost.core.rate_words import estimate_words
 from tailboost.core.spelling import as_typed, with_known_arguments
 from tailboost.guarantees.forced import Forced
-from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows
+from tailboost.guarantees.fresh_rows import (
+    ERRORS,
+    FreshRows,
+    Rule,
+    fresh_rows,
+    unlisted,
+)
 from tailboost.guarantees.rate_bounds import (
     CertifiedBound,
     Kind,
@@ -59,11 +65,10 @@ from tailboost.rates import (
     Rate,
     Sample,
     answered_error,
-    as_expression,
     checked_limits,
-    parse,
+    checked_rates,
 )
-from tailboost.rates.strata import CELL, CLASS, GROUP, groups_in, names_in
+from tailboost.rates.strata import groups_in
 from tailboost.rows.fingerprints import (
     EqualRows,
     Fingerprint,
@@ -919,29 +924,6 @@ def _of_positive_weight(sample_weight: Column, n: int) -> Mask:
 # -- request -----------------------------------------------------------------------------------------------
 
 
-def read_rates(stated: Any) -> list[Expression]:
-    """Return rates and limits as a checked list; ``stated`` is such a list or one entry, also as text."""
-    entries = stated
-    if isinstance(stated, str) or as_expression(stated) is not None:
-        entries = [stated]
-    if not isinstance(entries, Iterable) or isinstance(entries, Mapping):
-        raise TypeError(
-            "limits and rates must be lists, such as limits=['miss(1) <= 40%'] or "
-            f"rates=['miss(1)'], got {stated!r}"
-        )
-    expressions = []
-    for entry in entries:
-        expression = as_expression(parse(entry) if isinstance(entry, str) else entry)
-        # A gap or ratio without a bound has no side.
-        if expression is None or not expression.sides:
-            advice = "give a family of rates, or compare a gap or ratio with a number"
-            if isinstance(entry, bool):
-                advice = "compare a rate by <= or >="
-            raise TypeError(f"rates: {entry!r} is no rate or limit; {advice}")
-        expressions.append(expression)
-    return expressions
-
-
 def requested_rates(
     model: Model,
     rates: Stated,
@@ -959,10 +941,10 @@ def requested_rates(
     """
     if rates is None and limits is None and max_error is None:
         targets = stated_by(model)
-        return read_rates(targets.limits), targets.max_error
-    expressions = list(read_rates(rates or ()))
+        return checked_rates(targets.limits), targets.max_error
+    expressions = list(checked_rates(rates or ()))
     if limits is not None:  # a limit alone has no truth value
-        expressions += read_rates(checked_limits(limits))
+        expressions += checked_rates(checked_limits(limits))
     if expressions and max_error is not None:
         raise ValueError("rates or limits and max_error: request them in separate calls")
     return expressions, max_error
@@ -1173,32 +1155,4 @@ def _notes_of_errors(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Iter
         yield (
             "These are errors of predict. tailboost.certify_losses bounds the expected losses "
             "of the randomised rule."
-        )
-
-
-def unlisted(fresh: FreshRows, families: Sequence[Any]) -> Iterator[str]:
-    """Yield notes on rates with incomplete lists of subgroups: others may exist.
-
-    ``families`` has the ``by`` of each rate: "class", a column of groups, or several of these.
-    """
-    unlisted_names = [names_in(by) for by in families if not fresh.knows(by)]
-    names = set(chain.from_iterable(unlisted_names))
-    plurals = {}  # the kinds of subgroups in these rates, in words
-    if names & {CLASS, CELL}:
-        plurals[CLASS] = "labels"
-    if names - {None, CLASS}:
-        plurals[GROUP] = "groups"
-    for kind, plural in plurals.items():
-        if not fresh.knows(kind):
-            yield (
-                f"The {plural} of the population are not listed: bounds on every one, or on "
-                f"the worst, are about the {plural} among these rows (subgroups= lists all)."
-            )
-    group_columns = [tuple(name for name in by if name != CLASS) for by in unlisted_names]
-    # Each column is listed by itself, but not the combinations of several columns.
-    if fresh.knows(GROUP) and not all(map(fresh.knows, group_columns)):
-        yield (
-            "The combinations of groups of the population are not listed: bounds on every one "
-            "are about those among these rows (subgroups= lists the groups, and then all their "
-            "combinations count)."
         )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -41,7 +42,7 @@ from tailboost.core.checks import (
 from tailboost.guarantees.recheck import Claim
 from tailboost.learners.scores import Scores
 from tailboost.rates import Answered, Limit, Rate, Sample, Strata, error
-from tailboost.rates.strata import names_in
+from tailboost.rates.strata import CELL, CLASS, GROUP, names_in
 from tailboost.rows.fingerprints import (
     EqualRows,
     Fingerprint,
@@ -1038,3 +1039,31 @@ def _with_groups_as_pairs(strata: Strata) -> Strata:
     (groups,) = strata.values
     pairs = tuple((column, group) for group in groups)
     return replace(strata, values=(pairs,))
+
+
+def unlisted(fresh: FreshRows, families: Sequence[Any]) -> Iterator[str]:
+    """Yield notes on rates with incomplete lists of subgroups: others may exist.
+
+    ``families`` has the ``by`` of each rate: "class", a column of groups, or several of these.
+    """
+    unlisted_names = [names_in(by) for by in families if not fresh.knows(by)]
+    names = set(chain.from_iterable(unlisted_names))
+    plurals = {}  # the kinds of subgroups in these rates, in words
+    if names & {CLASS, CELL}:
+        plurals[CLASS] = "labels"
+    if names - {None, CLASS}:
+        plurals[GROUP] = "groups"
+    for kind, plural in plurals.items():
+        if not fresh.knows(kind):
+            yield (
+                f"The {plural} of the population are not listed: bounds on every one, or on "
+                f"the worst, are about the {plural} among these rows (subgroups= lists all)."
+            )
+    group_columns = [tuple(name for name in by if name != CLASS) for by in unlisted_names]
+    # Each column is listed by itself, but not the combinations of several columns.
+    if fresh.knows(GROUP) and not all(map(fresh.knows, group_columns)):
+        yield (
+            "The combinations of groups of the population are not listed: bounds on every one "
+            "are about those among these rows (subgroups= lists the groups, and then all their "
+            "combinations count)."
+        )

@@ -80,9 +80,9 @@ class Bands:
     @property
     def distinct(self) -> Bands:
         """Each rule once."""
-        m = self.low.shape[1]
+        n_cells = self.low.shape[1]
         both = np.unique(np.hstack([self.low, self.high]), axis=0)
-        return Bands(both[:, :m], both[:, m:])
+        return Bands(both[:, :n_cells], both[:, n_cells:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,10 +323,10 @@ class JointPowerPath:
         ``low`` has the largest first threshold and ``high`` the smallest second one with this probit. A limit
         counts if only one answer is restricted, and if its rows have one place. Equal rules are there once.
         """
-        m = self.cells.n_places
-        V = self.cells.n_values
-        largest_first = np.full((len(JOINT_PROBITS), m), V)
-        smallest_second = np.zeros((len(JOINT_PROBITS), m), dtype=np.intp)
+        n_places = self.cells.n_places
+        n_values = self.cells.n_values
+        largest_first = np.full((len(JOINT_PROBITS), n_places), n_values)
+        smallest_second = np.zeros((len(JOINT_PROBITS), n_places), dtype=np.intp)
         for family in self.families:
             if family.limit.compares:
                 continue
@@ -342,7 +342,7 @@ class JointPowerPath:
                     last = _last_passing(probits[:, j])
                     largest_first[:, k] = np.minimum(largest_first[:, k], last)
                 if limits_second[j]:
-                    first = V - _last_passing(probits[::-1, j])
+                    first = n_values - _last_passing(probits[::-1, j])
                     smallest_second[:, k] = np.maximum(smallest_second[:, k], first)
         return Bands(largest_first, smallest_second).distinct
 

@@ -15,9 +15,8 @@ from tailboost.core.checks import check_number
 from tailboost.core.drawing import display
 from tailboost.core.rate_words import value_words
 from tailboost.core.spelling import with_known_arguments
-from tailboost.guarantees.certificates import read_rates
 from tailboost.guarantees.shares import Share, counted_answer, level_of_each, shares_of
-from tailboost.rates import Limit, Strata, checked_limits
+from tailboost.rates import Limit, Strata, checked_limits, checked_rates
 from tailboost.rates.bounds import each_most_reached, probability_within
 from tailboost.rates.power import MOST_ROWS, binomial_power, fewest_rows, pair_power
 from tailboost.rows.ledger import spent_by_next
@@ -229,7 +228,7 @@ def rows_needed(
     """
     check_number(power, "power", 0, 1, below=True)
     check_number(confidence, "confidence", 0, 1, below=True)
-    checked = list(checked_limits(read_rates(limits)))
+    checked = list(checked_limits(checked_rates(limits)))
     if not checked:
         raise ValueError("limits: there is no limit")
     is_list = isinstance(limits, (list, tuple))

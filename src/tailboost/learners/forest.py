@@ -252,14 +252,14 @@ class ForestSession:
         n_batches = math.ceil(n_trees / TREES_OF_SAMPLE)
         class_weight = np.bincount(y[used], weights=weight[used]).astype(np.float64)
         batches = []
-        for b, batch_trees in enumerate(_evenly(n_trees, n_batches)):
+        for batch, batch_trees in enumerate(_evenly(n_trees, n_batches)):
             # Consecutive windows of places, with a class as a circle: samples have few rows in common.
-            window = fold * n_batches + b
+            window = fold * n_batches + batch
             offset = (place - window * quotas[y]) % class_sizes[y]
             in_window = offset < quotas[y]
             sample = used[in_window[used]]
             sample_weight = with_stratum_weights(weight[sample], y[sample], class_weight)
-            batches += self._batch(sample, sample_weight, batch_trees, (fold, b))
+            batches += self._batch(sample, sample_weight, batch_trees, (fold, batch))
         return batches
 
     def _batch(

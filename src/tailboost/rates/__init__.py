@@ -42,6 +42,7 @@ from tailboost.rates.make import (
 )
 from tailboost.rates.make import Objective as Objective
 from tailboost.rates.make import checked_limits as checked_limits
+from tailboost.rates.make import checked_rates as checked_rates
 from tailboost.rates.rate import ABOVE as ABOVE
 from tailboost.rates.rate import BELOW as BELOW
 from tailboost.rates.rate import ROUNDING as ROUNDING

@@ -25,7 +25,7 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Self
@@ -39,7 +39,6 @@ from scipy.stats import beta, ksone, t
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import base_measure, check_number
-from tailboost.rates.pair_test import last_inside
 from tailboost.solvers import cvar, worst_case_weights
 
 __all__ = [
@@ -619,6 +618,20 @@ def each_most_reached(n: Ints, bound: float, level: float) -> Ints:
     low = np.where(is_certified(low), low, -1)
     is_last = (high == last) | ~is_certified(np.minimum(high + 1, last))
     return last_inside(is_certified, low, np.where(is_last, high, last))
+
+
+def last_inside(holds: Callable[[Ints], Mask], low: Ints, high: Ints) -> Ints:
+    """Return the largest counts from ``low`` to ``high`` up to which a property holds, by bisection.
+
+    All bisections go in parallel; ``holds`` tells for an array of counts whether each has the property. The
+    counts ``low`` have it, also −1.
+    """
+    while (low < high).any():
+        middle = (low + high + 1) // 2
+        inside = holds(np.maximum(middle, 0))
+        low = np.where(inside, middle, low)
+        high = np.where(inside, high, middle - 1)
+    return low
 
 
 def probability_within(

@@ -1338,6 +1338,50 @@ def _with_labels(rate: Rate, labels: object) -> Rate:
 # -- limits ------------------------------------------------------------------------------------------
 
 
+def read_stated(stated: Stated, form: str) -> list[tuple[Any, Expression | None]]:
+    """Return each stated rate or limit with its expression; None for an entry that is neither.
+
+    Parameters
+    ----------
+    stated : list of Rate, Limit or str, or one of these
+        Texts are read by `parse`.
+    form : str
+        The required form, for the error about anything else.
+    """
+    entries = stated
+    if isinstance(stated, str) or as_expression(stated) is not None:
+        entries = [stated]
+    if not isinstance(entries, Iterable) or isinstance(entries, Mapping):
+        raise TypeError(f"{form}, got {stated!r}")
+    expressions = []
+    for entry in entries:
+        expression = as_expression(parse(entry) if isinstance(entry, str) else entry)
+        expressions.append((entry, expression))
+    return expressions
+
+
+def checked_rates(stated: Stated) -> list[Expression]:
+    """Return rates and limits as a list of expressions; texts are read by `parse`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an entry is neither, or is a gap or ratio without a bound.
+    """
+    form = (
+        "limits and rates must be lists, such as limits=['miss(1) <= 40%'] or rates=['miss(1)']"
+    )
+    checked = []
+    for entry, expression in read_stated(stated, form):
+        if expression is None or not expression.sides:
+            advice = "give a family of rates, or compare a gap or ratio with a number"
+            if isinstance(entry, bool):
+                advice = "compare a rate by <= or >="
+            raise TypeError(f"rates: {entry!r} is no rate or limit; {advice}")
+        checked.append(expression)
+    return checked
+
+
 def checked_limits(limits: Stated) -> tuple[Limit, ...]:
     """Return limits as a tuple, all in percent if one is; texts are read by `parse`.
 
@@ -1346,15 +1390,10 @@ def checked_limits(limits: Stated) -> tuple[Limit, ...]:
     TypeError, ValueError
         If an entry is not a limit.
     """
-    if isinstance(limits, str) or as_expression(limits) is not None:
-        limits = [limits]
-    if not isinstance(limits, Iterable) or isinstance(limits, Mapping):
-        raise TypeError(f"limits must be a list, such as ['miss(1) <= 40%'], got {limits!r}")
     checked = []
-    for entry in limits:
-        expression = as_expression(entry)
-        if isinstance(entry, str):
-            expression = as_expression(parse(entry))
+    for entry, expression in read_stated(
+        limits, "limits must be a list, such as ['miss(1) <= 40%']"
+    ):
         if expression is None or expression.limit is None:
             advice = ""
             if isinstance(entry, bool):

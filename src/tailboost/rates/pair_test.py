@@ -20,12 +20,11 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from scipy.special import betaincinv, gammaln, ndtr, xlog1py, xlogy
 
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints
+from tailboost.rates.bounds import last_inside
 
 # Probability that the nuisance parameter is outside its interval.
 NUISANCE = 1e-3
@@ -205,17 +204,3 @@ def _statistic(x1: Ints, n1: int, x2: Ints, n2: int, a: float, c: float) -> Floa
     standard_error = np.sqrt(np.maximum(variance, 1e-12))  # rates of 0 and 1 have none
     statistic: Floats = (a * x1 / n1 - x2 / n2 - c) / standard_error
     return statistic
-
-
-def last_inside(holds: Callable[[Ints], Mask], low: Ints, high: Ints) -> Ints:
-    """Return the largest counts from ``low`` to ``high`` up to which a property holds, by bisection.
-
-    All bisections go in parallel; ``holds`` tells for an array of counts whether each has the property. The
-    counts ``low`` have it, also −1.
-    """
-    while (low < high).any():
-        middle = (low + high + 1) // 2
-        inside = holds(np.maximum(middle, 0))
-        low = np.where(inside, middle, low)
-        high = np.where(inside, high, middle - 1)
-    return low

@@ -602,12 +602,12 @@ class Answered:
 
         They come into strata after the classes, and count in rates without need of labels.
         """
-        G = self.strata.n_combinations
+        n_combinations = self.strata.n_combinations
         K = self.strata.n_classes
         stratum = self.stratum.copy()
-        combination = stratum[-n_rows:] % G
-        stratum[-n_rows:] = K * G + combination
-        mass, size = _mass_and_size(stratum, self.share, (K + 1) * G)
+        combination = stratum[-n_rows:] % n_combinations
+        stratum[-n_rows:] = K * n_combinations + combination
+        mass, size = _mass_and_size(stratum, self.share, (K + 1) * n_combinations)
         strata = replace(self.strata, mass=mass, size=size, has_unlabeled=True)
         return replace(self, strata=strata, stratum=stratum)
 

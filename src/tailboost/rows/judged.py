@@ -16,7 +16,7 @@ from tailboost.core.array_types import Floats, Groups, Mask, Model, Table
 from tailboost.core.checks import as_table
 from tailboost.core.exceptions import DeferredRowsWarning, UncertifiedGroupsWarning
 from tailboost.core.limit_lines import LimitLine
-from tailboost.core.warn import without_warning
+from tailboost.core.warn import warn_user, without_warning
 from tailboost.rows.fingerprints import RowHashes, digest, hash_rounded_rows
 from tailboost.rows.ledger import Records
 from tailboost.rows.other_groups import GroupsByColumn
@@ -437,3 +437,63 @@ def label_shares(model: Model, X: Table, **given: object) -> Floats:
         final, rows = final_step(model, X)
         return np.asarray(final.predict_distribution(rows, **given), dtype=np.float64)
     return np.asarray(model.predict_proba(X, **given), dtype=np.float64)
+
+
+# -- labels of deferred rows -------------------------------------------------------------------------------
+
+
+def labels_or_mark(
+    classifier: Any, labels: NDArray[Any], is_deferred: Mask, mark: Any
+) -> NDArray[Any]:
+    """Return the labels; deferred rows get ``mark`` instead, or without a mark their label and a warning.
+
+    Parameters
+    ----------
+    classifier : classifier
+        The classifier that has answered.
+    labels : ndarray of shape (n,)
+        Its labels, for deferred rows too.
+    is_deferred : ndarray of bool, shape (n,)
+        The rows that it defers.
+    mark : str, number or None
+        Value for deferred rows.
+
+    Raises
+    ------
+    ValueError
+        If the mark is no single value, or a label.
+    """
+    if mark is None:
+        _warn_of_labels(classifier, is_deferred)
+        return labels
+    marks = np.asarray(mark)
+    if marks.ndim > 0:
+        raise ValueError(f"deferred must be one value, got {mark!r}")
+    if mark in classifier.classes_.tolist():
+        raise ValueError(f"deferred={mark!r} is a label: deferred rows need another mark")
+    if marks.dtype.kind != labels.dtype.kind:  # NumPy would turn numbers into text
+        marks = np.array(mark, dtype=object)
+        labels = labels.astype(object)
+    return np.where(is_deferred, marks, labels)
+
+
+def _warn_of_labels(classifier: Any, is_deferred: Mask) -> None:
+    """Warn that deferred rows have labels."""
+    n_deferred = np.count_nonzero(is_deferred)
+    if n_deferred:
+        warn_user(
+            f"predict: {n_deferred:,} of {len(is_deferred):,} rows are deferred. "
+            f"{words_of_labels(classifier)}",
+            DeferredRowsWarning,
+        )
+
+
+def words_of_labels(classifier: Any) -> str:
+    """Return two sentences: which numbers do not count the labels of deferred rows, and how to mark them."""
+    counting = "The limits and rates of the rule"
+    if judged(classifier).certificate is not None:
+        counting = "The certificate"
+    return (
+        f"{counting} count them as deferred, not with the labels given here. "
+        "predict(X, deferred='human review') marks them; defers(X) tells which they are"
+    )

@@ -99,12 +99,12 @@ def _array(rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any] | None:
     None stands for rows that are too large, or values that no file can contain.
     """
     columns = rows.reshape(len(rows), -1)  # shape (sample, d), also of images
-    d = columns.shape[1]
-    n = _n_rows(d * columns.itemsize)
+    n_columns = columns.shape[1]
+    n = _n_rows(n_columns * columns.itemsize)
     if n == 0 or (rows.dtype == object and not _storable(columns.ravel().tolist())):
         return None
-    drawn_rows = rng.integers(len(columns), size=(n, d))
-    drawn = columns[drawn_rows, np.arange(d)]
+    drawn_rows = rng.integers(len(columns), size=(n, n_columns))
+    drawn = columns[drawn_rows, np.arange(n_columns)]
     return drawn.reshape(n, *rows.shape[1:])
 
 

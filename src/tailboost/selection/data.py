@@ -42,15 +42,15 @@ def with_unlabeled(
     label.
     """
     K = strata.n_classes
-    G = strata.n_combinations
-    stratum = np.concatenate([stratum, K * G + combination])
+    n_combinations = strata.n_combinations
+    stratum = np.concatenate([stratum, K * n_combinations + combination])
     hashes = rows.row_hashes
     if hashes is not None and unlabeled.row_hashes is not None:
         hashes = np.concatenate([hashes, unlabeled.row_hashes])
     weight = np.concatenate([rows.weight, unlabeled.weight])
     joined = Rows(np.concatenate([rows.y, unlabeled.y]), weight, None, rows.words, hashes)
-    mass = np.bincount(stratum, joined.base, (K + 1) * G).astype(np.float64)
-    sizes = joined.sizes(stratum, (K + 1) * G)
+    mass = np.bincount(stratum, joined.base, (K + 1) * n_combinations).astype(np.float64)
+    sizes = joined.sizes(stratum, (K + 1) * n_combinations)
     return replace(strata, mass=mass, size=sizes, has_unlabeled=True), stratum, joined
 
 
@@ -251,28 +251,30 @@ def by_probabilities(
     """
     strata = labelled.strata
     K = strata.n_classes
-    G = strata.n_combinations
+    n_combinations = strata.n_combinations
     n = len(kind)
     n_labelled = len(labelled)
-    y = kind // G
-    group = kind % G
+    y = kind // n_combinations
+    group = kind % n_combinations
     q = (
-        probabilities.reshape(K, G, n)[:, group, np.arange(n)].astype(np.float64)
+        probabilities.reshape(K, n_combinations, n)[:, group, np.arange(n)].astype(np.float64)
         + ADDED_PROBABILITY
     )
     q *= _factors(q[:, :n_labelled], labelled)[:, group]
     q /= q.sum(axis=0)
-    w = 1.0 / (1.0 + strata.size.reshape(K, G).sum(axis=0) / max(BLEND_ROWS, 1e-300))
-    mass = np.bincount(group, weights, G)
-    labelled_mass = np.bincount(group[:n_labelled], weights[:n_labelled], G)
+    w = 1.0 / (
+        1.0 + strata.size.reshape(K, n_combinations).sum(axis=0) / max(BLEND_ROWS, 1e-300)
+    )
+    mass = np.bincount(group, weights, n_combinations)
+    labelled_mass = np.bincount(group[:n_labelled], weights[:n_labelled], n_combinations)
     # A correction by the labelled rows of a group stands for all its rows.
     times = (1.0 - w) * quotient(mass, labelled_mass)
     correction = np.where(np.arange(n) < n_labelled, weights * times[group], 0.0)
     entries = q * weights + correction * ((y == np.arange(K)[:, None]) - q)
     of_class, row = np.nonzero(entries)
-    stratum = of_class * G + group[row]
+    stratum = of_class * n_combinations + group[row]
     counted = entries[of_class, row]
-    sums: Floats = np.bincount(stratum, counted, K * G).astype(np.float64)
+    sums: Floats = np.bincount(stratum, counted, K * n_combinations).astype(np.float64)
     return SelectionData(
         replace(strata, mass=np.maximum(sums, 0.0)),
         stratum,
@@ -588,8 +590,8 @@ class ThresholdFamily:
     def scores(self, probabilities: Singles) -> Floats:
         """Return the score of each row from its stratum probabilities (S, n), shape (n,)."""
         expected_gains = np.zeros((2, probabilities.shape[1]))  # of both labels in each row
-        for s, k in enumerate(self.y.tolist()):
-            expected_gains[k] += float(self.gains[s]) * probabilities[s]
+        for stratum, k in enumerate(self.y.tolist()):
+            expected_gains[k] += float(self.gains[stratum]) * probabilities[stratum]
         with np.errstate(divide="ignore"):
             logs = np.log(expected_gains)
         return np.clip(logs[1] - logs[0], -LARGEST_LOG_RATIO, LARGEST_LOG_RATIO)

@@ -74,8 +74,8 @@ class _LogLoss:
     @property
     def start(self) -> Floats:
         """Equal weights without offsets."""
-        M = len(self.logs)
-        return np.r_[np.full(M, 1.0 / M), np.zeros(self.logs[0].shape[1])]
+        n_models = len(self.logs)
+        return np.r_[np.full(n_models, 1.0 / n_models), np.zeros(self.logs[0].shape[1])]
 
     def __call__(self, t: Floats) -> tuple[float, Floats]:
         """Return the loss and its gradient."""
@@ -96,11 +96,13 @@ class _LogLoss:
 
     def minimised(self, used: Ints) -> tuple[Floats, float]:
         """Return the best t, with positive weights of some models alone, and its loss."""
-        M = len(self.logs)
-        largest = np.zeros(M)
+        n_models = len(self.logs)
+        largest = np.zeros(n_models)
         largest[used] = np.inf
         start = self.start
-        bounds = [(0.0, weight) for weight in largest] + [(None, None)] * (len(start) - M)
+        bounds = [(0.0, weight) for weight in largest] + [(None, None)] * (
+            len(start) - n_models
+        )
         options = {"ftol": 1e-13, "gtol": 1e-6 * float(self.rows.weight.sum())}
         result = minimize(
             self, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options
@@ -131,20 +133,20 @@ class Average:
         # Offsets of a row have no effect; centring keeps rounding errors small.
         centred = [np.asfortranarray(log - log.mean(axis=1, keepdims=True)) for log in logs]
         loss = _LogLoss(centred, rows)
-        M = len(logs)
-        t, least_loss = loss.minimised(np.arange(M))
+        n_models = len(logs)
+        t, least_loss = loss.minimised(np.arange(n_models))
         weight = rows.weight[:, None]
         spread = np.sqrt([np.vdot(log.T, (weight * log).T) for log in centred])
-        used = np.flatnonzero(t[:M] > 0.0)
+        used = np.flatnonzero(t[:n_models] > 0.0)
         while len(used) > 1:
             smallest_effect = (t[used] * spread[used]).argmin()
             t_without, loss_without = loss.minimised(np.delete(used, smallest_effect))
             if loss_without > (1.0 + IDLE) * least_loss:
                 break
             t = t_without
-            used = np.flatnonzero(t[:M] > 0.0)
+            used = np.flatnonzero(t[:n_models] > 0.0)
         t = np.rint(t / GRAIN) * GRAIN
-        return cls(t[:M], t[M:])
+        return cls(t[:n_models], t[n_models:])
 
     @property
     def used_models(self) -> Ints:

@@ -128,8 +128,8 @@ class Program:
     def deferral_caps(self) -> tuple[Floats, Floats]:
         """Rows that limit deferral alone: coefficients by stratum, shape (m, S), and bounds, shape (m,)."""
         n_strata = len(self.strata.mass)
-        A = self.strata.n_actions
-        matrix = self.matrix.reshape(len(self.matrix), self.cost.size // A, A)
+        n_actions = self.strata.n_actions
+        matrix = self.matrix.reshape(len(self.matrix), self.cost.size // n_actions, n_actions)
         of_deferral = matrix[:, :, -1]  # the last action
         is_cap = (self.limit_of_row >= 0) & (self.free == 0) & self.strata.defers
         is_cap &= ~matrix[:, :, :-1].any(axis=(1, 2)) & (of_deferral >= 0).all(axis=1)
@@ -386,10 +386,10 @@ class Master:
                 raise RuntimeError(f"the program over the candidates was not solved: {status}")
         solution = self.highs.getSolution()
         program = self.program
-        x = np.array(solution.col_value)
+        values = np.array(solution.col_value)
         duals = np.maximum(-np.array(solution.row_dual)[:-1], 0.0)  # without that of the sum
-        weights = np.maximum(x[self.first :], 0.0)
-        slack = float(x[program.n_free : self.first].sum())
+        weights = np.maximum(values[self.first :], 0.0)
+        slack = float(values[program.n_free : self.first].sum())
         value = float(self.highs.getObjectiveValue())
         expensive = program.limit_of_row[duals >= DEAR * self.price]
         contradicting = np.isin(np.arange(len(program.limits)), expensive) & (

@@ -235,10 +235,10 @@ def _chi2(d: Floats, p: Floats, radius: float) -> _Best:
     if excess(-1.0) < 0:
         active = d > float(brentq(excess, -1.0, d[d < 0].max(), **ACCURACY))
     # With the positive weights known, the equation is quadratic in θ.
-    q = p[active]
-    mass = float(q.sum())
-    mean = float(q @ d[active]) / mass
-    variance = float(q @ (d[active] - mean) ** 2) / mass
+    active_base = p[active]
+    mass = float(active_base.sum())
+    mean = float(active_base @ d[active]) / mass
+    variance = float(active_base @ (d[active] - mean) ** 2) / mass
     theta = mean - float(np.sqrt(variance / (ratio * mass - 1.0)))
     above = np.maximum(d - theta, 0.0)
     w = p * above

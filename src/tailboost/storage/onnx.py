@@ -190,11 +190,11 @@ class _Graph:
         distribution = self.constant(np.zeros((1, self.K)))
         deferral = self.constant([0.0])
         for j, part in enumerate(rule.parts):
-            z = self.scores(part, logs)
-            answers = self.distribution(part, z, tie_break(j))
+            scores = self.scores(part, logs)
+            answers = self.distribution(part, scores, tie_break(j))
             distribution = self.op("Add", distribution, answers)
             if part.defers:
-                deferral = self.op("Add", deferral, self.deferral(part, z))
+                deferral = self.op("Add", deferral, self.deferral(part, scores))
         return distribution, deferral
 
     def _log(self, P: str) -> str:
@@ -231,38 +231,38 @@ class _Graph:
 
     def scores(self, part: RulePart, logs: Mapping[str, str]) -> str:
         """Return the weighted log-probabilities of one candidate, shape (n, K)."""
-        z = self.constant([part.offsets])
+        scores = self.constant([part.offsets])
         for name, weight in part.weights.items():
-            z = self.op("Add", z, self.times(logs[name], weight))
+            scores = self.op("Add", scores, self.times(logs[name], weight))
         if not part.weights:  # a constant rule: repeat it for each row of X
             missing = self.double(self.op("IsNaN", self._column("X64", 0)))
-            z = self.op("Add", z, self.times(missing, 0.0))
-        return z
+            scores = self.op("Add", scores, self.times(missing, 0.0))
+        return scores
 
-    def distribution(self, part: RulePart, z: str, extra_weight: float) -> str:
+    def distribution(self, part: RulePart, scores: str, extra_weight: float) -> str:
         """Return the label distribution of one candidate times its weight, shape (n, K).
 
         ``extra_weight`` is added to the weight, and breaks ties.
         """
         if part.action_costs is None:
-            P = self.op("Softmax", self.times(z, part.power), axis=1)
+            P = self.op("Softmax", self.times(scores, part.power), axis=1)
         else:
             costs_of_labels = np.asarray(part.action_costs[0])[:, : self.K]  # no deferral
-            P = self.cheapest(costs_of_labels, z)
+            P = self.cheapest(costs_of_labels, scores)
         return self.times(P, part.weight + extra_weight)
 
-    def deferral(self, part: RulePart, z: str) -> str:
+    def deferral(self, part: RulePart, scores: str) -> str:
         """Return the weight with which one candidate defers each row, shape (n,)."""
-        actions = self.cheapest(np.asarray(part.action_costs)[0], z)
+        actions = self.cheapest(np.asarray(part.action_costs)[0], scores)
         deferral = self.op("Gather", actions, self.constant(self.K, np.int64), axis=1)
         return self.times(deferral, part.weight)
 
-    def cheapest(self, action_costs: Floats, z: str) -> str:
+    def cheapest(self, action_costs: Floats, scores: str) -> str:
         """Return 1 for the cheapest action and 0 for others, shape (n, actions).
 
         ``action_costs`` has the shape (K, actions).
         """
-        expected_costs = self.op("MatMul", self.op("Exp", z), self.constant(action_costs))
+        expected_costs = self.op("MatMul", self.op("Exp", scores), self.constant(action_costs))
         cheapest = self.op("ArgMin", expected_costs, axis=1, keepdims=1)
         n_actions = action_costs.shape[1]
         actions = self.constant([np.arange(n_actions)], np.int64)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.classifiers.deferral import labels_or_mark
 from tailboost.classifiers.reported import ReportedClassifier
 from tailboost.core.array_types import Floats, Groups, Mask, Table
 from tailboost.core.checks import column_name, columns_by_name
@@ -19,7 +18,13 @@ from tailboost.guarantees.certificates import Certificate
 from tailboost.learners.scores import Scores, score_columns
 from tailboost.rates import Limit, checked_limits
 from tailboost.rows.fingerprints import UsedRows
-from tailboost.rows.judged import RecordedScores, digest_of_rule, is_about, judged
+from tailboost.rows.judged import (
+    RecordedScores,
+    digest_of_rule,
+    is_about,
+    judged,
+    labels_or_mark,
+)
 from tailboost.rows.ledger import Ledger, Records
 from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.selection.rule import Rule

@@ -145,14 +145,14 @@ def _fill(nodes: NDArray[Any], values: Floats, counts: list[int]) -> None:
     n_rows = nodes["n_node_samples"]
     weight = nodes["weighted_n_node_samples"]
     for level in reversed(levels):
-        a = left[level]
-        b = right[level]
-        n_rows[level] = n_rows[a] + n_rows[b]
-        weight[level] = weight[a] + weight[b]
+        left_child = left[level]
+        right_child = right[level]
+        n_rows[level] = n_rows[left_child] + n_rows[right_child]
+        weight[level] = weight[left_child] + weight[right_child]
         share = np.full(len(level), 0.5)  # of the left child; half of no weight
-        np.divide(weight[a], weight[level], out=share, where=weight[level] != 0)
+        np.divide(weight[left_child], weight[level], out=share, where=weight[level] != 0)
         of_left = share.reshape(-1, 1, 1)  # values: (nodes, outputs, classes)
-        values[level] = of_left * values[a] + (1.0 - of_left) * values[b]
+        values[level] = of_left * values[left_child] + (1.0 - of_left) * values[right_child]
 
 
 def _more_left(nodes: NDArray[Any], counts: list[int]) -> NDArray[np.uint8]:

@@ -45,15 +45,15 @@ class MarginLoss:
     log_slope: Callable[[Floats], Floats]  # ``log(−L′(m))``, −∞ for a slope of 0
 
 
-def _log_hinge(m: Floats) -> Floats:
-    slack = np.maximum(1.0 - m, 0.0)
+def _log_hinge(margins: Floats) -> Floats:
+    slack = np.maximum(1.0 - margins, 0.0)
     with np.errstate(divide="ignore", over="ignore"):
         return np.log(np.where(slack < 1.0, 0.5 * slack**2, slack - 0.5))
 
 
-def _log_hinge_slope(m: Floats) -> Floats:
+def _log_hinge_slope(margins: Floats) -> Floats:
     with np.errstate(divide="ignore"):
-        return np.log(np.clip(1.0 - m, 0.0, 1.0))
+        return np.log(np.clip(1.0 - margins, 0.0, 1.0))
 
 
 MARGIN_LOSSES: dict[str, MarginLoss] = {
