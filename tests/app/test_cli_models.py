@@ -556,7 +556,9 @@ class TestTradeoff:
         for point, mean in zip(curve, document["curve"]["predict_objective"], strict=True):
             wrong = point.classifier.predict(rows) != table["outcome"]
             assert mean == pytest.approx(wrong.mean())
-        assert str(curve.objective) in done("tradeoff", model).stdout
+        printed = done("tradeoff", model).stdout
+        assert str(curve.objective) in printed
+        assert f"All columns are measured {curve.on_rows};" in printed
 
     def test_the_model_of_a_point(self, model, fresh, tmp_path):
         before = load_model(model)

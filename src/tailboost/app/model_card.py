@@ -657,7 +657,7 @@ def _tradeoff(measured: _Measured, final: Model) -> Section:
         curve = final.tradeoff()
     except (AttributeError, ValueError) as failure:
         return Section("Trade-off", [f"Not available: {failure}."])
-    lines = [f"Measured on {curve.measured_on}; fresh rows may give other values."]
+    lines = [f"Measured {curve.on_rows}; fresh rows may give other values."]
     places = np.linspace(0, len(curve) - 1, min(len(curve), TRADEOFF_POINTS))
     points = [curve[i] for i in np.unique(places.round().astype(int)).tolist()]
     rates = [curve.limited, curve.objective]

@@ -259,7 +259,7 @@ class _Curves:
                 f"{len(printed)} of {len(points)} points; --out FILE.csv and --json have all."
             )
         note = "All columns are" if data is None else "The columns before predict are"
-        note += " measured on the selection data; the rates on new rows differ."
+        note += f" measured {any_curve.on_rows}; the rates on new rows differ."
         if None in self.curves:  # deferral is not limited
             note += " --pick X stores the model of a limit."
         shared.tell(note)
