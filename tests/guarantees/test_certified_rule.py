@@ -154,6 +154,29 @@ def test_false_certificates_of_rules_with_an_inferred_group(name):
     assert false <= 20  # 5 % of 200, and three standard errors
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_ratio_is_certified_with_the_weights_of_inferred_groups(seed):
+    """No threshold on the score alone can keep this ratio with an error near this one."""
+    X, y, _ = population(1_500, 10 + seed)
+    model = LogisticRegression().fit(X, y)
+    X, y, sex = population(8_000, 20 + seed)
+    limits = ["ratio(selected(1, by=sex)) >= .8"]
+    rule = tb.calibrate(model, X, y, groups=sex, limits=limits, objective="error", infer_groups=True)
+    X, y, sex = population(40_000, 30 + seed)
+    answers = rule.predict(X)
+    shares = [answers[sex == each].mean() for each in (0, 1)]
+    assert min(shares) >= 0.8 * max(shares)
+    scores = model.predict_proba(X)[:, 1]
+    of_thresholds = []
+    for threshold in np.linspace(0, 1, 201):
+        selected = scores >= threshold
+        first, second = (selected[sex == each].mean() for each in (0, 1))
+        if min(first, second) >= 0.8 * max(first, second):
+            of_thresholds.append(np.mean(selected != y))
+    assert np.mean(answers != y) < min(of_thresholds) - 0.05
+
+
 def few_selecting_rows(seed):
     """Return a certified rule that misses its limit on the few rows that select."""
     rng = np.random.default_rng(seed)

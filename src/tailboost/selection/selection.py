@@ -108,11 +108,10 @@ class Selection:
                 rule = engine.write_thresholds(engine.select(self.problem))
             except InfeasibleLimitsError:
                 continue
+            other = replace(self, engine=engine, rule=rule)
             # A rule with constant answers, or without a working model of the groups, is the simpler kind.
-            if not selections or any(
-                member.weighs_groups for member in rule.ensemble.base_models
-            ):
-                selections.append(replace(self, engine=engine, rule=rule))
+            if not selections or other.weighs_groups:
+                selections.append(other)
         return selections or [self]
 
     def stated_within(self, limits: Sequence[Limit]) -> Selection:
@@ -212,10 +211,15 @@ class Selection:
     has_independent_cases: ClassVar[bool] = True
 
     @property
+    def weighs_groups(self) -> bool:
+        """Whether the rule weighs an estimate of the group, which no threshold on one score does."""
+        return any(member.weighs_groups for member in self.rule.ensemble.base_models)
+
+    @property
     def log_odds(self) -> LogOdds | None:
         """The score of two labels on the selection data; None without one, or for rules of another form."""
         data = self._scored_data
-        if data is None or data.row is not None:
+        if data is None or data.row is not None or self.weighs_groups:
             return None
         if data.strata.n_classes != 2 or data.strata.has_unlabeled:
             return None
