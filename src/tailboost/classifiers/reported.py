@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import estimator_html_repr
+from sklearn.utils import check_random_state, estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Axes, Floats, Table
+from tailboost.boosting.ensemble import draw
+from tailboost.core.array_types import Axes, Floats, Groups, Seed, Table
 from tailboost.core.limit_lines import limits_html
 from tailboost.rows.judged import intervals_of, is_about, judged
 from tailboost.rows.ledger import Ledger
+from tailboost.selection.rate_table import RateTable
 
 
 class ReportedClassifier(ClassifierMixin, BaseEstimator):
@@ -147,6 +151,46 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
         return intervals_of(judged(self).errors_table)
 
 
+class RandomisedClassifier(ReportedClassifier):
+    """A classifier whose rule is selected from candidates, and may draw its answers."""
+
+    def predict_log_proba(self, X: Table) -> Floats:
+        """Return the logarithm of ``predict_proba``, −∞ for a probability of 0.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `predict_distribution`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of `classes_`.
+        """
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+    def predict_randomized(
+        self, X: Table, random_state: Seed = None, *, groups: Groups = None
+    ) -> NDArray[Any]:
+        """Draw a label for every row from ``predict_distribution``, for simulation studies.
+
+        Parameters
+        ----------
+        X, groups : array-like of shape (n, d), (n,)
+            As in `predict_distribution`.
+        random_state : int, RandomState or None
+            Seed of the draw.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`.
+        """
+        distribution = self.predict_distribution(X, groups=groups)
+        return self.classes_[draw(distribution, check_random_state(random_state))]
+
+
 def limits_kept(classifier: ReportedClassifier, kept_on_selection: bool | None) -> bool | None:
     """Return whether all limits are certified, or without a certificate whether the selection data keep them.
 
@@ -160,7 +204,7 @@ def limits_kept(classifier: ReportedClassifier, kept_on_selection: bool | None) 
     return all(verdicts) if verdicts else None
 
 
-def rates_with_verdicts(classifier: ReportedClassifier, table: Any) -> Any:
+def rates_with_verdicts(classifier: ReportedClassifier, table: RateTable) -> RateTable:
     """Return a table of rates on the selection data, with limits and verdicts of a certificate if any."""
     certificate = classifier.certificate_
     if certificate is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Ints
+from tailboost.core.array_types import Ints, Stated
 from tailboost.rates import AT_LEAST, Limit, Objective, error
 from tailboost.rates import deferred as deferred_rate
 from tailboost.selection.curve import Curve, CurvePoint
@@ -44,7 +44,7 @@ def drawn_members(ensemble: Any, members: Any, n: int) -> Ints:
     return candidates
 
 
-def bound_of(problem: Problem, limited: Any) -> float | None:
+def bound_of(problem: Problem, limited: Stated) -> float | None:
     """Return the bound of a problem's limit on the limited rate of a curve; None without such a limit.
 
     A least recall is a largest miss rate: the bound is then 1 minus the bound of the limit.

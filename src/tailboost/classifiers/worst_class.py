@@ -23,6 +23,7 @@ from tailboost.boosting.game import (
     Units,
     round_seed,
 )
+from tailboost.boosting.learner import CrossFit, Whole
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.pool import Pool
 from tailboost.boosting.subgroups import (
@@ -599,7 +600,7 @@ def refuse_contradictions(clf: WorstClassBoostClassifier, groups: Groups) -> Non
         )
 
 
-def stated_terms(clf: Any, training: TrainingSet) -> Terms:
+def stated_terms(clf: WorstClassBoostClassifier, training: TrainingSet) -> Terms:
     """Give a classifier its subgroups with their allowed errors, γ and η; return the terms of its game."""
     name_subgroups(clf, clf.subgroups, training)
     terms = Terms.of(clf)
@@ -697,7 +698,9 @@ def useless_words(clf: WorstClassBoostClassifier, counts: Floats, largest_error:
     return f"{words} ({error_of_constants:.3g})"
 
 
-def name_subgroups(clf: Any, kind: str, training: TrainingSet) -> None:
+def name_subgroups(
+    clf: WorstClassBoostClassifier | GroupDROBoostClassifier, kind: str, training: TrainingSet
+) -> None:
     """Give a classifier the names and pools of its subgroups, which become the groups of the training set.
 
     ``kind`` is the parameter ``subgroups``: "auto" is "group" with groups and "class" without.
@@ -795,9 +798,12 @@ def group_stakes(
     return SubgroupStakes.of(units, judged, pools.index(judged.groups), clf.shrinkage)
 
 
-def unboosted(pool: Pool, learner: Any, training: TrainingSet, entropy: int) -> Pool:
+def unboosted(
+    pool: Pool, learner: Whole | CrossFit, training: TrainingSet, entropy: int
+) -> Pool:
     """Return the pool with plain ERM, a fit by the sample weights alone."""
     candidate = learner.fit(Request(np.ones(len(training.y)), entropy))
+    assert isinstance(candidate, Candidate)  # any model meets a request without a demand
     return pool.beside(candidate.model, candidate.answers)
 
 
@@ -809,7 +815,7 @@ def progress_of(mixture: Mixture, *, votes: bool = False) -> LargestError | Larg
 
 
 def with_least_allowed(
-    stakes: TargetStakes, learner: Any, seed: int, largest_loss: float
+    stakes: TargetStakes, learner: Whole | CrossFit, seed: int, largest_loss: float
 ) -> TargetStakes:
     """Return the stakes with one allowed error for all subgroups, the least that a balanced model keeps.
 
@@ -827,7 +833,7 @@ def with_least_allowed(
     return replace(stakes, allowed=np.full(len(base_weights), least_allowed))
 
 
-def errors_by_stage(stakes: TargetStakes, learner: Any, seed: int) -> Floats:
+def errors_by_stage(stakes: TargetStakes, learner: Whole | CrossFit, seed: int) -> Floats:
     """Return the errors of the subgroups at each stage of growth of the balanced model, shape (stages, m).
 
     The error is 0 in subgroups without rows to measure it.

@@ -247,7 +247,7 @@ class Bets:
         """Number of rows; of several subgroups the smallest number."""
         return min((n for n, _, _ in self.totals), default=0)
 
-    def estimate(self, form: str) -> float | None:
+    def estimate(self, form: Literal["mean", "gap", "ratio"]) -> float | None:
         """Return the rate, gap or ratio of the rows, by the form of the claim; None without rows."""
         means = [total / weight for _, weight, total in self.totals if weight]
         if not means or (form == "mean" and not self.n):

@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from tailboost.core.array_types import Floats, Ints, Table
+from tailboost.core.array_types import Floats, Ints, Stated, Table
 from tailboost.core.checks import take
 from tailboost.rates import InfeasibleLimitsError
 from tailboost.rows.fingerprints import hash_rows, stratified_places
@@ -314,7 +314,7 @@ class Kinds:
         inferring = self.cross_fit.compared(1, self.engines[1], problem)
         return simple is not None and inferring is not None and inferring.pays_beside(simple)
 
-    def along(self, problem: Problem, limited: Any) -> ProbabilityEngine:
+    def along(self, problem: Problem, limited: Stated) -> ProbabilityEngine:
         """Return the kind of the rules of a trade-off curve: the simplest one at the middle of its range."""
         widest = self.widest
         if len(self.engines) == 1:

@@ -445,7 +445,12 @@ class Rule:
             )
         return list(columns[model])
 
-    def _sql_of_group(self, g: int, probability: Mapping[str, Sequence[str]], what: str) -> str:
+    def _sql_of_group(
+        self,
+        g: int,
+        probability: Mapping[str, Sequence[str]],
+        what: Literal["action", "label", "deferred"],
+    ) -> str:
         """Return the SQL expression for the rows of the group of number ``g``, see `to_sql`.
 
         ``probability`` has the SQL of the columns of each model's probabilities. ``what`` is "deferred",

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats, Ints, Stated
 from tailboost.rates import InfeasibleLimitsError, Limit
 from tailboost.selection.candidates import Scale, scores_in
 from tailboost.selection.curve import undominated_rules
@@ -145,7 +145,7 @@ class Selection:
     # -- trade-offs --------------------------------------------------------------------------------------
 
     def curve(
-        self, problem: Problem, limited: Any, n_points: int
+        self, problem: Problem, limited: Stated, n_points: int
     ) -> list[tuple[float, float, Selection]]:
         """Return the trade-off of a rate with the objective of a problem, within its limits.
 

@@ -487,7 +487,10 @@ class ThresholdRule:
         return f"CASE WHEN {self._kind.sql(score)} THEN {answer} END"
 
     def _sql_of_band(
-        self, band: Sequence[tuple[float | None, Any]], score: str, what: str
+        self,
+        band: Sequence[tuple[float | None, Any]],
+        score: str,
+        what: Literal["action", "label", "deferred"],
     ) -> str:
         """Return the SQL expression of the answers of one group, from the highest range to the lowest."""
         (_, lowest_action), *higher = band
@@ -500,7 +503,7 @@ class ThresholdRule:
             return f"CASE {' '.join(cases)} ELSE {lowest} END"
         return lowest
 
-    def _sql_of_action(self, action: Any, what: str) -> str:
+    def _sql_of_action(self, action: Any, what: Literal["action", "label", "deferred"]) -> str:
         """Return an action as an SQL value, see `to_sql`."""
         deferred = self.defers and action == HUMAN_REVIEW
         if what == "deferred":
