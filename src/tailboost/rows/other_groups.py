@@ -61,7 +61,7 @@ def _warn_of_column(name: Any, column: Column, groups_named: Sequence[str]) -> N
 
     A column of numbers without any named group is not compared: the groups may be made from it, as age bands.
     """
-    rows_by_value = Counter(np.ravel(np.asarray(column, dtype=object)).tolist())
+    rows_by_value = _counted(column)
     rows_by_group: Counter[str] = Counter()
     for value, n_rows in rows_by_value.items():
         rows_by_group[MISSING_GROUP if is_missing(value) else unit_name(value)] += n_rows
@@ -85,3 +85,11 @@ def _warn_of_column(name: Any, column: Column, groups_named: Sequence[str]) -> N
         f"{listed(list(groups_named))} alone",
         UncertifiedGroupsWarning,
     )
+
+
+def _counted(column: Column) -> dict[Any, int]:
+    """Return the number of rows of each value of a column; of objects each NaN may be a value of its own."""
+    if getattr(getattr(column, "dtype", None), "kind", "O") in "biuf":
+        values, n_rows = np.unique(np.asarray(column), return_counts=True)
+        return dict(zip(values.tolist(), n_rows.tolist(), strict=True))
+    return Counter(np.ravel(np.asarray(column, dtype=object)).tolist())

@@ -76,8 +76,8 @@ SUBGROUPS_SHOWN = 4
 MOST_EQUAL = 0.95
 # Standard errors by which a more complex kind of rule must be better than a simpler one: the rule of one
 # standard error (Breiman et al., "Classification and Regression Trees", 1984, section 3.4.3).
-# Here the row that gains most counts. To leave it out, as `simplest_certified` does, changed 12 of 218 choices
-# and made error plus excess .003 larger there (made tables of benchmarks/kinds.py, 500 and 2,000 rows).
+# The row that gains most counts. To leave it out, as `simplest_certified` does, changed 12 of 218 choices
+# of `tune` and made error plus excess .003 larger there (benchmarks/kinds.py, 500 and 2,000 rows).
 PAYING_ERRORS = 1.0
 # The most standard errors by which limits are tightened.
 MOST_ERRORS = 3.0
