@@ -86,6 +86,8 @@ def test_numbers_of_which_the_groups_are_made_are_not_compared():
     assert warned(lambda: warn_of_other_groups({"age": ["31"]}, ages))
     [words] = warned(lambda: warn_of_other_groups({"age": [31]}, {"age": np.array([31, np.nan, np.nan, 4])}))
     assert words.startswith("age '4' (1 row), 'missing' (2 rows) are no groups")
+    nullable = {"age": pd.array([31, None, None, 4], dtype="Int64")}
+    assert warned(lambda: warn_of_other_groups({"age": [31]}, nullable)) == [words]
 
 
 def test_groups_beside_the_table_and_a_bound_on_all_others(certified):

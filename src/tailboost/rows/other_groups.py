@@ -89,7 +89,10 @@ def _warn_of_column(name: Any, column: Column, groups_named: Sequence[str]) -> N
 
 def _counted(column: Column) -> dict[Any, int]:
     """Return the number of rows of each value of a column; of objects each NaN may be a value of its own."""
-    if getattr(getattr(column, "dtype", None), "kind", "O") in "biuf":
-        values, n_rows = np.unique(np.asarray(column), return_counts=True)
-        return dict(zip(values.tolist(), n_rows.tolist(), strict=True))
-    return Counter(np.ravel(np.asarray(column, dtype=object)).tolist())
+    if not hasattr(column, "dtype"):  # a list of text and NaN would become text with "nan"
+        column = np.array(column, dtype=object)
+    values = np.ravel(np.asarray(column))
+    if values.dtype.kind not in "biuf":
+        return Counter(values.tolist())
+    distinct_values, n_rows = np.unique(values, return_counts=True)
+    return dict(zip(distinct_values.tolist(), n_rows.tolist(), strict=True))
