@@ -44,7 +44,7 @@ def test_contradictions_are_named_with_what_can_be_had(limits):
         chosen(*limits)
     assert all(str(limit) in str(caught.value) for limit in limits)
     assert str(caught.value).count("reached: ") == len(limits)
-    groups = re.findall(r"by sex: .*?\(reached: \S+ of ([fm])\)", str(caught.value))
+    groups = re.findall(r"by sex: .*?\(reached: \S+ for ([fm])\)", str(caught.value))
     assert len(groups) == sum(limit.rate.by == "sex" for limit in limits)
 
 

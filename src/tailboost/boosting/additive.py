@@ -74,7 +74,8 @@ class SoftMargin:
         for price in self.slack_prices:
             solution = self._solve(wrong, price, self.sample_weight)
             constants = self._solve(losses_of_constants, price, self.class_weight)
-            error = _error(answers, solution.mixture, rows, K)
+            vote = majority_vote(answers, solution.mixture, len(rows.y), K)
+            error = float(np.average(rows.wrong(vote), weights=rows.weight))
             if not self._gains(solution.value, constants.value):
                 refusal = (
                     f"gains nothing: the program's objective is {solution.value:.4g}, and "
@@ -125,12 +126,6 @@ class SoftMargin:
         else:
             gain = value_of_constants - value
         return gain > ROUNDING_GAIN * (1 + abs(value_of_constants))
-
-
-def _error(answers: list[NDArray[Any]], weights: Floats, rows: Rows, n_classes: int) -> float:
-    """Return the error of a weighted vote on the selection data."""
-    wrong = rows.wrong(majority_vote(answers, weights, len(rows.y), n_classes))
-    return float(np.average(wrong, weights=rows.weight))
 
 
 @dataclass(frozen=True, eq=False)

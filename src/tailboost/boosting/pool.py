@@ -266,8 +266,8 @@ class Pool:
         if self.outlier_fraction == 0.0:
             return self.rows.base
         cumulative = np.zeros(len(self.rows.y))
-        for m in range(self.n_rounds):
-            cumulative += self.loss(m)
+        for number in range(self.n_rounds):
+            cumulative += self.loss(number)
         return without_outliers(self.rows.base, cumulative, self.outlier_fraction)
 
     @property

@@ -328,11 +328,22 @@ def _play_even(clf: CVaRBoostClassifier, fit: BoostingFit) -> Cautions:
     training = fit.read()
     learner = fit.open(training, "train")
     game = _game(clf, fit, training, learner, patience=None)
+    play_for_vote(clf, fit, training, learner, game)
+    return []
+
+
+def play_for_vote(
+    clf: CVaRBoostClassifier | OCOBoostClassifier,
+    fit: BoostingFit,
+    training: TrainingSet,
+    learner: Whole | CrossFit,
+    game: Game,
+) -> None:
+    """Play a game over rows; the classifier gets the even mixture of all rounds."""
     pool = Pool(learner.judged, training.n_classes, outlier_fraction=clf.outlier_fraction)
     problem = Problem(WorstRow(), randomized=True)
     mixture = Mixture(problem, pool, counts_of(clf, pool.rows), even=True)
     fit.play(game, pool, training, lambda at: replace(mixture, pool=at.pool))
-    return []
 
 
 def _game(
@@ -716,11 +727,7 @@ class OCOBoostClassifier(MixtureClassifier):
             Schedule(n_rounds, max_time=self.max_time),
             demand=Demand(0.5 - edge, required=True),
         )
-        fraction = self.outlier_fraction
-        pool = Pool(learner.judged, training.n_classes, outlier_fraction=fraction)
-        problem = Problem(WorstRow(), randomized=True)
-        vote = Mixture(problem, pool, counts_of(self, pool.rows), even=True)
-        fit.play(game, pool, training, lambda at: replace(vote, pool=at.pool))
+        play_for_vote(self, fit, training, learner, game)
         stop = self.trace_.stop
         if stop.kind is not StopKind.LEARNER:
             return []

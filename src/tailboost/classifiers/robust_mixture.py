@@ -881,8 +881,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, RandomisedClassifier, _BaseCom
         """Names of the models in the rule."""
         ensemble = self.ensemble_
         used = set[int]()
-        for m in np.flatnonzero(ensemble.weights > 0):
-            used.update(ensemble.base_models[m].source)
+        for number in np.flatnonzero(ensemble.weights > 0):
+            used.update(ensemble.base_models[number].source)
         names = self.selection_.engine.outputs.models.names
         return [names[i] for i in sorted(used)]
 

@@ -1244,19 +1244,15 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
         if isinstance(column, np.generic):  # printed as a plain value
             column = column.item()
         columns.append(column)
-    if _has_default_names(table):
+    names = table.columns
+    has_default_names = hasattr(names, "step") and (names.start, names.step) == (0, 1)
+    if has_default_names:  # 0, 1, …, as pandas gives them
         _refuse_other_order(columns, name, labels)
         return np.asarray(table)
     _refuse_columns(columns, name, labels)
     spellings = _spellings(columns, labels)
     order = [spellings.index(label) for label in _spellings(labels, labels)]
     return np.asarray(table)[:, order]
-
-
-def _has_default_names(frame: Table) -> bool:
-    """Return whether columns have the names 0, 1, … that pandas gives, a RangeIndex from 0."""
-    names = frame.columns
-    return hasattr(names, "step") and (names.start, names.step) == (0, 1)
 
 
 def _refuse_first_class(column: Any, name: str, labels: list[Any]) -> None:

@@ -18,12 +18,6 @@ ROWS_OF_DIGITS = (2_500, 250_000)
 MOST_DIGITS = 6
 
 
-def _is_beyond(value: float, limit: float, above: bool) -> bool:
-    if above:
-        return value > limit
-    return value < limit
-
-
 def _least_digits(n_rows: float) -> int:
     return 2 + sum(n_rows >= least for least in ROWS_OF_DIGITS)
 
@@ -68,8 +62,8 @@ def estimate_words(
         return f"{value:.4g}"
     digits = _least_digits(n_rows)
     if beside is not None and abs(value - beside) > 10.0**-MOST_DIGITS:
-        above = value > beside
-        while digits < MOST_DIGITS and not _is_beyond(round(value, digits), beside, above):
+        side = np.sign(value - beside)
+        while digits < MOST_DIGITS and side * (round(value, digits) - beside) <= 0:
             digits += 1
     return fixed_words(value, digits, in_percent)
 

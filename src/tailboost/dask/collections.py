@@ -152,8 +152,3 @@ def as_table(values: Column) -> Any:
     if hasattr(values, "chunks"):
         return values[:, None]
     return values.to_frame()
-
-
-def concatenated(blocks: list[Any]) -> Any:
-    """Return blocks of rows as one array."""
-    return da.concatenate(blocks, axis=0, allow_unknown_chunksizes=True)

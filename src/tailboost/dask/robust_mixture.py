@@ -49,7 +49,7 @@ from tailboost.core.checks import (
 )
 from tailboost.core.exceptions import DeferredRowsWarning
 from tailboost.core.warn import warn_user
-from tailboost.dask.collections import DaskColumn, concatenated, is_collection, partitions
+from tailboost.dask.collections import DaskColumn, is_collection, partitions
 from tailboost.rates import Strata
 from tailboost.rows.fingerprints import UsedRows, hash_rows
 from tailboost.rows.given import Given
@@ -274,7 +274,7 @@ def _answers(
         answers = delayed_answer(P, groups=block_groups)
         shape = (n, *example.shape[1:])
         arrays.append(da.from_delayed(answers, shape=shape, meta=example))
-    return concatenated(arrays)
+    return da.concatenate(arrays, axis=0, allow_unknown_chunksizes=True)
 
 
 def _holds_collections(X: Any) -> bool:

@@ -274,7 +274,10 @@ class TableSchema:
         for j, column in enumerate(self.columns):
             if column.name in number_names:
                 continue
-            values, change = _read_column(frame[column.name], column)
+            read_column = _converted
+            if column.kind == "text":
+                read_column = _read_texts
+            values, change = read_column(frame[column.name], column)
             table.insert(j, column.name, values)
             if change:
                 changes.append(f"column {column.name!r}: {change}")
@@ -348,13 +351,6 @@ def refuse_arrays(table: Table) -> None:
         raise TypeError(
             f"a data frame of pandas is needed, with named columns, got {type(table).__name__}"
         )
-
-
-def _read_column(column: Column, schema: ColumnSchema) -> tuple[Any, str]:
-    """Return a column of a later table by its schema, and a message about other values or an empty text."""
-    if schema.kind == "text":
-        return _read_texts(column, schema)
-    return _converted(column, schema)
 
 
 def _converted(column: Column, schema: ColumnSchema) -> tuple[NDArray[np.float64], str]:

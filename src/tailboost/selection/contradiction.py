@@ -11,7 +11,6 @@ from tailboost.core.array_types import Floats
 from tailboost.core.rate_words import bound_words, value_words
 from tailboost.core.spelling import how_many
 from tailboost.rates import InfeasibleLimitsError, Limit
-from tailboost.rates.rate import Terms
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.data import Pool
 from tailboost.selection.program import (
@@ -74,7 +73,7 @@ def contradiction(pool: Pool, solution: Solution, words: str) -> InfeasibleLimit
     counts = mixed(solution.weights, pool.all_counts)
     limits = [program.limits[i] for i in np.flatnonzero(solution.contradicting)]
     limits_and_values = "; ".join(
-        f"{limit} (reached: {_reached(limit, limit.rate.terms(program.strata), counts)})"
+        f"{limit} (reached: {reached_words(program, limit, counts)})"
         for limit in limits or program.limits
     )
     groups = forcing_groups(pool, solution)
@@ -91,6 +90,23 @@ def contradiction(pool: Pool, solution: Solution, words: str) -> InfeasibleLimit
     )
     error.lacks_rows = bool(groups)
     return error
+
+
+def reached_words(program: Program, limit: Limit, counts: Floats) -> str:
+    """Return the value of a limit in words, of the subgroup nearest to its bound or furthest above it."""
+    terms = limit.rate.terms(program.strata)
+    values = terms.values(counts)
+    if limit.compares:
+        room = np.full(1, limit.value(values))
+    else:
+        room = limit.sign * (limit.bounds(terms.names) - values)
+    if np.isnan(room).all():
+        return "undefined: no row counts"
+    if limit.compares or len(values) < 2:
+        return value_words(limit.value(values), in_percent=limit.in_percent)
+    tightest = np.nanargmin(room)
+    reached = value_words(values[tightest], in_percent=limit.in_percent)
+    return f"{reached} for {unit_name(terms.names[tightest])}"
 
 
 def forcing_groups(pool: Pool, solution: Solution) -> list[LimitedGroup]:
@@ -209,17 +225,3 @@ def _least_bound(group: LimitedGroup, pool: Pool, program: Program) -> float | N
         return None
     side = float((excess[keeps_others, group.row] + program.bound[group.row]).min())
     return group.limit.sign * side * group.scale
-
-
-def _reached(limit: Limit, terms: Terms, counts: Floats) -> str:
-    """Return the value of a limited rate in words, of several subgroups the one furthest above its bound.
-
-    ``terms`` are those of the rate.
-    """
-    values = terms.values(counts)
-    if limit.compares or len(values) == 1:
-        return value_words(limit.value(values), in_percent=limit.in_percent)
-    excess = limit.sign * (values - limit.bounds(terms.names))
-    worst = np.where(np.isnan(excess), -np.inf, excess).argmax()
-    reached = value_words(float(values[worst]), in_percent=limit.in_percent)
-    return f"{reached} of {unit_name(terms.names[worst])}"

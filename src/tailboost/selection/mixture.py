@@ -192,11 +192,6 @@ class Majority:
     votes: Floats
     results: tuple[tuple[float, float], ...] = ()
 
-    @classmethod
-    def without_voters(cls, pool: Pool) -> Majority:
-        """Return a majority without voters."""
-        return cls(np.zeros((len(pool.rows.y), pool.n_classes)))
-
     def voting(self, pool: Pool, steering: Steering) -> Majority:
         """Return the majority with the vote of the newest model of a pool, and its result.
 
@@ -435,8 +430,8 @@ class Mixture:
         K = self.n_classes
         first_cell = (fold * n_strata + data.stratum) * K
         counts = []
-        for m in range(self.pool.n_rounds):
-            cell = first_cell + self.pool.answer(m)[inside]
+        for number in range(self.pool.n_rounds):
+            cell = first_cell + self.pool.answer(number)[inside]
             flat = np.bincount(cell, data.weights, n_folds * n_strata * K).astype(float)
             counts.append(flat.reshape(n_folds, n_strata, K))
         return fold_spread(self.problem.steering, data.strata, counts)

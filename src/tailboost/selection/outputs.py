@@ -134,19 +134,19 @@ class Average:
         centred = [np.asfortranarray(log - log.mean(axis=1, keepdims=True)) for log in logs]
         loss = _LogLoss(centred, rows)
         n_models = len(logs)
-        t, least_loss = loss.minimised(np.arange(n_models))
+        parameters, least_loss = loss.minimised(np.arange(n_models))
         weight = rows.weight[:, None]
         spread = np.sqrt([np.vdot(log.T, (weight * log).T) for log in centred])
-        used = np.flatnonzero(t[:n_models] > 0.0)
+        used = np.flatnonzero(parameters[:n_models] > 0.0)
         while len(used) > 1:
-            smallest_effect = (t[used] * spread[used]).argmin()
+            smallest_effect = (parameters[used] * spread[used]).argmin()
             t_without, loss_without = loss.minimised(np.delete(used, smallest_effect))
             if loss_without > (1.0 + IDLE) * least_loss:
                 break
-            t = t_without
-            used = np.flatnonzero(t[:n_models] > 0.0)
-        t = np.rint(t / GRAIN) * GRAIN
-        return cls(t[:n_models], t[n_models:])
+            parameters = t_without
+            used = np.flatnonzero(parameters[:n_models] > 0.0)
+        parameters = np.rint(parameters / GRAIN) * GRAIN
+        return cls(parameters[:n_models], parameters[n_models:])
 
     @property
     def used_models(self) -> Ints:

@@ -119,7 +119,7 @@ class LargestErrorOfVote:
 
     def start(self, pool: Pool) -> Majority:
         """Return a majority without voters."""
-        return Majority.without_voters(pool)
+        return Majority(np.zeros((len(pool.rows.y), pool.n_classes)))
 
     def after(self, memory: Majority, pool: Pool, state: Any) -> Watched:
         """Return the largest error."""

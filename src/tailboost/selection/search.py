@@ -516,11 +516,11 @@ Line = tuple[Floats, Floats]
 
 def _lines_by_combination(data: SelectionData) -> list[Line]:
     """Return the lines that move the costs of one action in one combination of groups."""
-    G = data.strata.n_combinations
-    combination = np.arange(len(data.probabilities)) % G  # of each stratum
+    n_combinations = data.strata.n_combinations
+    combination = np.arange(len(data.probabilities)) % n_combinations  # of each stratum
     lines = []
-    for g in range(G):
-        by_stratum = (combination == g).astype(np.float64)
+    for number in range(n_combinations):
+        by_stratum = (combination == number).astype(np.float64)
         (by_row,) = expected_costs(data.probabilities, from_contrasts(by_stratum[:, None]))
         lines.append((by_stratum, by_row))
     return lines

@@ -38,6 +38,7 @@ from tailboost.rates import (
     error,
 )
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
+from tailboost.selection.contradiction import reached_words
 from tailboost.selection.data import (
     ROWS,
     Pool,
@@ -925,13 +926,13 @@ def why_useless(pool: Pool, program: Program, selection: Best) -> str | None:
     # The useful candidate with the fewest violated limits; of equal ones the smallest largest violation.
     best = np.lexsort((violations.max(axis=1), n_violated))[0]
     limit = program.limits[violations[best].argmax()]
-    reached = _reached(program, limit, selection.counts)
+    reached = reached_words(program, limit, selection.counts)
     forced = f"{reason}, to satisfy {limit} (value {reached})"
     if not useful.any():
         return f"{forced}. No candidate is useful: the models may be too weak"
     return (
         f"{forced}. The nearest limit with a useful rule: "
-        f"{_reached(program, limit, pool.counts[best])}, with {program.objective} of "
+        f"{reached_words(program, limit, pool.counts[best])}, with {program.objective} of "
         f"{values[best]:.4g}"
     )
 
@@ -977,20 +978,3 @@ def _deferred(program: Program, counts: Floats) -> float:
     if not program.strata.defers:
         return 0.0
     return min(1.0, max(0.0, float(deferred().terms(program.strata).values(counts)[0])))
-
-
-def _reached(program: Program, limit: Limit, counts: Floats) -> str:
-    """Return the value of a limit in words, of the subgroup nearest to its bound or furthest above it."""
-    terms = limit.rate.terms(program.strata)
-    values = terms.values(counts)
-    if limit.compares:
-        room = np.full(1, limit.value(values))
-    else:
-        room = limit.sign * (limit.bounds(terms.names) - values)
-    if np.isnan(room).all():
-        return "undefined: no row counts"
-    if limit.compares or len(values) < 2:
-        return value_words(limit.value(values), in_percent=limit.in_percent)
-    tightest = np.nanargmin(room)
-    reached = value_words(values[tightest], in_percent=limit.in_percent)
-    return f"{reached} for {unit_name(terms.names[tightest])}"

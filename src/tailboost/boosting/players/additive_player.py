@@ -116,14 +116,14 @@ class Additive(Player[AdditiveState]):
         if not wrong[state.base > 0].any():  # no error
             longest_step = max(state.steps, default=PERFECT_STEP)
             return self.moved(state, z, longest_step, FLAWLESS)
-        a = 0.0  # if the model is wrong on the whole weight
+        length = 0.0  # if the model is wrong on the whole weight
         if state.learner_weights[~wrong].sum() > 0:
-            a = self.cost.step(wrong, state)
-        if a == np.inf:  # the weights of its wrong rows have underflowed
+            length = self.cost.step(wrong, state)
+        if length == np.inf:  # the weights of its wrong rows have underflowed
             return self.unmoved(state, "the newest base model errs only on rows without weight")
-        if not a > 0:  # NaN too
+        if not length > 0:  # NaN too
             return self.unmoved(state, self.cost.no_step)
-        return self.moved(state, z, a * self.learning_rate)
+        return self.moved(state, z, length * self.learning_rate)
 
     def moved(
         self, state: AdditiveState, z: Floats, a: float, verdict: str = ""

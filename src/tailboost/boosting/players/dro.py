@@ -183,10 +183,10 @@ class RealAdditive(Additive):
             return self.unmoved(state, self.cost.no_step)
         is_right = z[state.base > 0] > 0
         if not is_right.all():
-            a = self.learning_rate * self.cost.minimiser(z, 1.0, state)
-            if a == 0.0:
+            length = self.learning_rate * self.cost.minimiser(z, 1.0, state)
+            if length == 0.0:
                 return self.unmoved(state, self.cost.no_step)
-            return self.moved(state, z, a)
+            return self.moved(state, z, length)
         # The cost falls with the length of the step, so no length is the best.
         if self.cost.n_classes == 2:
             longest_step = max(state.steps, default=PERFECT_STEP)
