@@ -205,7 +205,7 @@ class CellWeightedClassifier(MetaClassifier):
         self.estimator = estimator
 
     def fit(self, X: Table, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
-        """Fit with the weights of `cell_weights`."""
+        """Fit the estimator to rows that have equal total weight in each cell of class × group."""
         labels = checked_labels(X, y)
         weight = cell_weights(labels, groups)
         with fitting_apart(self) as fitted:

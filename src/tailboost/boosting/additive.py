@@ -353,7 +353,7 @@ class AdditiveSelection:
         )
 
     def rule(self) -> AdditiveEnsemble:
-        """Return the rule."""
+        """Return the base models in use with their steps, whose scores are the answers."""
         return self.ensemble
 
     @property

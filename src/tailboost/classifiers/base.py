@@ -79,7 +79,7 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
     verbose: int = 0
 
     def _learner(self) -> Any:
-        """Return the base learner."""
+        """Return the model that each round fits: ``estimator``, or boosted trees by default."""
         return learner_of(self, HistBoostClassifier)
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -200,7 +200,7 @@ def default_estimators(kind: TableKind | None = None) -> Named:
 
 
 def kernel_machine(landmarks: int) -> TableLinear:
-    """Return a kernel machine."""
+    """Return a linear model of the similarities to so many rows of the table, its landmarks."""
     return TableLinear(C=10.0, landmarks=landmarks)
 
 

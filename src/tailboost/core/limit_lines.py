@@ -49,7 +49,7 @@ class LimitLine:
     bound: float | None = None
 
 
-def limits_html(lines: Sequence[LimitLine], caption: str = "") -> str:
+def limits_html(lines: Sequence[LimitLine], caption: str) -> str:
     """Return limits as an HTML table, the verdict first."""
     rows = [[line.verdict, line.name, line.limit, line.numbers] for line in lines]
     return html_table(*filled_columns(["result", "rate", "limit", "estimate"], rows), caption)

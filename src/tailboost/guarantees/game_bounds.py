@@ -188,7 +188,7 @@ def totally_corrective_bounds(game: Played) -> Bounds:
     return (Bound(name, "g", None, smallest_cvar, note),), ()
 
 
-def entropic_bounds(game: Played, delta: float | None = None) -> Bounds:
+def entropic_bounds(game: Played, delta: float | None) -> Bounds:
     """Return the a-priori bound of regularised LPBoost: CVaR_α ≤ g + δ for large enough T and β.
 
     Warmuth et al. 2008, as applied by Zhai et al. 2021. g is the largest weighted loss of a round. The rounds
@@ -198,8 +198,9 @@ def entropic_bounds(game: Played, delta: float | None = None) -> Bounds:
     ----------
     game : Played
         The game after T rounds.
-    delta : float, optional
-        The δ for which β was chosen; by default the smallest δ with ``β ≥ max{(2/δ) log(1/α), 1/2}``.
+    delta : float or None
+        The δ for which β was chosen. None, for a stated β, is the smallest δ with
+        ``β ≥ max{(2/δ) log(1/α), 1/2}``.
     """
     player: Any = game.player
     name = _name_of_cvar(player.alpha)

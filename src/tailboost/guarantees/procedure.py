@@ -140,7 +140,7 @@ class Procedure(ABC):
 
     @property
     def limits(self) -> Sequence[Limit]:
-        """The limits."""
+        """The limits of the selection's problem, each of which is tested."""
         limits: Sequence[Limit] = self.selection.problem.limits
         return limits
 

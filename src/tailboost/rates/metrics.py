@@ -524,8 +524,8 @@ def _worst(errors: dict[Any, float]) -> float:
 def _zero_one(
     truth: Labels,
     y_pred: ArrayLike,
-    labels: ArrayLike | None = None,
-    deferred: ArrayLike | None = None,
+    labels: ArrayLike | None,
+    deferred: ArrayLike | None,
 ) -> Floats:
     """Return the zero-one loss of each row, shape (n,); 0 for a deferred row.
 

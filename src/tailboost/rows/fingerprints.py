@@ -942,7 +942,7 @@ def equal_or_same(shared_beyond_chance: int) -> tuple[str, str]:
 
 
 def refuse_used(
-    rows: UsedRows, used: Sequence[UsedRows], equal_rows: EqualRows, name: str = "X"
+    rows: UsedRows, used: Sequence[UsedRows], equal_rows: EqualRows, name: str
 ) -> None:
     """Raise LeakageError if rows, called ``name`` in the message, were used to select or calibrate a rule.
 

@@ -307,7 +307,7 @@ class RecordedScores(Recorded):
 
     @property
     def stated_limits(self) -> tuple[Any, ...]:
-        """The limits."""
+        """The limits of the file that the rule was stated within; () without any."""
         return tuple(self.classifier.limits)
 
 

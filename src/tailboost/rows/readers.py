@@ -67,7 +67,7 @@ def readers(model: Model, X: Table = None) -> Iterator[tuple[Any, Any]]:
         yield from readers_within(final, table)
 
 
-def readers_within(estimator: Model, X: Table = None) -> Iterator[tuple[Any, Any]]:
+def readers_within(estimator: Model, X: Table) -> Iterator[tuple[Any, Any]]:
     """Yield the classifiers of tailboost that are frozen within an estimator, as `readers`."""
     for model in frozen_estimators(estimator):
         yield from readers(model, X)

@@ -100,7 +100,7 @@ class Rows:
         return p
 
     def part(self, mask: Mask) -> Rows:
-        """Return the rows of a mask."""
+        """Return the rows where a mask is True, with their numbers among all rows in ``used``."""
         arrays = {}
         for name in ("y", "weight", "groups", "row_hashes", "used", "fold", "squares"):
             values = getattr(self, name)

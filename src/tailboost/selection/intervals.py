@@ -95,7 +95,7 @@ def fold_spread(rate: Rate, strata: Strata, folds: Sequence[Floats]) -> float:
 
 
 def binomial_arms(
-    share: Floats, rows: Floats, spread: float = 0.0, confidence: float = 0.95
+    share: Floats, rows: Floats, spread: float, confidence: float
 ) -> tuple[Floats, Floats]:
     """Return the ends of Clopper–Pearson intervals of shares, shape (m,) each.
 

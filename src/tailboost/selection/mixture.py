@@ -107,7 +107,7 @@ class Counts:
 
     @property
     def strata(self) -> Strata:
-        """The strata."""
+        """The strata of class and groups in which the selection data are counted."""
         return self.data.strata
 
     def confusion_counts(self, answers: Ints) -> Floats:

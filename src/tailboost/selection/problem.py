@@ -526,7 +526,7 @@ def combination_of_unlabeled(
     groups: Ints | None,
     names: GroupNames | None,
     n_rows: int,
-    rule_column: int | None = None,
+    rule_column: int | None,
 ) -> Ints:
     """Return the number of the combination of groups of each row without a label, shape (m,).
 

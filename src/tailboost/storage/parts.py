@@ -299,7 +299,7 @@ class Reader:
         self.trees = built_trees(structure["trees"], self._array)
 
     def model(self) -> Any:
-        """Return the model."""
+        """Build the parts in their order, each from earlier ones, and return the model at the root."""
         for part in self.structure["parts"]:
             self.visits.append(1)
             kind, *content = part

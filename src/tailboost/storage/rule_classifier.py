@@ -64,7 +64,7 @@ class JudgedRule(RecordedScores):
 
     @property
     def rule(self) -> ThresholdRule | Rule:
-        """The rule."""
+        """The rule as it was read from the file."""
         rule: ThresholdRule | Rule = self.classifier.rule
         return rule
 
@@ -108,7 +108,7 @@ class RuleClassifier(ReportedClassifier):
 
     @property
     def rule_(self) -> ThresholdRule | Rule:
-        """The rule."""
+        """The rule as it was read from the file, under the name that fitted classifiers have."""
         return self.rule
 
     def actions(self, X: Table, groups: Groups = None) -> NDArray[Any]:

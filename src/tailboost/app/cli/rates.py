@@ -82,7 +82,7 @@ def spelt(objective: Stated) -> str | None:
 
 
 def read_limits(texts: Sequence[str] | None) -> list[rates.Limit]:
-    """Return the limits of --limit."""
+    """Return the texts of --limit as limits; an error quotes the text and says how to write it."""
     limits = []
     for text in texts or []:
         expression = _parse("--limit", text)
