@@ -52,7 +52,8 @@ class NamedSubgroups:
     # Shape (m,): number of the family of each subgroup. Small subgroups of one family are pooled. The cells
     # of one class are a family, and the groups of one column. Each class is a family of its own.
     family: Ints
-    cells: Ints | None = None  # shape (m,): ``class + K · group`` of each cell
+    # Shape (m,): ``class + K · group`` of each cell; None for other kinds.
+    cells: Ints | None = None
 
     @classmethod
     def of(

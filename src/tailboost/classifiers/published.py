@@ -69,7 +69,7 @@ class _Range:
     closed: bool = False  # whether low belongs to it
     below: bool = False  # whether high does not
     whole: bool = False
-    words: tuple[str | None, ...] = ()
+    words: tuple[str | None, ...] = ()  # None where the symbol may be left out
 
     def check(self, value: Any, symbol: str) -> None:
         """Raise ValueError unless the value is a number in the range, or one of the words."""

@@ -111,7 +111,7 @@ class Steps:
 
     what: str
     total: int
-    teller: _Teller | None
+    teller: _Teller | None  # None: nothing is told
     done: int = 0
     started: float = field(default_factory=lambda: time.monotonic())
     last_line: float = -float("inf")  # its time

@@ -464,7 +464,7 @@ class GivenRows:
     """Rows of a batch, to recognise them in later batches."""
 
     name: str
-    # Shape (n,), sorted: all of them, because ids identify rows exactly.
+    # Shape (n,), sorted: all of them, because ids identify rows exactly. None without ids.
     ids: Hashes | None = None
     # How often each content occurs: of whole rows under the empty name, and as each model reads them, see
     # `RowHashes`. Only if equal rows are different rows.

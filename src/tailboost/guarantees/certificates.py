@@ -213,7 +213,7 @@ class Certificate:
     forced_by: Forced | None = field(default=None, compare=False)
     one_answer: tuple[str, ...] = ()
     as_stated: bool = False
-    # The rows, for comparison if equal rows are different rows.
+    # The rows, for comparison if equal rows are different rows; otherwise None.
     used: UsedRows | None = field(default=None, repr=False, compare=False)
 
     @property

@@ -135,12 +135,12 @@ class FreshRows:
     # "class", "group", ("group", column): kinds of subgroups with a complete list.
     listed: Collection[Any] = ()
     equal_rows: EqualRows = "copies"
-    # Shape (n,): cluster of each row; a cluster has one vote in a subgroup.
+    # Shape (n,): cluster of each row; a cluster has one vote in a subgroup. None: each row has a vote.
     clusters: Ints | None = None
     n_unlabeled: int = 0  # the last rows, which have no labels
     # Shape (n,): one row for each case, see `Judged.cases`; None: all.
     cases: Mask | None = None
-    # The training rows of the model, as the caller names them.
+    # The training rows of the model, as the caller names them; None if the caller names none.
     training_rows: Fingerprint | None = None
 
     def __len__(self) -> int:

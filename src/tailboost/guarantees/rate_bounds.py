@@ -441,7 +441,7 @@ class RateFamily:
     """A rate with its rows by subgroup, and its limit."""
 
     rate: Rate
-    limit: Limit | None
+    limit: Limit | None  # None: the rate is bounded without a target
     sides: tuple[str, ...]  # bounded sides of the mean of each subgroup
     samples: list[Sample]  # the rows of each subgroup
     exact: bool  # whether each row counts fully or not at all, a binomial count

@@ -16,7 +16,7 @@ __all__ = ["StatedTargets", "as_model", "stated_by"]
 
 @dataclass(frozen=True)
 class StatedTargets:
-    """Largest errors by name, or limits on rates: at most one of them is there."""
+    """Largest errors by name, or limits on rates: at most one of them is there, the other None or empty."""
 
     max_error: dict[Any, float] | None = None
     limits: tuple[Limit, ...] = ()

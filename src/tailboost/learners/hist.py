@@ -307,7 +307,7 @@ class HistSession:
 class BoostSession(HistSession):
     """Fits of boosted trees, whose class probabilities can be averaged over folds and rounds."""
 
-    fold: Ints | None = None  # the fold of each row
+    fold: Ints | None = None  # the fold of each row; None without folds
     n_trees = MOST_TREES  # of the next fit, for "auto"
     grown_key: Any = None  # seed and weights of the models of the folds in ``grown``
 

@@ -503,7 +503,8 @@ class Answered:
     stratum: Ints  # shape (n,): stratum of each row
     actions: Any  # shape (n,): answer to each row; shape (n, A): probability of each action, if randomised
     share: Floats  # shape (n,): weights, with sum 1
-    costs: Floats | None = None  # shape (n, A): cost of each action for each row
+    # Shape (n, A): cost of each action for each row; None without costs.
+    costs: Floats | None = None
 
     @classmethod
     def from_arrays(

@@ -45,7 +45,7 @@ class Given:
     cost_range: Any = None
     # With an array of answers also those of rows without labels, after the others.
     deferred: Column = None
-    # With an array of answers: those to rows without labels.
+    # With an array of answers: those to rows without labels; None if there are no such rows.
     answers_unlabeled: Labels | None = None
 
     def __post_init__(self) -> None:

@@ -83,7 +83,7 @@ class Rows:
     used: Ints | None = None
     # Whether base models were fitted on these rows, so losses are not out of fold.
     fitted: bool = False
-    # Shape (n,): fold of each row if losses are out of fold.
+    # Shape (n,): fold of each row if losses are out of fold; otherwise None.
     fold: NDArray[np.uint8] | None = None
     # Shape (n,): sum of the squared weights of the rows that each row aggregates; None if it is a single row.
     squares: Floats | None = None
@@ -147,17 +147,19 @@ class TrainingSet:
     X: Table
     y: Ints
     weight: Floats
-    groups: Ints | None
+    groups: Ints | None  # number of the group of each row; None without groups
     n_classes: int
     used: Ints
     n_given: int
-    # Features and rows that the user gave as selection data.
+    # Features and rows that the user gave as selection data; None if the user gave none.
     validation: tuple[Any, Rows] | None
-    clusters: Ints | None = None  # rows of one cluster, such as a person, stay in one fold
-    unlabeled: tuple[Any, Rows] | None = None  # features and rows without labels
-    # Costs of answers in the validation set if there is one, otherwise in these rows.
+    # Rows of one cluster, such as a person, stay in one fold. None: each row is by itself.
+    clusters: Ints | None = None
+    # Features and rows without labels; None without such rows.
+    unlabeled: tuple[Any, Rows] | None = None
+    # Costs of answers in the validation set if there is one, otherwise in these rows; None without costs.
     costs: Floats | None = None
-    # Of the argument `training_rows`: the rows on which frozen estimators were fitted.
+    # Of the argument `training_rows`: the rows on which frozen estimators were fitted; None without it.
     named: Fingerprint | None = None
 
     @cached_property

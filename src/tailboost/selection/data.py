@@ -100,7 +100,8 @@ class SelectionData:
     # Shape (e,), sum to 1; negative where probabilities are corrected by labels.
     weights: Floats
     probabilities: Any = None  # shape (S, n): p(s | x); None if candidates have no action costs
-    costs: Floats | None = None  # shape (n, A): cost of each action in each row
+    # Shape (n, A): cost of each action in each row; None without costs.
+    costs: Floats | None = None
     row: Ints | None = None  # shape (e,): the row of each entry; None if each row has one
     # Shape (n,): the stratum of each row, with strata for rows without labels; None if each row has one entry
     kind: Ints | None = None
@@ -312,8 +313,8 @@ class RemoteSelectionData:
 
     strata: Strata  # the strata, with the masses of all rows
     in_memory: SelectionData  # the sample
-    # Confusion counts of candidates on all rows, shape (T, S, A). Copies in other processes and files drop
-    # this function, because the rows cannot be reached from there.
+    # Confusion counts of candidates on all rows, shape (T, S, A). In copies in other processes and
+    # files it is None, because the rows cannot be reached from there.
     count_all: Callable[[Sequence[Any]], Floats] | None = None
     costs: None = None
 
@@ -433,7 +434,7 @@ class Pool:
     candidates: list[Any] = field(default_factory=list)
     counts: list[Floats] = field(default_factory=list)  # of each candidate, shape (W, A)
     _numbers: dict[bytes, int] = field(default_factory=dict)
-    # The same candidates on the rows for estimates of their rates, if these are others.
+    # The same candidates on the rows for estimates of their rates; None until `measured_on` needs it.
     _measured: Pool | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -673,6 +674,7 @@ class ScoredRows:
     place: Ints  # shape (n,): number of the row's threshold
     losses: Floats  # shape (n, 2): loss of the first and of the second answer
     # Shape (n,): the numbers of the rows by scores of nearly the same order, which makes sorting fast.
+    # None if no such order is known.
     order: Ints | None = None
 
     def ascending(self, place: int) -> ScoredRows:

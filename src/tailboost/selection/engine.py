@@ -87,8 +87,9 @@ class ProbabilityEngine:
     # The labelled rows alone, and all rows with strata for those without labels; None if all have labels.
     labelled_alone: SelectionData | None = None
     with_unlabeled: SelectionData | None = None
-    names: GroupNames | None = None  # of all columns of groups
-    told: int | None = None  # number of the column of groups that rules may read
+    names: GroupNames | None = None  # of all columns of groups; None without groups
+    # Number of the column of groups that rules may read; None: group-blind.
+    told: int | None = None
     infer_groups: bool = True  # whether group-blind rules may estimate it
 
     def __getstate__(self) -> dict[str, Any]:

@@ -168,12 +168,12 @@ class LogProbabilities:
 
     n_rows: int  # n
     of_model: Callable[[int], Floats]  # returns the log-probabilities of model i
-    # Shape (n,): number of the group of each row, for group-aware rules.
+    # Shape (n,): number of the group of each row, for group-aware rules; None for group-blind ones.
     groups: Ints | None = None
     n_models: int = 0
     X: Table = None  # features of the rows, from which groups are estimated
     average: Average | None = None  # weights of the models; None for equal weights
-    # Returns the score of each row, if the models are one `Scores` column and read this table.
+    # Returns the score of each row, if the models are one `Scores` column and read this table; else None.
     scores: Callable[[], Floats] | None = None
     _computed: dict[Any, Any] = field(init=False, default_factory=dict)
 
@@ -511,7 +511,8 @@ class ModelOutputs:
     models: Models
     logs: tuple[Floats, ...]  # log-probabilities of each model, shape (n, K)
     rows: Rows  # the selection data
-    unlabeled: ModelOutputs | None = None  # of further rows without labels
+    # Of further rows without labels; None without such rows.
+    unlabeled: ModelOutputs | None = None
 
     @classmethod
     def with_hashes(cls, models: Models, logs: Sequence[Floats], rows: Rows) -> ModelOutputs:

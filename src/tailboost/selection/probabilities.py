@@ -134,9 +134,11 @@ class StratumProbabilities:
     # Whether groups are estimated from the features of a row, or from the probabilities of all models.
     by_features: bool = True
     group_models: list[GroupModel] = field(default_factory=list)  # one for each column
-    # Shape (S, 1), of groups that are read: factors of each class in each group, fitted by log loss.
+    # Shape (S, 1), of groups that are read: factors of each class in each group, fitted by log loss. None: no
+    # factors.
     factors: Floats | None = None
-    # Shape (K, G): the share of each combination among those with the same group that rules read.
+    # Shape (K, G): the share of each combination among those with the same group that rules read. None:
+    # it is estimated.
     shares: Floats | None = None
 
     @property

@@ -206,7 +206,7 @@ class Problem:
     # Largest increase of the overall error; None for no limit.
     error_budget: float | None = None
     randomized: bool = False  # whether several candidates may have mixture weight
-    # Probability with which all limits have to hold on new rows.
+    # Probability with which all limits have to hold on new rows; None: on the selection data alone.
     confidence: float | None = None
 
     @property

@@ -350,7 +350,7 @@ class SelectedRule(Selected):
     selection: Best  # with the counts for estimates
     # With the counts of the selection, which are others if there are rows without labels.
     compared: Comparison
-    # The rule without ``confidence``, if limits were tightened.
+    # The rule without ``confidence``, if limits were tightened for it; otherwise None.
     untightened: SelectedRule | None = None
 
     @property

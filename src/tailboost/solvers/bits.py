@@ -117,7 +117,8 @@ class BitLosses(_Losses):
         Number of units. The new object holds no candidate.
     """
 
-    # Losses of `shifted` objects are ``scale`` times the bits plus the shift of each candidate, shape (T,).
+    # Losses of `shifted` objects are ``scale`` times the bits plus the shift of each candidate, shape (T,);
+    # None shifts nothing.
     _scale: float = 1.0
     _shift: Floats | None = None
 

@@ -78,8 +78,9 @@ class TailGame:
     # A loss of the full problem is ``offset + scale * loss``.
     scale: float
     offset: float
+    # For each unit with mass its merged unit; None if none were merged.
     pattern: Ints | None
-    with_mass: Ints | None
+    with_mass: Ints | None  # numbers of the units with mass; None: all have mass
     # The distinct candidates, and for each candidate of the full problem the position of its equal there.
     candidates: Ints
     equal_to: Ints

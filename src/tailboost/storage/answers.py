@@ -19,7 +19,7 @@ class Answers:
     """Predictions of a model for its probe rows."""
 
     labels: list[int]  # predicted labels as positions in ``classes_``
-    # Result of ``predict_distribution``, else of ``predict_proba``, if the model has one.
+    # Result of ``predict_distribution``, else of ``predict_proba``; None if the model has neither.
     probabilities: list[list[float]] | None
 
     def same_as(self, other: Answers) -> bool:

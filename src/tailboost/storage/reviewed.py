@@ -32,7 +32,7 @@ class Reviewed:
     left_out: frozenset[str] = frozenset()
     # Fields for functions, with the allowed functions.
     functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    # Called with an object after its fields are set: checks, and fields without storage.
+    # Called with an object after its fields are set: checks, and fields without storage. None: nothing to do.
     finish: Callable[[Any], None] | None = None
 
 

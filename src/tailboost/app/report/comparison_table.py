@@ -36,7 +36,7 @@ class MethodRow(NamedTuple):
     """One method with a cell per column."""
 
     method: ComparedMethod
-    cells: list[Cell | None]
+    cells: list[Cell | None]  # None where the method has no number
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ class History:
     weights: Floats
     losses: BitLosses | Floats
     cumulative: Floats
+    # The mixture of the newest solution, where the next one starts; None before the first.
     multipliers: Floats | None = None
     gap: float = 0.0
 

@@ -91,7 +91,7 @@ class Recipe:
     build: Callable[[], nn.Module]  # returns a new net
     optimizer: Callable[[Any], torch.optim.Optimizer]  # maps a net's parameters to an optimiser
     batch_size: int
-    augment: Callable[..., Tensor] | None  # maps a batch of inputs to another
+    augment: Callable[..., Tensor] | None  # maps a batch of inputs to another; None: as it is
     precision: str  # {"auto", "float32", "bfloat16"}: of the forward pass
     compile: bool  # whether the net is compiled
     device: torch.device
