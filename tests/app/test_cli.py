@@ -9,6 +9,7 @@ import sys
 import warnings
 from functools import partial
 from io import StringIO
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -1011,3 +1012,24 @@ def test_an_unknown_command_is_refused_with_the_list_of_commands(capsys):
     with pytest.raises(SystemExit):
         cli.main(["explain", "rule.json"])
     assert "No such command 'explain'. (tailboost -h lists the commands)" in capsys.readouterr().err
+
+
+def test_several_tables_are_refused_with_a_cure(capsys, tmp_path):
+    paths = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
+    for path in paths:
+        Path(path).write_text("x,y\n1,a\n")
+    with pytest.raises(SystemExit):
+        cli.main(["tune", *paths, "--score", "x", "--target", "y", "--out", "rule.json"])
+    assert "a command takes one table: join the files first" in capsys.readouterr().err
+
+
+def test_a_folder_without_permission_is_refused_before_any_work(monkeypatch, tmp_path):
+    monkeypatch.setattr(shared.os, "access", lambda path, mode: False)
+    with pytest.raises(shared.BadInput, match=r"--out: the folder '.*' of 'x.json' may not be written"):
+        shared.check_output("--out", tmp_path / "x.json")
+
+
+def test_a_model_file_with_the_name_of_a_rule_file_is_told_its_ending(tmp_path):
+    (tmp_path / "m.json").write_bytes(b"PK\x03\x04")
+    with pytest.raises(ValueError, match=r"it is not JSON; the name of a model file ends in \.model"):
+        shared.read_json(tmp_path / "m.json")

@@ -303,6 +303,14 @@ def test_a_calibration_of_a_rule_names_by_group_if_the_rule_does_not_read_it(fil
     assert "was selected without thresholds by 'none'" in said
 
 
+@pytest.mark.parametrize("option", ["--group", "--by-group"])
+def test_the_target_is_no_column_of_groups(files, option, tmp_path):
+    columns = ["--score", "p_toxic", "--target", "label", option, "label", *LIMITS[2:]]
+    for command in ("tune", "calibrate"):
+        said = refused(command, files / "scores.csv", *columns, "--out", tmp_path / "x.json")
+        assert f"{option}: column 'label' is the target" in said
+
+
 def test_a_file_of_tabs_has_tabs(files, rule, tmp_path):
     done("predict", rule, files / "fresh.csv", "--out", tmp_path / "answers.tsv")
     header = (tmp_path / "answers.tsv").read_text().splitlines()[0]

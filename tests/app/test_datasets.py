@@ -293,6 +293,14 @@ def test_bad_files(tmp_path):
         ("t.csv.gz", gzip.compress(MIXED.encode())[:-9], r"t\.csv\.gz.*cannot be read"),
         ("t.csv.xz", b"not xz", r"t\.csv\.xz.*cannot be read"),
         ("t.parquet", b"not parquet", r"t\.parquet.*cannot be read"),
+        (
+            "t.csv.gz",
+            b"x,y\n1,a\n",
+            r"no \.csv\.gz file; if it is a table of text, give it a name",
+        ),
+        ("t.csv", gzip.compress(MIXED.encode()), r"content is that of a \.csv\.gz file; give it a name"),
+        ("t.csv", b"PAR1\x15\x04", r"content is that of a \.parquet file"),
+        ("t.csv", b"PK\x03\x04sheet", "it is an Excel or zip file; save its table as CSV"),
     ]:
         (tmp_path / name).write_bytes(content)
         with pytest.raises(ValueError, match=message):

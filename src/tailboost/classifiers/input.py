@@ -41,7 +41,7 @@ from tailboost.core.checks import (
     unpack,
 )
 from tailboost.core.exceptions import ResubstitutionWarning
-from tailboost.core.spelling import did_you_mean, listed
+from tailboost.core.spelling import as_typed, did_you_mean, listed
 from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
 from tailboost.rates.strata import plain
@@ -88,7 +88,10 @@ def read_unlabeled(
     labelled_hashes = np.concatenate([hash_rounded_rows(table) for table in labelled])
     new_rows = np.flatnonzero(~copies_of(labelled_hashes, hashes))
     if not len(new_rows):
-        raise ValueError("X_unlabeled: all of these rows are among the rows with labels")
+        raise ValueError(
+            f"{as_typed('X_unlabeled', '--unlabeled')}: all of these rows are among the rows with labels; "
+            "leave it out"
+        )
     groups = None
     if arguments.groups_unlabeled is not None:
         names = classifier._group_names

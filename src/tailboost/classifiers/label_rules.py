@@ -26,7 +26,7 @@ from tailboost.core.checks import (
     take,
 )
 from tailboost.core.exceptions import BoundNotMetWarning, NotCertifiedError
-from tailboost.core.spelling import with_known_arguments
+from tailboost.core.spelling import as_typed, with_known_arguments
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.calibration import calibrate_selected
 from tailboost.guarantees.certificates import Certificate, certify
@@ -744,7 +744,8 @@ def _further_rows(column_names: Sequence[Any], X: Table, X_unlabeled: Table) -> 
     is_new = ~copies_of(*hashes)
     if not is_new.any():
         raise ValueError(
-            "X_unlabeled: there is no row, or all rows are among the rows with labels"
+            f"{as_typed('X_unlabeled', '--unlabeled')}: there is no row, or all rows are among the rows with "
+            "labels; leave it out"
         )
     return take(as_pandas(X_unlabeled), np.flatnonzero(is_new))
 

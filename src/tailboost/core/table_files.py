@@ -32,6 +32,14 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+# How the content of a file begins, by the ending of its name; other content is text.
+_STARTS = {
+    ".csv.gz": re.compile(rb"\x1f\x8b"),
+    ".csv.bz2": re.compile(rb"BZh[1-9]1AY&SY"),
+    ".csv.xz": re.compile(rb"\xfd7zXZ"),
+    ".parquet": re.compile(rb"PAR1\x15"),
+    ".xlsx": re.compile(rb"PK\x03\x04"),
+}
 # Excel's first line, before the header.
 _SEP_LINE = re.compile(r'"?sep=(?P<sep>[^"\r\n])"?[\r\n]*', re.IGNORECASE)
 _MISSING = "?"  # in addition to pandas' missing values: empty, NA, NaN, null, None …
@@ -105,11 +113,30 @@ def read_raw(
         raise ValueError(
             f"{str(path)!r} must end in one of {', '.join([*_OPENERS, *_PARQUET])}"
         )
+    _check_content(path, suffix)
     if suffix in _OPENERS:
         if decimal is None:
             return _read_csv(path, _OPENERS[suffix], sep, encoding, numbers)
         return _with_points(_read_csv(path, _OPENERS[suffix], sep, encoding), decimal, path)
     return _read_parquet(path)
+
+
+def _check_content(path: Path, suffix: str) -> None:
+    """Raise ValueError if a file begins as a file with another ending of its name than ``suffix``."""
+    with path.open("rb") as stream:
+        start = stream.read(10)
+    content = ".csv"
+    for ending, pattern in _STARTS.items():
+        if pattern.match(start):
+            content = ending
+    if not start or content == suffix or (suffix in _PARQUET and content in _PARQUET):
+        return
+    cure = f"its content is that of a {content} file; give it a name that ends so"
+    if content == ".xlsx":
+        cure = "it is an Excel or zip file; save its table as CSV"
+    elif content == ".csv":
+        cure = f"it is no {suffix} file; if it is a table of text, give it a name that ends in .csv"
+    raise ValueError(f"{str(path)!r} cannot be read: {cure}")
 
 
 def _read_parquet(path: Path) -> Any:

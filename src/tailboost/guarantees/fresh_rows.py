@@ -39,6 +39,7 @@ from tailboost.core.checks import (
     refuse_quantity,
     take,
 )
+from tailboost.core.spelling import as_typed
 from tailboost.guarantees.recheck import Claim
 from tailboost.learners.scores import Scores
 from tailboost.rates import Answered, Limit, Rate, Sample, Strata, error
@@ -977,7 +978,8 @@ def not_among(labelled: RowHashes, unlabeled: RowHashes) -> Mask:
     is_new: Mask = ~unlabeled.copied_from(labelled)
     if not is_new.any():
         raise ValueError(
-            "X_unlabeled: there is no row, or all rows are among the rows with labels"
+            f"{as_typed('X_unlabeled', '--unlabeled')}: there is no row, or all rows are among the rows with "
+            "labels; leave it out"
         )
     return is_new
 

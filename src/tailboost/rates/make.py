@@ -966,7 +966,7 @@ def parse(text: str) -> Rate | Largest | Spread | Limit:
             raise ValueError(
                 f"{cut_to(text, TEXT_SHOWN)!r} holds {len(limits)} limits; give a list: {advice}"
             ) from None
-        form = _with_brackets(text)
+        form = _with_brackets(text) or _with_number_last(text)
         if form is None:
             raise
         raise ValueError(f"{cut_to(text, TEXT_SHOWN)!r}: write {form}") from failure
@@ -1015,6 +1015,32 @@ def _with_brackets(text: str) -> str | None:
         return None
     if lacks_label:
         form += ", with your label in place of 1"
+    return form
+
+
+# A limit such as ".2 >= miss(1)", and a number with a decimal comma at the end.
+_NUMBER_FIRST = re.compile(
+    r"\s*(?P<bound>[\d.,]+ ?%?)\s*(?P<sign><=|>=|=<|=>|[<>≤≥])\s*(?P<rate>.+?)\s*", re.DOTALL
+)
+_DECIMAL_COMMA = re.compile(r"(?<=[\d\s]),(?=\d+ ?%?$)")
+
+
+def _with_number_last(text: str) -> str | None:
+    """Return a limit with its number behind the rate and with a decimal point; None for other texts."""
+    form = text.strip()
+    reversed_limit = _NUMBER_FIRST.fullmatch(text)
+    if reversed_limit is not None:
+        sign = "<="
+        if reversed_limit["sign"] in ("<=", "=<", "<", "≤"):
+            sign = ">="
+        form = f"{reversed_limit['rate']} {sign} {reversed_limit['bound'].strip()}"
+    form = _DECIMAL_COMMA.sub(".", form)
+    try:
+        is_limit = isinstance(_Parser(form).parse(), Limit)
+    except ValueError:
+        return None
+    if not is_limit:
+        return None
     return form
 
 

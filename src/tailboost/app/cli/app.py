@@ -209,6 +209,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             code = app(args=arguments, prog_name="tailboost", standalone_mode=False)
     except usage_error as error:
         message = error.format_message()
+        if "unexpected extra argument" in message and len(_files_among(words)) > 1:
+            message += "; a command takes one table: join the files first"
         if words[0] in BY_NAME:
             message += f" (tailboost {words[0]} -h lists the options)"
         else:
@@ -228,8 +230,13 @@ def _announce_files(words: Sequence[str]) -> None:
     no_progress = not {"-q", "--quiet", "-h", "--help"}.isdisjoint(words)
     if not names_command or no_progress or not sys.stderr.isatty():
         return
-    # A word after an option may be its value.
-    arguments = [word for previous, word in pairwise(words) if not previous.startswith("-")]
-    files = ", ".join(filter(os.path.isfile, arguments))
+    files = ", ".join(_files_among(words))
     if files:
         print(f"Reading {printable(files)}.", file=sys.stderr, flush=True)
+
+
+def _files_among(words: Sequence[str]) -> list[str]:
+    """Return the files among the words of a command line, without those of options."""
+    # A word after an option may be its value.
+    arguments = [word for previous, word in pairwise(words) if not previous.startswith("-")]
+    return list(filter(os.path.isfile, arguments))

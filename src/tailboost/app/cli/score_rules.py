@@ -308,6 +308,11 @@ class RuleSelection:
 
         ``positive`` are the labels of --positive.
         """
+        if self.target in self.group:
+            option = "--by-group" if self.target == self.by_group else "--group"
+            raise BadInput(
+                f"{option}: column {self.target!r} is the target; it cannot be a column of groups too"
+            )
         rows = self.read(data, csv, self.group, target=self.target)
         rows.tell_of_empty_groups()
         labels = sorted(set(rows.y.tolist()))

@@ -185,6 +185,10 @@ def check_output(option: str, out: Path, *inputs: Path | None) -> None:
             raise BadInput(
                 f"{option}: there is no folder {str(out.parent)!r} for {out.name!r}; make it first"
             )
+        if not os.access(out.parent, os.W_OK):
+            raise BadInput(
+                f"{option}: the folder {str(out.parent)!r} of {out.name!r} may not be written; give another"
+            )
         refuse_overwriting(option, [out], *inputs)
 
 
@@ -239,7 +243,7 @@ def read_json(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
         # The message of the decoder is about a place in a text, not about a file.
-        raise ValueError("it is not JSON") from None
+        raise ValueError("it is not JSON; the name of a model file ends in .model") from None
     if not isinstance(content, dict):
         raise ValueError("its JSON is no object {…}")
     return content
