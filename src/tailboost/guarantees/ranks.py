@@ -29,6 +29,7 @@ from scipy.special import ndtri
 
 from tailboost.core.array_types import Floats, Ints
 from tailboost.guarantees.fresh_rows import FreshRows
+from tailboost.guarantees.one_sided import PART, BesideRoom, one_sided
 from tailboost.guarantees.procedure import (
     Certified,
     Procedure,
@@ -40,6 +41,7 @@ from tailboost.guarantees.procedure import (
 )
 from tailboost.guarantees.ranks_and_test import RanksAndTest
 from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds
+from tailboost.guarantees.recheck import percent
 from tailboost.guarantees.shares import (
     ONE_ANSWER,
     Share,
@@ -58,7 +60,6 @@ from tailboost.selection.data import (
     ScoredRows,
     ThresholdFamily,
     possible_thresholds,
-    sums_of_answers,
 )
 
 # Tried fractions of the rows, as the smallest rate of a gap or ratio, and parts of the bound by
@@ -80,77 +81,16 @@ THE_SELECTED_RULE = "the selected rule"
 AT_RANKS = (
     "The thresholds of the rule are at ranks of the scores of these rows, which need no test."
 )
+BESIDE_ROOM = (
+    f"The selecting rows predicted much room for {{limits}}: {percent(PART)} of the level is spent "
+    "there, also by ranks, and the other limits have the rest."
+)
 OF_TWO_KINDS = (
     "One threshold for all groups and thresholds by group, moved together, divide the error "
     "probability. The second rule is taken if it alone is certified, or if it lowers the "
     "objective on these rows by more than one standard error, not counting the row that gains "
     "most."
 )
-
-
-# -- limits on one side ------------------------------------------------------------------------------------
-
-
-def windows(
-    shares: Sequence[Share], rows: ScoredRows, n_thresholds: int, ranks: Sequence[int]
-) -> tuple[Floats, Floats]:
-    """Return the values between which each threshold keeps all limits, shape (m,) each.
-
-    ``ranks`` are from `ranks_of`. With a rank of −1 no value keeps the limit.
-    """
-    lowest = np.full(n_thresholds, -np.inf)
-    highest = np.full(n_thresholds, np.inf)
-    for share, rank in zip(shares, ranks, strict=True):
-        scores = np.sort(rows.scores[share.rows])
-        places = share.places(rows)
-        if rank >= len(scores):
-            continue  # all rows may have the answer
-        # A row gets answer 0 up to the threshold, and answer 1 above it.
-        if share.answer == 0:
-            end = scores[rank] if rank >= 0 else -np.inf
-            highest[places] = np.minimum(highest[places], end)
-        else:
-            end = scores[len(scores) - 1 - rank] if rank >= 0 else np.inf
-            lowest[places] = np.maximum(lowest[places], end)
-    return lowest, highest
-
-
-def one_sided(
-    shares: Sequence[Share],
-    ranks: Sequence[int],
-    rows: ScoredRows,
-    n_thresholds: int,
-    others: ScoredRows,
-) -> Floats | None:
-    """Return the thresholds of least loss within all ranks, shape (m,); None if there are none.
-
-    Parameters
-    ----------
-    shares, ranks : sequence
-        The limited shares, and how many of their rows may be beyond the threshold.
-    rows : ScoredRows
-        The fresh rows.
-    n_thresholds : int
-        m.
-    others : ScoredRows
-        Further rows for the loss alone, such as the selection data.
-    """
-    lowest, highest = windows(shares, rows, n_thresholds, ranks)
-    thresholds = np.empty(n_thresholds)
-    for place in range(n_thresholds):
-        rows_of_place = rows.ascending(place)
-        possible, _ = possible_thresholds(rows_of_place.scores)
-        is_within = (possible > lowest[place]) & (possible < highest[place])
-        # At both ends all rows have one answer. A limit on the other answer is kept by construction,
-        # without a test.
-        is_within[0] = lowest[place] == -np.inf
-        is_within[-1] = highest[place] == np.inf
-        if not is_within.any():
-            return None
-        loss = sums_of_answers(rows_of_place.scores, rows_of_place.losses, possible)
-        loss += others.loss(place, possible)
-        thresholds[place] = possible[is_within][int(loss[is_within].argmin())]
-    return thresholds
 
 
 # -- a gap or ratio ----------------------------------------------------------------------------------------
@@ -364,6 +304,8 @@ class Ranks(Procedure):
         reason = no_shares_because(objective, self.limits, self.fresh.answered.strata)
         if reason is not None:
             return reason
+        if self.beside_room is not None:
+            return None
         if RanksAndTest(self.selection, self.fresh, self.level).lacks is None:
             return "limits join groups that have limits of their own"
         if self.compares and len(self.limits) > 1:
@@ -391,16 +333,14 @@ class Ranks(Procedure):
         """Return the rule of least loss within the ranks; a refusal if it gives all rows one answer."""
         if self.same_for_all is None and self.joins_groups:
             return self.simplest_of_two()
-        family, rows, selection, breaks = self.scored
+        family, rows, _, breaks = self.scored
         if self.compares:
             thresholds = at_ranks(self.shares, self.rank_ranges, rows, family.n_thresholds)
             why = (
                 f"equal scores leave no threshold at the ranks that certify {self.limits[0]!r}"
             )
         else:
-            thresholds = one_sided(
-                self.shares, self.ranks, rows, family.n_thresholds, selection
-            )
+            thresholds = self.one_sided_thresholds()
             why = "no threshold keeps all limits on these rows"
         if thresholds is None:
             # In a comparison the ranks were fixed before: nothing was tested.
@@ -409,7 +349,7 @@ class Ranks(Procedure):
             return Refused(self.fresh, THE_SELECTED_RULE, ONE_ANSWER)
         if breaks is None:
             rule = self.selection.at(family, thresholds, fresh=self.fresh.opened)
-            return Certified(rule, self.title, AT_RANKS)
+            return Certified(rule, self.title, self.made)
         drawn_thresholds, probabilities = breaks.mixture(thresholds)
         rule = self.selection.at(
             family, drawn_thresholds, probabilities, fresh=self.fresh.opened
@@ -418,6 +358,34 @@ class Ranks(Procedure):
         if not self.estimates_keep_limits(answered):
             return Refused(answered, "the rule at the ranks", "")
         return Certified(rule, self.title, AT_RANKS)
+
+    @cached_property
+    def beside_room(self) -> BesideRoom | None:
+        """The ranks of some limits beside further limits with room; None if no limit has such room."""
+        if self.compares or self.same_for_all is not None:
+            return None
+        for by_group in (True, False):
+            family = self.selection.family(by_group=by_group)
+            if family is not None:
+                return BesideRoom.from_selection(
+                    self.selection, family, self.limits, self.fresh, self.level
+                )
+        return None
+
+    def one_sided_thresholds(self) -> Floats | None:
+        """Return the thresholds of least loss within limits on one side; None if there are none."""
+        if self.beside_room is not None:
+            return self.beside_room.thresholds()
+        family, rows, selection, _ = self.scored
+        return one_sided(self.shares, self.ranks, rows, family.n_thresholds, selection)
+
+    @property
+    def made(self) -> str:
+        """How the rule was made, for the certificate."""
+        if self.beside_room is None:
+            return AT_RANKS
+        limits = " and ".join(map(str, self.beside_room.limits_with_room))
+        return f"{AT_RANKS} {BESIDE_ROOM.format(limits=limits)}"
 
     def simplest_of_two(self) -> Certified | Refused:
         """Return the rule with one threshold, or with thresholds by group if that rule is clearly better.
@@ -451,6 +419,8 @@ class Ranks(Procedure):
     @property
     def level_of_test(self) -> float:
         """Level of the rank of one share; of one threshold, if thresholds by group are another rule."""
+        if self.beside_room is not None:
+            return self.beside_room.level_of_rank
         assert self.family is not None
         level = self.level
         if self.same_for_all is None and self.joins_groups:
@@ -487,6 +457,8 @@ class Ranks(Procedure):
 
         None if the rule has no such thresholds. Compared shares need a threshold each.
         """
+        if self.beside_room is not None:
+            return self.beside_room.family
         by_group = self.selection.family(by_group=True)
         if by_group is not None:
             rows = scored_fresh(self.selection, by_group, self.fresh)

@@ -1,0 +1,382 @@
+"""Thresholds at ranks for limits on one side, alone or beside limits that have much room.
+
+Shares of rows are limited from one side: misses, false alarms, selection rates. A limit on the rows of one
+threshold has a rank there, see `windows`. A further limit may join the rows of several thresholds, or be on
+the other answer. If it has room on the selection data, it needs no rule of another kind and no half of the
+level α. The ranks of the other limits have the level (1 − s) α, and the further limits s α, with s = `PART`.
+A further limit on the rows of one threshold has a rank there too. One that joins rows has a line:
+
+* The selection data fix thresholds t₁, …, t_m, and so a line of rules: its rule λ has the thresholds t_g + λ.
+  It is one threshold λ on the score less t_g. So ranks of these differences keep all limits on the answer 0
+  for λ < λ₁, except with the probability of their level. All other rows have the answer 1.
+* Let a rule have thresholds τ_g < t_g + λ₁ in all groups g. For some λ < λ₁ no τ_g is above t_g + λ. So each
+  row with the answer 0 also has it under the rule λ, which keeps the limits on this answer. Then the rule
+  keeps them too. Limits on the answer 1 have a line from the other side.
+
+With a probability of 1 − α both statements hold. Then all rules within the ranks and the line keep all
+limits, so the one of least loss on these rows may be taken. The line has all rows that a limit counts, also
+those of groups without a limit of their own. The selection data predict whether a limit has room, for the
+number of all fresh rows, so this choice of a procedure has no part of the level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from tailboost.core.array_types import Floats
+from tailboost.guarantees.fresh_rows import FreshRows
+from tailboost.guarantees.limited_rates import power_of_shares
+from tailboost.guarantees.procedure import scored_fresh, scored_selection
+from tailboost.guarantees.shares import Share, fresh_shares, level_of_each, ranks_of, shares_on
+from tailboost.guarantees.thresholds import limited_rates
+from tailboost.rates import Limit
+from tailboost.selection.data import (
+    BEYOND,
+    ScoredRows,
+    SelectionData,
+    ThresholdFamily,
+    possible_thresholds,
+    sums_of_answers,
+)
+
+# Part of the level for limits with room.
+PART = 0.1
+# A limit has room if its predicted probability to pass at this part of the level is at least so large.
+LEAST_POWER = 0.8
+LARGEST_SCORE = BEYOND - 1.0
+NO_ROWS = ScoredRows(np.zeros(0), np.zeros(0, dtype=np.intp), np.zeros((0, 2)))
+
+
+def windows(
+    shares: Sequence[Share], rows: ScoredRows, n_thresholds: int, ranks: Sequence[int]
+) -> tuple[Floats, Floats]:
+    """Return the values between which each threshold keeps all limits, shape (m,) each.
+
+    ``ranks`` are from `ranks_of`. With a rank of −1 no value keeps the limit.
+    """
+    lowest = np.full(n_thresholds, -np.inf)
+    highest = np.full(n_thresholds, np.inf)
+    for share, rank in zip(shares, ranks, strict=True):
+        scores = np.sort(rows.scores[share.rows])
+        places = share.places(rows)
+        if rank >= len(scores):
+            continue  # all rows may have the answer
+        # A row gets answer 0 up to the threshold, and answer 1 above it.
+        if share.answer == 0:
+            end = scores[rank] if rank >= 0 else -np.inf
+            highest[places] = np.minimum(highest[places], end)
+        else:
+            end = scores[len(scores) - 1 - rank] if rank >= 0 else np.inf
+            lowest[places] = np.maximum(lowest[places], end)
+    return lowest, highest
+
+
+def one_sided(
+    shares: Sequence[Share],
+    ranks: Sequence[int],
+    rows: ScoredRows,
+    n_thresholds: int,
+    others: ScoredRows,
+) -> Floats | None:
+    """Return the thresholds of least loss within all ranks, shape (m,); None if there are none.
+
+    Parameters
+    ----------
+    shares, ranks : sequence
+        The limited shares, and how many of their rows may be beyond the threshold.
+    rows : ScoredRows
+        The fresh rows.
+    n_thresholds : int
+        m.
+    others : ScoredRows
+        Further rows for the loss alone, such as the selection data.
+    """
+    return with_least_loss_between(*windows(shares, rows, n_thresholds, ranks), rows, others)
+
+
+def with_least_loss_between(
+    lowest: Floats, highest: Floats, rows: ScoredRows, others: ScoredRows
+) -> Floats | None:
+    """Return the thresholds of least loss strictly between two values, shape (m,); None if there are none.
+
+    ``lowest`` and ``highest``, shape (m,), are infinite where one answer to all rows is within.
+    """
+    n_thresholds = len(lowest)
+    thresholds = np.empty(n_thresholds)
+    for place in range(n_thresholds):
+        rows_of_place = rows.ascending(place)
+        possible, _ = possible_thresholds(rows_of_place.scores)
+        is_within = (possible > lowest[place]) & (possible < highest[place])
+        # At both ends all rows have one answer. A limit on the other answer is kept by construction,
+        # without a test.
+        is_within[0] = lowest[place] == -np.inf
+        is_within[-1] = highest[place] == np.inf
+        if not is_within.any():
+            return None
+        loss = sums_of_answers(rows_of_place.scores, rows_of_place.losses, possible)
+        loss += others.loss(place, possible)
+        thresholds[place] = possible[is_within][int(loss[is_within].argmin())]
+    return thresholds
+
+
+@dataclass(frozen=True, eq=False)
+class BesideRoom:
+    """Thresholds at the ranks of some limits, within the line of further limits that have room.
+
+    Attributes
+    ----------
+    family : ThresholdFamily
+        The thresholds: one for all rows, or one for each group.
+    ranked, further : list of Share
+        The shares kept by ranks, each on the rows of one threshold, and those kept along lines.
+    lines : ndarray of shape (2, m)
+        The thresholds t_g of the lines for limits on the answers 0 and 1.
+    fresh, selected : ScoredRows
+        The fresh rows and the selection data.
+    level : float
+        Allowed probability of a broken limit.
+    """
+
+    family: ThresholdFamily
+    ranked: list[Share]
+    roomy: list[Share]
+    joint: list[Share]
+    line: Floats
+    fresh: ScoredRows
+    selected: ScoredRows
+    level: float
+
+    @classmethod
+    def from_selection(
+        cls,
+        selection: Any,
+        family: ThresholdFamily,
+        limits: Sequence[Limit],
+        fresh: FreshRows,
+        level: float,
+    ) -> BesideRoom | None:
+        """Return the procedure for several limits; None if no limit has room that another one would use.
+
+        The limits are on shares of one of two answers. The result depends on the selection data, and on
+        numbers of fresh rows alone.
+        """
+        planned = PlannedRoom(selection, family, limits, fresh, level)
+        if not planned.is_possible:
+            return None
+        ranked, roomy, joint = planned.divided_shares
+        if not ranked or not (roomy or joint):
+            return None
+        selected, _ = scored_selection(selection, family, expected=False)
+        return cls(
+            family,
+            ranked=ranked,
+            roomy=roomy,
+            joint=joint,
+            line=planned.line(ranked[0].answer),
+            fresh=planned.fresh_rows,
+            selected=selected,
+            level=level,
+        )
+
+    @property
+    def limits_with_room(self) -> list[Limit]:
+        """The limits that have a small part of the level."""
+        return list(dict.fromkeys(share.limit for share in (*self.roomy, *self.joint)))
+
+    @property
+    def level_of_rank(self) -> float:
+        """Level of the rank of one share that is not kept along the line."""
+        return level_of_each(self.ranked, self.family.n_thresholds, (1.0 - PART) * self.level)
+
+    def thresholds(self) -> Floats | None:
+        """Return the thresholds of least loss within the ranks and the line; None if there are none."""
+        m = self.family.n_thresholds
+        rows = self.rows
+        n_kinds = max(1, bool(self.roomy) + bool(self.joint))
+        level_of_each_kind = PART * self.level / n_kinds
+        ranks = _ranks(self.ranked, m, (1.0 - PART) * self.level)
+        ranks += _ranks(self.roomy, m, level_of_each_kind)
+        lowest, highest = windows([*self.ranked, *self.roomy], rows, m, ranks)
+        along = _along(rows, self.line)
+        ranks = _ranks(self.joint, 1, level_of_each_kind)
+        (line_lowest,), (line_highest,) = windows(self.joint, along, 1, ranks)
+        for place in range(m):
+            part = rows.part(place)
+            # The ends are scores of rows, because thresholds between two rows are one rule.
+            if line_highest < np.inf:
+                below = rows.scores[part & (along.scores <= line_highest)]
+                highest[place] = min(highest[place], below.max(initial=-np.inf))
+            if line_lowest > -np.inf:
+                above = rows.scores[part & (along.scores >= line_lowest)]
+                lowest[place] = max(lowest[place], above.min(initial=np.inf))
+        return with_least_loss_between(lowest, highest, rows, NO_ROWS)
+
+    @property
+    def rows(self) -> ScoredRows:
+        """The fresh rows, then the selection data."""
+        pairs = [
+            (getattr(self.fresh, name), getattr(self.selected, name))
+            for name in ("scores", "place", "losses")
+        ]
+        return ScoredRows(*map(np.concatenate, pairs))
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedRoom:
+    """What the selection data say of the room of several limits on shares of one of two answers.
+
+    Attributes are as in `BesideRoom.from_selection`.
+    """
+
+    selection: Any
+    family: ThresholdFamily
+    limits: Sequence[Limit]
+    fresh: FreshRows
+    level: float
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether there are several limits, whose shares have rows with a threshold and no draws."""
+        if len(self.limits) < 2 or self.selection.problem.randomized:
+            return False
+        if not self.selection.has_independent_cases:
+            return False
+        have_rows = all(len(share.rows) for share in chain.from_iterable(self.shares))
+        have_thresholds = bool((self.fresh_rows.place < self.family.n_thresholds).all())
+        return all(self.shares) and have_rows and have_thresholds
+
+    @cached_property
+    def shares(self) -> list[list[Share]]:
+        """The limited shares of each limit on the fresh rows."""
+        return [fresh_shares([limit], self.fresh) for limit in self.limits]
+
+    @cached_property
+    def fresh_rows(self) -> ScoredRows:
+        """The fresh rows with their scores and thresholds."""
+        return scored_fresh(self.selection, self.family, self.fresh)
+
+    @cached_property
+    def expected(self) -> tuple[ScoredRows, SelectionData]:
+        """The selection data with their scores and expected losses, and the data themselves."""
+        return scored_selection(self.selection, self.family, expected=True)
+
+    @cached_property
+    def joins(self) -> list[bool]:
+        """Whether each limit joins rows of several thresholds in one share."""
+        return [
+            any(len(share.places(self.fresh_rows)) > 1 for share in shares)
+            for shares in self.shares
+        ]
+
+    @cached_property
+    def start(self) -> Floats | None:
+        """The thresholds of least expected loss within all limits that join no rows, shape (m,).
+
+        At most as large a part of each share's selection rows is beyond them as of so many fresh rows. None
+        without such thresholds.
+        """
+        m = self.family.n_thresholds
+        expected, data = self.expected
+        shares = [
+            share
+            for limit, joins in zip(self.limits, self.joins, strict=True)
+            for share in shares_on(limit, data)
+            if not joins and len(share.rows)
+        ]
+        if not shares:
+            return None
+        sizes = [len(share.rows) for share in shares]
+        fresh_sizes = [max(1, int(self.ratio * size)) for size in sizes]
+        fresh_ranks = ranks_of(shares, fresh_sizes, m, self.level)
+        ranks = [
+            int(np.floor(rank / fresh_size * size))
+            for rank, fresh_size, size in zip(fresh_ranks, fresh_sizes, sizes, strict=True)
+        ]
+        return one_sided(shares, ranks, expected, m, NO_ROWS)
+
+    @property
+    def ratio(self) -> float:
+        """Fresh rows by selection rows."""
+        selected, _ = self.expected
+        return len(self.fresh_rows.scores) / len(selected.scores)
+
+    def line(self, answer: int) -> Floats:
+        """Return the scores next to the start: above it for the answer 0, below it for 1, shape (m,).
+
+        So equal scores cost nothing: the rule of the start is within the line if it keeps the limits.
+        ``answer`` is the limited one.
+        """
+        assert self.start is not None
+        rows, _ = self.expected
+        line = np.clip(self.start, -LARGEST_SCORE, LARGEST_SCORE)
+        for place, threshold in enumerate(self.start):
+            scores = rows.scores[rows.part(place)]
+            above, below = scores[scores > threshold], scores[scores <= threshold]
+            if answer == 0 and len(above):
+                line[place] = above.min()
+            if answer == 1 and len(below):
+                line[place] = below.max()
+        return line
+
+    @cached_property
+    def have_room(self) -> list[bool]:
+        """Whether each limit has room at the start of the line, as predicted."""
+        assert self.start is not None
+        selected, data = self.expected
+        along = _along(selected, self.start).scores
+        have_room = []
+        for limit, shares in zip(self.limits, self.shares, strict=True):
+            rates = limited_rates(limit, data.strata, data.stratum, data.probabilities)
+            powers = [0.0]
+            if len(rates) >= len(shares):
+                powers = []
+            for rate in rates:
+                predicted, n = rate.predicted_shares(along, np.zeros(1))
+                power = power_of_shares(
+                    predicted, n, rate.largest_share, self.ratio, PART * self.level
+                )
+                powers.append(float(power[0]))
+            have_room.append(min(powers) >= LEAST_POWER)
+        return have_room
+
+    @property
+    def divided_shares(self) -> tuple[list[Share], list[Share], list[Share]]:
+        """The shares with ranks, those of them with room on the other answer, and those that join rows.
+
+        Empty if limits on both answers need the larger part of the level, or one that joins rows has no room.
+        """
+        nothing: tuple[list[Share], list[Share], list[Share]] = ([], [], [])
+        if self.start is None:
+            return nothing
+        tables = list(zip(self.shares, self.joins, self.have_room, strict=True))
+        answers = {
+            shares[0].answer for shares, joins, has_room in tables if joins or not has_room
+        }
+        if len(answers) != 1 or any(joins and not has_room for _, joins, has_room in tables):
+            return nothing
+        ranked, roomy, joint = nothing
+        for shares, joins, _ in tables:
+            if joins:
+                joint += shares
+            elif shares[0].answer in answers:
+                ranked += shares
+            else:
+                roomy += shares
+        return ranked, roomy, joint
+
+
+def _ranks(shares: Sequence[Share], n_thresholds: int, level: float) -> list[int]:
+    """Return how many rows of each share may be beyond its threshold, see `ranks_of`."""
+    return ranks_of(shares, [len(share.rows) for share in shares], n_thresholds, level)
+
+
+def _along(rows: ScoredRows, start: Floats) -> ScoredRows:
+    """Return rows with their scores less the threshold of their group, and one threshold for all."""
+    scores = rows.scores - start[rows.place]
+    return ScoredRows(scores, np.zeros_like(rows.place), rows.losses)
