@@ -26,7 +26,7 @@ RECORDS: dict[str, tuple[str, ...]] = {
     "docs/coming-from.md": ("benchmarks/coming_from.json",),
     "docs/tradeoff.md": (EXAMPLES,),
     "docs/limits.md": ("benchmarks/confidence.json", "benchmarks/kinds.json"),
-    "docs/power.md": ("benchmarks/power.json", "benchmarks/ties.json"),
+    "docs/power.md": ("benchmarks/power.json", "benchmarks/room.json", "benchmarks/ties.json"),
     "docs/unlabeled.md": ("benchmarks/counts.json",),
     "docs/mixture.md": (
         "results/field-strong.json",
