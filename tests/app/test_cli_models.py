@@ -1191,3 +1191,22 @@ def test_inspect_shows_the_certificate_of_a_rule_and_not_its_selecting_rows(tmp_
     assert "that select" in done("inspect", tmp_path / "m.model", "--details").stdout
     document = json.loads(done("inspect", tmp_path / "m.model", "--json").stdout)
     assert document["certificate"]["certified"] is True
+
+
+def test_decide_warns_of_groups_without_a_certificate(tmp_path):
+    r = np.random.default_rng(0)
+    X = pd.DataFrame({"x": r.normal(size=1200)})
+    y = (X["x"] + r.normal(size=1200) > 0).astype(int)
+    site = r.choice(["north", "south"], 1200)
+    fitted = LogisticRegression().fit(X[:300], y[:300])
+    limits = ["miss(1, by=site) <= .6"]
+    rule = tb.calibrate(fitted, X[300:], y[300:], groups={"site": site[300:]}, limits=limits)
+    tb.save_model(rule, tmp_path / "m.model")
+    rows = pd.DataFrame({"x": [0.1, 0.2, 0.3], "site": ["north", "west", "west"], "id": [1, 2, 3]})
+    rows.to_csv(tmp_path / "d.csv", index=False)
+    result = call(
+        "decide", tmp_path / "m.model", tmp_path / "d.csv", "--id", "id", "--secret-env", "POLICY",
+        "--context", "loans", "--out", tmp_path / "out.csv", env={"POLICY": SECRET},
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert result.stderr.count("site 'west' (2 rows) is no group of the certificate") == 1

@@ -270,6 +270,7 @@ def decide(
     reading = Reading("decide on", unused=[id_column], fresh=False)
     with shared.warnings_as_lines():
         rows = stored.read_rows(data, csv, reading)
+        _warn_of_other_groups(stored, rows)
         ids = rows.column(id_column, "--id")
         groups = stored.group_arguments(rows)
         with shared.bad_input(f"{data}: --id {id_column}: "):
