@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.ensemble import answers_by
+from tailboost.boosting.ensemble import answers_by, draw
 from tailboost.classifiers.boosted_selection import (
     mixture_by_groups,
     mixture_on_rows,
@@ -35,7 +35,7 @@ from tailboost.classifiers.boosting_fit import (
 from tailboost.classifiers.input import CONSTRAINTS, input_tags, with_parameters
 from tailboost.classifiers.judged import JudgedHypotheses, cached, rule_and_table
 from tailboost.classifiers.reported import (
-    RandomisedClassifier,
+    ReportedClassifier,
     limits_kept,
     rates_with_verdicts,
 )
@@ -186,7 +186,7 @@ def learner_of(clf: BaseBoostClassifier, default: Any, **params: Any) -> Any:
 # -- mixtures of hypotheses -------------------------------------------------------------------------------
 
 
-class MixtureClassifier(RandomisedClassifier, BaseBoostClassifier):
+class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
     """Mixture of hypotheses with weights λ, which can be selected anew without a fit."""
 
     _judged_by = JudgedHypotheses
@@ -429,6 +429,22 @@ class MixtureClassifier(RandomisedClassifier, BaseBoostClassifier):
         distribution: Floats = ensemble.scores(X)  # ties are settled
         return distribution
 
+    def predict_log_proba(self, X: Table) -> Floats:
+        """Return the logarithm of ``predict_proba``, −∞ for a probability of 0.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `predict_distribution`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of `classes_`.
+        """
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
     def predict(self, X: Table, *, groups: Groups = None) -> NDArray[Any]:
         """Return the most probable label of `predict_distribution`.
 
@@ -448,6 +464,26 @@ class MixtureClassifier(RandomisedClassifier, BaseBoostClassifier):
         """
         distribution = self.predict_distribution(X, groups=groups)
         return self.classes_[distribution.argmax(axis=1)]
+
+    def predict_randomized(
+        self, X: Table, random_state: Seed = None, *, groups: Groups = None
+    ) -> NDArray[Any]:
+        """Draw a label for every row from ``predict_distribution``, for simulation studies.
+
+        Parameters
+        ----------
+        X, groups : array-like of shape (n, d), (n,)
+            As in `predict_distribution`.
+        random_state : int, RandomState or None
+            Seed of the draw.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`.
+        """
+        distribution = self.predict_distribution(X, groups=groups)
+        return self.classes_[draw(distribution, check_random_state(random_state))]
 
     def predict_with(self, X: Table, members: Any, *, groups: Groups = None) -> NDArray[Any]:
         """Return the label of each row by one stated candidate.

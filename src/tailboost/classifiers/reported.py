@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state, estimator_html_repr
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.ensemble import draw
-from tailboost.core.array_types import Axes, Floats, Groups, Seed, Table
+from tailboost.core.array_types import Axes, Floats, Table
 from tailboost.core.limit_lines import limits_html
 from tailboost.rows.judged import intervals_of, is_about, judged
 from tailboost.rows.ledger import Ledger
@@ -149,46 +146,6 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
         """95 % intervals for the errors of `predict` on new rows, shape (m, 2); NaN without an interval."""
         check_is_fitted(self)
         return intervals_of(judged(self).errors_table)
-
-
-class RandomisedClassifier(ReportedClassifier):
-    """A classifier whose rule is selected from candidates, and may draw its answers."""
-
-    def predict_log_proba(self, X: Table) -> Floats:
-        """Return the logarithm of ``predict_proba``, −∞ for a probability of 0.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows, as in `predict_distribution`.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Columns in the order of `classes_`.
-        """
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.predict_proba(X)))
-
-    def predict_randomized(
-        self, X: Table, random_state: Seed = None, *, groups: Groups = None
-    ) -> NDArray[Any]:
-        """Draw a label for every row from ``predict_distribution``, for simulation studies.
-
-        Parameters
-        ----------
-        X, groups : array-like of shape (n, d), (n,)
-            As in `predict_distribution`.
-        random_state : int, RandomState or None
-            Seed of the draw.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels, as in `classes_`.
-        """
-        distribution = self.predict_distribution(X, groups=groups)
-        return self.classes_[draw(distribution, check_random_state(random_state))]
 
 
 def limits_kept(classifier: ReportedClassifier, kept_on_selection: bool | None) -> bool | None:

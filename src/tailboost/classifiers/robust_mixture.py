@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import MetaEstimatorMixin, _fit_context
 from sklearn.metrics import accuracy_score
-from sklearn.utils import Bunch, Tags
+from sklearn.utils import Bunch, Tags, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.ensemble import MixtureEnsemble, answers_by
+from tailboost.boosting.ensemble import MixtureEnsemble, answers_by, draw
 from tailboost.classifiers.default_models import default_estimators
 from tailboost.classifiers.fitting import named_models
 from tailboost.classifiers.input import NUMBERS_OF_FOLDS, input_tags, with_parameters
@@ -31,7 +31,7 @@ from tailboost.classifiers.mixture_fit import (
     problem_for_probabilities,
 )
 from tailboost.classifiers.reported import (
-    RandomisedClassifier,
+    ReportedClassifier,
     limits_kept,
     rates_with_verdicts,
 )
@@ -96,7 +96,7 @@ from tailboost.selection.threshold_rule import ThresholdRule
 
 
 @with_parameters
-class RobustMixtureClassifier(MetaEstimatorMixin, RandomisedClassifier, _BaseComposition):
+class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseComposition):
     """Ensemble whose decision rule makes the largest error of a class, group or cell, or another rate, small.
 
     `fit` works in three steps:
@@ -715,6 +715,22 @@ class RobustMixtureClassifier(MetaEstimatorMixin, RandomisedClassifier, _BaseCom
         models, X = models_and_table(self, X)
         return np.concatenate([models.pool(models.transform(rows)) for _, rows in batched(X)])
 
+    def predict_log_proba(self, X: Table) -> Floats:
+        """Return the logarithm of ``predict_proba``, −∞ for a probability of 0.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `predict_distribution`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of `classes_`.
+        """
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
     def predict_distribution(self, X: Table, *, groups: Groups = None) -> Floats:
         """Return the label distribution of the randomised rule.
 
@@ -743,6 +759,26 @@ class RobustMixtureClassifier(MetaEstimatorMixin, RandomisedClassifier, _BaseCom
         """
         tables = tables_of(self, X, groups)
         return np.concatenate([shares(self.ensemble_, table) for table in tables])
+
+    def predict_randomized(
+        self, X: Table, random_state: Seed = None, *, groups: Groups = None
+    ) -> NDArray[Any]:
+        """Draw a label for every row from ``predict_distribution``, for simulation studies.
+
+        Parameters
+        ----------
+        X, groups : array-like of shape (n, d), (n,)
+            As in `predict_distribution`.
+        random_state : int, RandomState or None
+            Seed of the draw.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`.
+        """
+        distribution = self.predict_distribution(X, groups=groups)
+        return self.classes_[draw(distribution, check_random_state(random_state))]
 
     def predict_with(self, X: Table, members: Any, *, groups: Groups = None) -> NDArray[Any]:
         """Return the label of each row by one stated candidate.
