@@ -878,8 +878,8 @@ def with_interval_names(column: Any) -> Any:
         if hasattr(column, "cat"):  # a Series
             return column.cat.rename_categories(str)
         return column.rename_categories(str)
-    is_column = dtype is not None or isinstance(column, (list, tuple))
-    if not is_column or np.ndim(column) != 1 or not _are_intervals(column):
+    is_column = isinstance(column, (list, tuple)) or getattr(column, "ndim", 0) == 1
+    if not is_column or not _are_intervals(column):
         return column
     names = [entry if is_missing(entry) else str(entry) for entry in column]
     return np.array(names, dtype=object)
