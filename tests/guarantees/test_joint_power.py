@@ -435,3 +435,18 @@ def test_misses_and_deferral_share_the_risk_where_each_person_has_one_vote(seed)
     assert missed.n < deferred.n == round(0.7 * 500)
     assert missed.certified
     assert deferred.certified
+
+
+def test_few_rows_of_one_group_are_refused_before_an_attempt_unless_the_rule_reads_the_group():
+    """Of a rule with the same thresholds for all groups, one blank group would decide the answers to all."""
+    rng = np.random.default_rng(0)
+    y = (rng.random(4_000) < 0.4).astype(int)
+    X = pd.DataFrame({"p": 1 / (1 + np.exp(-(rng.normal(size=4_000) + 1.5 * y - 0.7)))})
+    group = rng.choice(["a", "b"], 4_000).astype(object)
+    group[np.flatnonzero(y == 1)[:8]] = ""
+    stated = {"groups": {"g": group}, "limits": ["miss(1, by=g) <= .3", "deferred <= .3"]}
+    with pytest.raises(tb.NotCertifiedError, match=r"\(empty\).* at least .* no attempt is spent") as refusal:
+        tb.calibrate(tb.Scores("p", 1), X, y, **stated)
+    assert not refusal.value.attempts
+    with pytest.warns(tb.exceptions.UselessRuleWarning, match=r"\(empty\): every row there"):
+        assert tb.calibrate(tb.Scores("p", 1), X, y, by_group="g", **stated).certificate_.certified

@@ -49,8 +49,11 @@ class ScorePath(Procedure):
 
     @property
     def may_keep_by_construction(self) -> bool:
-        """Whether a limit may be kept without a test: a rule may defer instead of an answer."""
-        return True
+        """Whether one of several groups may have one answer, or defer all its rows.
+
+        For all groups together such a rule would follow from the few rows of one of them.
+        """
+        return self.odds is not None and len(np.unique(self.odds.places)) > 1
 
     @property
     def tests_pairs(self) -> bool:
