@@ -874,7 +874,9 @@ def with_interval_names(column: Any) -> Any:
     """
     dtype = getattr(column, "dtype", None)
     categories = getattr(dtype, "categories", None)
-    if categories is not None and _are_intervals(categories):
+    if categories is not None:
+        if not _are_intervals(categories):
+            return column
         if hasattr(column, "cat"):  # a Series
             return column.cat.rename_categories(str)
         return column.rename_categories(str)
