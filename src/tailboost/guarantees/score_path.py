@@ -49,11 +49,16 @@ class ScorePath(Procedure):
 
     @property
     def may_keep_by_construction(self) -> bool:
-        """Whether one of several groups may have one answer, or defer all its rows.
+        """Whether a limit may be kept without a test: a rule may defer instead of an answer.
 
-        For all groups together such a rule would follow from the few rows of one of them.
+        With the same thresholds for all groups, such a rule follows from the few rows of one group. It is
+        tried if it passes all other tests more likely than not.
         """
-        return self.odds is not None and len(np.unique(self.odds.places)) > 1
+        assert self.odds is not None
+        if len(np.unique(self.odds.places)) > 1:
+            return True
+        _, probits = self.path
+        return bool(probits.max(initial=-np.inf) > 0.0)
 
     @property
     def tests_pairs(self) -> bool:
