@@ -210,13 +210,27 @@ def centred(votes: Floats) -> Floats:
 def majority_vote(
     answers: Iterable[Ints], steps: Iterable[float], n_rows: int, n_classes: int
 ) -> Ints:
-    """Return the class number with the most votes of base models, weighted by their steps, shape (n,)."""
+    """Return the class number with the most votes of base models, weighted by their steps, shape (n,).
+
+    Base models whose step is not positive have no vote, as in an `AdditiveEnsemble` of the others. Of classes
+    with equal votes the first one is returned.
+
+    Parameters
+    ----------
+    answers : iterable of ndarray
+        Answers of each base model for all rows, as in `add_vote`.
+    steps : iterable of float
+        Steps of the base models.
+    n_rows, n_classes : int
+        n and K.
+    """
     votes = np.zeros((n_rows, n_classes))
-    for step, answer in zip(steps, answers, strict=True):
+    for step, answers_of_model in zip(steps, answers, strict=True):
         if step > 0:
-            add_vote(votes, float(step), answer)
-    k: Ints = centred(votes).argmax(axis=1)
-    return k
+            add_vote(votes, float(step), answers_of_model)
+    # Centred, so that votes are equal after rounding just where those of `AdditiveEnsemble.scores` are.
+    class_numbers: Ints = centred(votes).argmax(axis=1)
+    return class_numbers
 
 
 def settle_ties(P: Floats, order: Iterable[int], answer: Callable[[int, Ints], Ints]) -> Floats:

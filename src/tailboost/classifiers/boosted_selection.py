@@ -11,7 +11,7 @@ import numpy as np
 
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.subgroups import allowed_errors, checked_targets
-from tailboost.classifiers.boosting_fit import answer_by
+from tailboost.classifiers.boosting_fit import set_rule
 from tailboost.classifiers.input import marked_if_seen, regroup, selection_data
 from tailboost.classifiers.reselection import bound_of, cvar_curve
 from tailboost.core.array_types import Groups, Stated
@@ -205,7 +205,7 @@ def select_for(clf: Any, mixture: Mixture, problem: Problem) -> None:
     if not clf.selection_.even and "error_budget" in clf.get_params(deep=False):
         clf.set_params(error_budget=problem.error_budget)
     selection = mixture.aiming_at(problem)
-    answer_by(clf, selection, selection.rule())
+    set_rule(clf, selection, selection.rule())
 
 
 def problem_of_max_error(
@@ -258,7 +258,7 @@ def rate_curve(
 
     def answering(ensemble: MixtureEnsemble) -> Any:
         new_clf = copy.copy(loosest)
-        answer_by(new_clf, loosest.selection_.aiming_at(problem), ensemble)
+        set_rule(new_clf, loosest.selection_.aiming_at(problem), ensemble)
         return new_clf
 
     def at(level_limit: Limit, point: Any) -> Any:
@@ -288,7 +288,7 @@ def tail_curve(clf: Any) -> Curve:
 
     def answering(corner: SelectedTail) -> Any:
         new_clf = copy.copy(clf)
-        answer_by(new_clf, corner.mixture, corner.ensemble)
+        set_rule(new_clf, corner.mixture, corner.ensemble)
         return new_clf
 
     return cvar_curve(clf, judged(clf).selected, answering)

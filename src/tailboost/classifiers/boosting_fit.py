@@ -306,11 +306,11 @@ def set_results(classifier: Any, position: Position, selection: Any) -> None:
     classifier.game_ = position.played
     classifier.trace_ = position.trace
     classifier.n_iter_ = position.n_rounds
-    answer_by(classifier, selection, selection.rule())
+    set_rule(classifier, selection, selection.rule())
 
 
-def answer_by(classifier: Any, selection: Any, ensemble: Any) -> None:
-    """Let a classifier answer by the rule of a selection.
+def set_rule(classifier: Any, selection: Any, ensemble: Any) -> None:
+    """Set the fitted attributes of a classifier to a selection and its rule, an ensemble.
 
     Results and certificate of an earlier rule do not hold for it, so they are dropped.
     """

@@ -90,7 +90,7 @@ class HedgeOverRows(RowPlayer):
         """
         selection = clf.selection_
         alpha = selection.alpha
-        bounds = hedge_game_bounds(clf.game_, alpha, clf.eta, max_rounds(clf))
+        bounds = hedge_game_bounds(clf.game_, alpha=alpha, eta=clf.eta, planned=max_rounds(clf))
         if clf.combine == "average" or alpha is None:  # or another objective by `reweight`
             return bounds
         value = selection.value(clf.estimator_weights_)
@@ -742,14 +742,18 @@ class OCOBoostClassifier(MixtureClassifier):
         edge, n_rounds = edge_and_rounds(self, self.game_.units)
         symbols = {"γ": f"edge of the learner, {edge:.4g}"}
         promised, observed = hedge_game_bounds(
-            self.game_, self.selection_.alpha, self.eta, n_rounds
+            self.game_, alpha=self.selection_.alpha, eta=self.eta, planned=n_rounds
         )
-        if self.eta != "theory" or self.outlier_fraction > 0:
-            return (promised, observed), symbols
-        words = "below ½ the vote is right on every training row"
-        name = "largest share of wrong voters on a row"
-        vote_bound = edge_bound(self.game_, edge, n_rounds, name, words)
-        return ((*promised, vote_bound), observed), symbols
+        if self.eta == "theory" and self.outlier_fraction == 0:
+            vote_bound = edge_bound(
+                self.game_,
+                gamma=edge,
+                planned=n_rounds,
+                name="largest share of wrong voters on a row",
+                note="below ½ the vote is right on every training row",
+            )
+            promised = (*promised, vote_bound)
+        return (promised, observed), symbols
 
 
 def edge_and_rounds(clf: OCOBoostClassifier, units: Units) -> tuple[float, int]:

@@ -16,13 +16,13 @@ from tailboost.boosting.game import DECIMALS
 from tailboost.boosting.subgroups import MAX_ERRORS, is_kept
 from tailboost.classifiers.input import checked_table
 from tailboost.classifiers.robust_selection import (
-    answer_by,
     checked_rows,
     column_read,
     group_numbers,
     models_and_table,
     opened,
     problem_of,
+    set_rule,
 )
 from tailboost.core.array_types import Column, Floats, Groups, Model, Table
 from tailboost.core.checks import has_named_columns, label_vector
@@ -152,7 +152,7 @@ class JudgedModels(Recorded):
         if limits:
             new_mix.limits = list(limits)
             new_mix.max_error = None
-        answer_by(new_mix, selection)
+        set_rule(new_mix, selection)
         return new_mix
 
     def checked(self, X: Table) -> Any:
@@ -403,11 +403,13 @@ class JudgedSubgroups(JudgedHypotheses):
 
     @property
     def limits_met(self) -> bool | None:
-        """Whether `predict` satisfies ``max_error``; None for "auto"."""
+        """Whether `predict` satisfies ``max_error``.
+
+        With "auto", or after `reweight` for other subgroups, all limits of the selection are meant; None
+        without limits.
+        """
         if self.classifier.max_error == "auto" or not self.own_subgroups:
             return super().limits_met
-        if not self.own_subgroups:
-            return True
         errors = self.error_values(self.selected.counts)
         excess = float(np.nanmax(errors - self.classifier.max_error_))
         return bool(is_kept(excess, self.classifier.game_.stakes.indicator))

@@ -24,11 +24,11 @@ from tailboost.classifiers.input import (
     selection_data,
 )
 from tailboost.classifiers.robust_selection import (
-    answer_by,
     check_groups,
     column_read,
     kinds_of,
     problem_of,
+    set_rule,
 )
 from tailboost.core.array_types import Column, Floats, Model, Table
 from tailboost.core.checks import check_costs, check_indexes, n_rows_of, numbered, take
@@ -91,7 +91,7 @@ def first_selection(mix: Model, kinds: Kinds, problem: Problem, records: Records
     """
     mix.records_ = records
     try:
-        answer_by(mix, Selection.from_kinds(kinds, problem))
+        set_rule(mix, Selection.from_kinds(kinds, problem))
     except InfeasibleLimitsError as error:
         mix.selection_ = cast("Selection", Unselected(kinds, problem))
         error.unselected = mix

@@ -34,7 +34,7 @@ from tailboost.classifiers import (
     VadaBoostClassifier,
     WorstClassBoostClassifier,
 )
-from tailboost.classifiers.boosting_fit import answer_by
+from tailboost.classifiers.boosting_fit import set_rule
 from tailboost.core.array_types import Column, Model, Table
 from tailboost.core.checks import check_number
 from tailboost.core.spelling import with_known_arguments
@@ -456,6 +456,8 @@ def first_voters(
 
     Raises
     ------
+    NotFittedError
+        If ``clf`` is not fitted.
     ValueError
         If a class has no row in ``y_val``.
 
@@ -474,17 +476,20 @@ def first_voters(
     absent = [label for label in clf.classes_.tolist() if label not in y_val]
     if absent:
         raise ValueError(f"y_val: no row of class {', '.join(map(str, absent))}")
-    class_masks = [y_val == label for label in clf.classes_]
+
+    rows_by_class = [np.flatnonzero(y_val == label) for label in clf.classes_]
     largest_errors = []  # after each number of rounds
     for answers in clf.staged_predict(X_val):
         is_wrong = answers != y_val
-        largest_errors.append(max(float(np.mean(is_wrong[rows])) for rows in class_masks))
+        class_errors = [float(np.mean(is_wrong[rows])) for rows in rows_by_class]
+        largest_errors.append(max(class_errors))
     best_rounds = np.flatnonzero(np.equal(largest_errors, min(largest_errors)))
     n_voters = int(best_rounds[-1]) + 1  # rounds are counted from 1
+
     weights = np.zeros(len(clf.estimator_weights_))
     weights[:n_voters] = 1.0 / n_voters
     voting_clf = copy.copy(clf)
-    answer_by(voting_clf, clf.selection_, clf.selection_.pool.rule(weights))
+    set_rule(voting_clf, clf.selection_, ensemble=clf.selection_.pool.rule(weights))
     return voting_clf
 
 

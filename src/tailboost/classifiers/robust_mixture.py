@@ -37,7 +37,6 @@ from tailboost.classifiers.reported import (
 )
 from tailboost.classifiers.reselection import drawn_members
 from tailboost.classifiers.robust_selection import (
-    answer_by,
     candidate_answerer,
     check_groups,
     column_read,
@@ -51,6 +50,7 @@ from tailboost.classifiers.robust_selection import (
     outputs_on,
     rate_curve,
     restated,
+    set_rule,
     tables_of,
     tail_curve,
 )
@@ -611,7 +611,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         elif groups is not None:
             kinds = kinds_by(reweighted, groups, problem)
         check_groups(reweighted, problem, kinds.widest.outputs.rows.groups)
-        answer_by(reweighted, Selection.from_kinds(kinds, problem))
+        set_rule(reweighted, Selection.from_kinds(kinds, problem))
         reweighted.selection_.warn(forewarned=False)
         return reweighted
 

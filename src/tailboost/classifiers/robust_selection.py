@@ -270,8 +270,8 @@ def kinds_by(mix: Any, groups: Groups, problem: Problem) -> Kinds:
 # -- classifiers of other selections ---------------------------------------------------------------------
 
 
-def answer_by(mix: Any, selection: Selection) -> None:
-    """Let a new classifier, or a copy, answer by the rule of a selection."""
+def set_rule(mix: Any, selection: Selection) -> None:
+    """Set the selection by whose rule a new classifier, or a copy, answers; drop an older certificate."""
     mix.selection_ = selection
     vars(mix).pop("certificate_", None)
 
@@ -279,7 +279,7 @@ def answer_by(mix: Any, selection: Selection) -> None:
 def classifier_within(mix: Any, objective: Objective, limits: tuple[Limit, ...]) -> Any:
     """Return a classifier with the rule of another objective and other limits; nothing is trained."""
     new_mix, problem = restated_copy(mix, objective, limits)
-    answer_by(new_mix, new_mix.selection_.select(problem))
+    set_rule(new_mix, new_mix.selection_.select(problem))
     return new_mix
 
 
@@ -298,7 +298,7 @@ def rate_curve(
     def answering(selection: Selection) -> Any:
         new_mix = copy.copy(loosest)
         new_mix.limits = list(selection.problem.limits)
-        answer_by(new_mix, selection)
+        set_rule(new_mix, selection)
         return new_mix
 
     def at(level_limit: Limit, point: Any) -> Any:
@@ -335,7 +335,7 @@ def tail_curve(mix: Any) -> Curve:
         new_mix = copy.copy(mix)
         new_mix.error_budget = rule.problem.error_budget
         problem = replace(selection.problem, error_budget=new_mix.error_budget)
-        answer_by(new_mix, replace(selection, problem=problem, rule=rule))
+        set_rule(new_mix, replace(selection, problem=problem, rule=rule))
         return new_mix
 
     return cvar_curve(mix, selection.rule, answering)

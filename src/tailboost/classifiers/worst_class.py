@@ -77,6 +77,10 @@ MOST_COUNTED = 20
 ERROR_ROUNDS = 30
 # Rounds without a decrease of the objective after which the game ends, for n_iter_no_change="auto".
 IDLE_ROUNDS_ALLOWED = 10
+# Note on the bound on voters in the game of indicators.
+THEOREM_1 = (
+    "max_error = 1 − θ; Theorem 1 of Saito et al. 2024 without its last step, which can fail"
+)
 # Values with a smaller difference are equal after rounding to DECIMALS.
 EQUAL_VALUES = 0.5 * 10.0**-DECIMALS
 
@@ -419,26 +423,38 @@ class WorstClassBoostClassifier(MixtureClassifier):
     def _bounds(self) -> tuple[Bounds, dict[str, str]]:
         """Return the promised and observed bounds on the loss of voters, and their symbols.
 
-        With ``max_error`` the observed ones contain the errors of `predict` with their limits.
+        With indicator losses there are symbols, and with ``eta="theory"`` Theorem 1 is promised too. With
+        ``max_error`` the observed ones contain the errors of `predict` with their limits. After `reweight`
+        for other subgroups they do not, because the limits are on the subgroups of the fit.
         """
         terms = Terms.of(self)
         stakes = self.game_.stakes
-        view = judged(self)
         kind = self._named.kind
-        promised, observed = hedge_game_bounds(self.game_, None, self.eta, terms.rounds)
+        promised, observed = hedge_game_bounds(
+            self.game_, alpha=None, eta=self.eta, planned=terms.rounds
+        )
         promised = about_voters(promised, stakes, kind)
         observed = about_voters(observed, stakes, kind)
+
         symbols = {}
         if stakes.indicator:
             symbols = {"γ": f"edge of the learner, {terms.edge:.4g}", "θ": "1 − max_error"}
-        if stakes.indicator and self.eta == "theory":
-            share = f"largest share of voters with an error of max_error or more on a {kind}"
-            words = "max_error = 1 − θ; Theorem 1 of Saito et al. 2024 without its last step, which can fail"
-            bound = edge_bound(self.game_, terms.edge, terms.rounds, share, words)
-            promised = (*promised, bound)
-        if self.max_error != "auto" and view.own_subgroups:
-            bound = target_bound(view.errors_table, self.max_error_, stakes.indicator)
-            observed = (*observed, bound)
+            if self.eta == "theory":
+                vote_bound = edge_bound(
+                    self.game_,
+                    gamma=terms.edge,
+                    planned=terms.rounds,
+                    name=f"largest share of voters with an error of max_error or more on a {kind}",
+                    note=THEOREM_1,
+                )
+                promised = (*promised, vote_bound)
+
+        judged_clf = judged(self)
+        if self.max_error != "auto" and judged_clf.own_subgroups:
+            limit_on_errors = target_bound(
+                judged_clf.errors_table, self.max_error_, strict=stakes.indicator
+            )
+            observed = (*observed, limit_on_errors)
         return (promised, observed), symbols
 
 
@@ -576,7 +592,10 @@ class GroupDROBoostClassifier(MixtureClassifier):
     _learner = WorstClassBoostClassifier._learner
 
     def _bounds(self) -> tuple[Bounds, dict[str, str]]:
-        return hedge_game_bounds(self.game_, None, self.eta, int(self.n_estimators)), {}
+        bounds = hedge_game_bounds(
+            self.game_, alpha=None, eta=self.eta, planned=int(self.n_estimators)
+        )
+        return bounds, {}
 
 
 # -- the targets of subgroups -----------------------------------------------------------------------------
@@ -868,7 +887,7 @@ def about_voters(
     return tuple(annotated)
 
 
-def target_bound(errors: RateTable, allowed: Floats, strict: bool) -> Bound:
+def target_bound(errors: RateTable, allowed: Floats, *, strict: bool) -> Bound:
     """Return the largest error of `predict` beside its limit; if limits differ, the largest excess beside 0.
 
     ``allowed`` has the limit of each subgroup in ``errors``. ``strict`` says that an equal error is too
@@ -879,8 +898,19 @@ def target_bound(errors: RateTable, allowed: Floats, strict: bool) -> Bound:
     words = f"on a {errors.kind}, as measured on {errors.words}"
     largest_error = float(np.nanmax(values))
     if np.ptp(allowed) == 0:
-        name = f"largest error of predict {words}"
-        return Bound(name, "max_error", float(allowed[0]), largest_error, note, strict)
-    note += f"; the largest error is {largest_error:.4g}"
-    name = f"largest error of predict, less max_error, {words}"
-    return Bound(name, "0", 0.0, float(np.nanmax(values - allowed)), note, strict)
+        return Bound(
+            f"largest error of predict {words}",
+            "max_error",
+            bound=float(allowed[0]),
+            achieved=largest_error,
+            note=note,
+            strict=strict,
+        )
+    return Bound(
+        f"largest error of predict, less max_error, {words}",
+        "0",
+        bound=0.0,
+        achieved=float(np.nanmax(values - allowed)),
+        note=f"{note}; the largest error is {largest_error:.4g}",
+        strict=strict,
+    )

@@ -249,5 +249,5 @@ def margin_bound(n_classes: int, formula: str, bound: float, achieved: float | N
         The training error.
     """
     if n_classes > 2:
-        return Bound(ON_TRAINING, formula, None, achieved, TWO_CLASSES)
-    return Bound(ON_TRAINING, formula, bound, achieved)
+        return Bound(ON_TRAINING, formula, bound=None, achieved=achieved, note=TWO_CLASSES)
+    return Bound(ON_TRAINING, formula, bound=bound, achieved=achieved)

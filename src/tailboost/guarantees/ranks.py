@@ -262,20 +262,32 @@ def at_ranks(
 ) -> Floats | None:
     """Return thresholds at which the stated numbers of rows get the counted answer, shape (m,).
 
-    ``rank_ranges`` has the least and the largest number of each share, from `ranks_of_comparison`. The
-    threshold nearest to their middle is taken. None if equal scores leave no threshold between them: the
-    limit then has no certificate.
+    Of the thresholds with a number in the range of a share, the one nearest to the middle is taken. None if
+    equal scores leave no such threshold: the limit then has no certificate.
+
+    Parameters
+    ----------
+    shares : sequence of Share
+        A share for each threshold.
+    rank_ranges : ndarray of shape (m, 2)
+        The least and the largest number of each share, from `ranks_of_comparison`.
+    rows : ScoredRows
+        The rows of the shares.
+    n_thresholds : int
+        m.
     """
     thresholds = np.empty(n_thresholds)
     for share, (least, most) in zip(shares, rank_ranges.tolist(), strict=True):
-        (place,) = share.places(rows)
-        possible, above = possible_thresholds(rows.scores[share.rows])
-        counted = above if share.answer == 1 else len(share.rows) - above
-        middle = (least + most) / 2
-        distances = np.abs(counted - middle)
-        if distances.min() > most - middle:
+        possible, n_above = possible_thresholds(rows.scores[share.rows])
+        n_counted = n_above
+        if share.answer == 0:
+            n_counted = len(share.rows) - n_above
+        is_in_range = (least <= n_counted) & (n_counted <= most)
+        if not is_in_range.any():
             return None
-        thresholds[place] = possible[int(distances.argmin())]
+        distances_to_middle = np.abs(n_counted - (least + most) / 2)
+        (place,) = share.places(rows)  # the rows of a share have one threshold
+        thresholds[place] = possible[int(distances_to_middle.argmin())]
     return thresholds
 
 

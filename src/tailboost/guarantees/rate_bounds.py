@@ -797,15 +797,18 @@ def kept_by_construction(bound: CertifiedBound, fresh: FreshRows) -> bool:
 
 
 def shared_bounds(families: Sequence[RateFamily], delta: float) -> list[CertifiedBound]:
-    """Return the bounds of families; δ is divided evenly among bounds on means of subgroups with rows."""
-    # A set: a rate in several families has one bound on a side of each subgroup.
-    bounds_on_means = {
-        (family.rate, subgroup_number, side)
-        for family in families
-        for subgroup_number, sample in enumerate(family.samples)
-        for side in family.sides
-        if len(sample.rows)
-    }
+    """Return the bounds of families, which hold together with a probability of at least 1 − δ.
+
+    δ is divided evenly among the bounds on means of subgroups with rows. A rate in several families has one
+    bound on a side of each subgroup, and so one part of δ.
+    """
+    bounds_on_means = set()
+    for family in families:
+        for subgroup_number, sample in enumerate(family.samples):
+            if len(sample.rows):
+                bounds_on_means |= {
+                    (family.rate, subgroup_number, side) for side in family.sides
+                }
     level = delta / max(1, len(bounds_on_means))
     return [bound for family in families for bound in family.bounds(level)]
 

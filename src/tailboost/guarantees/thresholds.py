@@ -68,9 +68,8 @@ class LimitedRate:
     )
     largest_share: float  # the largest allowed share of errors
     kept_by_answer: tuple[bool, bool]  # whether no row with this answer is an error
-    # Shape (n, 2): as `wrong` and `among`, but expected by the model's probabilities of the labels.
-    expected_wrong: Floats | None = None
-    expected_among: Floats | None = None
+    # As (`wrong`, `among`), but expected by the model's probabilities of the labels; None without a model.
+    expected: tuple[Floats, Floats] | None = None
 
     def errors(self, scores: Floats, thresholds: Floats) -> tuple[Floats, Floats]:
         """Return numbers of errors and of rows in the denominator at each threshold, shape (m,) each.
@@ -86,23 +85,30 @@ class LimitedRate:
     def predicted_shares(self, scores: Floats, thresholds: Floats) -> tuple[Floats, Floats]:
         """Return predicted shares of errors and numbers of rows at each threshold, shape (m,) each.
 
-        The counted errors are joined with `PRIOR_ROWS` rows at the share of errors expected by the model.
-        Few rows without an error are mostly luck: the best of many thresholds has them.
+        The counted errors are joined with `PRIOR_ROWS` rows at the share of errors expected by the model, or
+        without expectations with one row and half an error. Few rows without an error are mostly luck: the
+        best of many thresholds has them.
         """
-        errors, n = self.errors(scores, thresholds)
-        if self.expected_wrong is None or self.expected_among is None:
-            return (errors + 0.5) / (n + 1.0), n
-        own_scores = scores[self.rows]
-        expected_errors = sums_of_answers(own_scores, self.expected_wrong, thresholds)
-        expected_n = sums_of_answers(own_scores, self.expected_among, thresholds)
-        expected_share = expected_errors / np.maximum(expected_n, TINY)
-        return (errors + PRIOR_ROWS * expected_share) / (n + PRIOR_ROWS), n
+        errors, n_rows = self.errors(scores, thresholds)
+        if self.expected is None:
+            predicted = (errors + 0.5) / (n_rows + 1.0)
+        else:
+            own_scores = scores[self.rows]
+            expected_wrong, expected_among = self.expected
+            expected_errors = sums_of_answers(own_scores, expected_wrong, thresholds)
+            expected_rows = sums_of_answers(own_scores, expected_among, thresholds)
+            expected_share = expected_errors / np.maximum(expected_rows, TINY)
+            predicted = (errors + PRIOR_ROWS * expected_share) / (n_rows + PRIOR_ROWS)
+        return predicted, n_rows
 
 
 def limited_rates(
     limit: Limit, strata: Strata, stratum: Ints, probabilities: Floats | None = None
 ) -> list[LimitedRate]:
-    """Return the limited rates of all subgroups; none if a row may count in part, or costs count.
+    """Return the limited rates of all subgroups, with expected ones if there are probabilities.
+
+    The list is empty if the limit compares groups, if there are not two classes and two answers, or if a row
+    may count in part, or costs count.
 
     Parameters
     ----------
@@ -137,12 +143,12 @@ def limited_rates(
             kept_by_answer=(keeps_first, keeps_second),
         )
         if probabilities is not None:
-            by_row = probabilities[:, rows].T.astype(np.float64)
-            limited_rate = replace(
-                limited_rate,
-                expected_wrong=by_row @ wrong[:, :2],
-                expected_among=by_row @ among[:, :2],
+            stratum_probabilities = probabilities[:, rows].T.astype(np.float64)  # rows × strata
+            expected = (
+                stratum_probabilities @ wrong[:, :2],
+                stratum_probabilities @ among[:, :2],
             )
+            limited_rate = replace(limited_rate, expected=expected)
         limited.append(limited_rate)
     return limited
 
@@ -191,8 +197,8 @@ class ThresholdPath:
             # The selection data have no rows of a limited subgroup, and so promise no certificate.
             powers = np.zeros(len(thresholds))
         for rate in selection_rates:
-            shares, n = rate.predicted_shares(selection.scores, thresholds)
-            powers *= power_of_shares(shares, n, rate.largest_share, ratio, level)
+            shares, n_rows = rate.predicted_shares(selection.scores, thresholds)
+            powers *= power_of_shares(shares, n_rows, rate.largest_share, ratio, level)
         order = _order(powers, losses)
         return cls(
             place=place,
@@ -268,22 +274,25 @@ class ThresholdTests:
         fresh_rates = _by_place(self.fresh_rates, self.fresh, m)
         # Groups without a limit have no test, and no part of the level.
         level_of_group = level / max(1, sum(map(bool, fresh_rates)))
+
         certified = np.full(m, BEYOND)
         tested_first = np.full(m, BEYOND)
         all_are_certified = True
         any_passed = False
         for path in self.paths(fresh_rates, level_of_group):
-            limited = fresh_rates[path.place]
+            rates_of_group = fresh_rates[path.place]
             tested_first[path.place] = path.thresholds[0]
-            n_passed = self.n_passed(path, limited, level_of_group)
+            n_passed = self.n_passed(path, rates_of_group, level_of_group)
             if n_passed:
+                # Of the passed thresholds, the one with the least loss on all rows.
                 losses = path.losses + self.fresh.loss(path.place, path.thresholds)
                 certified[path.place] = path.thresholds[int(losses[:n_passed].argmin())]
-                any_passed |= bool(limited)
+                any_passed |= bool(rates_of_group)
             elif path.constant is not None:
                 certified[path.place] = path.constant
             else:
                 all_are_certified = False
+
         if all_are_certified and any_passed:
             return certified, tested_first
         return None, tested_first
@@ -296,23 +305,31 @@ class ThresholdTests:
         selection_rates = _by_place(self.selection_rates, self.selection, m)
         return [
             ThresholdPath.from_selection(
-                k, self.selection, selection_rates[k], fresh_rates[k], ratio, level
+                place=place,
+                selection=self.selection,
+                selection_rates=selection_rates[place],
+                fresh_rates=fresh_rates[place],
+                ratio=ratio,
+                level=level,
             )
-            for k in range(m)
+            for place in range(m)
         ]
 
     def n_passed(
         self, path: ThresholdPath, fresh_rates: Sequence[LimitedRate], level: float
     ) -> int:
-        """Return the number of thresholds of a path before the first failure of a test at a level."""
+        """Return the number of thresholds of a path before the first failure of a test at a level.
+
+        Without limited rates there is no test, and all of them pass.
+        """
         passed = np.ones(len(path.thresholds), dtype=bool)
         for rate in fresh_rates:
-            errors, n = rate.errors(self.fresh.scores, path.thresholds)
-            allowed = each_most_reached(n.astype(np.intp), rate.largest_share, level)
-            passed &= errors <= allowed
+            errors, n_rows = rate.errors(self.fresh.scores, path.thresholds)
+            most_errors = each_most_reached(n_rows.astype(np.intp), rate.largest_share, level)
+            passed &= errors <= most_errors
         if passed.all():
             return len(passed)
-        return int(passed.argmin())
+        return int(passed.argmin())  # the place of the first False
 
 
 class ThresholdSequences(Procedure):

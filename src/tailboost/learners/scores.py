@@ -471,18 +471,22 @@ def needs_adapter(model: Model) -> bool:
 def as_fitted(model: Model) -> Any:
     """Return a fitted model in a form that `tailboost.RobustMixtureClassifier` takes without fitting it.
 
-    `Scores`, `GivenModel`, functions and objects without ``fit`` are returned unchanged, because
-    `as_classifier` converts them when it knows the labels. A `FrozenEstimator` is returned unchanged too.
+    * `Scores`, `GivenModel`, functions and objects without ``fit`` are returned unchanged, because
+      `as_classifier` converts them when it knows the labels.
+    * A `FrozenEstimator` is returned unchanged too.
+    * An object with ``predict_proba`` that was fitted outside scikit-learn becomes a `GivenModel`.
+    * Any other model is frozen.
 
     Nothing is refused here. A class, or a model without ``predict_proba``, is frozen like others, and
     `tailboost.classifiers.fitting.check_estimators` refuses it before any fit.
     """
-    if needs_adapter(model):  # converted later, with the labels
+    if needs_adapter(model):
         return model
-    if isinstance(model, FrozenEstimator):  # frozen already
+    if isinstance(model, FrozenEstimator):
         return model
-    is_of_sklearn = isinstance(model, type) or hasattr(model, "__sklearn_tags__")
-    if not is_of_sklearn and hasattr(model, "predict_proba"):  # fitted outside scikit-learn
+    gives_probabilities = not isinstance(model, type) and hasattr(model, "predict_proba")
+    is_sklearn_estimator = hasattr(model, "__sklearn_tags__")
+    if gives_probabilities and not is_sklearn_estimator:
         return GivenModel(model)
     return FrozenEstimator(model)
 

@@ -398,15 +398,17 @@ class Curve:
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Axes to draw on.
+            Axes to draw on; new ones by default.
         **kwargs
-            Passed to ``Axes.plot``.
+            Passed to ``Axes.plot``, for the line through the points.
 
         Returns
         -------
-        TradeOffDisplay
+        tailboost.plotting.TradeOffDisplay
+            The display, with the axes and the drawn lines as attributes.
         """
-        return display("TradeOffDisplay").from_curve(self, ax=ax, **kwargs)
+        display_class = display("TradeOffDisplay")
+        return display_class.from_curve(self, ax=ax, **kwargs)
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         n_shown = min(len(self), POINTS_SHOWN)

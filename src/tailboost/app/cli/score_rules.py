@@ -198,41 +198,61 @@ def _print_rule(classifier: Model, score: str, label: str) -> None:
 
 
 def _labels_of_scores(
-    positive: Sequence[str] | None, score: Sequence[str], table_labels: Sequence[Any]
+    positive: Sequence[str] | None, columns: Sequence[str], table_labels: Sequence[Any]
 ) -> tuple[Any, ...]:
     """Return the label of high values of each column of scores.
 
-    ``positive`` has the texts of these labels. By default the name of a column determines its label.
+    ``positive`` has the texts of these labels. By default the name of a column determines its label. Raise
+    `BadInput` if the labels are not clear, or are not those of the table.
     """
-    by_text = {str(label): label for label in table_labels}
-    labels_of_table = ", ".join(list(by_text)[:10])
+    labels_by_text = {str(label): label for label in table_labels}
+    table_texts = list(labels_by_text)
     if positive:
-        if len(positive) != len(score):
-            raise BadInput(
-                f"--positive: {len(positive)} labels for {len(score)} scores; each score "
-                "needs a label, in the order of --score"
-            )
-        unknown = [label for label in positive if label not in by_text]
-        if unknown:
-            raise BadInput(f"--positive: the labels are {labels_of_table}, not {unknown[0]!r}")
-        labels = list(positive)
+        _refuse_unfit_positive(positive, columns, table_texts)
+        label_texts = list(positive)
     else:
-        labels = [_label_in_name(column, list(by_text), len(score)) for column in score]
-    columns_of_label: dict[str, list[str]] = {}
-    for column, label in zip(score, labels, strict=True):
-        columns_of_label.setdefault(label, []).append(column)
-    for label, columns in columns_of_label.items():
-        if len(columns) > 1:
-            raise BadInput(
-                f"--score: {' and '.join(columns)} are scores of one label, {label!r}; tune combines no such "
-                "scores. `tailboost fit` with these columns as features does"
-            )
-    # A single score is for one of two labels. Several scores are for all labels.
-    if len(score) > 1 and sorted(labels) != sorted(by_text):
+        label_texts = [_label_in_name(column, table_texts, len(columns)) for column in columns]
+    _refuse_unfit_scores(columns, label_texts, table_texts)
+    return tuple(labels_by_text[text] for text in label_texts)
+
+
+def _refuse_unfit_positive(
+    positive: Sequence[str], columns: Sequence[str], table_texts: Sequence[str]
+) -> None:
+    """Raise `BadInput` unless --positive has one label of the table for each column of scores."""
+    if len(positive) != len(columns):
         raise BadInput(
-            f"--score: the labels are {labels_of_table}, with scores of {', '.join(labels)}"
+            f"--positive: {len(positive)} labels for {len(columns)} scores; each score "
+            "needs a label, in the order of --score"
         )
-    return tuple(by_text[label] for label in labels)
+    unknown = [text for text in positive if text not in table_texts]
+    if unknown:
+        raise BadInput(
+            f"--positive: the labels are {', '.join(table_texts[:10])}, not {unknown[0]!r}"
+        )
+
+
+def _refuse_unfit_scores(
+    columns: Sequence[str], label_texts: Sequence[str], table_texts: Sequence[str]
+) -> None:
+    """Raise `BadInput` if two columns of scores have one label, or several miss a label of the table.
+
+    A single column is for one of two labels. Several columns are for all labels.
+    """
+    columns_by_label: dict[str, list[str]] = {}
+    for column, text in zip(columns, label_texts, strict=True):
+        columns_by_label.setdefault(text, []).append(column)
+    for text, columns_of_label in columns_by_label.items():
+        if len(columns_of_label) > 1:
+            raise BadInput(
+                f"--score: {' and '.join(columns_of_label)} are scores of one label, {text!r}; "
+                "tune combines no such scores. `tailboost fit` with these columns as features does"
+            )
+    if len(columns) > 1 and sorted(label_texts) != sorted(table_texts):
+        raise BadInput(
+            f"--score: the labels are {', '.join(table_texts[:10])}, with scores of "
+            f"{', '.join(label_texts)}"
+        )
 
 
 def _label_in_name(column: str, labels: Sequence[str], n_scores: int) -> str:
