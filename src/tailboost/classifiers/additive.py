@@ -122,7 +122,14 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
             return point
 
         point = CurvePoint(limited_value, minimised_value, copy.copy(self))
-        return Curve((point,), limited, minimised, self.selection_.rows.words, at, self)
+        return Curve(
+            (point,),
+            limited=limited,
+            objective=minimised,
+            measured_on=self.selection_.rows.words,
+            _at=at,
+            _source=self,
+        )
 
     def decision_function(self, X: Table) -> Floats:
         """Return the scores ``f``.

@@ -121,8 +121,8 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
         ValueError
             If an argument is not as described. A fit that raises leaves the classifier as it was.
         """
-        arguments = Given(*unpack(X, y), None, sample_weight)
-        validation = Given(*unpack(X_val, y_val), None, sample_weight_val)
+        arguments = Given(*unpack(X, y), sample_weight=sample_weight)
+        validation = Given(*unpack(X_val, y_val), sample_weight=sample_weight_val)
         return fit_classifier(self, arguments, validation, fit_params)
 
     @abstractmethod

@@ -273,11 +273,11 @@ def rate_curve(
         points.append(CurvePoint(rate, objective_value, answering(ensembles[i])))
     return Curve(
         tuple(points),
-        limited,
-        minimised,
-        loosest.selection_.pool.rows.words,
-        at,
-        clf,
+        limited=limited,
+        objective=minimised,
+        measured_on=loosest.selection_.pool.rows.words,
+        _at=at,
+        _source=clf,
         limits=other_limits,
         bound=bound_of(clf.selection_.problem, limited),
     )
@@ -306,7 +306,9 @@ def summary_of(clf: Any) -> Summary:
     classes = clf.classes_.tolist()
     bounds, symbols = clf._bounds()
     view = judged(clf)
-    summary = mixture_summary(clf.game_, clf.selection_, weights, clf.gap_, bounds, classes)
+    summary = mixture_summary(
+        clf.game_, clf.selection_, weights, gap=clf.gap_, bounds=bounds, classes=classes
+    )
     errors = None
     by_class = None
     if clf.selection_.problem.over_rows:

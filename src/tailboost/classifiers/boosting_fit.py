@@ -111,7 +111,13 @@ def fit_classifier(
     with fitting_apart(clf) as copied, noticing_interrupts() as interrupted:
         entropy = int(check_random_state(clf.random_state).randint(2**31 - 1))
         fit = BoostingFit(
-            copied, arguments, validation, learner_params, context, interrupted, entropy
+            copied,
+            arguments,
+            validation,
+            routed=learner_params,
+            context=context,
+            interrupted=interrupted,
+            entropy=entropy,
         )
         cautions = copied._play(fit)
     # After the assignment: a filter may make a warning an error.

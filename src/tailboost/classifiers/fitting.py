@@ -98,6 +98,7 @@ def fit_models(
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
     scores = only_scores([estimator for _, estimator in estimators])
     split, rows = _held_out(training, cv, seed, all_frozen=all(frozen), scores=scores)
+
     # The fits get other weights than the selection data.
     weighted_training = training
     if factors is not None:
@@ -117,7 +118,8 @@ def fit_models(
         split = split.only(reached)
         # The model of a single part answers: nothing is fitted again.
         rows = split.selection_rows(training.rows, "probabilities", refit=len(reached) > 1)
-    models = Models([], training.n_classes, [], [])
+
+    models = Models(names=[], n_classes=training.n_classes, fitted=[], columns=[])
     log_probabilities = []
     for i, (name, estimator) in enumerate(estimators):
         if None in fits[i]:  # left out with a warning

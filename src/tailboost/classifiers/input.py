@@ -192,6 +192,7 @@ def checked_table(classifier: Model, learner: Model, X: Table, y: Column = None)
     X, _ = unpack(X)
     X = as_pandas(X)  # learners read pandas' data frames
     check_row_shape(classifier, X, in_fit)
+
     if hasattr(X, "iloc"):  # the learner checks the columns of data frames
         refuse_frame(X)
         checked = validate_data(classifier, X, skip_check_array=True, **options)
@@ -203,6 +204,7 @@ def checked_table(classifier: Model, learner: Model, X: Table, y: Column = None)
         if schema_of_fit is None:
             return X
         return read_columns(X, schema_of_fit)
+
     tags = input_tags(learner)
     if tags.sparse:
         options["accept_sparse"] = ["csr", "csc"]
@@ -325,12 +327,17 @@ def _set_groups(classifier: Model, names: GroupNames, revealing: Iterable[Any]) 
 
 
 def read_training_set(
-    classifier: Model, learner: Model, rows: Given, class_weight: object
+    classifier: Model, learner: Model, rows: Given, class_weight: object = None
 ) -> TrainingSet:
     """Return the checked training set, and give the classifier the attributes that follow from it.
 
     These are ``classes_``, the schema of the columns and, with groups, their names and the features that
-    reveal them.
+    reveal them. Rows of weight 0 are left out.
+
+    Raises
+    ------
+    ValueError
+        If labels are missing or have another length than X, or if the rows of positive weight have one class.
     """
     y = rows.y
     groups = rows.groups
@@ -344,6 +351,7 @@ def read_training_set(
     check_labels(y)
     if len(y) != n_rows_of(X):
         raise ValueError(f"y has {len(y)} labels, X has {n_rows_of(X)} rows")
+
     n = len(y)
     weight = row_weights(rows.sample_weight, n)
     used = weight > 0
@@ -357,6 +365,7 @@ def read_training_set(
     factors = class_factors(class_weight, classes, class_numbers, weight)
     if not used.all():
         X = take(X, used)
+
     classifier.classes_ = classes
     classifier._table_schema = schema
     group_numbers = None
@@ -367,12 +376,12 @@ def read_training_set(
     return TrainingSet(
         X,
         class_numbers,
-        weight * factors[class_numbers],
-        group_numbers,
-        len(classes),
-        np.flatnonzero(used),
-        n,
-        None,
+        weight=weight * factors[class_numbers],
+        groups=group_numbers,
+        n_classes=len(classes),
+        used=np.flatnonzero(used),
+        n_given=n,
+        validation=None,
     )
 
 

@@ -539,7 +539,9 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
             scale = label_thresholds.scale(score, fresh)
             (threshold,) = scale.thresholds(thresholds[[number]]).tolist()
             ranges = [(-np.inf, 0), (threshold, 1)]
-            rules[score.name] = ThresholdRule.of_ranges(score.score, [0, 1], None, [ranges])
+            rules[score.name] = ThresholdRule.of_ranges(
+                score.score, classes=[0, 1], groups=None, ranges=[ranges]
+            )
         rated_rules = selection.with_rates(rules, self.limits)
         return LabelPairs(replace(rated_rules, records_=self.records_), self.limits)
 
@@ -678,7 +680,7 @@ def tune_labels(
         [(SCORE, Scores(0, 1))], objective=objective, by_group=True, **params
     )
     selection = LabelSelection(calibrated, tables, y, classifier)
-    rules = replace(selection.within(pair_limits, None), limits=checked_limits(limits))
+    rules = replace(selection.within(pair_limits), limits=checked_limits(limits))
     _warn_of_missed_limits(rules)
     return replace(rules, records_=Records(tables=(_used_rows(rules, tables, y),)))
 
@@ -761,7 +763,7 @@ class LabelSelection:
         RobustMixtureClassifier  # of pairs of row and label; fitted at the first selection
     )
 
-    def within(self, limits: Sequence[Limit], confidence: float | None) -> LabelRules:
+    def within(self, limits: Sequence[Limit], confidence: float | None = None) -> LabelRules:
         """Return the rules within limits of the form of `stacked_limits`.
 
         A selection has limits on pairs only. So each limit on rows becomes one on all pairs, whose bound is
@@ -776,6 +778,7 @@ class LabelSelection:
         row_limits = [limit for limit in limits if _is_of_rows(limit)]
         row_bounds = np.array([dict(limit.bound)[ANY] for limit in row_limits])
         pair_bounds = row_bounds
+
         classifier = self.classifier
         best: LabelRules | None = None
         best_rank = (np.inf, np.inf)
@@ -792,6 +795,7 @@ class LabelSelection:
                 if best is None:
                     raise
                 break
+
             label_rules = {score.name: score.rule(classifier) for score in self.scores}
             rules = self.with_rates(label_rules, limits)
             excess = _largest_excess(rules)
@@ -800,6 +804,7 @@ class LabelSelection:
             if best is None or rank < best_rank:
                 best = rules
                 best_rank = rank
+
             # The limits on rows are the last ones.
             pair_rates = np.array(values[len(values) - len(row_bounds) :])
             row_rates = np.array([line.value for line in rules.lines if line.subgroup == ANY])
@@ -897,7 +902,15 @@ class _CalibratedScore:
         """
         fitted = clone(score).set_params(label=1).fit(tables[0], y)
         values = np.concatenate([fitted.values(table)[:, 0] for table in tables])
-        calibrated = cls(str(score.label), column, fitted, 1.0, 0.0, values, np.empty(0))
+        calibrated = cls(
+            name=str(score.label),
+            column=column,
+            score=fitted,
+            slope=1.0,
+            intercept=0.0,
+            values=values,
+            probability=np.empty(0),
+        )
         log_odds = logit(calibrated.probabilities(values[: len(y)]))
         calibration = LogisticRegression().fit(log_odds[:, None], y)
         slope = float(calibration.coef_[0, 0])
@@ -931,7 +944,7 @@ class _CalibratedScore:
             options["deferred"] = 2  # the number of this action in ranges
         actions = classifier.predict(self.probability[first_rows, None], **options)
         ranges = ranges_between(values, actions.astype(np.intp))
-        return ThresholdRule.of_ranges(self.score, [0, 1], None, [ranges])
+        return ThresholdRule.of_ranges(self.score, classes=[0, 1], groups=None, ranges=[ranges])
 
 
 @dataclass(frozen=True, eq=False)

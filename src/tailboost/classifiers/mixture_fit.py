@@ -197,7 +197,7 @@ def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[Traini
     estimators: Named = []
     if not defaults:
         estimators = _usable(mix, arguments.X, arguments.y, weighted)
-    training = read_training_set(mix, mix, arguments, None)
+    training = read_training_set(mix, learner=mix, rows=arguments)
     if defaults:
         estimators = DEFAULTS[mix.estimators](TableKind.of(training))
         if mix.max_time is not None:

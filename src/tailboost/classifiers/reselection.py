@@ -96,4 +96,12 @@ def cvar_curve(clf: Any, rule: Any, answering: Callable[[Any], Any]) -> Curve:
 
     points = tuple(CurvePoint(mean, tail, answering(corner)) for mean, tail, corner in corners)
     overall_error = Objective.from_expression(error())
-    return Curve(points, overall_error, rule.objective, rule.words, at, clf, gap)
+    return Curve(
+        points,
+        limited=overall_error,
+        objective=rule.objective,
+        measured_on=rule.words,
+        _at=at,
+        _source=clf,
+        gap=gap,
+    )

@@ -316,11 +316,11 @@ def rate_curve(
         engine = selection.engine
     return Curve(
         tuple(points),
-        limited,
-        minimised,
-        engine.words,
-        at,
-        mix,
+        limited=limited,
+        objective=minimised,
+        measured_on=engine.words,
+        _at=at,
+        _source=mix,
         limits=other_limits,
         bound=bound_of(mix.selection_.problem, limited),
         _recounted=engine.data.strata.columns != mix.selection_.engine.data.strata.columns,

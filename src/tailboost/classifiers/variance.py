@@ -196,7 +196,13 @@ class VarianceBoostClassifier(AdditiveClassifier):
         class_weight = np.bincount(y, weights=weight, minlength=training.n_classes)
         held_out = units.index is not None or training.validation is not None
         sample_weight = units.total * units.base
-        return SoftMargin(prices, sample_weight, class_weight.astype(float), program, held_out)
+        return SoftMargin(
+            slack_prices=prices,
+            sample_weight=sample_weight,
+            class_weight=class_weight.astype(float),
+            loss=program,
+            held_out=held_out,
+        )
 
     def _cost(self) -> Cost:
         """Return the cost that the weights minimise: of the program, or of the steps with λ or without."""
@@ -272,7 +278,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
             slack = (value - float(np.sum(self.estimator_weights_**2))) / total_price
             bound = margin_bound(K, "(V − ‖a‖²)/(C Σs)", slack, error)
             symbols["a"] = "estimator_weights_"
-        return Cost(name, value, (), (bound,), symbols)
+        return Cost(name, value, promised=(), observed=(bound,), symbols=symbols)
 
 
 @preset(variance_weight=None, stumps=False, refit=None, C=None)

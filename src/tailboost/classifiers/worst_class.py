@@ -130,7 +130,7 @@ class Terms:
             rounds = ERROR_ROUNDS
             if indicator:
                 rounds = theory_rounds(float(n_pools), edge)
-        return cls(edge, indicator, votes, int(rounds))
+        return cls(edge=edge, indicator=indicator, votes=votes, rounds=int(rounds))
 
     def demand(self, stakes: TargetStakes, *, limited: bool) -> Demand:
         """Return the weighted loss at which a learner stops growing.
@@ -157,7 +157,13 @@ class Terms:
             least_objective = EQUAL_VALUES
             if stakes.differ:  # the objective is then the largest error minus its limit
                 least_objective -= float(stakes.allowed.max())
-        return Schedule(self.rounds, patience, clf.tol, clf.max_time, least_objective)
+        return Schedule(
+            self.rounds,
+            patience=patience,
+            tol=clf.tol,
+            max_time=clf.max_time,
+            least=least_objective,
+        )
 
 
 @with_parameters
@@ -365,7 +371,10 @@ class WorstClassBoostClassifier(MixtureClassifier):
         return fit_classifier(self, arguments, validation, fit_params)
 
     def _play(self, fit: BoostingFit) -> Cautions:
-        """Play the game over subgroups, and select a vote or a mixture; return what to warn of."""
+        """Play the game over subgroups, and select a vote or a mixture; return what to warn of.
+
+        A vote is of boosted models alone. A mixture may contain a model without boosting, and constants.
+        """
         refuse_contradictions(self, fit.arguments.groups)
         training = fit.read()
         terms = stated_terms(self, training)
@@ -374,13 +383,16 @@ class WorstClassBoostClassifier(MixtureClassifier):
             training,
             learner.judged,
             self._pools,
-            self._allowed,
-            terms.indicator,
-            self.shrinkage,
+            max_error=self._allowed,
+            indicator=terms.indicator,
+            shrinkage=self.shrinkage,
         )
         if stakes.indicator and self.max_error == "auto":
             first_seed = round_seed(fit.entropy, 0)
-            stakes = with_least_allowed(stakes, learner, first_seed, 0.5 - terms.edge)
+            stakes = with_least_allowed(
+                stakes, learner, first_seed, largest_loss=0.5 - terms.edge
+            )
+
         voting = terms.votes
         pool = Pool(learner.judged, training.n_classes)
         if not voting:  # only boosted models vote
@@ -390,13 +402,14 @@ class WorstClassBoostClassifier(MixtureClassifier):
         counts = counts_of(self, learner.judged)
         problem = problem_of(self, counts)
         mixture = Mixture(problem, pool, counts, even=voting, with_erm=not voting)
+
         game = Game(
             stakes,
             Hedge(self.eta_),
             fit.with_checkpoints(learner, training),
             terms.schedule(self, stakes),
-            progress_of(mixture, votes=voting),
-            terms.demand(stakes, limited=self.max_error != "auto"),
+            progress=progress_of(mixture, votes=voting),
+            demand=terms.demand(stakes, limited=self.max_error != "auto"),
         )
 
         def select(position: Position) -> Mixture:

@@ -211,9 +211,17 @@ def calibrate_selected(
         equal_rows=fresh.equal_rows,
         attempts=attempts,
     )
-    return Calibration(
-        stated, selection, fresh, reference_answers, confidence, all_attempts, attempts, earlier
-    ).certified()
+    calibration = Calibration(
+        limits=stated,
+        selection=selection,
+        fresh=fresh,
+        reference=reference_answers,
+        confidence=confidence,
+        attempts=all_attempts,
+        declared=attempts,
+        previous=earlier,
+    )
+    return calibration.certified()
 
 
 @dataclass(frozen=True, eq=False)
@@ -441,18 +449,28 @@ def first_that_applies(
 def _refuse_absent(
     limits: Sequence[Limit], fresh: FreshRows, confidence: float, earlier: tuple[Attempt, ...]
 ) -> None:
-    """Raise if a limited subgroup has no rows; ``earlier`` attempts are part of the error."""
+    """Raise if a limited subgroup has no rows; ``earlier`` attempts are part of the error.
+
+    Limits on a precision are passed over, because its rows depend on the rule.
+    """
     shortfalls = []
     words = []
     for limit in limits:
         if limit.rate.is_ratio:
-            continue  # the rows of a precision depend on the rule
+            continue
         bounds = RateFamily.from_expression(limit, fresh).bounds(1.0 - confidence)
         present_names = [str(bound.subgroup) for bound in bounds if bound.n]
         for bound in bounds:
-            if bound.n or bound.certified is not False:
+            lacks_rows = not bound.n and bound.certified is False
+            if not lacks_rows:
                 continue
-            shortfall = Shortfall(bound.title, None, 0, float(bound.target or 0.0), None)
+            shortfall = Shortfall(
+                bound.title,
+                estimate=None,
+                n=0,
+                target=float(bound.target or 0.0),
+                more_rows=None,
+            )
             suggestion = did_you_mean(str(bound.subgroup), present_names).rstrip()
             shortfalls.append(shortfall)
             words.append(f"{shortfall} ({suggestion})" if suggestion else str(shortfall))
@@ -464,7 +482,9 @@ def _refuse_absent(
 def rates_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
     """Return the limited rates of which even an estimate without an error would pass no test.
 
-    Only numbers of rows are read, so the fresh rows can be used again.
+    Only numbers of rows are read, so the fresh rows can be used again. If one answer may keep the limits by
+    construction, only comparisons are listed. Limits on a precision are passed over, because its rows depend
+    on the rule, and so are subgroups without rows, which `_refuse_absent` names.
     """
     shortfalls = _comparisons_with_too_few_rows(procedure)
     if procedure.may_keep_by_construction:
@@ -472,12 +492,13 @@ def rates_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
     level = procedure.level_of_test
     for limit in procedure.limits:
         if limit.compares or limit.rate.is_ratio:
-            continue  # the rows of a precision depend on the rule
+            continue
         samples = procedure.fresh.samples(limit.rate)
         targets = limit.bounds([sample.name for sample in samples]).tolist()
         counted = limit.rate.counted_rows
         if procedure.fresh.clusters is not None:
             counted = f"clusters of {counted}"
+
         for sample, target in zip(samples, targets, strict=True):
             room = target - sample.low if limit.from_above else sample.high - target
             width = sample.high - sample.low
@@ -487,6 +508,7 @@ def rates_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
             needed = rows_for_no_error(room / width, level)
             if not 0 < n < needed:
                 continue
+
             possible_room = bound_without_error(n, level) * width
             possible = sample.low + possible_room
             more_or_less = "more"
@@ -513,10 +535,10 @@ def _shortfall_without_test(
     """Return the shortfall of a limited rate that has too few rows for any test; ``reason`` says so."""
     return Shortfall(
         title,
-        None,
-        n,
-        target,
-        None,
+        estimate=None,
+        n=n,
+        target=target,
+        more_rows=None,
         sense=limit.sense,
         in_percent=limit.in_percent,
         without_rows=reason,
@@ -603,6 +625,7 @@ def certified_classifier(
     limits = calibration.limits
     attempts = calibration.attempts
     answered = fresh.by(result.selection)
+
     families = [RateFamily.from_expression(limit, answered) for limit in limits]
     bounds = _bounds_at_limits(families, calibration.level, result.method)
     objective = result.selection.problem.objective
@@ -613,6 +636,7 @@ def certified_classifier(
     )
     overall = next((price.given for price in prices if price.name == OVERALL_PRICE), None)
     reference_name, _ = calibration.reference
+
     notes = [
         f"The limits are certified, and nothing tighter. {result.made}",
         f"This was attempt {len(attempts)}. It spent {attempts[-1].spent:.3g} of the allowed "
@@ -625,26 +649,28 @@ def certified_classifier(
         *notes_on_draws(result, fresh, calibration.run_for),
         *rule_remarks(bounds, answered),
     ]
+
     one_answer = groups_with_one_answer(bounds, answered, limits, objective)
     forced_by = what_forces(
         [family.bounds(calibration.level) for family in families],
         limits,
         result,
         fresh,
-        calibration.run_for,
-        (reference_name, overall),
+        run_for=calibration.run_for,
+        reference=(reference_name, overall),
     )
+
     classifier = answering(fresh.model, result.selection, limits)
     fingerprints = fresh.fingerprints
     assert fingerprints is not None
     rows_of_attempts = tuple(attempt.rows for attempt in attempts)
-    records = Records(None, (fingerprints,), rows_of_attempts)
+    records = Records(trained=None, selected=(fingerprints,), tables=rows_of_attempts)
     classifier.records_ = classifier.records_.joined(records)
     classifier.certificate_ = Certificate(
-        tuple(with_deferral(bounds, answered)),
-        calibration.confidence,
-        len(fresh),
-        tuple(notes),
+        bounds=tuple(with_deferral(bounds, answered)),
+        confidence=calibration.confidence,
+        n_rows=len(fresh),
+        notes=tuple(notes),
         model=copy.copy(classifier),  # without a certificate: neither may hold itself
         rows=fingerprints,
         attempts=attempts,
@@ -664,7 +690,8 @@ def _bounds_at_limits(
 ) -> list[CertifiedBound]:
     """Return the limits of a certified rule as its bounds, by the method of their tests.
 
-    A limit on no row is kept by construction: no test passes without rows.
+    Subgroups without a limit are left out. A limit on no row is kept by construction: no test passes without
+    rows. Raise RuntimeError if the rule breaks a limit on the rows that certify it.
     """
     bounds = []
     for bound in limit_bounds(families, level):
@@ -683,9 +710,10 @@ def _bounds_at_limits(
 def objective_price(
     objective: Any, reference: ReferenceAnswers, certified: FreshRows
 ) -> list[Price]:
-    """Return the objective of two rules on the same rows; empty if it is the overall error, or unknown.
+    """Return the objective of two rules on the same rows.
 
-    Costs by row are unknown, because a calibration has none.
+    The list is empty if the objective is the overall error, which is a price already, or if it is unknown:
+    of rows, or of costs, which a calibration does not have.
 
     ``reference`` are the name and the answers of the first rule, ``certified`` the rows with the answers of
     the second one.
@@ -709,10 +737,10 @@ def objective_price(
     return [
         Price(
             name,
-            value_on(reference_rows),
-            value,
-            len(certified),
-            reference_name,
+            given=value_on(reference_rows),
+            certified=value,
+            n=len(certified),
+            of=reference_name,
             is_objective=True,
         )
     ]
@@ -726,26 +754,26 @@ def price_of(
     ``reference`` are the name and the answers of the first rule, ``certified`` the rows with the answers of
     the second one. Subgroups without a limit or without rows are left out.
     """
-    yield from _prices_of_rate(
-        OVERALL_PRICE, ERRORS["mean"], None, limits, reference, certified
-    )
+    yield from _prices_of_rate(OVERALL_PRICE, ERRORS["mean"], limits, reference, certified)
     for limit in limits:
         yield from _prices_of_rate(
-            limit.rate.words, limit.rate, limit, limits, reference, certified
+            limit.rate.words, limit.rate, limits, reference, certified, limit=limit
         )
 
 
 def _prices_of_rate(
     words: str,
     rate: Rate,
-    limit: Limit | None,
     limits: Sequence[Limit],
     reference: ReferenceAnswers,
     certified: FreshRows,
+    *,
+    limit: Limit | None = None,
 ) -> Iterator[Price]:
-    """Yield the price of a rate, or of each subgroup with a ``limit`` on it; see `price_of`.
+    """Yield the price of a rate by subgroup, of those with a ``limit`` if one is given; see `price_of`.
 
-    ``limits`` are all limits, which name groups of several columns.
+    ``limits`` are all limits, which name groups of several columns. Subgroups without rows are left out. The
+    price has no given value if the reference has no answers, or no row of the subgroup.
     """
     reference_name, reference_rows = reference
     samples = certified.samples(rate)
@@ -763,7 +791,13 @@ def _prices_of_rate(
         given = None
         if reference_rows is not None and not np.isnan(reference_samples[number].mean):
             given = float(reference_samples[number].mean)
-        yield Price(name, given, float(sample.mean), len(sample.rows), reference_name)
+        yield Price(
+            name,
+            given=given,
+            certified=float(sample.mean),
+            n=len(sample.rows),
+            of=reference_name,
+        )
 
 
 def deferral_prices(
@@ -778,7 +812,7 @@ def deferral_prices(
     limited_rates = [limit.rate for limit in limits]
     for rate in (answered_error(), deferred()):
         if rate not in limited_rates:
-            yield from _prices_of_rate(rate.words, rate, None, limits, reference, certified)
+            yield from _prices_of_rate(rate.words, rate, limits, reference, certified)
 
 
 def groups_with_one_answer(

@@ -313,7 +313,7 @@ def limited_bounds(
             n_rows, answer = one_answer.get(bound.subgroup, (bound.n, None))
             room = room_of(bound)
             if answer is not None or np.isfinite(room):
-                limited.append(LimitedBound(number, bound, room, n_rows, answer))
+                limited.append(LimitedBound(number, bound, room=room, n=n_rows, answer=answer))
     return sorted(limited, key=lambda limited_bound: limited_bound.room)
 
 

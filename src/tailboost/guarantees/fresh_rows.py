@@ -730,6 +730,7 @@ def fresh_rows(
     given = replace(given, **named_groups)
     _refuse_missing_data(given, rates)
     given = _with_equal_columns(given)
+
     final = fitted
     listed_labels = given.listed[0]
     equal_rows = given.equal_rows
@@ -749,6 +750,7 @@ def fresh_rows(
         cases, repeated = _compared_with_fit(
             model, given, hashes, classes, training_rows, equal_rows
         )
+
     columns = given.any_columns
     clusters = None
     if given.clusters is not None:
@@ -758,6 +760,7 @@ def fresh_rows(
         listed.add("class")
     if errors and "group" not in listed:
         groups_by_column = {}  # a "worst" error seen is about the groups among these rows
+
     is_deferred = given.deferred
     if is_model:
         # Any answers: `answered_by` replaces them.
@@ -771,6 +774,7 @@ def fresh_rows(
     if n_unlabeled:
         # Any label: `without_labels` removes them.
         labels = np.concatenate([labels, np.repeat(classes[:1], n_unlabeled)])
+
     answered = Answered.from_arrays(
         labels,
         answers,
@@ -787,10 +791,11 @@ def fresh_rows(
         strata = replace(strata, cost_range=_checked_range(given.cost_range, answered.costs))
     if errors and None not in columns:
         strata = _with_groups_as_pairs(strata)
+
     tables = [(X, groups) for _, X, groups in given.parts]
     if is_model and opens:
-        view = judged(model)
-        tables = [(view.opened(X, groups), groups) for X, groups in tables]
+        judged_model = judged(model)
+        tables = [(judged_model.opened(X, groups), groups) for X, groups in tables]
     fresh = FreshRows(
         replace(answered, strata=strata),
         model,
@@ -946,7 +951,8 @@ def _classes_of(model: Model, given: Given) -> Labels:
 def _refuse_missing_labels(rates: Sequence[Rate], classes: Labels) -> None:
     """Raise if a rate needs labels, for rows without labels; the error names the rows of the rate."""
     one_row = np.zeros(1, dtype=np.intp)
-    strata, _ = Strata.of(one_row, None, np.ones(1), classes, defers=True)
+    no_groups = None
+    strata, _ = Strata.of(one_row, no_groups, np.ones(1), classes, defers=True)
     for rate in rates:
         if not rate.needs_labels(strata):
             continue

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Floats, Groups
+from tailboost.core.array_types import Column, Floats, Groups, Ints
 from tailboost.core.checks import (
     check_alpha,
     check_length,
@@ -94,15 +94,7 @@ def certify_losses(
     >>> round(certificate.bound("cvar", 0.5).upper, 3)
     0.142
     """
-    values = finite(losses, "losses")
-    if values.ndim != 1 or not len(values) or ((values < 0) | (values > 1)).any():
-        outside = ""
-        if values.ndim == 1 and len(values):
-            row = int(np.flatnonzero((values < 0) | (values > 1))[0])
-            outside = f", got {values[row]:g} in row {row}; divide by the largest possible loss"
-        raise ValueError(
-            f"losses must be a vector of numbers in [0, 1] with at least one row{outside}"
-        )
+    values = _checked_losses(losses)
     delta = 1.0 - check_number(confidence, "confidence", 0.0, 1.0, below=True)
     if max_loss is not None:
         check_number(max_loss, "max_loss", 0.0, 1.0, closed=True)
@@ -111,6 +103,7 @@ def certify_losses(
         check_number(radius, "each of shifts", 0, closed=True)
         for radius in np.atleast_1d(shifts).tolist()
     ]
+
     samples = _samples(values, groups, clusters)
     parts_of_level = f"{len(samples)} means"
     n_parts = len(samples)
@@ -120,6 +113,7 @@ def certify_losses(
         parts_of_level += " and a band for tails"
         n_parts += 1
     level = delta / n_parts
+
     bounds: list[CertifiedBound] = []
     for kind, sample in samples:
         method = mean_bound(counts=bool(np.isin(sample.values, (0, 1)).all()))
@@ -138,13 +132,34 @@ def certify_losses(
             band = tail_band(sample.values, level) if has_band else None
             bounds += _tail_bounds(bound, sample.values, tails, radii, band)
     if groups is not None:
-        bounds.append(worst_of([b for b in bounds if b.kind == "group"], all_listed=False))
+        bounds_on_groups = [bound for bound in bounds if bound.kind == "group"]
+        bounds.append(worst_of(bounds_on_groups, all_listed=False))
+
     notes = (
         "Assumptions: the rows are independent draws from the population of the bounds, and "
         "they had no part in the choice of the model or of the loss.",
         f"The level {delta:.3g} is divided equally among {parts_of_level}.",
     )
-    return Certificate(tuple(bounds), confidence, len(values), notes)
+    return Certificate(tuple(bounds), confidence=confidence, n_rows=len(values), notes=notes)
+
+
+def _checked_losses(losses: Any) -> Floats:
+    """Return losses as a vector; raise ValueError for another shape, no row, or a loss outside of [0, 1]."""
+    values = finite(losses, "losses")
+    is_vector_with_rows = values.ndim == 1 and len(values) > 0
+    is_outside = (values < 0) | (values > 1)
+    if is_vector_with_rows and not is_outside.any():
+        return values
+
+    first_outside = ""
+    if is_vector_with_rows:
+        row = int(np.flatnonzero(is_outside)[0])
+        first_outside = (
+            f", got {values[row]:g} in row {row}; divide by the largest possible loss"
+        )
+    raise ValueError(
+        f"losses must be a vector of numbers in [0, 1] with at least one row{first_outside}"
+    )
 
 
 def _samples(losses: Floats, groups: Groups, clusters: Column) -> list[tuple[Kind, Sample]]:
@@ -152,8 +167,12 @@ def _samples(losses: Floats, groups: Groups, clusters: Column) -> list[tuple[Kin
 
     Of a cluster, one random row counts among all rows, and one in each group.
     """
+
+    def sample_of(name: Any, rows: Ints) -> Sample:
+        return Sample(name, rows, losses[rows], low=0.0, high=1.0)
+
     all_rows = np.arange(len(losses))
-    samples: list[tuple[Kind, Sample]] = [("mean", Sample(None, all_rows, losses, 0.0, 1.0))]
+    samples: list[tuple[Kind, Sample]] = [("mean", sample_of(None, all_rows))]
     group_number = np.zeros(len(losses), dtype=np.intp)
     if groups is not None:
         group_of_row = label_column(groups, "groups")
@@ -161,7 +180,7 @@ def _samples(losses: Floats, groups: Groups, clusters: Column) -> list[tuple[Kin
         names, group_number = np.unique(group_of_row, return_inverse=True)
         for number, name in enumerate(names.tolist()):
             rows = np.flatnonzero(group_number == number)
-            samples.append(("group", Sample(name, rows, losses[rows], 0.0, 1.0)))
+            samples.append(("group", sample_of(name, rows)))
     if clusters is None:
         return samples
     cluster_of_row = numbered(clusters, "clusters", len(losses))

@@ -343,6 +343,7 @@ class Monitor:
             raise ValueError(
                 f"batch {name!r} was given before, and none of its rows waits for its label"
             )
+
         classes = np.asarray(model.classes_)
         labels = label_numbers(y, classes, n)
         ids = None if id is None else row_ids(id, n)
@@ -350,6 +351,7 @@ class Monitor:
         is_tested = labels > 0
         waits_for_labels = not is_tested.all()
         equal_rows = equal_rows or self.equal_rows
+
         waiting = {key: rows for key, rows in self.waiting.items() if key != name}
         n_waiting = 0
         if waits_for_labels or not is_first_look:
@@ -362,12 +364,14 @@ class Monitor:
             n_waiting = rows_after.n_waiting
             if n_waiting:
                 waiting[name] = rows_after
+
         given = self.given
         if is_first_look:
             given = [*self.given, self._new_rows(name, model, X, ids, equal_rows)]
             if waits_for_labels:
                 # Unreadable rows are refused now, not with their late labels.
                 answers_of(model, X, "predict", groups)
+
         recheck = self.recheck
         if is_tested.any():
             tested = np.flatnonzero(is_tested)
@@ -460,7 +464,14 @@ class Monitor:
             of_look = bets_after.since(bets_before)
             errors.append((of_look.n, of_look.estimate(bound.claim.form)))
         evidence = [bets.value for bets in after.evidence]
-        return MonitoredBatch(name, n, n_tested, n_waiting, errors, evidence)
+        return MonitoredBatch(
+            name=name,
+            rows=n,
+            labelled=n_tested,
+            waiting=n_waiting,
+            errors=errors,
+            evidence=evidence,
+        )
 
     @property
     def _evidence(self) -> Recheck:
@@ -747,7 +758,8 @@ def _bounds_of_limit(limit: Limit, strata: Strata) -> list[CertifiedBound]:
     pairs = zip(names, limit.bounds(names).tolist(), strict=True)
     bounds = [bound_at(value, name) for name, value in pairs if not np.isnan(value)]
     if tests_others and not np.isnan(limit.rest):
-        bounds.append(bound_at(limit.rest, None, subgroups=all_names, others=True))
+        of_others = bound_at(limit.rest, subgroup=None, subgroups=all_names, others=True)
+        bounds.append(of_others)
     return bounds
 
 

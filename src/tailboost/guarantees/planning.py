@@ -242,7 +242,14 @@ def rows_needed(
         for plan, (name, power_at) in zip(plans, procedures, strict=True)
     ]
     total = _rows_together(plans, procedures, by_limit, power, shares)
-    return RowsNeeded(tuple(by_limit), total, power, level, tuple(plans), by_group)
+    return RowsNeeded(
+        limits=tuple(by_limit),
+        total=total,
+        power=power,
+        level=level,
+        plans=tuple(plans),
+        by_group=by_group,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -473,7 +480,11 @@ def _entry_for_each(
 def _plans(
     limits: Sequence[Limit], rates: Sequence[Any], shares: Sequence[Any], n_classes: int
 ) -> list[PlannedLimit]:
-    """Return the limits with their subgroups, checked; ``rates`` and ``shares`` have an entry for each."""
+    """Return the limits with their subgroups; ``rates`` and ``shares`` have an entry for each limit.
+
+    Without shares the subgroups are equally large. Raise ValueError for a limit on no mean of rows, a share
+    of 0, or expected rates that do not keep the limit.
+    """
     strata = _strata_of_limits(limits, n_classes)
     plans = []
     for limit, rate, share in zip(limits, rates, shares, strict=True):
@@ -498,19 +509,19 @@ def _plans(
                 f"{limit.text}: the expected rates ({', '.join(words)}) do not keep it with room to "
                 "spare, so no number of rows certifies it"
             )
+
         # The strata have no groups, and the answer is the same in each subgroup.
         answer = counted_answer(replace(limit.rate, by=None), strata)
         no_rows = np.zeros(0, dtype=np.intp)  # before any row is collected
         by_share = shares_of(limit, answer, [(name, no_rows) for name in names])
-        has_two_answers = strata.n_actions == 2
         plans.append(
             PlannedLimit(
-                limit,
-                names,
-                expected_rates,
-                row_shares,
-                by_share,
-                has_two_answers,
+                limit=limit,
+                names=names,
+                rates=expected_rates,
+                shares=row_shares,
+                by_share=by_share,
+                two_answers=strata.n_actions == 2,
                 has_stated_shares=share is not None,
             )
         )
@@ -528,7 +539,15 @@ def _strata_of_limits(limits: Sequence[Limit], n_classes: int) -> Strata:
     equal_shares = np.ones(n_labels) / n_labels
     no_groups = np.zeros((1, 0), dtype=np.intp)
     defers = any(limit.rate.counts_deferral for limit in limits)
-    return Strata(classes, (), (), no_groups, equal_shares, equal_shares, defers)
+    return Strata(
+        classes=classes,
+        columns=(),
+        values=(),
+        combinations=no_groups,
+        mass=equal_shares,
+        size=equal_shares,
+        defers=defers,
+    )
 
 
 def _names(limit: Limit, rate: Any, share: Any) -> list[Any]:

@@ -342,9 +342,15 @@ class Ranks(Procedure):
         return None
 
     def run(self) -> Certified | Refused:
-        """Return the rule of least loss within the ranks; a refusal if it gives all rows one answer."""
+        """Return the rule of least loss within the ranks, or a refusal.
+
+        Refused are rules that give all rows one answer, or break a limit on these rows after draws for equal
+        scores, and limits that no threshold keeps. If limits join groups that the rule reads, the better one
+        of two rules is returned.
+        """
         if self.same_for_all is None and self.joins_groups:
             return self.simplest_of_two()
+
         family, rows, _, breaks = self.scored
         if self.compares:
             thresholds = at_ranks(self.shares, self.rank_ranges, rows, family.n_thresholds)
@@ -359,6 +365,7 @@ class Ranks(Procedure):
             return Refused(self.fresh, THE_SELECTED_RULE, why, tested=not self.compares)
         if (thresholds <= -BEYOND).all() or (thresholds >= BEYOND).all():
             return Refused(self.fresh, THE_SELECTED_RULE, ONE_ANSWER)
+
         if breaks is None:
             rule = self.selection.at(family, thresholds, fresh=self.fresh.opened)
             return Certified(rule, self.title, self.made)

@@ -187,7 +187,10 @@ class CertifiedBound:
 
     @property
     def reason(self) -> str:
-        """The reason why a target is not certified: too few rows, or the estimate; empty if unknown."""
+        """The reason why a target is not certified: too few rows, or the estimate; empty if unknown.
+
+        A target that is kept by construction has a reason too. One certified by its rows has none.
+        """
         if self.certified and self.method == CONSTANT:
             return "kept by construction: no answer of the rule there can break it"
         if self.certified is False and not self.n:
@@ -266,7 +269,9 @@ class CertifiedBound:
     def claim(self) -> Claim:
         """The claim to test on new rows."""
         form: Any = self.subgroup if self.subgroups and self.subgroup is not None else "mean"
-        return Claim(form, self.subgroups or (self.subgroup,), *self.sides, self.others)
+        lower, upper = self.sides
+        subgroups = self.subgroups or (self.subgroup,)
+        return Claim(form, subgroups, lower=lower, upper=upper, others=self.others)
 
     @property
     def quantity(self) -> str:
@@ -338,15 +343,17 @@ class CertifiedBound:
         words = f"{self.estimate_text}, certified {self.bound_text}"
         if self.deferred_text:
             words += f"; {self.deferred_text} deferred"
+        lower, upper = self.sides
         return LimitLine(
-            self.verdict,
-            self.certified,
-            self.title,
-            self.limit,
-            words,
-            self.estimate,
-            *self.sides,
-            self.target,
+            verdict=self.verdict,
+            good=self.certified,
+            name=self.title,
+            limit=self.limit,
+            numbers=words,
+            value=self.estimate,
+            low=lower,
+            high=upper,
+            bound=self.target,
         )
 
     def at_target(self, method: str) -> CertifiedBound:
@@ -480,13 +487,13 @@ class RateFamily:
             exact = set(np.unique(counted)) <= set(rate.range(strata))
         samples = fresh.samples(rate)
         return cls(
-            rate,
-            limit,
-            expression.sides if kind == "rate" else (ABOVE,),
-            samples,
-            exact,
-            kind,
-            rule,
+            rate=rate,
+            limit=limit,
+            sides=expression.sides if kind == "rate" else (ABOVE,),
+            samples=samples,
+            exact=exact,
+            kind=kind,
+            rule=rule,
             of_seen=limit is not None and limit.of_every and not fresh.knows(rate.by),
             apart=fresh.are_apart(samples),
         )
@@ -697,7 +704,7 @@ class RateFamily:
         return upper
 
     def _upper(self, sample: Sample, level: float) -> float:
-        """Return an upper bound on the mean of a subgroup, or on its ratio of sums."""
+        """Return an upper bound on the mean of a subgroup, or of a precision on its ratio of sums."""
         width = sample.high - sample.low
         # The bounds are for numbers in [0, 1]; rounding may exceed them.
         scaled = np.clip((sample.values - sample.low) / width, 0.0, 1.0)
@@ -1073,6 +1080,8 @@ class Shortfall:
     ) -> Self:
         """Return a bound with a missed target as a shortfall, with its missing rows.
 
+        Without an estimate, the rows that are needed without an error are named, if they are known.
+
         Parameters
         ----------
         family : RateFamily
@@ -1089,15 +1098,16 @@ class Shortfall:
         target = float(bound.target or 0.0)
         estimate = bound.estimate
         shortfall = cls(
-            bound.name if bound.rate is None else bound.title,
-            estimate,
-            bound.n,
-            target,
-            None,
+            name=bound.name if bound.rate is None else bound.title,
+            estimate=estimate,
+            n=bound.n,
+            target=target,
+            more_rows=None,
             sense=bound.sense,
             in_percent=bound.in_percent,
             without_rows=bound.without_rows,
         )
+
         is_comparison = family.is_comparison(number)
         if estimate is None:
             allowed = target if bound.sense == "≤" else 1.0 - target
@@ -1106,6 +1116,7 @@ class Shortfall:
             needed = rows_for_no_error(allowed, level)
             needs = f"{bound.without_rows}; at least {needed:,} without an error are needed"
             return replace(shortfall, without_rows=needs)
+
         possible = family.closest_possible(number, bound.sense)
         likely = estimate if shortfall.keeps(estimate) else possible
         if shortfall.keeps(likely):

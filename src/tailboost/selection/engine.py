@@ -152,17 +152,21 @@ class ProbabilityEngine:
             Features of the rows without labels, as X.
         """
         rows = outputs.rows
-        if costs is not None and problem.defers:
+        if costs is not None and problem.defers:  # a deferral costs nothing
             costs = np.column_stack([costs, np.zeros(len(costs))])
         strata, stratum, codes = strata_of(
             problem, rows, classes, names, costs, rule_column=rule_column
         )
         table = replace(outputs.table, X=X)
         strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
+
         infer_groups = infer_groups and rule_column is None
         read_column = column_read_by_rules(strata, names, rule_column)
-        p = StratumProbabilities(len(classes), strata.combinations, read_column, False)
+        p = StratumProbabilities(
+            len(classes), strata.combinations, told=read_column, by_features=False
+        )
         probabilities = _fit(p, table, rows, strata, stratum, codes, infer_groups=infer_groups)
+
         if not problem.needs_costs:
             costs = None
         data = SelectionData(strata, stratum, rows.base, probabilities, costs)
@@ -173,8 +177,8 @@ class ProbabilityEngine:
             outputs,
             p,
             data,
-            words,
-            rows.refit or p.estimates_groups,
+            words=words,
+            refit=rows.refit or p.estimates_groups,
             names=names,
             told=rule_column,
             infer_groups=infer_groups,
@@ -357,7 +361,13 @@ class ProbabilityEngine:
         heaviest_first = np.argsort(-selection.weights, kind="stable")  # it settles ties
         members = [self.member(pool.candidates[i]) for i in selection.numbers]
         K = self.probabilities.n_classes
-        ensemble = MixtureEnsemble(members, selection.weights, K, heaviest_first, selection.gap)
+        ensemble = MixtureEnsemble(
+            members,
+            selection.weights,
+            n_classes=K,
+            tie_order=heaviest_first,
+            gap=selection.gap,
+        )
         compared = Comparison(pool, program, selection)
         if self.measured is not self.data:
             pool = pool.measured_on(self.measured)

@@ -389,7 +389,13 @@ class Models:
             for i, name in enumerate(names)
         ]
         columns = [np.arange(len(classes))] * len(models)
-        return cls(list(names), len(classes), models, columns, average)
+        return cls(
+            names=list(names),
+            n_classes=len(classes),
+            fitted=models,
+            columns=columns,
+            average=average,
+        )
 
     @property
     def are_given(self) -> bool:
@@ -454,11 +460,11 @@ class Models:
         return LogProbabilities(
             n_rows_of(X),
             lambda i: logs_of(probabilities(i)),
-            None,
-            len(self.names),
-            X,
-            self.average,
-            scores,
+            groups=None,
+            n_models=len(self.names),
+            X=X,
+            average=self.average,
+            scores=scores,
         )
 
     def row_hashes(self, X: Table, given: Collection[str] | None = None) -> RowHashes:

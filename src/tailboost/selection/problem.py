@@ -387,7 +387,9 @@ def stated(
         )
     if objective == "cvar":
         _refuse_beside_cvar(all_limits, max_error, alpha, randomized)
-        return Problem(objective_named("cvar", alpha), (), False, error_budget, True)
+        return Problem(
+            objective_named("cvar", alpha), (), error_budget=error_budget, randomized=True
+        )
     if objective is None:
         objective = "error" if all_limits and max_error is None else "worst_class"
     if alpha is not None:
@@ -395,7 +397,8 @@ def stated(
             f"alpha={alpha!r} has no meaning with objective={name_of(objective)!r}: "
             "it is the tail mass of a CVaR. The error probability of certificates is 1 - confidence"
         )
-    minimised = objective_named(objective, None)
+
+    minimised = objective_named(objective, alpha=None)
     aims = False
     if max_error is not None:
         if not minimised.worst:
@@ -407,7 +410,14 @@ def stated(
         all_limits = (minimised.rate <= max_error, *all_limits)
         minimised = Objective.from_expression(error())
     may_mix = randomized != "auto" and bool(randomized)
-    return Problem(minimised, all_limits, aims, error_budget, may_mix, confidence)
+    return Problem(
+        minimised,
+        all_limits,
+        aims=aims,
+        error_budget=error_budget,
+        randomized=may_mix,
+        confidence=confidence,
+    )
 
 
 def _refuse_beside_cvar(

@@ -314,12 +314,15 @@ class Master:
         highs = QuietHighs()
         n_free = program.n_free
         n_rows = len(program.bound)
+
         # Columns: the free variables, a violation of each row, and a weight of each candidate.
+        # HiGHS takes them by position: cost, lower and upper bound, number of entries, rows, entries.
         for i in range(n_free):
             is_largest_rate = program.objective.worst and i == 0
             highs.addCol(float(is_largest_rate), -infinity, infinity, 0, [], [])
         for _ in range(n_rows):
             highs.addCol(self.price, 0.0, infinity, 0, [], [])
+
         for j in range(n_rows):
             columns = [n_free + j]
             entries = [-1.0]
@@ -331,6 +334,7 @@ class Master:
                 -infinity, float(program.bound[j]), len(index), index, np.array(entries)
             )
         highs.addRow(1.0, 1.0, 0, [], [])  # the weights sum to 1
+
         self.highs = highs
         self.first = n_free + n_rows
         self.n_candidates = 0
@@ -384,6 +388,7 @@ class Master:
             if self.highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
                 status = self.highs.modelStatusToString(self.highs.getModelStatus())
                 raise RuntimeError(f"the program over the candidates was not solved: {status}")
+
         solution = self.highs.getSolution()
         program = self.program
         values = np.array(solution.col_value)
@@ -395,7 +400,14 @@ class Master:
         contradicting = np.isin(np.arange(len(program.limits)), expensive) & (
             slack > NO_VIOLATION * 10
         )
-        return Solution(program, value, duals, weights / weights.sum(), slack, contradicting)
+        return Solution(
+            program=program,
+            value=value,
+            duals=duals,
+            weights=weights / weights.sum(),
+            slack=slack,
+            contradicting=contradicting,
+        )
 
     def finish(self) -> Solution:
         """Solve, and raise the price of violations until no limit is violated without need."""
@@ -534,11 +546,20 @@ class Best:
     def from_weights(
         cls, program: Program, numbers: Ints, weights: Floats, counts: Floats
     ) -> Best:
-        """Return rules with these mixture weights and summed confusion counts as a selection."""
+        """Return rules with these mixture weights and summed confusion counts as a selection.
+
+        Its bound is its own value, and the violations of the best mixture are not known.
+        """
         value = program.value(counts)
-        unknown = np.full(len(program.limits), np.nan)
         return cls(
-            numbers, weights, counts, value, value, program.violations(counts), unknown, None
+            numbers=numbers,
+            weights=weights,
+            counts=counts,
+            value=value,
+            bound=value,
+            violations=program.violations(counts),
+            mixture_violations=np.full(len(program.limits), np.nan),
+            solution=None,
         )
 
     def counts_in(self, pool: Pool) -> Floats:
@@ -584,23 +605,41 @@ def best_in_pool(
     solution = solve(pool.counts, program)
     program = solution.program
     scale = program.scale
+
     weights = np.where(solution.weights > LEAST_WEIGHT, solution.weights, 0.0)
     used = np.flatnonzero(weights)
     weights = weights[used] / weights[used].sum()
     mixture = mixed(weights, pool.all_counts[used])
     bound = float(program.evaluate(mixture)[0]) * scale
     by_mixture = program.violations(mixture)
+    best_mixture = Best(
+        numbers=used,
+        weights=weights,
+        counts=mixture,
+        value=bound,
+        bound=bound,
+        violations=by_mixture,
+        mixture_violations=by_mixture,
+        solution=solution,
+    )
     if randomized:
-        return Best(used, weights, mixture, bound, bound, by_mixture, by_mixture, solution)
+        return best_mixture
+
     numbers = np.array(among or range(len(pool.candidates)))
     counts = pool.all_counts[numbers]
     best = _best_number(program, counts, charge_of(solution))
     value = float(program.evaluate(counts[best])[0]) * scale
-    by_limit = program.violations(counts[best])
-    if by_limit.max(initial=0.0) <= SLIGHT:
+    by_candidate = program.violations(counts[best])
+    if by_candidate.max(initial=0.0) <= SLIGHT:
         bound = min(bound, value)
-    return Best(
-        numbers[[best]], np.ones(1), counts[best], value, bound, by_limit, by_mixture, solution
+    return replace(
+        best_mixture,
+        numbers=numbers[[best]],
+        weights=np.ones(1),
+        counts=counts[best],
+        value=value,
+        bound=bound,
+        violations=by_candidate,
     )
 
 

@@ -47,7 +47,8 @@ class HelpsTail:
     def __call__(self, pool: Pool, rows: Mask, outputs: NDArray[Any]) -> Stop | None:
         """Return why a new round does not help; None if it may.
 
-        ``outputs`` are those of the round on some ``rows``.
+        ``outputs`` are those of the round on some ``rows``. It may help if it does not clearly err more
+        than the best member, or if it lowers the objective by more than ``tol``.
         """
         answers = outputs
         if pool.together is not None:
@@ -55,6 +56,7 @@ class HelpsTail:
         tested = pool.part(rows)
         losses = tested.rows.wrong(answers)
         best_losses = tested.loss(int(tested.mean_losses.argmin()))
+
         weight = tested.rows.base
         excess = float(weight @ losses - tested.mean_losses.min())
         differing = float(weight @ (losses != best_losses))
@@ -62,8 +64,9 @@ class HelpsTail:
         standard_error = np.sqrt(max(differing - excess**2, 0.0) / n_rows)
         if excess <= CLEARLY * standard_error:
             return None
+
         before = least_tail(self.problem, tested).value
-        with_round = tested.adding(Candidate(None, losses, answers))
+        with_round = tested.adding(Candidate(model=None, losses=losses, answers=answers))
         after = least_tail(self.problem, with_round).value
         if before - after > self.tol:
             return None
@@ -98,10 +101,14 @@ class LargestError:
         """Return the least largest error; the memory has the errors of all candidates, in their order."""
         t = pool.n_rounds - 1
         errors = np.insert(memory, t, self._errors(pool, t), axis=0)
-        if not self.randomized:
-            return Watched(float(errors.max(axis=1).min()), 0.0, errors)
-        solution = least_largest(errors)
-        return Watched(solution.value, solution.gap, errors)
+        if self.randomized:
+            solution = least_largest(errors)
+            value = solution.value
+            gap = solution.gap
+        else:
+            value = float(errors.max(axis=1).min())
+            gap = 0.0
+        return Watched(value, gap=gap, memory=errors)
 
     def _errors(self, pool: Pool, number: int) -> Floats:
         counted = self.steering.counts.confusion_counts(pool.answer(number))
@@ -122,9 +129,9 @@ class LargestErrorOfVote:
         return Majority(np.zeros((len(pool.rows.y), pool.n_classes)))
 
     def after(self, memory: Majority, pool: Pool, state: Any) -> Watched:
-        """Return the largest error."""
+        """Return the largest error: of all voters on rows of the fit, otherwise the least one so far."""
         majority = memory.voting(pool, self.steering)
-        results = majority.results
-        if pool.rows.fitted:
-            return Watched(results[-1][0], 0.0, majority)
-        return Watched(min(results)[0], 0.0, majority)
+        result = majority.results[-1]
+        if not pool.rows.fitted:
+            result = min(majority.results)
+        return Watched(result[0], gap=0.0, memory=majority)

@@ -166,15 +166,15 @@ class RateLine:
         if not np.isnan(self.low):
             words += f", 95 % interval {self.interval_text}"
         return LimitLine(
-            {True: KEPT, False: BROKEN, None: NO_ROWS}[self.met],
-            self.met,
-            f"{self.rate}: {unit}",
-            self.limit_text,
-            words,
-            _without_nan(self.value),
-            _without_nan(self.low),
-            _without_nan(self.high),
-            float(self.bound),
+            verdict={True: KEPT, False: BROKEN, None: NO_ROWS}[self.met],
+            good=self.met,
+            name=f"{self.rate}: {unit}",
+            limit=self.limit_text,
+            numbers=words,
+            value=_without_nan(self.value),
+            low=_without_nan(self.low),
+            high=_without_nan(self.high),
+            bound=float(self.bound),
         )
 
 
@@ -432,7 +432,10 @@ class RateTable:
 
     @property
     def verdict(self) -> str:
-        """A sentence: whether the limits hold, by the certificate or on these rows."""
+        """A sentence: whether the limits hold, by the certificate or on these rows.
+
+        If all limits are kept and their probability on new rows is known, a second sentence says it.
+        """
         if self.certificate:
             return self.certificate
         limited = [line for line in self.lines if line.met is not None]
@@ -486,18 +489,20 @@ class RateTable:
             value_heading = "estimate"
             verdict_heading = self._kept
         columns.append((value_heading, attrgetter("estimate_text")))
+
         if any(not np.isnan(line.low) for line in self.lines):
             columns.append(("95 % interval", attrgetter("interval_text")))
         if any(line.limit for line in self.lines):
             columns.append(("limit", attrgetter("limit_text")))
-        if any(line.limit for line in self.lines) and not self.certificate:
-            columns.append((verdict_heading, attrgetter("verdict_text")))
+            if not self.certificate:
+                columns.append((verdict_heading, attrgetter("verdict_text")))
         if any(not np.isnan(line.deferred) for line in self.lines):
             columns.append(
                 ("deferred", lambda line: _unless_nan(100 * line.deferred, "{:.0f} %"))
             )
         if any(line.price > 0 for line in self.lines):
             columns.append(("price", lambda line: _unless_nan(line.price, "{:.3g}")))
+
         headings = [heading for heading, _ in columns]
         rows = [[text(line) for _, text in columns] for line in self._shown]
         return headings, rows
@@ -639,7 +644,8 @@ def with_deferral(
 ) -> tuple[list[RateLine], tuple[str, ...]]:
     """Return lines with the shares of deferred rows of their subgroups, and what deferral hides.
 
-    ``lines`` are those of ``rates``. Lines of rates about deferral get no share.
+    ``lines`` are those of ``rates``. Lines of rates about deferral get no share. Without deferred rows the
+    lines are unchanged, and nothing is hidden.
     """
     shares: dict[Any, dict[Any, float]] = {}  # by kind of subgroup, then by subgroup
     for by in dict.fromkeys([None, *(rate.by for rate in rates)]):
@@ -686,13 +692,25 @@ def rate_lines(
         numbers.append([value, *interval, float("nan"), float(limit.bound)])
     lines = []
     for name, (value, low, high, n, bound) in zip(names, numbers, strict=True):
-        line = RateLine(str(rate), name, value, low, high, n, "", bound, None)
-        line = replace(
-            line, in_percent=in_percent and not rate.needs_costs and rate.kind != "cost"
+        line = RateLine(
+            rate=str(rate),
+            subgroup=name,
+            value=value,
+            low=low,
+            high=high,
+            rows=n,
+            limit="",
+            bound=bound,
+            met=None,
+            in_percent=in_percent and not rate.needs_costs and rate.kind != "cost",
         )
         if limit is not None:
-            met = limit.keeps(value, bound)
-            line = replace(line, limit=str(limit), met=met, sense=limit.sense)
-            line = replace(line, in_percent=limit.in_percent)
+            line = replace(
+                line,
+                limit=str(limit),
+                met=limit.keeps(value, bound),
+                sense=limit.sense,
+                in_percent=limit.in_percent,
+            )
         lines.append(line)
     return lines

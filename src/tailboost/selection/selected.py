@@ -833,10 +833,15 @@ class SelectedTail(Selected):
 
     def summary(self, classes: Sequence[Any], name: str) -> Summary:
         """Return the summary, with the best single candidate and constants."""
-        weights = self.ensemble.weights
-        nothing = ((), ())
+        no_bounds = ((), ())
         return mixture_summary(
-            None, self.mixture, weights, self.gap, nothing, classes, self.names
+            None,
+            self.mixture,
+            self.ensemble.weights,
+            gap=self.gap,
+            bounds=no_bounds,
+            classes=classes,
+            names=self.names,
         )
 
     def warn(self, with_draws: WithDraws, *, forewarned: bool) -> None:

@@ -333,7 +333,11 @@ class Summary(PrintedSummary):
 
     @property
     def comparison(self) -> str:
-        """One sentence: comparison with the best answers without the features."""
+        """One sentence: comparison with the best answers without the features.
+
+        A rule that breaks its limits is not compared. If no such answers keep the limits, the sentence says
+        that the rule does.
+        """
         conditions = " or ".join(self.conditions)
         best = self.constants_value
         if not self.kept:
@@ -564,6 +568,7 @@ def mixture_summary(
     game: Played | None,
     selected: Mixture,
     mixture: Floats,
+    *,
     gap: float,
     bounds: Bounds,
     classes: Sequence[Any],
@@ -579,11 +584,13 @@ def mixture_summary(
     reference_number, candidate_names = _reference(game, selected, names)
     reference = np.zeros(len(mixture))
     reference[reference_number] = 1.0
+
     budget = None
     increase = selected.problem.error_budget
     if increase is not None:
         means = pool.mean_losses
         budget = Budget(increase, float(means.min()), float(means @ mixture), selected.price)
+
     used = np.flatnonzero(mixture > NO_SHARE).tolist()
     constants = [pool.constant_answer(number) for number in used]
     single = None
@@ -593,6 +600,7 @@ def mixture_summary(
         is_round = game is not None and number < pool.n_rounds
         single = _single_name(candidate_names[number], constants[0], classes, is_round=is_round)
         draws = bool(getattr(pool.base_models[number], "draws", False))
+
     promised, observed = bounds
     summary = Summary(
         promised=promised,

@@ -120,7 +120,13 @@ class ThresholdRule:
             groups = list(groups)
         column = scores.column_list[0]
         return cls(
-            column, list(classes), groups, bands, scores.kind, scores.missing, scores.made_by
+            column,
+            list(classes),
+            groups,
+            bands,
+            kind=scores.kind,
+            missing=scores.missing,
+            model=scores.made_by,
         )
 
     @property
@@ -402,10 +408,10 @@ class ThresholdRule:
                 document["classes"],
                 document["groups"],
                 bands,
-                document["kind"],
-                document["missing"],
-                document.get("model"),
-                document.get("group_column"),
+                kind=document["kind"],
+                missing=document["missing"],
+                model=document.get("model"),
+                group_column=document.get("group_column"),
             )
             rule._check()
         return rule
@@ -414,6 +420,7 @@ class ThresholdRule:
         """Raise ValueError unless every field has its type and range, because documents can be forged."""
         kind = score_kind(self.kind)
         groups = self.groups or []
+
         names = (self.column, *self.classes, *groups)
         if not all(isinstance(name, (str, int, float)) for name in names):
             raise ValueError("the column, a label or a group is no text or number")
@@ -422,6 +429,7 @@ class ThresholdRule:
                 raise ValueError(f"{what} must be different and of one type, got {values}")
         if self.missing is not None and not kind.contains(self.missing):
             raise ValueError(f"missing is no {kind.name}")
+
         actions = {(type(action), action) for action in (*self.classes, HUMAN_REVIEW)}
         for band in self.bands:
             thresholds: list[Any] = [lower for lower, _ in band[1:]]
@@ -433,6 +441,7 @@ class ThresholdRule:
                 raise ValueError("an action is neither a label nor human review")
         if len(self.bands) != len(self.groups or [None]):
             raise ValueError("bands must be given for each group")
+
         if not isinstance(self.model, (str, type(None))):
             raise ValueError("model must be a name")
         if not isinstance(self.group_column, (str, int, type(None))):
