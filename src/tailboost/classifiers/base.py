@@ -383,8 +383,8 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
     @property
     def expected_subgroup_errors_(self) -> Floats:
         """Expected error of the randomised rule on each subgroup, on the selection data, shape (m,)."""
-        view = judged(self)
-        errors: Floats = view.error_values(view.expected_counts)
+        judged_clf = judged(self)
+        errors: Floats = judged_clf.error_values(judged_clf.expected_counts)
         return errors
 
     @property

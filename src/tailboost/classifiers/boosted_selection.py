@@ -187,12 +187,12 @@ def select(clf: Any, mixture: Mixture, problem: Problem, max_error: Stated) -> N
         return
     problem = problem_of_max_error(clf, mixture, problem, max_error)
     select_for(clf, mixture, problem)
-    view = judged(clf)
+    judged_clf = judged(clf)
     # The targets of other subgroups than those of the fit are no parameter of the classifier.
-    if view.own_subgroups and "max_error" in clf.get_params(deep=False):
+    if judged_clf.own_subgroups and "max_error" in clf.get_params(deep=False):
         clf.max_error = max_error
         clf._allowed = allowed_errors(max_error, clf._named.names.tolist(), clf._named.kind)
-    missed = [line for line in view.errors_table if line.met is False]
+    missed = [line for line in judged_clf.errors_table if line.met is False]
     if missed:
         strict = any(limit.strict for limit in problem.limits)
         lines = [(line.subgroup, line.value, line.bound) for line in missed]
@@ -305,17 +305,17 @@ def summary_of(clf: Any) -> Summary:
     weights = clf.estimator_weights_
     classes = clf.classes_.tolist()
     bounds, symbols = clf._bounds()
-    view = judged(clf)
+    judged_clf = judged(clf)
     summary = mixture_summary(
         clf.game_, clf.selection_, weights, gap=clf.gap_, bounds=bounds, classes=classes
     )
     errors = None
     by_class = None
     if clf.selection_.problem.over_rows:
-        by_class = replace(view.measured(error(by="class")), kind="class")
+        by_class = replace(judged_clf.measured(error(by="class")), kind="class")
     else:
-        errors = view.errors_table
-        randomised_lines = view.errors_by(view.expected_counts).lines
+        errors = judged_clf.errors_table
+        randomised_lines = judged_clf.errors_by(judged_clf.expected_counts).lines
         values = [line.value for line in errors.lines]
         randomised_values = [line.value for line in randomised_lines]
         if not np.array_equal(values, randomised_values, equal_nan=True):
@@ -325,7 +325,7 @@ def summary_of(clf: Any) -> Summary:
         summary,
         errors=errors,
         by_class=by_class,
-        overall_line=view.measured(error()).lines[0],
+        overall_line=judged_clf.measured(error()).lines[0],
         groups=group_uses(clf),
         symbols=summary.symbols | symbols,
     )

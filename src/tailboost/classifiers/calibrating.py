@@ -260,11 +260,12 @@ def calibrate(
             "tailboost calibrate rule.json fresh.csv --model certified.json"
         )
     check_options(confidence, rule, attempts)
+
     progress: Any = nullcontext()
     if verbose:
         progress = telling()
-    view = judged(model)
-    is_selected = view.knows_rows and view.classifier is model  # on other rows
+    judged_model = judged(model)
+    is_selected = judged_model.knows_rows and judged_model.classifier is model  # on other rows
     if is_selected:
         _refuse_parameters_of_tune(model, selection_share, params)
         with progress:
@@ -370,6 +371,7 @@ def selected_on_part(
         score.values(X)
         if arguments.X_unlabeled is not None:
             score.values(arguments.X_unlabeled)
+
     by_group = params.get("by_group", False)
     share = selection_share
     if share is None:
@@ -377,6 +379,7 @@ def selected_on_part(
         share = default_share(target_limits, strata, by_group=by_group)
     params = {"random_state": 0, "training_rows": arguments.training_rows} | params
     seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
+
     selects = _drawn_to_select(arguments, labels, share, seed)
     _refuse_one_sided(as_typed("y_cal", "labels"), labels, selects)
     all_columns = by_group is True or max_error is not None
@@ -384,6 +387,7 @@ def selected_on_part(
         _refuse_one_sided("groups", column, selects)
     for score in scores:
         score.refuse_other_label(take(X, selects), labels[selects])
+
     with warnings.catch_warnings(), selecting_from(len(labels)), before_any_attempt():
         for category in ABOUT_SELECTION:
             warnings.simplefilter("ignore", category)

@@ -321,6 +321,7 @@ def _fit(
         until=until,
     )
     mix.probe_rows_ = probe_rows(training.X, seed)  # a loaded model file is checked on them
+
     X = training.X
     if training.validation is not None:
         X, _ = training.validation
@@ -328,13 +329,14 @@ def _fit(
     rows = marked_if_fitted(
         outputs.rows,
         X,
-        _models_with_a_past(estimators),
-        X_unlabeled,
-        training.named,
+        models=_models_with_a_past(estimators),
+        X_unlabeled=X_unlabeled,
+        training_rows=training.named,
     )
     if _are_scores(estimators):  # rows with equal scores are different rows
         rows = replace(rows, row_hashes=None)
     outputs = replace(outputs, rows=rows)
+
     if unlabeled_rows is None:
         return outputs
     return outputs.with_unlabeled(X_unlabeled, unlabeled_rows)

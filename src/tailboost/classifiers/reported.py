@@ -68,14 +68,14 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
 
     def _html_repr(self) -> str:
         """Return the limits as a table, the rule, and scikit-learn's diagram."""
-        view = judged(self)
-        title = view.limits_are
-        if view.certificate is not None:
+        judged_clf = judged(self)
+        title = judged_clf.limits_are
+        if judged_clf.certificate is not None:
             title = "Certified from fresh rows"
         limits_table = ""
-        if view.limit_lines:
-            limits_table = limits_html(view.limit_lines, f"{title}:")
-        return limits_table + view.rule_html + estimator_html_repr(self)
+        if judged_clf.limit_lines:
+            limits_table = limits_html(judged_clf.limit_lines, f"{title}:")
+        return limits_table + judged_clf.rule_html + estimator_html_repr(self)
 
     # -- the rows of the fit ---------------------------------------------------------------------------
 

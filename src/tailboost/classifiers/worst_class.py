@@ -682,8 +682,8 @@ def problem_of(clf: WorstClassBoostClassifier, counts: Counts) -> Problem:
 
 def missed_targets(clf: WorstClassBoostClassifier) -> Cautions:
     """Return the warnings after a fit: subgroups above their limits or without rows, useless answers."""
-    view = judged(clf)
-    errors = view.error_values(view.selected.counts)
+    judged_clf = judged(clf)
+    errors = judged_clf.error_values(judged_clf.selected.counts)
     names = clf._named.names.tolist()
     strict = clf.game_.stakes.indicator
     unmeasured = []
@@ -702,7 +702,7 @@ def missed_targets(clf: WorstClassBoostClassifier) -> Cautions:
             "on, except rows of the fit"
         )
         cautions.append((words, BoundNotMetWarning))
-    useless = useless_words(clf, view.selected.counts, float(np.nanmax(errors)))
+    useless = useless_words(clf, judged_clf.selected.counts, float(np.nanmax(errors)))
     if useless or missed:
         reasons = (useless, clf.trace_.stop_reason)
         words = missed_words(clf, missed, reasons, strict=strict)

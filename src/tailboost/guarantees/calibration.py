@@ -306,7 +306,10 @@ class Calibration:
         return procedure.run()
 
     def would_certify(self, limits: list[Limit], level: float) -> bool:
-        """Return whether the rows certify other limits at a level; False if the answer takes long."""
+        """Return whether the rows certify other limits at a level.
+
+        False too if the answer takes long: for many rows, and for a slow procedure.
+        """
         if len(self.fresh) > MOST_ROWS_TRIED:
             return False
         procedures = procedures_for(self.selection.within(limits), self.fresh, level)
@@ -946,6 +949,8 @@ def refusal(
 ) -> NotCertifiedError:
     """Return the error with the missed limits of the tested rule, and why simpler procedures do not apply.
 
+    If nothing was tested, or no limit was missed, it has the reason of the refusal instead.
+
     Parameters
     ----------
     result : Refused
@@ -973,6 +978,7 @@ def refusal(
         if shortfalls:
             bounds_by_limit = [limit_bounds([family], level) for family in families]
             reason = _shortfall_words(shortfalls, bounds_by_limit, result, calibration)
+
     compared = [limit for limit in calibration.limits if limit.compares]
     for cure in _group_cure(compared, calibration.fresh.model):
         reason += f"\nOne threshold for all groups may not do: {cure}."
@@ -986,11 +992,11 @@ def refusal(
     return NotCertifiedError(
         "no rule with several answers has its targets certified with "
         f"{percent(calibration.confidence)} confidence.{reason}",
-        shortfalls,
-        attempts,
-        f"This was attempt {len(attempts)}. Its rows cannot be used again, alone or with "
+        shortfalls=shortfalls,
+        attempts=attempts,
+        advice=f"This was attempt {len(attempts)}. Its rows cannot be used again, alone or with "
         f"others. {advice}",
-        lacking,
+        lacking=lacking,
     )  # fmt: skip
 
 
@@ -1014,8 +1020,11 @@ def _shortfall_words(
         for bound in chain.from_iterable(bounds_by_limit)
     ]
     bounds = with_deferral(bounds, answered)
-    table = Certificate(tuple(bounds), calibration.confidence, len(answered), ()).table()
-    words = f"\n\n{table}\n"
+    tested_bounds = Certificate(
+        bounds=tuple(bounds), confidence=calibration.confidence, n_rows=len(answered), notes=()
+    )
+    words = f"\n\n{tested_bounds.table()}\n"
+
     # Sentences explain all others without an estimate, and the first ones with one.
     n_with_estimate = 0
     for shortfall in shortfalls:
@@ -1025,6 +1034,7 @@ def _shortfall_words(
         if shortfall.estimate is None or n_with_estimate <= MOST_EXPLAINED:
             words += f"\n{shortfall.name}: {shortfall.needs}."
     words += f"\nTested: {result.rule}."
+
     in_percent = any(limit.in_percent for limit in limits)
     prices = list(price_of(limits, calibration.reference, answered))
     words += _reference_words(calibration.reference, prices, in_percent)

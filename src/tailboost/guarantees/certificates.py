@@ -249,9 +249,9 @@ class Certificate:
         groups are not known: ``subgroups=`` of `certify` lists all.
         """
         limited = self._limited
-        if any(not b.certified for b in limited):
+        if any(not bound.certified for bound in limited):
             return False
-        if not limited or any(b.of_seen for b in limited):
+        if not limited or any(bound.of_seen for bound in limited):
             return None
         return True
 
@@ -422,7 +422,7 @@ class Certificate:
             "confidence": self.confidence,
             "n_rows": self.n_rows,
             "certified": self.certified,
-            "bounds": [b.to_dict() for b in self.bounds],
+            "bounds": [bound.to_dict() for bound in self.bounds],
             "notes": list(self.notes),
             "price": [asdict(price) for price in self.price],
             "remarks": list(self.remarks),
@@ -468,9 +468,9 @@ class Certificate:
             )
         rows = f"with {confidence} confidence from {self.n_rows:,} fresh rows"
         about_subgroups = ""
-        if any(b.of_seen for b in limited):
+        if any(bound.of_seen for bound in limited):
             about_subgroups = ", for the subgroups among these rows"
-        n_certified = sum(b.certified is True for b in limited)
+        n_certified = sum(bound.certified is True for bound in limited)
         if n_certified < len(limited):
             return (
                 f"{n_certified} of {len(limited)} limits are certified {rows}{about_subgroups}."
@@ -1092,13 +1092,13 @@ def worst_of(bounds: Sequence[CertifiedBound], all_listed: bool) -> CertifiedBou
 
     ``all_listed`` tells whether these are all subgroups of the population, or only the ones with rows.
     """
-    largest = max(bounds, key=lambda b: b.upper)
-    have_one_target = len({b.target for b in bounds}) == 1
+    largest = max(bounds, key=lambda bound: bound.upper)
+    have_one_target = len({bound.target for bound in bounds}) == 1
     return replace(
         largest,
         kind="worst",
         subgroup=largest.kind,
-        estimate=max(b.estimate for b in bounds if b.estimate is not None),
+        estimate=max(bound.estimate for bound in bounds if bound.estimate is not None),
         method=f"largest {largest.kind} bound",
         target=largest.target if have_one_target else None,
         of_seen=not all_listed,
@@ -1113,7 +1113,9 @@ def _notes_of_rates(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Itera
     """Yield the assumptions of bounds on rates, the rates without rows, and the division of the level."""
     yield from fresh.notes
     empty = dict.fromkeys(
-        f"{b.rate} of {b.name}" for b in bounds if not b.n and b.subgroup not in COMPARISONS
+        f"{bound.rate} of {bound.name}"
+        for bound in bounds
+        if not bound.n and bound.subgroup not in COMPARISONS
     )
     if empty:
         yield f"No row to count, so the bounds are trivial: {joined(list(empty), BOUNDS_SHOWN, '; ')}."
@@ -1123,7 +1125,7 @@ def _notes_of_rates(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Itera
     )
     if fresh.answered.draws:
         yield "These are rates of the randomised rule, as used by `tailboost decide`, not of predict."
-    yield from unlisted(fresh, [b.rate.by for b in bounds if b.rate is not None])
+    yield from unlisted(fresh, [bound.rate.by for bound in bounds if bound.rate is not None])
 
 
 def _notes_of_errors(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Iterator[str]:
@@ -1132,7 +1134,11 @@ def _notes_of_errors(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Iter
     plurals = {"class": "classes", "group": "groups", "cell": "cells"}
     kinds = list(dict.fromkeys(bound.kind for bound in bounds if bound.kind != "worst"))
     for kind in kinds:
-        empty = [subgroup_words(b.subgroup) for b in bounds if b.kind == kind and not b.n]
+        empty = [
+            subgroup_words(bound.subgroup)
+            for bound in bounds
+            if bound.kind == kind and not bound.n
+        ]
         if empty and kind in plurals:
             yield (
                 f"No row is of these {plurals[kind]}, so their bounds are 1, and the bound of "

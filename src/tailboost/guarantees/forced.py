@@ -135,7 +135,10 @@ class Forced:
 
     @property
     def forces(self) -> bool:
-        """Whether the error is lower without the limit by more than noise, also in the printed digits."""
+        """Whether the error is lower without the limit by more than noise, also in the printed digits.
+
+        False if one of the two errors is not known.
+        """
         if self.error is None or self.without is None:
             return False
         if self._in_words(self.without) == self._in_words(self.error):
@@ -168,7 +171,11 @@ class Forced:
 
     @property
     def _ways_out(self) -> str:
-        """Advice on how to lower the error, as a sentence; "" if the limits do not raise the error much."""
+        """Advice on how to lower the error, as a sentence; "" if the limits do not raise the error much.
+
+        Two ways are advised if one limit raises the error much and thresholds by group are possible.
+        Otherwise the error is compared with that of the given rule.
+        """
         if self.forces_much and self.by_group is not None:
             other_way = "more rows there" if self.lacks_rows else "a looser limit"
             return (

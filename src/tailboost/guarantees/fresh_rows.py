@@ -488,14 +488,17 @@ def one_of_each(clusters: Ints, draws: Floats) -> Ints:
 
 def answering(model: Model, selection: Any, limits: Sequence[Limit] = ()) -> Any:
     """Return a copy of a classifier with another selection of its candidates, and stated limits."""
-    view = judged(model)
-    if view.takes_limits:
-        return view.answering(selection, limits)
+    judged_model = judged(model)
+    if judged_model.takes_limits:
+        return judged_model.answering(selection, limits)
     return copy.copy(selection.classifier)
 
 
 def answers_of(model: Model, X: Table, rule: Rule, groups: Groups = None) -> Any:
-    """Return the predicted labels, shape (n,), or the label distribution of a randomised rule, (n, K)."""
+    """Return the predicted labels, shape (n,), or the label distribution of a randomised rule, (n, K).
+
+    Predicted labels of models outside of tailboost are checked. A single column of them becomes a vector.
+    """
     # Pipelines and searches pass groups on only on request.
     group_argument = group_arguments(last_step(model), groups)
     if group_argument:
@@ -575,6 +578,9 @@ def _given_labels(
     given_answers: Any, y: Labels, listed_labels: Labels | None
 ) -> tuple[Labels, Labels]:
     """Return the predicted labels from an array of labels or probabilities, and all labels, sorted.
+
+    Raise ValueError for probabilities without a column for each label, for another shape, and for numbers
+    that seem to be probabilities in place of labels.
 
     Parameters
     ----------

@@ -75,7 +75,9 @@ class Bands:
     def joined(self, *others: Bands) -> Bands:
         """Return these rules and others."""
         bands = (self, *others)
-        return Bands(np.vstack([b.low for b in bands]), np.vstack([b.high for b in bands]))
+        lows = np.vstack([band.low for band in bands])
+        highs = np.vstack([band.high for band in bands])
+        return Bands(lows, highs)
 
     @property
     def distinct(self) -> Bands:
@@ -264,7 +266,11 @@ class JointPowerPath:
     # -- candidates ----------------------------------------------------------------------------------
 
     def candidates(self) -> Bands:
-        """Return the rules among which the path is searched, as the limits and deferral require."""
+        """Return the rules among which the path is searched, as the limits and deferral require.
+
+        They are comparable rules for a gap or ratio, pairs of thresholds for deferral, and otherwise
+        thresholds.
+        """
         compares = any(family.limit.compares for family in self.families)
         if compares and self.defers:
             return self._comparable().joined(self._pairs())

@@ -41,7 +41,11 @@ class LimitedFamily:
 
     @classmethod
     def from_limit(cls, limit: Limit, strata: Strata) -> LimitedFamily | None:
-        """Return the limited rates of all subgroups with a limit; None if rows count in part, or by costs."""
+        """Return the limited rates of all subgroups with a limit; None if rows count in part, or by costs.
+
+        Rates of a comparison are those of all subgroups, without a largest share. Of a limit from below, the
+        rows that do not count are the errors.
+        """
         if limit.rate.needs_costs:
             return None
         names, counted, among = limit.rate.by_subgroup(strata)
@@ -52,7 +56,9 @@ class LimitedFamily:
         counted = np.pad(counted, padding)
         among = np.pad(among, padding)
         if limit.compares:
-            return cls(limit, counted, among, np.full(len(names), np.nan))
+            no_shares = np.full(len(names), np.nan)
+            return cls(limit, counted, among, no_shares)
+
         wrong = counted
         largest_shares = limit.against(limit.bounds(names))
         if not limit.from_above:

@@ -142,7 +142,10 @@ class RanksAndTest(Procedure):
         return None
 
     def run(self) -> Certified | Refused:
-        """Return the rule of least expected loss if it passes its tests, otherwise the safest rule."""
+        """Return the rule of least expected loss if it passes its tests, otherwise the safest rule.
+
+        The safest rule is refused if it fails too. A rule that gives all rows one answer is always refused.
+        """
         assert self.family is not None
         safest = thresholds_at_ranks(self.ranked, self.ranks, self.rows, self.least_loss)
         best = with_least_loss(safest, self.ranked[0].answer, self.selected)

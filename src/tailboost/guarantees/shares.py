@@ -35,7 +35,11 @@ class Share:
 
 
 def counted_answer(rate: Rate, strata: Strata) -> int | None:
-    """Return the answer, 0 or 1, counted by a share of fixed rows; None for other rates."""
+    """Return the answer, 0 or 1, counted by a share of fixed rows; None for other rates.
+
+    Other rates need costs, have other than two classes and answers, count a row in part, or count rows that
+    depend on the answer, as a precision does.
+    """
     if rate.needs_costs or strata.n_classes != 2 or strata.n_actions != 2:
         return None
     # Both tables have the shape (subgroups, strata, answers).
@@ -59,13 +63,13 @@ def shares_of(
     """Return the limited shares by subgroup; None if the rate is no share of one answer.
 
     ``answer`` is from `counted_answer`. ``rows_of`` has the name and the counted rows of each subgroup.
+    Subgroups without a limit are left out. A limit from below becomes one from above on the other answer.
     """
     if answer is None:
         return None
     if limit.compares:
         return [Share(limit, name, rows, answer, np.nan) for name, rows in rows_of]
     largest_shares = limit.against(limit.bounds([name for name, _ in rows_of]))
-    # At least a share of one answer is at most a share of the other one.
     if not limit.from_above:
         answer = 1 - answer
     pairs = zip(rows_of, largest_shares.tolist(), strict=True)

@@ -42,7 +42,11 @@ def as_model(model: Model) -> Any:
 
 
 def stated_by(model: Model) -> StatedTargets:
-    """Return the certified errors of a classifier or, without certified errors, the targets of its fit."""
+    """Return the certified errors of a classifier or, without certified errors, the targets of its fit.
+
+    Targets of the fit are its limits. Of a boosting classifier whose only limit is on class errors they are
+    the errors, without classes that may always err.
+    """
     final = judged(last_step(model))
     certificate = final.certificate
     if certificate is not None:

@@ -180,7 +180,11 @@ class Scores(ClassifierMixin, BaseEstimator):
             )
 
     def _check_label(self, y_labels: NDArray[Any], X: Table) -> None:
-        """Raise ValueError unless a label is stated for the single column, and y has it and one other."""
+        """Raise ValueError unless a label is stated for the single column, and y has it and one other.
+
+        The error names the cause that is seen: a target that is a quantity, a label or a column with another
+        name, or more than two labels.
+        """
         labels = y_labels.tolist()
         if self.label is None:
             choices = " or ".join(f"label={label!r}" for label in labels[:2])
@@ -308,7 +312,10 @@ class Scores(ClassifierMixin, BaseEstimator):
 
 
 def area_if_below_half(scores: Floats, positive: NDArray[np.bool_]) -> float | None:
-    """Return the area under the ROC curve if it is below ½ by more than noise, otherwise None."""
+    """Return the area under the ROC curve if it is below ½ by more than noise, otherwise None.
+
+    None too if all rows have one label.
+    """
     n = len(scores)
     n_positive = int(positive.sum())
     if n_positive in (0, n):
@@ -329,7 +336,8 @@ def area_if_below_half(scores: Floats, positive: NDArray[np.bool_]) -> float | N
 def score_columns(X: Table, columns: Sequence[Any], owner: str) -> NDArray[Any]:
     """Return columns of a table, shape (n, columns); messages begin with ``owner``.
 
-    ``columns`` are names, or numbers if the table is an array.
+    ``columns`` are names, or numbers if the table is an array. Raise ValueError if the table lacks a column,
+    has two of one name, or is no data frame or matrix.
     """
     X = as_pandas(X)
     if hasattr(X, "columns"):
@@ -398,12 +406,16 @@ class GivenModel(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X: Table) -> Floats:
-        """Return the class probabilities that the model gives, checked, shape (n, K)."""
+        """Return the class probabilities that the model gives, checked, shape (n, K).
+
+        Columns of a data frame are matched to the labels by name. A vector has the probabilities of the
+        second of two labels. Raise ValueError for another shape, or if a label has no column.
+        """
         predict: Any = getattr(self.model, "predict_proba", self.model)
         P = predict(X)
         n = n_rows_of(X)
         labels = self.classes_.tolist()
-        if hasattr(P, "columns"):  # matched to the labels by name
+        if hasattr(P, "columns"):
             absent = [label for label in labels if label not in P.columns]
             if absent:
                 raise ValueError(

@@ -322,12 +322,12 @@ class Curve:
         """
         check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
         X, y = unpack(X, y)
-        view = judged(self._source)
-        record = view.reading(X, y)
+        judged_source = judged(self._source)
+        record = judged_source.reading(X, y)
         for curve in self._curves:
             for point in curve:
                 point.classifier.records_ = point.classifier.records_.joined(record)
-        by_point = view.answers_of([p.classifier for p in self.points], X, groups)
+        by_point = judged_source.answers_of([p.classifier for p in self.points], X, groups)
         rates = [
             self._measured(y, answers, deferred, groups=groups, sample_weight=sample_weight)
             for answers, deferred in by_point

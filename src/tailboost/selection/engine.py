@@ -259,7 +259,12 @@ class ProbabilityEngine:
         return self._rule_of(problem)
 
     def _rule_of(self, problem: Problem, pool: Pool | None = None) -> SelectedRule:
-        """Return the selected rule of a problem of rates; new candidates are added to the pool, if given."""
+        """Return the selected rule of a problem of rates; new candidates are added to the pool, if given.
+
+        With a ``confidence``, limits are tightened so that the stated ones hold on new rows with this
+        probability, see `_surer`; without an outlook they are not. Raise InfeasibleLimitsError if the limits
+        contradict each other, unless the problem only aims at them.
+        """
         program = Program.of_rates(self.data.strata, problem.objective, problem.limits)
         candidates = self.first_candidates(program)
         if pool is None:
@@ -309,6 +314,7 @@ class ProbabilityEngine:
         tried = [(probability(rule), rule)]
         if tried[0][0] >= confidence:
             return rule
+
         n_strata = len(program.strata.mass)
         most_alike = max(MOST_ALIKE, _largest_share(rule.compared.selection, n_strata))
         lower = 0.0
@@ -323,9 +329,8 @@ class ProbabilityEngine:
             best = self._search(
                 pool, program.within((*tighter, *other_limits)), rule.problem, FEW_STARTS
             )
-            is_sure = (
-                True  # looser limits are tried after a rule that answers nearly all rows alike
-            )
+            # After a rule that answers nearly all rows alike, looser limits are tried.
+            is_sure = True
             if _largest_share(best, n_strata) <= most_alike + ROUNDING:
                 best = replace(best, violations=program.violations(best.counts))
                 surer = self.rule(rule.problem, program, pool, best)
@@ -335,6 +340,7 @@ class ProbabilityEngine:
                 upper = n_errors
             else:
                 lower = n_errors
+
         reached = [surer for likely, surer in tried if likely >= confidence]
         if reached:
             selected = min(reached, key=lambda surer: surer.compared.selection.value)
@@ -389,7 +395,10 @@ class ProbabilityEngine:
         )
 
     def with_draws(self, rule: SelectedRule) -> float | None:
-        """Return the objective with ``randomized=True``; None unless that is lower beyond noise."""
+        """Return the objective with ``randomized=True``; None unless that is lower beyond noise.
+
+        It is None too for a rule that draws already, without limits, and for one that breaks its limits.
+        """
         deterministic = rule.compared
         if (
             rule.problem.randomized

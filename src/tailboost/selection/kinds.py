@@ -99,12 +99,14 @@ class CrossFit:
         if costs is not None:
             costs = costs[compared]
         stratum = labelled.stratum[compared]
+
         half = stratified_places(hash_rows(contents), stratum, outputs.rows.weight) % 2
         first_half = np.flatnonzero(half == 0)
         second_half = np.flatnonzero(half == 1)
         n_strata = len(np.unique(stratum))
         if any(len(np.unique(stratum[rows])) < n_strata for rows in (first_half, second_half)):
             return None
+
         halves = tuple(
             (
                 _half(
@@ -116,6 +118,7 @@ class CrossFit:
             )
             for engine in engines
         )
+
         base = outputs.rows.base
         mass: Floats = np.bincount(stratum, base, len(labelled.strata.mass)).astype(np.float64)
         strata = replace(labelled.strata, mass=mass)
@@ -225,7 +228,8 @@ class Kinds:
     ) -> Kinds:
         """Return the kinds for a problem on selection data.
 
-        Parameters are those of `ProbabilityEngine.from_outputs`.
+        There is one kind, unless ``infer_groups="auto"`` and groups can be estimated: then rules without and
+        with an estimate are compared. Parameters are those of `ProbabilityEngine.from_outputs`.
         """
         engine = partial(
             ProbabilityEngine.from_outputs,

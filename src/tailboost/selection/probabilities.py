@@ -87,7 +87,10 @@ class GroupModel:
 
 
 def with_class(X: Table, y: Ints, n_classes: int) -> Any:
-    """Return a table with indicator columns of the class appended: one of two classes, K of more."""
+    """Return a table with indicator columns of the class appended: one of two classes, K of more.
+
+    A data frame stays one, with new names, and a sparse matrix stays sparse. Other arrays become matrices.
+    """
     classes = np.arange(n_classes)
     if n_classes == 2:
         classes = classes[:1]

@@ -187,7 +187,10 @@ class StatedLimit:
 
     @property
     def found(self) -> str:
-        """Whether the rule keeps the limit on these rows, with its rates, in one line."""
+        """Whether the rule keeps the limit on these rows, with its rates, in one line.
+
+        Rates of broken subgroups are listed. Of one kept rate the interval is added, of several the range.
+        """
         judged = [line for line in self.lines if line.met is not None]
         if not judged:
             return NO_ROWS

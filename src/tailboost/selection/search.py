@@ -570,6 +570,7 @@ def search(
     best_inside = np.inf
     probabilities = data.probabilities
     target_costs = [contrasts(pool.candidates[i].action_costs) for i in towards]
+
     for start in starts:
         costs = contrasts(pool.candidates[start].action_costs).copy()
         expected = expected_costs(probabilities, from_contrasts(costs))
@@ -578,6 +579,7 @@ def search(
         for _ in range(LINES):
             if best_inside <= enough or idle_lines >= IDLE_LINES:
                 break
+
             idle_lines += 1
             action = int(rng.integers(costs.shape[1]))
             direction = _direction(costs, target_costs, action, rng)
@@ -585,6 +587,7 @@ def search(
             thresholds, counts = counts_on_line(data, expected, action, move, PLACES)
             if not len(thresholds):
                 continue
+
             value, violation = program.evaluate(counts)
             inside = np.where(violation <= SLIGHT, value, np.inf)
             charged = value + charge * np.maximum(violation, 0.0)
@@ -593,6 +596,7 @@ def search(
                 improvements.append(int(inside.argmin()))
             if charged.min() < best_charged - BETTER:
                 improvements.append(int(charged.argmin()))
+
             for best in improvements:
                 moved_costs = costs.copy()
                 moved_costs[:, action] += thresholds[best] * direction

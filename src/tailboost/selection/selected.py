@@ -426,9 +426,9 @@ class SelectedRule(Selected):
             return GUESSED
         if np.isnan(self.refit_spread):
             return UNKNOWN_SPREAD
-        if self.has_room:
-            return ""
-        return NO_ROOM
+        if not self.has_room:
+            return NO_ROOM
+        return ""
 
     @cached_property
     def has_room(self) -> bool:
