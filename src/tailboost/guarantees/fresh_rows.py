@@ -661,6 +661,7 @@ def listed_groups(
         The kinds of subgroups with a complete list, as in `FreshRows.listed`.
     combinations : tuple of tuples or None
         The known combinations of groups of several columns; None if all combinations of the groups count.
+        Without a list of the caller, it is empty if a column has no known group, or without columns.
     """
     groups_by_column = by_column(groups_of_fit(final) if callers_list is None else callers_list)
     columns_of_fit = list(groups_by_column)
@@ -668,22 +669,28 @@ def listed_groups(
         # A single column needs no name to be the same one.
         groups_by_column = dict(zip(columns, groups_by_column.values(), strict=True))
     if callers_list is not None:
-        return groups_by_column, {"group", *(("group", column) for column in columns)}, None
+        listed_by_caller = {"group", *(("group", column) for column in columns)}
+        return groups_by_column, listed_by_caller, None
+
     occurring = {
         name: groups_by_column[name]
         for name in columns
         if not set(groups_by_column.get(name, ())).isdisjoint(columns[name].tolist())
     }
     listed: set[Any] = {("group", column) for column in occurring}
-    if not columns or list(occurring) != list(columns):
-        return occurring, listed, ()
-    listed.add("group")
-    if len(columns) == 1:
-        return occurring, listed, None
-    column_numbers = [columns_of_fit.index(column) for column in columns]
-    rows = judged(final).group_combinations
-    combinations = {tuple(row[j] for j in column_numbers) for row in rows}
-    return occurring, listed, tuple(sorted(combinations, key=repr))
+    all_columns_occur = bool(columns) and list(occurring) == list(columns)
+    combinations: tuple[tuple[Any, ...], ...] | None = ()
+    if all_columns_occur:
+        listed.add("group")
+        combinations = None
+    if all_columns_occur and len(columns) > 1:
+        column_numbers = [columns_of_fit.index(column) for column in columns]
+        combinations_of_fit = judged(final).group_combinations
+        occurring_combinations = {
+            tuple(combination[j] for j in column_numbers) for combination in combinations_of_fit
+        }
+        combinations = tuple(sorted(occurring_combinations, key=repr))
+    return occurring, listed, combinations
 
 
 # -- rows --------------------------------------------------------------------------------------------------

@@ -259,6 +259,7 @@ class Monitor:
             raise ValueError(
                 "limits is needed: the model states none; give limits=['miss(1) <= 40%'], or max_error"
             )
+
         classes = np.asarray(model.classes_).tolist()
         groups = groups_of_fit(model) if subgroups is None else list(subgroups)
         strata = _strata_of(classes, groups, monitored)
@@ -272,7 +273,10 @@ class Monitor:
         if not groups:
             _refuse_groups(monitored)
         bounds = chain.from_iterable(_bounds_of_limit(limit, strata) for limit in monitored)
-        return cls.of(Certificate(tuple(bounds), confidence, 0, ()), model, equal_rows)
+        targets_as_bounds = Certificate(
+            tuple(bounds), confidence=confidence, n_rows=0, notes=()
+        )
+        return cls.of(targets_as_bounds, model, equal_rows)
 
     # -- batches -------------------------------------------------------------------------------------
 

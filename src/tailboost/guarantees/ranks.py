@@ -348,7 +348,7 @@ class Ranks(Procedure):
         scores, and limits that no threshold keeps. If limits join groups that the rule reads, the better one
         of two rules is returned.
         """
-        if self.same_for_all is None and self.joins_groups:
+        if self.has_two_rules:
             return self.simplest_of_two()
 
         family, rows, _, breaks = self.scored
@@ -442,13 +442,18 @@ class Ranks(Procedure):
             return self.beside_room.level_of_rank
         assert self.family is not None
         level = self.level
-        if self.same_for_all is None and self.joins_groups:
-            level = divided(level)[0]
+        if self.has_two_rules:
+            level, _ = divided(level)
         return level_of_each(self.shares, self.family.n_thresholds, level)
 
     @property
-    def joins_groups(self) -> bool:
-        """Whether the rule reads the group, and a limit joins several of its groups."""
+    def has_two_rules(self) -> bool:
+        """Whether the better of two rules is taken: with one threshold, or with thresholds by group.
+
+        There are two if the rule reads the group, and a limit joins several of its groups.
+        """
+        if self.same_for_all is not None:
+            return False
         assert self.family is not None
         reads_groups = self.selection.family(by_group=True) is not None
         return reads_groups and not self.family.by_group

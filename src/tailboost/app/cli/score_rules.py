@@ -120,21 +120,17 @@ def tune(
     columns = options.columns_of_groups(group, by_group)
     has_several_labels = len(target) > 1
     if has_several_labels:
-        if as_model or columns or confidence is not None or training_rows is not None:
-            raise BadInput(
-                "--target: several labels per row need --out FILE.json and no --group, --confidence or "
-                "--training-rows"
-            )
-        if len(score) != len(target):
-            raise BadInput(
-                f"--score: {len(score)} scores for {len(target)} targets; give one for each"
-            )
+        needs_one_target = (
+            as_model or columns or confidence is not None or training_rows is not None
+        )
+        _refuse_beside_targets(score, target, needs_one_target=bool(needs_one_target))
     elif confidence is not None and not limits:
         raise BadInput(
             "--confidence: only with --limit, of which it is the probability to hold on new rows"
         )
     check_options(kind, missing, objective=objective_rate, limits=limits, confidence=confidence)
     unlabeled_digest = None if unlabeled is None else shared.digest_of(unlabeled)
+
     if has_several_labels:
         label_settings = LabelSettings(
             scores=score,
@@ -148,6 +144,7 @@ def tune(
         )
         label_settings.tune(data, out, csv, limits=limits, unlabeled=unlabeled)
         return
+
     settings = RuleSelection(
         scores=tuple(score),
         labels=(),  # `on` finds them
@@ -162,6 +159,21 @@ def tune(
         unlabeled=unlabeled_digest,
     )
     settings.tune(data, out, csv, positive, unlabeled=unlabeled, training_rows=training_rows)
+
+
+def _refuse_beside_targets(
+    score: Sequence[str], target: Sequence[str], *, needs_one_target: bool
+) -> None:
+    """Raise `BadInput` for several targets beside options of a single one, or without a score for each."""
+    if needs_one_target:
+        raise BadInput(
+            "--target: several labels per row need --out FILE.json and no --group, --confidence or "
+            "--training-rows"
+        )
+    if len(score) != len(target):
+        raise BadInput(
+            f"--score: {len(score)} scores for {len(target)} targets; give one for each"
+        )
 
 
 def check_options(kind: str, missing: float | None, **parameters: Any) -> None:
