@@ -170,6 +170,7 @@ def default_estimators(kind: TableKind | None = None) -> Named:
     if kind.n_classes > 2 and FIVE_FOLDS_UP_TO < kind.n_rows <= CROSS_FIT_UP_TO:
         params = {**params, "learning_rate": RATE_OF_CLASSES}
     boosted = ("boosted", HistBoostClassifier(**params))
+
     if kind.is_text:
         linear: Named = [
             ("linear", TableLinear(C=10.0, scaling=0.5)),
@@ -181,6 +182,7 @@ def default_estimators(kind: TableKind | None = None) -> Named:
         if kind.is_one_hot:
             return [boosted, *linear]
         return linear
+
     forest = TableForest(
         n_trees="auto", leaf_rows=2.0, max_features=0.5, best_cuts=0.5, prior=0.05
     )
@@ -193,6 +195,7 @@ def default_estimators(kind: TableKind | None = None) -> Named:
             return [("boosted", HistBoostClassifier(**SHALLOW)), *wide]
         forest.set_params(max_features="sqrt")
         return [("boosted", ScreenedBoost()), ("forest", forest), *wide]
+
     models: Named = [boosted, ("forest", forest), ("linear", TableLinear())]
     if kind.n_rows <= FIVE_FOLDS_UP_TO:
         return [*models, ("kernel", kernel_machine(LANDMARKS))]

@@ -163,6 +163,7 @@ class DROBoostClassifier(AdditiveClassifier):
         value = float(np.exp(selection.log_cost))
         (log_at_zero,) = MARGIN_LOSSES[self.loss].log_value(np.zeros(1))
         at_zero = float(np.exp(log_at_zero))
+
         worst_error = None
         if selection.rows.fitted:
             wrong = selection.rows.wrong(selection.answers).astype(np.float64)
@@ -173,10 +174,12 @@ class DROBoostClassifier(AdditiveClassifier):
                 base=selection.rows.base,
             )
             worst_error = solution.value
+
         symbols = {
             "L": f"{self.loss} loss, L(0) = {at_zero:.4g}",
             "ball": f"{self.uncertainty}, of radius δ = {self.radius_:.4g} around these rows",
         }
+
         formula = "F/L(0)"
         penalty = ""
         # In either ball KL(w ‖ p) is at most the radius, so smoothing lowers F by at most σδ.
@@ -185,6 +188,7 @@ class DROBoostClassifier(AdditiveClassifier):
             formula = "(F + σδ)/L(0)"
             penalty = " − σ KL(w ‖ p)"
             symbols["σ"] = f"smoothing = {worst_case.smoothing:g}"
+
         # An error on a row has a loss of at least L(0).
         bound = margin_bound(selection.n_classes, formula, upper / at_zero, worst_error)
         bound = replace(bound, name=f"largest {ON_TRAINING}, re-weighted within the ball,")

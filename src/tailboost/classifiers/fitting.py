@@ -284,6 +284,7 @@ def _fits(
     if not any(frozen):  # otherwise a frozen one can answer
         first = (on_table or alone)[0]
         jobs[first] = replace(jobs[first], is_first=True)
+
     n_fits = len(split.parts) + 1  # of each estimator: the last is on all rows
     stopped = False
     with (
@@ -315,6 +316,7 @@ def _fits(
                         report_fit(detail=jobs[i].name)
         except KeyboardInterrupt:
             stopped = True
+
     if stopped:
         unfinished = [i for i in jobs if len(fits[i]) < n_fits]
         fits |= {i: [None] for i in unfinished}
@@ -468,6 +470,7 @@ def check_estimators(estimators: Estimators, weighted: bool) -> None:
                 f"estimators: {name!r} has no fit; a classifier, fitted or not, is needed here, got a "
                 f"{type(model).__name__}; {cure}"
             )
+
         kind = type(model).__name__
         if name == kind:
             title = repr(name)

@@ -283,6 +283,7 @@ class LabelRules:
         names = list(self.rules)
         check_indexes(X=X, Y=Y, clusters=clusters)
         n = len(self.predict(X)[ANY])  # refuses scores of another kind
+
         y = None
         if Y is not None:
             indicators = _indicators(Y, names)
@@ -293,6 +294,7 @@ class LabelRules:
             np.asarray(score_columns(X, [rule.column], name), dtype=np.float64)
             for name, rule in self.rules.items()
         ]
+
         # All rows with the first label, …, all rows with the last, all rows as a whole.
         n_copies = len(names) + 1
         label_number = np.repeat(np.arange(float(n_copies)), n)

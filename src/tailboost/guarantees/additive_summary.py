@@ -152,12 +152,14 @@ def additive_summary(
     all_in_one_group = np.zeros(len(is_wrong), dtype=np.intp)
     (effective_rows,) = rows.sizes(all_in_one_group, 1)
     _, upper = clopper_pearson_interval(error_share, effective_rows)
+
     rows_in_words = rows.words
     if np.ptp(rows.weight) > 0:
         rows_in_words += ", by weight,"
     only_answer = None
     if np.ptp(answers) == 0:
         only_answer = classes[int(answers[0])]
+
     summary = AdditiveSummary(
         promised=cost.promised,
         observed=cost.observed,
@@ -183,6 +185,7 @@ def additive_summary(
         ),
         symbols=cost.symbols,
     )
+
     if selection.constant_alone:
         summary = replace(summary, promised=(), observed=(), achieved=None, symbols={})
     if fitted:  # an error on training rows has no interval for new rows

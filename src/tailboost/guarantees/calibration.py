@@ -551,7 +551,8 @@ def _shortfall_without_test(
 def _comparisons_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
     """Return the gaps and ratios that the two smallest groups cannot pass, whatever their counts.
 
-    All pairs of groups must pass, so a gap or ratio with such a pair cannot be certified.
+    All pairs of groups must pass, so a gap or ratio with such a pair cannot be certified. The list is empty
+    if the procedure tests no pairs, or counts clusters. Rates without an exact test of pairs are passed over.
     """
     if not procedure.tests_pairs or procedure.fresh.clusters is not None:
         return []
@@ -561,18 +562,26 @@ def _comparisons_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
         has_test = limit.compares and family.exact and family.apart
         if not has_test or limit.rate.is_ratio or len(family.samples) < 2:
             continue
+
         factor, gap = limit.pair
         smallest, other = sorted(family.samples, key=lambda sample: len(sample.rows))[:2]
-        n, n_other = len(smallest.rows), len(other.rows)
+        n = len(smallest.rows)
+        n_other = len(other.rows)
         level = procedure.level_of_test
         if not n or some_counts_pass((n, n_other), level, factor=factor, gap=gap):
             continue
+
         counted = limit.rate.counted_rows
-        allowed, best = (gap, "no row") if gap else (1.0 - factor, "every row")
+        allowed = 1.0 - factor
+        best_case = "every row"
+        if gap:
+            allowed = gap
+            best_case = "no row"
         needs = ""
         if 0.0 < allowed < 1.0:
             needed = rows_for_no_error(allowed, level)
-            needs = f"; even if {best} counted for the rate, {needed:,} of each would be needed"
+            needs = f"; even if {best_case} counted for the rate, {needed:,} of each would be needed"
+
         reason = (
             f"has {n:,} {counted} of {unit_name(smallest.name)} and {n_other:,} of "
             f"{unit_name(other.name)}, too few to pass the test at any rates{needs}"
@@ -906,7 +915,7 @@ def _constant_groups(fresh: FreshRows, limits: Sequence[Limit]) -> dict[str, str
 def _warn_of_useless_rule(fresh: FreshRows, limits: Sequence[Limit], objective: Any) -> None:
     """Warn if every row gets one answer, or if such a rule also keeps the targets and errs no more.
 
-    Errors say nothing of a rule with another objective.
+    Errors say nothing of a rule with another objective, or with deferral. A rule that draws gets no warning.
     """
     answered = fresh.answered
     strata = answered.strata
@@ -921,10 +930,12 @@ def _warn_of_useless_rule(fresh: FreshRows, limits: Sequence[Limit], objective: 
             "or bring more calibration rows"
         )
         return
-    defers = strata.n_classes in answers  # with deferral the errors are not comparable
+
+    defers = strata.n_classes in answers
     if defers or not is_overall_error(objective):
         return
     error = fresh.samples(ERRORS["mean"])[0].mean
+
     cures = ["bring more rows", *_group_cure(limits, fresh.model)]
     for number, label in enumerate(strata.classes):
         constant = fresh.with_actions(np.full_like(answered.actions, number))

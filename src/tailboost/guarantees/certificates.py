@@ -564,9 +564,9 @@ class Certificate:
 
     def _repr_html_(self) -> str:
         lines = "".join(f"<p>{escape(line)}</p>" for line in self.lines("below"))
-        more = html_details("Assumptions, attempts and prices", self.assumptions)
+        details = html_details("Assumptions, attempts and prices", self.assumptions)
         title = " ".join([self.title, *self.one_answer])
-        return f"<div>{html_table(*self.cells(), title)}{lines}{more}</div>"
+        return f"<div>{html_table(*self.cells(), title)}{lines}{details}</div>"
 
     def stated_limits(self) -> list[tuple[str, str]]:
         """Return each stated limit and its verdict, as two texts; a limit on many subgroups is one."""
@@ -1057,7 +1057,11 @@ def certificate_of(
     max_error: Stated,
     confidence: float,
 ) -> Certificate:
-    """Return the certificate of the rates of fresh rows, or without rates of their errors; see `certify`."""
+    """Return the certificate of the rates of fresh rows, or without rates of their errors; see `certify`.
+
+    ``expressions`` are the rates and limits. Of errors, the kinds divide the error probability equally, and
+    each kind but the mean has a bound on its worst subgroup.
+    """
     bounds: list[CertifiedBound] = []
     if expressions:
         bounds = rate_bounds(expressions, fresh, 1.0 - confidence)
@@ -1073,13 +1077,13 @@ def certificate_of(
             bounds_of_kind = shared_bounds([family], (1.0 - confidence) / len(names_by_kind))
             bounds += bounds_of_kind
             if kind != "mean":
-                bounds.append(worst_of(bounds_of_kind, fresh.knows(kind)))
+                bounds.append(worst_of(bounds_of_kind, all_listed=fresh.knows(kind)))
         notes = _notes_of_errors(bounds, fresh)
     return Certificate(
-        tuple(with_deferral(bounds, fresh)),
-        confidence,
-        len(fresh),
-        tuple(notes),
+        bounds=tuple(with_deferral(bounds, fresh)),
+        confidence=confidence,
+        n_rows=len(fresh),
+        notes=tuple(notes),
         rows=fresh.fingerprints,
         rule=judged(fresh.model).rule_digest,
         remarks=tuple(rule_remarks(bounds, fresh)),
@@ -1132,6 +1136,7 @@ def _notes_of_errors(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Iter
     """Yield the assumptions of bounds on errors, subgroups without rows, and the division of the level."""
     yield from fresh.notes
     plurals = {"class": "classes", "group": "groups", "cell": "cells"}
+
     kinds = list(dict.fromkeys(bound.kind for bound in bounds if bound.kind != "worst"))
     for kind in kinds:
         empty = [
@@ -1145,6 +1150,7 @@ def _notes_of_errors(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Iter
                 f"the worst {kind} is 1: {joined(empty, BOUNDS_SHOWN)}."
             )
     yield from unlisted(fresh, kinds[1:])
+
     if fresh.hashes is not None and fresh.clusters is None and not fresh.only_scores:
         n_repeated = len(fresh.hashes) - len(np.unique(fresh.hashes))
         if n_repeated:

@@ -886,7 +886,7 @@ def _compared_with_fit(
 ) -> tuple[Mask | None, Ints | None]:
     """Return `Judged.cases` of all rows, and the counts of rows known to the records of a model.
 
-    The counts are None without records.
+    The cases are None if the model has none, and the counts without records.
 
     Raises
     ------
@@ -904,6 +904,7 @@ def _compared_with_fit(
             check_same_kind(labels, "y", classes, "classes_ of the model")
             if not np.isin(labels, classes).any():
                 refuse_quantity(labels)
+
         overlap = Overlap.from_table(final, part_hashes, table, labels, is_whole=final is model)
         if training_rows is not None:
             n_known = training_rows.count(part_hashes.whole)
@@ -913,12 +914,15 @@ def _compared_with_fit(
             y = positions(labels, classes, "y")
             if equal_rows == "natural":
                 refuse_copied_labels(judged(final), table, y)
+
         counts.append(overlap.counts)
         part_cases = judged(final).cases(table)
         if part_cases is not None:
             cases.append(part_cases)
+
+    all_cases = np.concatenate(cases) if cases else None
     repeated: Ints = np.sum(counts, axis=0)
-    return np.concatenate(cases) if cases else None, repeated if len(repeated) else None
+    return all_cases, repeated if len(repeated) else None
 
 
 def _refuse_deferral(rates: Sequence[Rate], final: Model) -> None:

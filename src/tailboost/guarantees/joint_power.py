@@ -175,6 +175,7 @@ class JointPowerPath:
         bands = bands[(n_answers > 1) & (self.loss(bands) < self.constant_loss)]
         if not len(bands.low):
             return bands, np.empty(0)
+
         probits = self.joint_probits(bands)
         loss = self.loss(bands)
         order: list[int] = []

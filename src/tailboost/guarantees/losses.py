@@ -214,11 +214,13 @@ def _tail_bounds(
         ("cvar", alpha, cvar_formulas) for alpha in tails
     ]
     requested += [("shift", radius, shift_formulas) for radius in radii]
+
     for kind, alpha_or_radius, (bound_from_mean, bound_from_band) in requested:
         if kind == "cvar":
             estimate = cvar(losses, alpha_or_radius)
         else:
             estimate = worst_case_weights(losses, "kl", radius=alpha_or_radius).value
+
         upper = bound_from_mean(mean.upper, alpha_or_radius)
         method = "exactly from the mean"
         if band is not None:
@@ -227,6 +229,7 @@ def _tail_bounds(
             if upper_from_band < upper:
                 upper = upper_from_band
                 method = BAND
+
         yield replace(
             mean,
             kind=kind,

@@ -312,6 +312,10 @@ def _procedures(
 ) -> list[tuple[str, Powers]]:
     """Return the name of the procedure of each limit, and its power by the number of rows.
 
+    Ranks serve limits on shares of one of two answers: limits none of which compares groups, or one gap or
+    ratio alone of a rule that reads them. Otherwise pairs of groups are tested for comparisons, and counts
+    for other limits.
+
     Parameters
     ----------
     plans : sequence of PlannedLimit
@@ -329,6 +333,7 @@ def _procedures(
         if _columns(plan.limit)
         for name in plan.names
     }
+
     all_are_shares = all(plan.by_share is not None for plan in plans)
     if all_are_shares and compares and by_group and len(plans) == 1:
         return [(RANKS, lambda rows: _certified_by_ranks(plans[0], rows, level))]
@@ -339,6 +344,7 @@ def _procedures(
         shares = [share for plan in plans for share in plan.by_share or ()]
         rank_level = level_of_each(shares, n_thresholds, level)
         return [(RANKS, _powers_of_counts(plan, rank_level)) for plan in plans]
+
     level_of_counts = level
     if by_group and not compares and all(plan.two_answers for plan in plans):
         level_of_counts = level / max(1, len(groups))  # without groups there is one threshold

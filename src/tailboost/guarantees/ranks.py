@@ -198,7 +198,8 @@ def _distance(rows: ScoredRows, share: Share, n: int) -> int:
     """Return the distance to the next threshold between different scores, in ranks of n fresh rows.
 
     On the selection data ``rows``, `REACHED` of all ranks have a threshold within this distance. Among many
-    more fresh rows also continuous scores may be closer than `COST_RESOLUTION`.
+    more fresh rows also continuous scores may be closer than `COST_RESOLUTION`. If almost all of them are,
+    the distance is n.
     """
     scores = np.sort(rows.scores[share.rows])
     n_selected = len(scores)
@@ -210,12 +211,14 @@ def _distance(rows: ScoredRows, share: Share, n: int) -> int:
     to_previous = np.abs(ranks - ranks_with_threshold[np.maximum(next_threshold - 1, 0)])
     distances = np.minimum(to_next, to_previous)
     of_ties = int(np.ceil(np.quantile(distances, REACHED) * max(1.0, n / n_selected)))
+
     # Spread of √n successive scores, if they are not all equal.
     n_neighbours = max(1, int(np.sqrt(n_selected)))
     widths = scores[n_neighbours:] - scores[:-n_neighbours]
     widths = widths[widths > COST_RESOLUTION]
     if not len(widths):
         return of_ties
+
     # Expected number of fresh rows within the resolution, and probability that the next row is
     # so close.
     expected_close = np.quantile(

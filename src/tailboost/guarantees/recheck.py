@@ -464,17 +464,21 @@ class Recheck:
     @property
     def contradicted(self) -> bool:
         """Whether any bound is contradicted."""
-        return any(r.contradicted for r in self.bounds)
+        return any(rechecked.contradicted for rechecked in self.bounds)
 
     @property
     def broken(self) -> list[str]:
         """The names of the contradicted bounds."""
-        return [unit_name(r.bound.name) for r in self.bounds if r.contradicted]
+        return [
+            unit_name(rechecked.bound.name)
+            for rechecked in self.bounds
+            if rechecked.contradicted
+        ]
 
     @property
     def not_compared(self) -> str:
         """How many bounds have no row among these rows, in words; empty if all have one."""
-        n_without_rows = sum(not r.n for r in self.bounds)
+        n_without_rows = sum(not rechecked.n for rechecked in self.bounds)
         if not n_without_rows:
             return ""
         return f"{n_without_rows} of {how_many(len(self.bounds), 'bound')} without a row there: not compared"
@@ -516,8 +520,8 @@ class Recheck:
     @property
     def title(self) -> str:
         """The result, in a sentence."""
-        n = sum(r.contradicted for r in self.bounds)
-        return f"New rows contradict {n or 'none'} of the {len(self.tested)} tested bounds."
+        n_contradicted = sum(rechecked.contradicted for rechecked in self.bounds)
+        return f"New rows contradict {n_contradicted or 'none'} of the {len(self.tested)} tested bounds."
 
     def cells(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -128,7 +129,9 @@ class Curve:
     @property
     def values(self) -> Points:
         """Both rates of each point on the selection data, arrays of shape (B,)."""
-        return Points(np.array([p.limited for p in self]), np.array([p.value for p in self]))
+        limited = np.array([point.limited for point in self])
+        value = np.array([point.value for point in self])
+        return Points(limited, value)
 
     @property
     def on_rows(self) -> str:
@@ -191,10 +194,9 @@ class Curve:
 
     def _within_level(self, level: float) -> CurvePoint | None:
         """Return the point with the least objective within a limit; None if there is none."""
-        keeps = [p for p in self.points if self.limited.within(level).keeps(p.limited, level)]
-        if keeps:
-            return min(keeps, key=lambda p: p.value)
-        return None
+        limit = self.limited.within(level)
+        points_within = [point for point in self.points if limit.keeps(point.limited, level)]
+        return min(points_within, key=attrgetter("value"), default=None)
 
     def level(self, place: int) -> float:
         """Return the shortest number for which `at` returns the classifier of a point.
@@ -269,9 +271,10 @@ class Curve:
             values = [line.value for line in judged(self._source).measured(objective.rate)]
             return float(objective.value(np.array(values)))
 
-        if self.objective.over_rows:
-            return value_of(self.limited), float("nan")
-        return value_of(self.limited), value_of(self.objective)
+        objective_value = float("nan")
+        if not self.objective.over_rows:
+            objective_value = value_of(self.objective)
+        return value_of(self.limited), objective_value
 
     def explore(self, path: Any, *, measured: Points | None = None) -> None:
         """Write a page on which a slider runs over the points; needs the extra ``app``.
@@ -327,10 +330,11 @@ class Curve:
         for curve in self._curves:
             for point in curve:
                 point.classifier.records_ = point.classifier.records_.joined(record)
-        by_point = judged_source.answers_of([p.classifier for p in self.points], X, groups)
+
+        classifiers = [point.classifier for point in self.points]
         rates = [
             self._measured(y, answers, deferred, groups=groups, sample_weight=sample_weight)
-            for answers, deferred in by_point
+            for answers, deferred in judged_source.answers_of(classifiers, X, groups)
         ]
         limited, value = np.array(rates).reshape(-1, 2).T
         return Points(limited, value)

@@ -169,9 +169,11 @@ class SelectionData:
         else:
             kind = self.kind
             mass = np.bincount(kind, row_weights).astype(np.float64)
+
         rows = rows_spread_over_strata(kind, max_rows)
         kept_mass = np.bincount(kind[rows], row_weights[rows], len(mass))
         factor = quotient(mass, kept_mass)[kind]
+
         entries = rows
         row = None
         if self.row is not None:
@@ -179,6 +181,7 @@ class SelectionData:
             new_number[rows] = np.arange(len(rows))
             entries = np.flatnonzero(new_number[self.row] >= 0)
             row = new_number[self.row[entries]]
+
         stratum = self.stratum[entries]
         weights = self.weights[entries] * self.by_entry(factor)[entries]
         thin = replace(self, stratum=stratum, weights=weights, row=row)
@@ -187,6 +190,7 @@ class SelectionData:
         else:
             mass = np.maximum(np.bincount(stratum, weights, len(self.strata.mass)), 0.0)
             thin = replace(thin, kind=self.kind[rows])
+
         if self.probabilities is not None:
             thin = replace(
                 thin, probabilities=np.ascontiguousarray(self.probabilities[:, rows])
@@ -257,12 +261,14 @@ def by_probabilities(
     n_labelled = len(labelled)
     y = kind // n_combinations
     group = kind % n_combinations
+
     q = (
         probabilities.reshape(K, n_combinations, n)[:, group, np.arange(n)].astype(np.float64)
         + ADDED_PROBABILITY
     )
     q *= _factors(q[:, :n_labelled], labelled)[:, group]
     q /= q.sum(axis=0)
+
     w = 1.0 / (
         1.0 + strata.size.reshape(K, n_combinations).sum(axis=0) / max(BLEND_ROWS, 1e-300)
     )
@@ -271,6 +277,7 @@ def by_probabilities(
     # A correction by the labelled rows of a group stands for all its rows.
     times = (1.0 - w) * quotient(mass, labelled_mass)
     correction = np.where(np.arange(n) < n_labelled, weights * times[group], 0.0)
+
     entries = q * weights + correction * ((y == np.arange(K)[:, None]) - q)
     of_class, row = np.nonzero(entries)
     stratum = of_class * n_combinations + group[row]

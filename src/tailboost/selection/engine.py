@@ -453,11 +453,13 @@ class ProbabilityEngine:
                     with suppress(InfeasibleLimitsError):
                         rules.append(self._rule_of(problem.also_within(limit), pool))
                     done()
+
         if not problem.randomized:
             _, violation = program.evaluate(pool.all_counts)
             for number in np.flatnonzero(violation <= SLIGHT).tolist():
                 alone = Best.alone(program, number, pool.counts[number])
                 rules.append(self.rule(problem, program, pool, alone))
+
         reached = [(rule.value(limited), rule.value(problem.objective)) for rule in rules]
         return rules, np.array(reached).reshape(-1, 2)
 

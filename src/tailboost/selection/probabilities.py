@@ -184,7 +184,9 @@ class StratumProbabilities:
     @property
     def estimates_groups(self) -> bool:
         """Whether groups are estimated for each row; their frequencies in each class serve otherwise."""
-        return self.infers and any(each.model is not None for each in self.group_models)
+        return self.infers and any(
+            group_model.model is not None for group_model in self.group_models
+        )
 
     @property
     def frequencies(self) -> Floats:
@@ -198,12 +200,14 @@ class StratumProbabilities:
 
         ``groups`` are the values by column, shape (n, c). The folds are stratified by ``strata``, and rows of
         equal content share a fold. A model that predicts the group no better than its frequencies is dropped.
+        If none is left, the result is that of the frequencies.
         """
         n = len(y)
         stratum = strata.number(y, strata.find(groups))
         if not hasattr(X, "shape"):
             X = np.asarray(X)
         fold = stratified_places(hash_rows(X), stratum, weight) % GROUP_FOLDS
+
         by_column = list[Floats | None]()  # None where the frequencies of the groups serve
         self.group_models = []
         for column, values in zip(groups.T, strata.values, strict=True):
@@ -213,6 +217,7 @@ class StratumProbabilities:
             by_column.append(None)
             if on_all_rows.model is None:
                 continue
+
             out_of_fold = np.empty((*sizes, n))
             for j in np.unique(fold):
                 other_rows = np.flatnonzero(fold != j)
@@ -227,11 +232,13 @@ class StratumProbabilities:
                         *sizes,
                     )
                 out_of_fold[:, :, fold_rows] = on_other_rows.predict(take(X, fold_rows))
+
             of_true_group = np.maximum(out_of_fold[y, column, np.arange(n)], LEAST_JUDGED)
             if weight @ np.log(of_true_group / on_all_rows.prior[y, column]) <= 0.0:
                 self.group_models[-1] = replace(on_all_rows, model=None)
                 continue
             by_column[-1] = out_of_fold
+
         if not self.estimates_groups:
             return self.groups_of(X)
         models = zip(self.group_models, by_column, strict=True)
@@ -250,7 +257,10 @@ class StratumProbabilities:
         return joined.astype(np.float32)
 
     def groups_of(self, X: Table) -> Singles:
-        """Return p(combination | x, y) of new rows, shape (K, G, n)."""
+        """Return p(combination | x, y) of new rows, shape (K, G, n).
+
+        If groups are not estimated, every row has the frequencies of the combinations in each class.
+        """
         if not n_rows_of(X):
             return np.empty((self.n_classes, len(self.combinations), 0), dtype=np.float32)
         if self.estimates_groups:

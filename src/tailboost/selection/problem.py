@@ -298,6 +298,7 @@ class Problem:
         a, b = (parse(rate) if isinstance(rate, str) else rate for rate in (a, b))
         if getattr(b, "compares", False):
             a, b = b, a
+
         default_limited, minimised = self._traded_by_default()
         if a is None:
             a = default_limited
@@ -307,10 +308,12 @@ class Problem:
             minimised = largest(error(by="class"))
         if b is not None:
             minimised = b
+
         limited: Any = a
         if not getattr(a, "compares", False):
             limited = Objective.from_expression(a)
         objective = Objective.from_expression(minimised)
+
         # Limits on the traded rates are left out: the trade-off varies these rates.
         traded = {(limited.within(limited.most).form, limited.rate)}
         if limited.rate.complement:
@@ -472,11 +475,13 @@ def strata_of(
         codes, used_columns = numbers_by_column(problem, rows.groups, names, rule_column)
         columns = tuple(names.titles[j] for j in used_columns)
         values = tuple(names.values[j] for j in used_columns)
+
     if problem.needs_costs and costs is None:
         raise ValueError(
             "cost() without a matrix is a mean of costs of the rows: give "
             f"{as_typed('costs= to tune or fit, and costs_val= with X_val', '--costs FILE')}"
         )
+
     strata, stratum = Strata.of(
         rows.y,
         codes,

@@ -271,6 +271,7 @@ class RateTable:
         refitted = False
         stated = list(stated)
         in_percent = any(limit is not None and limit.in_percent for _, limit in stated)
+
         for rate, limit in stated:
             counted = CountedRate.from_counts(rate, strata, counts, spread)
             reason = flattered(rate)
@@ -280,12 +281,14 @@ class RateTable:
             lines += rate_lines(rate, limit, counted, in_percent=in_percent)
             missing_intervals += counted.lacking(rate)
             refitted |= counted.spread > 0
+
         notes = list[str]()
         if selected:
             notes.append(SELECTED)
         if refitted:
             notes.append(REFITTED)
         notes += dict.fromkeys(missing_intervals)
+
         deferral: tuple[str, ...] = ()
         if strata.defers and not kind:
             lines, deferral = with_deferral(lines, [rate for rate, _ in stated], strata, counts)

@@ -241,9 +241,11 @@ class Rule:
             name: logs_of(P[:, i], self.least_probability)
             for i, name in enumerate(probabilities)
         }
+
         n = len(P)
         group_number = group_numbers(groups, self.groups, n, "probabilities")
         warn_of_other_groups(self.groups_named, {}, groups)
+
         distribution = np.zeros((n, K))
         review_weight = np.zeros(n)
         for j, part in enumerate(self.parts):
@@ -256,6 +258,7 @@ class Rule:
                 costs = np.einsum("nk,nka->na", np.exp(z), action_costs)
                 distribution[np.arange(n), costs[:, :K].argmin(axis=1)] += weight
                 review_weight += part.weight * (costs.argmin(axis=1) == K)
+
         answers = classes[distribution.argmax(axis=1)]
         if deferred is None or not self.defers:
             return answers

@@ -227,19 +227,22 @@ def _with_limits_moved(
 def _extend(pool: Pool, program: Program, n_starts: int, *, randomized: bool) -> Best:
     """Select after adding candidates by column generation and, for a single rule, by search.
 
-    ``n_starts`` is the number of candidates at the start of the search.
+    ``n_starts`` is the number of candidates at the start of the search. There is no search if the best
+    candidate is nearly as good as the best mixture, or if no mixture keeps the limits.
     """
     solution = grow(pool, program)
     if randomized:
         return best_in_pool(pool, program, randomized=True)
     _add_with_full_deferral(pool, program)
     sweep(pool, program, 0)
+
     weights = solution.weights
     heaviest = np.argsort(-weights, kind="stable")[:n_starts]
     mixed_numbers = [int(i) for i in heaviest if weights[i] > LEAST_WEIGHT]
     for heavier, lighter in combinations(mixed_numbers, 2):
         share = float(weights[heavier] / (weights[heavier] + weights[lighter]))
         pool.add_all(_between(pool, lighter, heavier, (share, 0.25, 0.5, 0.75)))
+
     best = best_in_pool(pool, program)
     charge = charge_of(solution)
     enough = best.bound / program.scale + MOST_EXCESS
@@ -253,11 +256,12 @@ def _extend(pool: Pool, program: Program, n_starts: int, *, randomized: bool) ->
             pool,
             program,
             list(starts)[:n_starts],
-            mixed_numbers,
-            charge,
-            enough - MOST_EXCESS / 2,
+            towards=mixed_numbers,
+            charge=charge,
+            enough=enough - MOST_EXCESS / 2,
         )
         best = best_in_pool(pool, program)
+
     n_before = len(pool.candidates)
     polish(pool, program, int(best.numbers[0]), charge_of(best.solution))
     if len(pool.candidates) == n_before:
@@ -292,11 +296,13 @@ def with_full_deferral(pool: Pool, program: Program, candidate: Candidate) -> Ca
     data = pool.data.in_memory
     if data is not pool.data:
         program = program.over(data.strata)
+
     K = data.strata.n_classes
     costs = expected_costs(data.probabilities, candidate.action_costs)
     gain = costs[:K].min(axis=0) - costs[K]  # of the deferral of each row
     by_gain = np.argsort(-gain, kind="stable")
     gain = gain[by_gain]
+
     coefficients, bounds = program.deferral_caps
     of_row = [
         data.by_row(data.weights * by_stratum[data.stratum]) for by_stratum in coefficients
@@ -307,12 +313,14 @@ def with_full_deferral(pool: Pool, program: Program, candidate: Candidate) -> Ca
     # Rows of equal gain are deferred together or not at all.
     while 0 < n_deferred < len(gain) and gain[n_deferred - 1] == gain[n_deferred]:
         n_deferred -= 1
+
     if n_deferred == 0:
         threshold = gain[0] + 1.0
     elif n_deferred == len(gain):
         threshold = gain[-1] - 1.0
     else:
         threshold = (gain[n_deferred - 1] + gain[n_deferred]) / 2.0
+
     action_costs = candidate.action_costs.copy()
     action_costs[:, K] += threshold
     return Candidate.from_costs(action_costs)
@@ -351,8 +359,8 @@ def counts_on_line(
     """Return thresholds δ and the confusion counts of the rules ``cost of the action + δ · direction``.
 
     A row changes its action once as δ grows. So the counts at all thresholds are cumulative sums over the
-    rows in the order of their changes. If there are more than ``max_thresholds``
-    thresholds, about half of those counted are nearest to 0.
+    rows in the order of their changes. If there are more than ``max_thresholds`` thresholds, about half of
+    those counted are nearest to 0. If no row changes its action, both arrays are empty.
 
     Parameters
     ----------
@@ -376,6 +384,7 @@ def counts_on_line(
     A = data.strata.n_actions
     if A == 2:
         action = 1
+
     alternative, saving = _cheapest_alternative(costs, action)
     moves = direction != 0
     # δ at which a row changes its action, and whether it takes the action at smaller δ.
@@ -384,15 +393,18 @@ def counts_on_line(
     thresholds = _thresholds_between(np.unique(change[moves]), max_thresholds)
     if not len(thresholds):
         return thresholds, np.zeros((0, n_strata, A))
+
     # The number of the first threshold at which a row has changed.
     changed = np.searchsorted(thresholds, change, side="right")
     changed[~moves] = len(thresholds)
+
     # Weights of the entries by the action, and by the alternative: counts, then costs of the rows.
     weights = [(data.weights, data.weights)]
     if data.costs is not None:
         action_paid = data.weights * data.by_entry(data.costs[:, action])
         alternative_paid = data.weights * data.by_entry(data.costs[np.arange(n), alternative])
         weights.append((action_paid, alternative_paid))
+
     alternative = data.by_entry(alternative)
     takes = data.by_entry(takes)
     size = n_strata * A
@@ -401,6 +413,7 @@ def counts_on_line(
     n_cells = (len(thresholds) + 1) * size
     cell_before = cell + np.where(takes, action, alternative)
     sign = np.where(takes, -1.0, 1.0)
+
     counts = []
     for if_taken, if_not in weights:
         before = np.bincount(cell_before, np.where(takes, if_taken, if_not), size)

@@ -422,7 +422,11 @@ class SelectedRule(Selected):
         limited = [limit.rate.terms(self.program.strata) for limit in self.problem.limits]
         if not all(terms.of_answers for terms in limited):
             return SEARCHED
-        if any(p.estimates_groups and not p.by_features for p in self._probabilities):
+        guesses_groups = any(
+            probabilities.estimates_groups and not probabilities.by_features
+            for probabilities in self._probabilities
+        )
+        if guesses_groups:
             return GUESSED
         if np.isnan(self.refit_spread):
             return UNKNOWN_SPREAD
@@ -443,13 +447,14 @@ class SelectedRule(Selected):
         program = self.compared.program.within(limits)
         if any(program.keeps(constant) for constant in program.strata.constants()):
             return True
+
         spread = 0.0
         if self.refit:
             spread = REFIT
         tighter = []
         for limit in limits:
             if not limit.compares:
-                limit = tightened(limit, program.strata, counts, spread, MOST_ERRORS)
+                limit = tightened(limit, program.strata, counts, spread, n_errors=MOST_ERRORS)
             tighter.append(limit)
         return solve(pool.counts, program.within(tighter)).feasible
 
@@ -459,7 +464,11 @@ class SelectedRule(Selected):
             return NO_ROOM
         if rate.is_ratio:
             return OF_RATIO
-        n_thresholds = [p.n_places for p in self._probabilities if p.group_aware]
+        n_thresholds = [
+            probabilities.n_places
+            for probabilities in self._probabilities
+            if probabilities.group_aware
+        ]
         of_answers = rate.terms(self.program.strata).of_answers
         if of_answers or max(n_thresholds, default=0) <= MOST_THRESHOLDS:
             return ""
@@ -608,7 +617,7 @@ class SelectedRule(Selected):
     def _group_advice(self) -> str:
         """Advice to read the groups of a gap or ratio, as a sentence; "" if the rule reads them or cannot."""
         strata = self.program.strata
-        if not any(p.infers for p in self._probabilities):
+        if not any(probabilities.infers for probabilities in self._probabilities):
             return ""
         for limit in self.problem.limits:
             by_group = group_to_read(limit, strata.columns)

@@ -344,6 +344,7 @@ class Thresholds:
         values = scores_in(rows, self.engine.outputs.models.score)
         groups = rows.places(by_group=self.engine.probabilities.group_aware)
         scores = np.zeros(len(values))
+
         falls = self.engine.score.positive_ == 0
         for group in np.unique(groups).tolist():
             known_rows = known.place == group

@@ -531,6 +531,7 @@ class Summary(PrintedSummary):
             )
         if self.largest_error is not None:
             achieved += f"; the largest error of a subgroup is {self.largest_error:.6g}"
+
         gap = f"solver gap {self.gap:.1e}"
         if self.gap >= SINGLE_GAP:
             gap = f"a mixture of several candidates would lower it by at most {self.gap:.2g}"
@@ -540,6 +541,7 @@ class Summary(PrintedSummary):
         weights = "several candidates have weight"
         if self.single is not None:
             weights = f"{self.single} has all weight"
+
         values = {
             "random guess": self.random_guess_value,
             "best mixture of constants": self.constants_value,
@@ -558,6 +560,7 @@ class Summary(PrintedSummary):
             compared += (
                 f"; a mixture of the candidates beats a random guess for α above {alpha:.3g}"
             )
+
         lines = [f"{achieved} ({gap}); {about}", f"compared with: {compared}"]
         if self.budget is not None:
             lines.append(f"budget: {self.budget}")

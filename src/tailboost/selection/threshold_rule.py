@@ -313,10 +313,12 @@ class ThresholdRule:
         unknown_group = _another_group(self.groups)
         groups = with_missing_group(groups, [unknown_group], unknown_group)
         column = only_column(self._groups(groups), len(scores), "score")
-        known = np.isin(column, np.asarray(self.groups))
+        is_known_group = np.isin(column, np.asarray(self.groups))
         answers = np.full(len(scores), default, dtype=object)
-        if known.any():
-            answers[known] = self.predict(scores[known], column[known])
+        if is_known_group.any():
+            known_groups = column[is_known_group]
+            answers[is_known_group] = self.predict(scores[is_known_group], known_groups)
+        # An array of objects only if the default is of another type than the labels.
         if {*map(type, answers.tolist())} <= {type(label) for label in self.classes}:
             return np.array(answers.tolist())
         return answers
@@ -344,25 +346,27 @@ class ThresholdRule:
         place : ndarray of int, shape (n,)
             Number of each row's group.
         """
-        number = {HUMAN_REVIEW: len(self.classes)}
-        number |= {label: k for k, label in enumerate(self.classes)}
+        # A class "human review" has its own number, in place of that of deferral.
+        number_of_action = {HUMAN_REVIEW: len(self.classes)}
+        number_of_action |= {label: k for k, label in enumerate(self.classes)}
         numbers = np.empty(len(scores), dtype=np.intp)
-        for g, band in enumerate(self.bands):
-            rows = np.flatnonzero(place == g)
+        for group_number, band in enumerate(self.bands):
+            rows = np.flatnonzero(place == group_number)
             thresholds = np.array([lower for lower, _ in band[1:]], dtype=np.float64)
-            actions = np.array([number[action] for _, action in band], dtype=np.intp)
-            numbers[rows] = actions[np.searchsorted(thresholds, scores[rows], side="right")]
+            actions = np.array([number_of_action[action] for _, action in band], dtype=np.intp)
+            bands_of_rows = np.searchsorted(thresholds, scores[rows], side="right")
+            numbers[rows] = actions[bands_of_rows]
         return numbers
 
     def margin(self, score: Any, groups: Groups = None) -> Floats:
         """Return the distance of each score to the nearest threshold, shape (n,); ∞ without thresholds."""
         scores, group = self._scores_and_groups(score, groups)
         distance = np.full(len(scores), np.inf)
-        for g, band in enumerate(self.bands):
-            rows = group == g
+        for number, band in enumerate(self.bands):
+            in_group = group == number
             for threshold, _ in band[1:]:
-                to_threshold = np.abs(scores[rows] - threshold)
-                distance[rows] = np.minimum(distance[rows], to_threshold)
+                to_threshold = np.abs(scores[in_group] - threshold)
+                distance[in_group] = np.minimum(distance[in_group], to_threshold)
         return distance
 
     # -- other forms ---------------------------------------------------------------------------------
