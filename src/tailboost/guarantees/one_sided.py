@@ -97,7 +97,8 @@ def one_sided(
     others : ScoredRows
         Further rows for the loss alone, such as the selection data.
     """
-    return with_least_loss_between(*windows(shares, rows, n_thresholds, ranks), rows, others)
+    lowest, highest = windows(shares, rows, n_thresholds, ranks)
+    return with_least_loss_between(lowest, highest, rows, others)
 
 
 def with_least_loss_between(
@@ -283,14 +284,17 @@ class PlannedRoom:
         """
         m = self.family.n_thresholds
         expected, data = self.expected
+        pairs = zip(self.limits, self.joins, strict=True)
+        limits_of_one_threshold = [limit for limit, joins in pairs if not joins]
         shares = [
             share
-            for limit, joins in zip(self.limits, self.joins, strict=True)
+            for limit in limits_of_one_threshold
             for share in shares_on(limit, data)
-            if not joins and len(share.rows)
+            if len(share.rows)
         ]
         if not shares:
             return None
+
         sizes = [len(share.rows) for share in shares]
         fresh_sizes = [max(1, int(self.ratio * size)) for size in sizes]
         fresh_ranks = ranks_of(shares, fresh_sizes, m, self.level)
@@ -317,7 +321,8 @@ class PlannedRoom:
         line = np.clip(self.start, -LARGEST_SCORE, LARGEST_SCORE)
         for place, threshold in enumerate(self.start):
             scores = rows.scores[rows.part(place)]
-            above, below = scores[scores > threshold], scores[scores <= threshold]
+            above = scores[scores > threshold]
+            below = scores[scores <= threshold]
             if answer == 0 and len(above):
                 line[place] = above.min()
             if answer == 1 and len(below):
@@ -326,7 +331,10 @@ class PlannedRoom:
 
     @cached_property
     def have_room(self) -> list[bool]:
-        """Whether each limit has room at the start of the line, as predicted."""
+        """Whether each limit has room at the start of the line, as predicted.
+
+        A limit has none if the selection data have no rows of one of its subgroups.
+        """
         assert self.start is not None
         selected, data = self.expected
         along = _along(selected, self.start).scores
@@ -337,9 +345,9 @@ class PlannedRoom:
             if len(rates) >= len(shares):
                 powers = []
             for rate in rates:
-                predicted, n = rate.predicted_shares(along, np.zeros(1))
+                predicted, n_rows = rate.predicted_shares(along, np.zeros(1))
                 power = power_of_shares(
-                    predicted, n, rate.largest_share, self.ratio, PART * self.level
+                    predicted, n_rows, rate.largest_share, self.ratio, PART * self.level
                 )
                 powers.append(float(power[0]))
             have_room.append(min(powers) >= LEAST_POWER)
@@ -349,22 +357,27 @@ class PlannedRoom:
     def divided_shares(self) -> tuple[list[Share], list[Share], list[Share]]:
         """The shares with ranks, those of them with room on the other answer, and those that join rows.
 
-        Empty if limits on both answers need the larger part of the level, or one that joins rows has no room.
+        All are empty if there is no start, if limits on both answers need the larger part of the level, or if
+        one that joins rows has no room.
         """
-        nothing: tuple[list[Share], list[Share], list[Share]] = ([], [], [])
+        ranked: list[Share] = []
+        roomy: list[Share] = []
+        joint: list[Share] = []
         if self.start is None:
-            return nothing
-        tables = list(zip(self.shares, self.joins, self.have_room, strict=True))
-        answers = {
-            shares[0].answer for shares, joins, has_room in tables if joins or not has_room
+            return ranked, roomy, joint
+
+        by_limit = list(zip(self.shares, self.joins, self.have_room, strict=True))
+        tight_answers = {
+            shares[0].answer for shares, joins, has_room in by_limit if joins or not has_room
         }
-        if len(answers) != 1 or any(joins and not has_room for _, joins, has_room in tables):
-            return nothing
-        ranked, roomy, joint = nothing
-        for shares, joins, _ in tables:
+        some_joint_is_tight = any(joins and not has_room for _, joins, has_room in by_limit)
+        if len(tight_answers) != 1 or some_joint_is_tight:
+            return ranked, roomy, joint
+
+        for shares, joins, _ in by_limit:
             if joins:
                 joint += shares
-            elif shares[0].answer in answers:
+            elif shares[0].answer in tight_answers:
                 ranked += shares
             else:
                 roomy += shares

@@ -273,13 +273,17 @@ def scored_fresh(
     losses = losses_of(selection.problem.objective, fresh.answered.strata)
     assert losses is not None
     scores = [score(part) for part in fresh.opened]
-    starts = np.cumsum([0, *map(len, scores)])
-    parts = zip(starts, fresh.opened, strict=False)
+    places = [thresholds.places(part) for part in fresh.opened]
+    first_rows = np.cumsum([0, *map(len, scores)])[:-1]  # of each part, among all rows
+    orders = [
+        first_row + thresholds.order(part)
+        for first_row, part in zip(first_rows, fresh.opened, strict=True)
+    ]
     return ScoredRows(
         np.concatenate(scores),
-        np.concatenate([thresholds.places(part) for part in fresh.opened]),
+        np.concatenate(places),
         losses[fresh.answered.stratum],
-        np.concatenate([start + thresholds.order(part) for start, part in parts]),
+        order=np.concatenate(orders),
     )
 
 

@@ -617,6 +617,7 @@ class RateFamily:
             margin = bound.estimate - bound.lower
         if room <= 0:
             return None
+
         if self.limit is not None and self.limit.compares and bound.subgroups:
             variances = np.array([_variance(sample) for sample in self.samples])
             if self.exact:
@@ -627,6 +628,7 @@ class RateFamily:
             if self.exact and sample.among is None:
                 return _rows_of_count(sample, bound, level)
             deviation = math.sqrt(_variance(sample))
+
         rows = bound.n * ((margin + ndtri(POWER) * deviation) / room) ** 2
         return math.ceil(min(rows, MOST_ROWS))
 
@@ -836,7 +838,11 @@ def rule_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str
 
 
 def group_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str]:
-    """Return remarks on groups with bounds and without rows, and on groups unknown to the fit."""
+    """Return remarks on groups with bounds and without rows, and on groups unknown to the fit.
+
+    Columns whose groups the fit did not have get no remark on unknown groups. Combinations of columns get no
+    remark.
+    """
     groups_by_column = by_column(groups_of_fit(fresh.final))
     counted = [bound for bound in bounds if bound.is_counted]
     remarks = []
@@ -878,8 +884,8 @@ def with_deferral(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[Ce
 
 def deferral_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str]:
     """Return remarks on the error of the answered rows and the deferral of groups, if rows are deferred."""
-    n = n_deferred(fresh)
-    if not n:
+    n_deferred_rows = n_deferred(fresh)
+    if not n_deferred_rows:
         return []
     (answered,) = fresh.samples(answered_error())
     in_percent = any(bound.in_percent for bound in bounds)
@@ -889,7 +895,7 @@ def deferral_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list
         for by, is_limited in _limits_deferral(bounds).items()
         if isinstance(by, str) and by not in (CLASS, CELL) and not is_limited
     }
-    return deferral_lines(error, n / len(fresh), shares_by_column)
+    return deferral_lines(error, n_deferred_rows / len(fresh), shares_by_column)
 
 
 def _limits_deferral(bounds: Sequence[CertifiedBound]) -> dict[Any, bool]:

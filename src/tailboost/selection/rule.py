@@ -515,8 +515,8 @@ class Rule:
     ) -> str:
         """Return the SQL expression of z_k, see `RulePart`."""
         terms = [
-            f"{w!r} * ln({self._sql_of_clipped(probability[model][k])})"
-            for model, w in part.weights.items()
+            f"{weight!r} * ln({self._sql_of_clipped(probability[model][k])})"
+            for model, weight in part.weights.items()
         ]
         return " + ".join([*terms, repr(part.offsets[k])])
 
@@ -577,7 +577,11 @@ class Rule:
         return "\n".join(lines)
 
     def _part_in_words(self, part: RulePart) -> list[str]:
-        """Return a part in words: a heading, and lines of details."""
+        """Return a part in words: a heading, and lines of details.
+
+        The part draws a label, answers one label in each group without any model, estimates the group, or has
+        thresholds or costs on its probabilities, alike for all rows or by group.
+        """
         K = len(self.classes)
         if part.action_costs is None:
             return [f"draws a label from P^{part.power:g}, {_average(part)}"]
@@ -588,6 +592,7 @@ class Rule:
                 return [f"predicts {labels[0]!r} for every row"]
             pairs = zip(self.groups, labels, strict=True)
             return [f"{unit_name(group)}: {label!r}" for group, label in pairs]
+
         lines = [_average(part)]
         if part.inferred:
             n_strata = len(part.action_costs) * K
@@ -595,6 +600,7 @@ class Rule:
             return [*lines, words]
         if self.groups is None:
             return [*lines, *self._decision_in_words(np.asarray(part.action_costs[0]))]
+
         for action_costs, group in zip(
             part.action_costs, self.groups[:WEIGHTS_SHOWN], strict=False
         ):
