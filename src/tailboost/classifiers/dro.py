@@ -212,7 +212,7 @@ class DROBoostClassifier(AdditiveClassifier):
     def _set_radius(self, training: TrainingSet, learner: Whole | CrossFit, seed: int) -> None:
         """Set the radius δ of the ball: the stated one, or by `dro_radius` from the number of parameters d.
 
-        A d that is not stated is the number of leaves of the first hypothesis.
+        A d that is not stated is the number of leaves of the first hypothesis. A stated radius needs no d.
         """
         self.effective_dim_ = None
         if not isinstance(self.radius, str):

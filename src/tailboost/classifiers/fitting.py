@@ -391,7 +391,9 @@ def _fits_on_table(
 ) -> list[Fit | None]:
     """Return the fits of a learner of tailboost for all parts, and the final one, on a prepared table.
 
-    ``report_fit`` is called after each fit. A fit that would begin too late is None.
+    ``report_fit`` is called after each fit. A fit that would begin too late is None. The final one is the
+    mean of the models of the parts if the learner averages and refits nothing, or if a refit would begin too
+    late. Otherwise it is a fit on all rows.
     """
     weight = training.weight
     try:
@@ -401,6 +403,7 @@ def _fits_on_table(
     fitted_parts = split.fitted
     if fitted_parts and split.is_complementary and isinstance(session, Partitioned):
         session.leave_out(split.fold)
+
     models = list[Any]()
     for number, rows in enumerate(fitted_parts):
         model = None
@@ -408,6 +411,7 @@ def _fits_on_table(
             model = session.fit(weight, seed, rows)
             report_fit(detail=job.name)
         models.append(model)
+
     is_late = job.is_late(len(models))
     has_mean = isinstance(session, AveragingLearner) and split.is_partition
     final = None
@@ -417,6 +421,7 @@ def _fits_on_table(
             final = mean.table_  # a classifier with the mean probabilities
     if final is None and not is_late:
         final = session.fit(weight, seed)
+
     if final is not None:
         report_fit(detail=job.name)
     return [_with_classes(model) for model in (*models, final)]
@@ -507,8 +512,8 @@ def _kind_of(model: Model) -> str:
 def named_models(models: Any) -> list[tuple[str, Any]]:
     """Return models as (name, model) pairs.
 
-    Models without a name are called by their class, function or score column, and numbered from 1 if several
-    have the same name.
+    A dict and a list of pairs keep their names. Models without a name are called by their class, function or
+    score column, and numbered from 1 if several have the same name.
     """
     if isinstance(models, Mapping):
         return list(models.items())

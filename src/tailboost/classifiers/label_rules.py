@@ -1038,6 +1038,7 @@ def _indicators(Y: Table, labels: Sequence[str]) -> Ints:
         values = np.column_stack([np.asarray(columns[label]) for label in labels])
     else:
         values = np.asarray(Y)
+
     has_shape = values.ndim == 2 and values.shape[1] == len(labels)
     if not has_shape or not np.isin(values, (0, 1)).all():
         raise ValueError(f"Y must have a column of 0 and 1 for each label: {list(labels)[:20]}")

@@ -176,6 +176,7 @@ def _read_further_rows(
             lambda rows: hash_rounded_rows(checked_table(mix, mix, rows)),
         )
     training.costs = check_costs(arguments.costs, training.n_given, mix.classes_, training.used)
+
     labelled_tables = [training.X]
     if validation.any_given:
         X_val = checked_table(mix, mix, validation.X)
@@ -187,21 +188,27 @@ def _read_further_rows(
             validation.costs, n_rows_of(validation.X), mix.classes_, rows.used, "costs_val"
         )
         labelled_tables.append(X_val)
+
     if arguments.X_unlabeled is not None:
         training.unlabeled = read_unlabeled(mix, arguments, labelled_tables)
 
 
 def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[TrainingSet, Named]:
-    """Return the checked training rows, and the estimators by name."""
-    defaults = mix.estimators is None or isinstance(mix.estimators, str)
+    """Return the checked training rows, and the estimators by name.
+
+    Without stated estimators, the defaults for such a table are taken, the fastest first if there is a time
+    limit. Raise ValueError if all rows are in one cluster, or a frozen estimator has other labels.
+    """
+    has_default_estimators = mix.estimators is None or isinstance(mix.estimators, str)
     estimators: Named = []
-    if not defaults:
+    if not has_default_estimators:
         estimators = _usable(mix, arguments.X, arguments.y, weighted)
     training = read_training_set(mix, learner=mix, rows=arguments)
-    if defaults:
+    if has_default_estimators:
         estimators = DEFAULTS[mix.estimators](TableKind.of(training))
         if mix.max_time is not None:
             estimators = fastest_first(estimators)
+
     if arguments.clusters is not None:
         clusters = numbered(arguments.clusters, "clusters", training.n_given)
         training.clusters = clusters[training.used]
@@ -211,6 +218,7 @@ def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[Traini
             )
     if arguments.groups is not None:
         column_read(mix)
+
     for name, estimator in estimators:
         if isinstance(estimator, FrozenEstimator):
             frozen_fit(name, estimator, mix.classes_)

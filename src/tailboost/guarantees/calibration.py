@@ -940,9 +940,10 @@ def _warn_of_useless_rule(fresh: FreshRows, limits: Sequence[Limit], objective: 
     for number, label in enumerate(strata.classes):
         constant = fresh.with_actions(np.full_like(answered.actions, number))
         constant_error = constant.samples(ERRORS["mean"])[0].mean
-        if constant_error <= error and all(
-            RateFamily.from_expression(limit, constant).kept_on_rows for limit in limits
-        ):
+        if constant_error > error:
+            continue
+        families = [RateFamily.from_expression(limit, constant) for limit in limits]
+        if all(family.kept_on_rows for family in families):
             warn_user(
                 f"the certified rule errs in {error:.3g} of these rows. To answer {label!r} to "
                 f"every row errs in {constant_error:.3g} and also keeps the targets on these "

@@ -953,6 +953,8 @@ def requested_rates(
 def errors_within(max_error: Stated, names: Mapping[Kind, Sequence[Any]]) -> Limit | None:
     """Return the largest errors of subgroups as a limit on the errors of one kind; None if none is limited.
 
+    A largest error of 1 limits nothing.
+
     Parameters
     ----------
     max_error : float, dict or None
@@ -971,6 +973,7 @@ def errors_within(max_error: Stated, names: Mapping[Kind, Sequence[Any]]) -> Lim
     kinds: tuple[Kind, ...] = ("class",)
     if names.get("group"):
         kinds = ("group", "class", "cell")
+
     if not isinstance(max_error, Mapping):
         largest_error = check_number(max_error, "max_error", 0, 1)
         if largest_error < 1:
@@ -978,12 +981,14 @@ def errors_within(max_error: Stated, names: Mapping[Kind, Sequence[Any]]) -> Lim
         return None
     if not max_error:
         raise ValueError("max_error={} names no subgroup: leave it out, or name subgroups")
+
     all_names = list(chain.from_iterable(names[kind] for kind in kinds))
     bounds = {_named(key, all_names): bound for key, bound in max_error.items()}
     named = [name for name in bounds if name is not None]
     kind = _kind_of(named, {kind: names[kind] for kind in kinds}, f"max_error={max_error!r}")
     # Raises if a target is not in (0, 1].
     allowed_errors({None: 1.0, **bounds}, names[kind], kind)
+
     errors_below_1 = {name: float(bound) for name, bound in bounds.items() if bound < 1}
     if errors_below_1:
         return ERRORS[kind] <= errors_below_1
@@ -1079,6 +1084,7 @@ def certificate_of(
             if kind != "mean":
                 bounds.append(worst_of(bounds_of_kind, all_listed=fresh.knows(kind)))
         notes = _notes_of_errors(bounds, fresh)
+
     return Certificate(
         bounds=tuple(with_deferral(bounds, fresh)),
         confidence=confidence,

@@ -99,6 +99,12 @@ ONLY_SCORES = (
 EQUAL_TO_NAMED = (
     "of these rows equal one of the training rows that the caller names (training_rows=)."
 )
+HOW_COMPARED = "Numbers are compared as rounded float32; labels are not compared."
+EQUAL_BY_NATURE = (
+    "According to the caller, rows are equal by nature and nobody copied a row. The number of "
+    "equal rows, and their labels if the model keeps labels, do not contradict this; a few "
+    "copies stay undetected."
+)
 UNKNOWN_ROWS = (
     "The rows of the fit are not known here, so these rows are fresh as you state: none of "
     "them was used in it."
@@ -344,7 +350,10 @@ class FreshRows:
         ]
 
     def knows(self, by: Any) -> bool:
-        """Return whether the subgroups of the population are listed completely, for the ``by`` of a rate."""
+        """Return whether the subgroups of the population are listed completely, for the ``by`` of a rate.
+
+        Subgroups of several columns are not if no combination of their groups is known.
+        """
         names = set(names_in(by))
         if "cell" in names:
             names = {"class", "group"}
@@ -366,26 +375,28 @@ class FreshRows:
 
     @property
     def notes(self) -> list[str]:
-        """The assumption about the rows, and their overlap with the rows of the fit, as sentences."""
-        overlap_with_named = []
+        """The assumption about the rows, and their overlap with the rows of the fit, as sentences.
+
+        The overlap with training rows that the caller names is stated if they are compared.
+        """
+        overlap_with_named = ""
         if self.training_rows is not None and self.hashes is not None:
             share = self.training_rows.share(self.hashes)
-            overlap_with_named = [f"{_percent(share)} {EQUAL_TO_NAMED}"]
-        if self.only_scores and (self.repeated is None or not self.repeated[:, 1].any()):
-            return [self._assumption, *(overlap_with_named or [ONLY_SCORES])]
-        if self.repeated is None:
-            return [self._assumption, *(overlap_with_named or [UNKNOWN_ROWS])]
-        overlap = f"{self._overlap_words()} Numbers are compared as rounded float32; labels are not compared."
-        if self.equal_rows == "natural":
-            overlap += (
-                " According to the caller, rows are equal by nature and nobody copied a row. "
-                "The number of equal rows, and their labels if the model keeps labels, do not "
-                "contradict this; a few copies stay undetected."
-            )
-        if overlap_with_named:
-            overlap += f" {overlap_with_named[0]}"
-        elif self.as_stated:
-            overlap += f" {UNKNOWN_TRAINING_ROWS}"
+            overlap_with_named = f"{_percent(share)} {EQUAL_TO_NAMED}"
+
+        none_compared = self.repeated is None or not self.repeated[:, 1].any()
+        if self.only_scores and none_compared:
+            overlap = overlap_with_named or ONLY_SCORES
+        elif self.repeated is None:
+            overlap = overlap_with_named or UNKNOWN_ROWS
+        else:
+            overlap = f"{self._overlap_words()} {HOW_COMPARED}"
+            if self.equal_rows == "natural":
+                overlap += f" {EQUAL_BY_NATURE}"
+            if overlap_with_named:
+                overlap += f" {overlap_with_named}"
+            elif self.as_stated:
+                overlap += f" {UNKNOWN_TRAINING_ROWS}"
         return [self._assumption, overlap]
 
     @property

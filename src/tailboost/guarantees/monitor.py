@@ -409,6 +409,7 @@ class Monitor:
             y = X
             X = model
             model = None
+
         if model is None:
             model = self.model
         if model is None:
@@ -457,9 +458,9 @@ class Monitor:
         return replace(recheck, rows=(*earlier_rows, *new_rows), used=())
 
     def _look(
-        self, name: str, n: int, n_tested: int, n_waiting: int, recheck: Recheck | None
+        self, name: str, n_rows: int, n_tested: int, n_waiting: int, recheck: Recheck | None
     ) -> MonitoredBatch:
-        """Return the results of a look at a batch of n rows; ``recheck`` is the evidence after the look."""
+        """Return the results of a look at a batch; ``recheck`` is the evidence after the look."""
         after = replace(self, recheck=recheck)._evidence
         errors = []
         for bound, bets_before, bets_after in zip(
@@ -470,7 +471,7 @@ class Monitor:
         evidence = [bets.value for bets in after.evidence]
         return MonitoredBatch(
             name=name,
-            rows=n,
+            rows=n_rows,
             labelled=n_tested,
             waiting=n_waiting,
             errors=errors,

@@ -53,7 +53,7 @@ class Path(Procedure):
         return not self.selection.problem.randomized
 
     def run(self) -> Certified | Refused:
-        """Return the last rule before the first failure."""
+        """Return the last rule before the first failure; a refusal if the first rule fails."""
         last_passed = None
         with steps("tested rules", len(self.rules)) as done:
             for step in self.rules:
@@ -67,7 +67,8 @@ class Path(Procedure):
                 last_passed = step.selection
                 done()
         if last_passed is None:
-            return Refused(answered, "the safest rule", "")
+            return Refused(answered, "the safest rule", why="")
+
         within = "; ".join(map(str, last_passed.problem.limits))
         made = (
             "The rule is the least restricted one of a sequence fixed before these rows were "
@@ -292,6 +293,8 @@ def predicted_power_to_compare(
 def largest_rate(n: float, bound: float, ratio: float, level: float, probit: float) -> float:
     """Return the largest error rate of n selection rows with which the fresh rows pass, as predicted.
 
+    It is 0 if so few fresh rows do not pass even without an error.
+
     Parameters
     ----------
     n : float
@@ -309,11 +312,13 @@ def largest_rate(n: float, bound: float, ratio: float, level: float, probit: flo
     largest_count = most_reached(n_fresh, bound, level)
     if largest_count < 0:
         return 0.0
+
     # The count is at the probit for the rate r that solves
     # (largest_count + 1/2 - n_fresh r)² = probit² n_fresh (1 + ratio) r (1 - r).
     count = largest_count + 0.5
     noise = probit**2 * n_fresh * (1.0 + ratio)
     roots = np.roots([n_fresh**2 + noise, -(2.0 * count * n_fresh + noise), count**2]).real
+
     # Below the count for a probable pass, above it for an improbable one.
     rate = roots.min() if probit >= 0 else roots.max()
     return float(np.clip(rate, 0.0, 1.0))

@@ -292,7 +292,10 @@ Powers = Callable[[Ints], Floats]
 def _rows_for_limit(
     plan: PlannedLimit, procedure: str, power_at: Powers, power: float
 ) -> RowsForLimit:
-    """Return the fewest rows with which a procedure certifies one limit with probability ``power``."""
+    """Return the fewest rows with which a procedure certifies one limit with probability ``power``.
+
+    Of a gap or ratio the number is approximate. Raise ValueError if no practical number does.
+    """
     start = 1
     precision = 0.0
     if plan.limit.compares:  # exact tests of pairs take longer

@@ -378,12 +378,14 @@ def _hashes_with_labels(fresh: FreshRows) -> Hashes:
     for label, *groups in strata.names:
         by_column = sorted(zip(strata.columns, groups, strict=True), key=repr)
         texts.append(repr((label, by_column)))
+
     hashes_of_strata = hash_rows(np.array(texts, dtype=object)[:, None])
     hashes = hash_rows(
         np.column_stack([fresh.hashes, hashes_of_strata[fresh.answered.stratum]])
     )
     if fresh.clusters is None:
         return hashes
+
     # The sum of its rows' hashes identifies a cluster, whatever its name.
     hashes_of_clusters = np.zeros(int(fresh.clusters.max()) + 1, dtype=np.uint64)
     np.add.at(hashes_of_clusters, fresh.clusters, hashes)

@@ -633,10 +633,12 @@ class TieBreaks:
     def _around(self, place: int, threshold: float) -> tuple[float, float, float]:
         """Return the scores around the rows tied at a threshold, and the part of these rows below it.
 
-        Without ties both scores are the same, halfway between two rows. ``threshold`` is one on places.
+        Without ties both scores are the same, halfway between two rows. A threshold beyond all rows stays.
+        ``threshold`` is one on places.
         """
         if abs(threshold) >= BEYOND:
             return threshold, threshold, 0.0
+
         rows = np.flatnonzero(self.rows.part(place))
         rows = rows[np.argsort(self.rows.scores[rows])]
         n_below = int(np.searchsorted(self.rows.scores[rows], threshold))
@@ -645,6 +647,7 @@ class TieBreaks:
         if first < second:
             middle = float(self.scores[pair].mean())
             return middle, middle, 0.0
+
         tied_scores = self.scores[rows[self.ties[rows] == first]]
         low = float(tied_scores.min() - COST_RESOLUTION / 2)
         high = float(tied_scores.max() + COST_RESOLUTION / 2)

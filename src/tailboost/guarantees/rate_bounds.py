@@ -480,11 +480,13 @@ class RateFamily:
         limit = expression.limit
         strata = fresh.answered.strata
         rule: Rule = "randomised" if fresh.answered.draws else "predict"
+
         exact = False
         if not (rate.needs_costs or rate.is_weighted or fresh.answered.draws):
             counted, _ = rate.tables(strata)
             # Each row has the smallest or the largest value of the rate.
             exact = set(np.unique(counted)) <= set(rate.range(strata))
+
         samples = fresh.samples(rate)
         return cls(
             rate=rate,

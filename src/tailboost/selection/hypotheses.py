@@ -77,6 +77,7 @@ def along(
         _, violation = program.evaluate(pool.all_counts)
         for number in np.flatnonzero(violation <= SLIGHT).tolist():
             selections.append(Best.alone(program, number, pool.counts[number]))
+
     reached = [
         (rate_of(limited, best.counts), rate_of(problem.objective, best.counts))
         for best in selections

@@ -422,6 +422,7 @@ class Mixture:
             return 0.0
         if rows.fold is None:
             return float("nan")
+
         data = self.counts.data
         inside = self.counts.inside
         fold = rows.fold[inside].astype(np.intp)
@@ -429,6 +430,7 @@ class Mixture:
         n_strata = len(data.strata.mass)
         K = self.n_classes
         first_cell = (fold * n_strata + data.stratum) * K
+
         counts = []
         for number in range(self.pool.n_rounds):
             cell = first_cell + self.pool.answer(number)[inside]

@@ -294,6 +294,7 @@ def stacked(
             f"probabilities: no model is called {sorted(map(str, unknown))}; there are {names}. A dict has "
             "the probabilities of models; for columns of a table give a data frame, pd.DataFrame(columns)"
         )
+
     counted_in = "y"
     if n_rows is None:
         first_name = next(iter(probabilities))
@@ -305,6 +306,7 @@ def stacked(
             )
         n_rows = len(np.asarray(first_model))
         counted_in = f"probabilities[{first_name!r}]"
+
     P = np.full((n_rows, len(names), len(classes)), np.nan)
     for i, name in enumerate(names):
         if name in probabilities:

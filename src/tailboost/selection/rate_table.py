@@ -461,7 +461,10 @@ class RateTable:
 
     @property
     def _beside_certificate(self) -> str:
-        """A sentence on estimates that do not keep a certified limit; empty without one."""
+        """A sentence on estimates that do not keep a certified limit; empty without one.
+
+        It says whether this is within noise, and if not, how to test the certificate.
+        """
         lines = [line for line in self.lines if line.is_certified and line.met is False]
         if not lines:
             return ""

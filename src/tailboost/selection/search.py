@@ -145,12 +145,15 @@ def best_by_search(
         number = _best_without_limits(pool, program, budgeted=budgeted)
         if program.violations(pool.counts[number]).max(initial=0.0) <= SLIGHT:
             return best_in_pool(pool, program, among=[number])
+
     small = pool.data.in_memory.thinned(ROWS)
     if small is pool.data:
         return _extend(pool, program, starts, randomized=randomized)
+
     sample = pool.on(small)
     if not randomized:
         return _best_by_sample(pool, program, sample, starts)
+
     on_sample = program.over(small.strata)
     best = _extend(sample, on_sample, starts, randomized=True)
     # The limits on all rows need other candidates than those on the sample.
