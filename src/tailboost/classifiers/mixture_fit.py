@@ -69,11 +69,13 @@ def learn(mix: Model, arguments: Given, validation: Given) -> None:
     until = np.inf
     if mix.max_time is not None:
         until = time.time() + mix.max_time
+
     problem = _checked_problem(mix, arguments, validation)
     weighted = arguments.sample_weight is not None or mix.class_weight is not None
     training, estimators = _read_training(mix, arguments, weighted)
     _read_further_rows(mix, training, arguments, validation, frozen=_all_frozen(estimators))
     _check_strata(mix, problem, training)
+
     outputs = _fit(mix, estimators, training, until, weighted=weighted)
     X_selecting, costs_selecting = _selecting(training, outputs.rows)
     records = _records(mix, estimators, training, outputs, X_selecting)

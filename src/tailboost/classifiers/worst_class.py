@@ -776,6 +776,8 @@ def target_stakes(
 ) -> TargetStakes:
     """Return the subgroups of the game with their allowed errors.
 
+    A subgroup without a limit may have any error, and one without rows to measure it has no loss.
+
     Parameters
     ----------
     training : TrainingSet
@@ -799,12 +801,13 @@ def target_stakes(
     index = pools.index(judged.groups)
     units = Units.groups(pools.index(training.groups), training.weight)
     subgroups = SubgroupStakes.of(units, judged, index, pseudo_rows)
+
     measured = judged.sizes(index, pools.count) > 0
     allowed = pools.strictest(max_error)
     allowed = np.where(np.isnan(allowed), 1.0, allowed).round(DECIMALS)  # 1 allows any error
-    # Without effect: the loss of a subgroup that is not measured is 0.
+    # The value has no effect, because the loss of a subgroup that is not measured is 0.
     allowed = np.where(measured, allowed, allowed[measured].max())
-    return TargetStakes(subgroups, allowed, measured, indicator)
+    return TargetStakes(subgroups, allowed=allowed, measured=measured, indicator=indicator)
 
 
 def group_stakes(

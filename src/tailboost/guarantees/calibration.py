@@ -793,6 +793,7 @@ def _prices_of_rate(
     is_limited = np.ones(len(samples), bool)
     if limit is not None and not limit.compares:
         is_limited = ~np.isnan(limit.bounds([sample.name for sample in samples]))
+
     for number in np.flatnonzero(is_limited).tolist():
         sample = samples[number]
         if not len(sample.rows):

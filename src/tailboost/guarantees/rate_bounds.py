@@ -226,7 +226,10 @@ class CertifiedBound:
 
     @property
     def name(self) -> str:
-        """Name of the subgroup, as printed."""
+        """Name of the subgroup, as printed.
+
+        Of a bound on all other groups, on the worst subgroup, or on a tail, it says what the bound is on.
+        """
         if self.others and self.subgroup is None:
             return OTHERS
         if self.others:

@@ -403,6 +403,7 @@ class ThresholdSequences(Procedure):
         if certified is not None:
             rule = self.selection.at(self.family, certified)
             return Certified(rule, SEQUENCE, IN_SEQUENCE)
+
         # The test of a group has a part of the level, so its limit could pass alone.
         why = "no threshold of a group passed, because the groups divide the error probability"
         if self.tests.n_thresholds == 1:

@@ -436,7 +436,10 @@ class Rule:
         model: str,
         columns: Mapping[str, Sequence[str]] | Callable[[str, Any], str] | None,
     ) -> list[str]:
-        """Return the names of the columns of a model's probabilities, in the order of the classes."""
+        """Return the names of the columns of a model's probabilities, in the order of the classes.
+
+        By default they are "model_label". Raise ValueError unless stated ones name a column for each class.
+        """
         if columns is None:
             return [f"{model}_{label}" for label in self.classes]
         if callable(columns):

@@ -627,7 +627,10 @@ class SelectedRule(Selected):
         return ""
 
     def warn_of_violations(self) -> None:
-        """Warn of violated limits on the selection data."""
+        """Warn of violated limits on the selection data.
+
+        The warning says if only the labelled rows violate a limit, or if a mixture of rules would satisfy it.
+        """
         selection = self.selection
         strata = self.program.strata
         for number in np.flatnonzero(selection.violations > SOLVED):

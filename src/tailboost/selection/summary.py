@@ -678,7 +678,10 @@ def _reference(
 def _symbols(
     game: Played | None, selected: Mixture, bounds: tuple[Bound, ...]
 ) -> dict[str, str]:
-    """Return the meaning of the symbols in the objective and the bounds."""
+    """Return the meaning of the symbols in the objective and the bounds.
+
+    Without a game there are no bounds, and so only the symbols of the objective.
+    """
     symbols = {"K": f"{selected.n_classes} classes", "λ": "mixture weights, estimator_weights_"}
     alpha = selected.alpha
     if game is not None:
