@@ -527,6 +527,18 @@ CURES = {
         lambda: SCORES.predict(X, sensitive_features=GROUPS),
         "has no argument 'sensitive_features'; use groups=; arguments are X, groups, deferred",
     ),
+    "groups of a calibration": (
+        lambda: tb.calibrate(FITTED, X, Y, sensitive_features=GROUPS),
+        "has no argument 'sensitive_features'; did you mean 'groups'",
+    ),
+    "weights of a calibration": (
+        lambda: tb.calibrate(FITTED, X, Y, sample_weight=Y),
+        "has no argument 'sample_weight'; the tests count rows without weights; arguments are",
+    ),
+    "numbers as groups": (
+        lambda: tb.calibrate(FITTED, X, Y, groups=X[:, :1], limits=["error(by=group) <= 30%"]),
+        "groups: the column has .* different numbers, and each would be a group of few rows; make bands",
+    ),
     "a parameter": (
         lambda: SCORES.set_params(limit=["miss(1) <= 3%"]),
         "has no parameter 'limit'; did you mean 'limits'",

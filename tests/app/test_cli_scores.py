@@ -1121,6 +1121,11 @@ def test_a_bad_option_of_tune_is_named_before_any_file_is_read(tmp_path, argumen
     assert line.startswith(f"tailboost: {says}")
 
 
+def test_the_rates_of_subgroups_are_asked_for_in_words_of_the_shell():
+    line = refused("rows-needed", "--limit", "error(by=sex) <= 12%", "--rate", "10%")
+    assert "name the subgroups, for example --rate f=10%,m=12%" in line
+
+
 @pytest.mark.parametrize("command", ["certify", "calibrate", "card", "monitor", "rows-needed"])
 def test_a_level_is_checked_before_any_file_is_read(command, tmp_path):
     absent = tmp_path / "absent.model"

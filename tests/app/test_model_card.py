@@ -324,3 +324,15 @@ def test_the_card_of_a_rule_names_the_given_model_and_the_groups_that_lack():
     assert "Classifier: decision rule on GaussianNB." in card
     assert "The stated limits on these rows: the groups of the rows (age) were not given." in card
     assert "groups=" not in card
+
+
+def test_the_card_of_a_rule_names_its_own_attempt():
+    """The head of an unchanged rule stays the same after a further calibration from it."""
+    rng = np.random.default_rng(0)
+    p = rng.random(6000)
+    y = (rng.random(6000) < p).astype(int)
+    X = p[:, None]
+    rule = tb.calibrate(tb.Scores(0, 1), X[:2000], y[:2000], limits="miss(1) <= 40%")
+    tb.calibrate(rule, X[2000:4000], y[2000:4000], limits="miss(1) <= 40%")
+    head = tb.ModelCard.of(rule, X[4000:], y[4000:]).to_markdown().split("\n\n")[1]
+    assert " · certified at attempt 1 · 2 attempts recorded · " in head

@@ -102,6 +102,9 @@ def test_a_group_that_the_rule_does_not_know_is_refused():
         rule.predict(X, groups=groups["sex"].to_numpy())
     with pytest.raises(ValueError, match="groups are needed"):
         rule.predict(X)
+    if hasattr(X, "assign"):
+        with pytest.raises(ValueError, match="reads 'age', and X has no 'age'; did you mean 'ages'"):
+            rule.predict(X.assign(ages=1))
 
 
 @pytest.mark.slow

@@ -422,7 +422,7 @@ def test_a_group_without_selecting_rows_is_named():
     with pytest.raises(ValueError, match="'rare' has 2 rows, and none of them is among the 15 rows"):
         tb.calibrate(tb.Scores("s", 1, kind="logit"), T, y, **given)
     y[:], y[7] = 0, 1
-    with pytest.raises(ValueError, match="y_cal: 1 has 1 rows, and none of them"):
+    with pytest.raises(ValueError, match="y_cal: 1 has 1 row, and none of them"):
         tb.calibrate(tb.Scores("s", 1, kind="logit"), T, y, limits=["miss(1) <= .4"])
 
 

@@ -12,6 +12,7 @@ from tailboost import metrics, rates
 from tailboost.classifiers.calibrating import contents_of, drawn_part
 from tailboost.rows.judged import Recorded
 from tailboost.rows.ledger import Records
+from tailboost.rows.subgroups import deferral_lines
 
 R = np.random.default_rng(0)
 Y = R.integers(0, 2, 400)
@@ -221,3 +222,11 @@ def test_a_fit_says_what_deferral_hides(sites):
     plain = tb.tune(tb.Scores("s", "ill"), X, y, groups=groups, limits=limits[:1])
     assert plain.rates_.deferral == ()
     assert "deferred" not in str(plain.summary_)
+
+
+def test_the_advice_on_deferral_can_be_read_as_a_limit():
+    shares = {"North": 0.1, "South": 0.5}
+    (_, line) = deferral_lines("10 %", 0.2, {"Site (ward)": shares})
+    assert line.endswith("""all: "deferred(by='Site (ward)') <= …" limits it.""")
+    text = line.split('"')[1].replace("…", "10%")
+    assert rates.parse(text) == (rates.deferred(by="Site (ward)") <= 0.1)

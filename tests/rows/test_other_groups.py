@@ -105,3 +105,23 @@ def test_subgroups_of_several_columns_and_of_cells():
     assert groups_in(("site", "a"), "group", ["site", "sex"]) == [("site", "a")]
     assert groups_in(("spam", "a"), "cell", [None]) == [(None, "a")]
     assert groups_in(("spam", "a", "f"), ("class", "site", "sex"), []) == [("site", "a"), ("sex", "f")]
+
+
+def test_a_group_kept_by_construction_is_covered():
+    """Nobody of N is spam, so the rule answers ham there: no row counts for the precision of N."""
+    table, y = made_rows(3000, ["a", "b"], 0)
+    is_n = np.arange(3000) % 50 == 0
+    table.loc[is_n, "site"] = "N"
+    table.loc[is_n, "p"] = 1e-4
+    y[is_n] = "ham"
+    with pytest.warns(tb.UselessRuleWarning):
+        clf = tb.calibrate(
+            tb.Scores("p", "spam"),
+            table,
+            y,
+            groups="site",
+            by_group=True,
+            limits="precision(spam, by=site) >= 80%",
+        )
+    assert clf.certificate_.groups_named == {"site": ["N", "a", "b"]}
+    assert not warned(lambda: clf.predict(table, groups="site"))

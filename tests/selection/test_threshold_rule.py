@@ -1,6 +1,7 @@
 """Rules on one score: equal decisions by the classifier, as thresholds, in SQL and in Python."""
 
 import json
+import re
 import sqlite3
 from dataclasses import replace
 
@@ -499,3 +500,29 @@ def test_without_a_stated_one_a_row_without_score_is_refused(form, tmp_path):
         return
     with pytest.raises(ValueError, match="no score"):
         answers_in(form, BY_HAND, [lacking], ["a"], tmp_path)
+
+
+def test_a_row_or_table_without_the_column_of_groups_is_told_its_name():
+    rule = tb.ThresholdRule(
+        "score",
+        [0, 1],
+        ["a", "b"],
+        [[(None, 0), (0.5, 1)], [(None, 0), (0.2, 1)]],
+        "probability",
+        group_column="language",
+    )
+    words = "groups are needed: the rule reads 'language', and the {} has no 'language'; {}it has {}. Give"
+    row = {"score": 0.91}
+    with pytest.raises(ValueError, match=re.escape(words.format("row", "", "'score'"))):
+        rule.predict(row)
+    near = "did you mean 'languages'? "
+    for owner, table in {
+        "row": row | {"languages": "a"},
+        "table": pd.DataFrame([row | {"languages": "a"}]),
+    }.items():
+        columns = "'score', 'languages'"
+        with pytest.raises(ValueError, match=re.escape(words.format(owner, near, columns))):
+            rule.predict(table)
+    with pytest.raises(ValueError, match=re.escape(words.format("table", "", "'score'"))):
+        rule.predict(pd.DataFrame({"score": [0.91, 0.2]}))
+    assert rule.predict(row | {"language": "a"}).tolist() == [1]

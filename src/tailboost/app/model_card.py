@@ -443,9 +443,12 @@ def _origin(view: Any, versions: Mapping[str, str], digests: Mapping[str, str]) 
     """
     parts = [f"{datetime.now(UTC):%Y-%m-%d}"]
     if view.certificate is not None and view.has_records:
-        n_attempts = len(view.records.ledger.attempts)
-        if n_attempts:
-            parts.append(f"certified at attempt {n_attempts}")
+        n_recorded = len(view.records.ledger.attempts)
+        attempt = len(view.certificate.attempts) or n_recorded
+        if attempt:
+            parts.append(f"certified at attempt {attempt}")
+        if n_recorded > attempt:
+            parts.append(f"{n_recorded} attempts recorded")
     if versions:
         parts.append(", ".join(f"{name} {version}" for name, version in versions.items()))
     parts += [f"{name} {digest[:16]}" for name, digest in digests.items()]

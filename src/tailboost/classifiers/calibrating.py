@@ -32,6 +32,7 @@ from tailboost.core.checks import (
     check_labels,
     check_length,
     check_number,
+    distinct,
     distinct_and_places,
     group_columns,
     label_column,
@@ -51,7 +52,7 @@ from tailboost.core.exceptions import (
     UselessRuleWarning,
 )
 from tailboost.core.long_work import telling
-from tailboost.core.spelling import as_typed, with_known_arguments
+from tailboost.core.spelling import as_typed, how_many, with_known_arguments
 from tailboost.guarantees.calibration import (
     before_any_attempt,
     calibrate_selected,
@@ -85,6 +86,9 @@ FOR_RANKS = 0.1
 # with .1.
 FOR_MANY_GROUPS = 0.15
 MANY_GROUPS = 8
+# A column of groups may have so many different numbers, or more with so many rows on average.
+MOST_NUMBERS = 20
+FEWEST_OF_A_NUMBER = 10
 # Warnings about limits and the objective on the selection data: the limits are tested on the
 # other rows.
 ABOUT_SELECTION = (
@@ -97,7 +101,9 @@ ABOUT_SELECTION = (
 )
 
 
-@with_known_arguments(RobustMixtureClassifier)
+@with_known_arguments(
+    RobustMixtureClassifier, sample_weight="the tests count rows without weights; "
+)
 def calibrate(
     model: Model,
     X_cal: Table,
@@ -383,7 +389,9 @@ def selected_on_part(
     selects = _drawn_to_select(arguments, labels, share, seed)
     _refuse_one_sided(as_typed("y_cal", "labels"), labels, selects)
     all_columns = by_group is True or max_error is not None
-    for column in _needed_groups(groups, target_limits, by_group, all_columns=all_columns):
+    needed_groups = _needed_groups(groups, target_limits, by_group, all_columns=all_columns)
+    for title, column in needed_groups.items():
+        _refuse_many_numbers(title, column)
         _refuse_one_sided("groups", column, selects)
     for score in scores:
         score.refuse_other_label(take(X, selects), labels[selects])
@@ -531,25 +539,40 @@ def _most_probable(fresh: FreshRows) -> FreshRows:
 
 def _needed_groups(
     groups: Groups, limits: Sequence[Limit], read_by_rule: bool | str, *, all_columns: bool
-) -> list[Labels]:
-    """Return the columns of groups of which each group needs rows in both parts; [] without groups.
+) -> dict[Any, Labels]:
+    """Return the columns of groups of which each group needs rows in both parts, by name; {} without groups.
 
     These are the columns in limits, and the column ``read_by_rule``. A limit by "group" or "cell", and
     ``all_columns``, need every column.
     """
     if groups is None:
-        return []
+        return {}
     needed_names: set[Any] = {read_by_rule}
     for limit in limits:
         needed_names.update(names_in(limit.rate.by))
     needed_names.discard(None)  # a limit without subgroups
     if not needed_names.isdisjoint(("group", "cell")):
         all_columns = True
-    needed_columns = []
-    for name, column in group_columns(groups, "groups").items():
-        if all_columns or name in needed_names:
-            needed_columns.append(label_column(column, "groups"))
-    return needed_columns
+    return {
+        name: label_column(column, "groups")
+        for name, column in group_columns(groups, "groups").items()
+        if all_columns or name in needed_names
+    }
+
+
+def _refuse_many_numbers(title: Any, column: Labels) -> None:
+    """Raise ValueError if a column of groups has many numbers with few rows each; ``title`` is its name."""
+    if column.dtype.kind not in "iuf":
+        return
+    n_values = len(distinct(column))
+    if n_values <= MOST_NUMBERS or n_values * FEWEST_OF_A_NUMBER < len(column):
+        return
+    name = "the column" if title is None else repr(title)
+    bands = as_typed("make bands with pandas.cut", "put them into bands")
+    raise ValueError(
+        f"groups: {name} has {n_values:,} different numbers, and each would be a group of few rows; "
+        f"{bands} first"
+    )
 
 
 def _refuse_one_sided(name: str, column: Labels, selects: Mask) -> None:
@@ -567,7 +590,7 @@ def _refuse_one_sided(name: str, column: Labels, selects: Mask) -> None:
             n = int((column == value).sum())
             option = as_typed("selection_share=", "--selection-share")
             raise ValueError(
-                f"{name}: {value!r} has {n:,} rows, and none of them is among the "
+                f"{name}: {value!r} has {how_many(n, 'row')}, and none of them is among the "
                 f"{rows.sum():,} rows drawn to {purpose}. No rule was tested, so no attempt is "
                 f"spent. Give a {cure} {option}, bring more rows, or leave these out"
             )

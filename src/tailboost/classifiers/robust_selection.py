@@ -30,6 +30,7 @@ from tailboost.core.checks import (
     groups_in,
     has_named_columns,
     n_rows_of,
+    no_groups,
     take,
 )
 from tailboost.core.long_work import steps, telling
@@ -429,6 +430,10 @@ def models_and_rows(mix: Any, X: Table, groups: Groups) -> tuple[Models, Any, In
     """
     groups = groups_in(X, groups)
     check_indexes(X=X, groups=groups)
+    columns = list(getattr(X, "columns", ()))
+    number = column_read(mix) if groups is None and columns else None
+    if number is not None and mix._group_names.titles[number] is not None:
+        raise ValueError(no_groups("X", mix._group_names.titles[number], columns))
     models, X = models_and_table(mix, X)
     return models, X, group_numbers(mix, groups, n_rows_of(X))
 

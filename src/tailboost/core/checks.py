@@ -1000,6 +1000,28 @@ def groups_in(X: Table, groups: Groups, name: str = "groups") -> Any:
     return groups
 
 
+def no_groups(owner: str, title: Any, columns: Iterable[Any]) -> str:
+    """Return the message about the missing groups of a rule that reads a column of groups.
+
+    Parameters
+    ----------
+    owner : str
+        Name of the table or row in the message.
+    title : object
+        Name of the column of groups.
+    columns : iterable
+        The columns of the table.
+    """
+    columns = list(columns)
+    if title in columns:
+        return f"groups are needed: the rule reads {title!r}. Give groups={title!r}"
+    near = did_you_mean(str(title), map(str, columns))
+    return (
+        f"groups are needed: the rule reads {title!r}, and {owner} has no {title!r}; {near}it has "
+        f"{listed(columns)}. Give groups=…"
+    )
+
+
 def _no_column(groups: str, name: str) -> str:
     """Return the message about a text in the place of a column of groups."""
     return (

@@ -16,6 +16,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from tailboost.core.warn import warn_user
 
+# Arguments of other libraries, with their name here; "" if no argument has their meaning.
+OF_OTHERS = {"sensitive_features": "groups", "sample_weight": ""}
 # Most columns named by a message.
 COLUMNS_NAMED = 5
 P = ParamSpec("P")
@@ -54,6 +56,20 @@ def as_typed(python: str, shell: str) -> str:
 def shell_word(name: object) -> str:
     """Return a name for a shell, in quotes if needed."""
     return shlex.quote(str(name))
+
+
+def name_in_limit(column: object) -> str:
+    """Return a column as the text of a limit names it: in quotes, if it has more than letters and digits.
+
+    Examples
+    --------
+    >>> from tailboost.core.spelling import name_in_limit
+    >>> print(name_in_limit("site"), name_in_limit("Site (ward)"))
+    site 'Site (ward)'
+    """
+    if isinstance(column, str) and not column.isidentifier():
+        return repr(column)
+    return str(column)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -112,11 +128,12 @@ def with_known_arguments(
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             for name in kwargs:
                 if name not in allowed:
-                    advice = (
-                        instead.get(name)
-                        or did_you_mean(name, named)
-                        or did_you_mean(name, allowed)
-                    )
+                    advice = instead.get(name)
+                    if advice is None and name in OF_OTHERS:
+                        own_name = OF_OTHERS[name]
+                        advice = f"did you mean {own_name!r}? " if own_name in named else ""
+                    elif advice is None:
+                        advice = did_you_mean(name, named) or did_you_mean(name, allowed)
                     raise TypeError(
                         f"{function.__qualname__} has no argument {name!r}; {advice}arguments are "
                         f"{listing}"

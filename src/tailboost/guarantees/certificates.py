@@ -271,9 +271,10 @@ class Certificate:
 
     @property
     def groups_named(self) -> dict[Any, list[Any]]:
-        """The groups with rows in a limit by group, by column; None is the name of a column without one.
+        """The groups that limits by group cover, by column; None is the name of a column without one.
 
-        Empty without limits by group, and if a limit is about all other groups too.
+        A limit without rows covers its group if it is kept by construction. Empty without limits by
+        group, and if a limit is about all other groups too.
         """
         bounds = [bound for bound in self._limited if bound.counted.needs_groups]
         if any(bound.others for bound in bounds):
@@ -281,7 +282,7 @@ class Certificate:
         titles = judged(self.model).group_titles
         named: dict[Any, list[Any]] = {}
         for bound in bounds:
-            if not bound.n:
+            if not bound.n and not bound.certified:
                 continue
             for subgroup in bound.claim.subgroups:
                 for column, group in groups_in(subgroup, bound.counted.by, titles):

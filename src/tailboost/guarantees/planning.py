@@ -14,7 +14,7 @@ from tailboost.core.array_types import Axes, Floats, Ints, Stated
 from tailboost.core.checks import check_number
 from tailboost.core.drawing import display
 from tailboost.core.rate_words import value_words
-from tailboost.core.spelling import with_known_arguments
+from tailboost.core.spelling import as_typed, with_known_arguments
 from tailboost.guarantees.shares import Share, counted_answer, level_of_each, shares_of
 from tailboost.rates import Limit, Strata, checked_limits, checked_rates
 from tailboost.rates.bounds import each_most_reached, probability_within
@@ -567,9 +567,8 @@ def _names(limit: Limit, rate: Any, share: Any) -> list[Any]:
     for by_subgroup in (rate, share, bound):
         if isinstance(by_subgroup, Mapping) and None not in by_subgroup:
             return list(by_subgroup)
-    raise ValueError(
-        f"{limit!r}: name the subgroups, for example rates={{'f': 0.1, 'm': 0.12}}"
-    )
+    example = as_typed("rates={'f': 0.1, 'm': 0.12}", "--rate f=10%,m=12%")
+    raise ValueError(f"{limit!r}: name the subgroups, for example {example}")
 
 
 def _values(stated: Any, names: Sequence[Any], argument: str) -> Floats:

@@ -127,7 +127,7 @@ class ScorePath(Procedure):
                 break
             last_passed = selection
         if last_passed is None:
-            return Refused(answered, "the likeliest rule", "")
+            return Refused(answered, "the rule predicted to pass most likely", "")
         made = (
             "The rule is the last one before a failure in a sequence fixed before these rows "
             "were used. Each rule of it has the least loss among those that are as likely to "

@@ -409,7 +409,7 @@ class ThresholdSequences(Procedure):
         if self.tests.n_thresholds == 1:
             why = "no threshold of the score passed"
         answered = self.fresh.by(self.selection.at(self.family, tested_first))
-        return Refused(answered, "the likeliest thresholds", why)
+        return Refused(answered, "the thresholds predicted to pass most likely", why)
 
 
 def _by_place(

@@ -26,7 +26,7 @@ from tailboost.core.checks import (
     positions,
     refuse_missing,
 )
-from tailboost.core.spelling import as_typed, warn_alike
+from tailboost.core.spelling import as_typed, name_in_limit, warn_alike
 from tailboost.rows.rows import Rows
 from tailboost.rows.schema import text
 
@@ -85,9 +85,11 @@ def deferral_lines(
         shares = [(share, unit_name(group)) for group, share in share_of_group.items()]
         largest_share, group_name = max(shares, default=(0, ""))
         if largest_share > MUCH_DEFERRED * overall:
+            limit = f"deferred(by={name_in_limit(column)}) <= …"
+            quote = '"' if "'" in limit else "'"
             lines.append(
                 f"{100 * largest_share:.0f} % of {group_name} are deferred here, {100 * overall:.0f} % of "
-                f"all: 'deferred(by={column}) <= …' limits it."
+                f"all: {quote}{limit}{quote} limits it."
             )
     return lines
 

@@ -15,6 +15,7 @@ from tailboost.core.array_types import Floats, Groups, Ints
 from tailboost.core.checks import (
     MISSING_GROUP,
     columns_by_name,
+    no_groups,
     reading,
     refuse_missing,
     with_missing_group,
@@ -192,6 +193,7 @@ class ThresholdRule:
                     f"score is a table without the column {self.column!r}, which the rule reads; it has "
                     f"{listed(list(names))}. Give the score: {self._call}"
                 )
+            self._refuse_no_groups(score, names, groups)
             if groups is None and self.groups is not None and self.group_column in names:
                 column = score[self.group_column]
                 if np.ndim(column) == 0:  # one row; its group may be None
@@ -200,12 +202,25 @@ class ThresholdRule:
             elif isinstance(groups, str) and groups in names:
                 groups = score[groups]
             score = score[self.column]
+        else:
+            self._refuse_no_groups(score, getattr(score, "columns", ()), groups)
         if np.ndim(score) == 0:  # one row
             score = [score]
             is_one_group = np.ndim(groups) == 0 and not isinstance(groups, Mapping)
             if groups is not None and is_one_group:
                 groups = [groups]
         return score, groups
+
+    def _refuse_no_groups(self, score: Any, names: Sequence[Any], groups: Groups) -> None:
+        """Raise ValueError if a table or row comes without the column of groups that the rule reads."""
+        are_needed = (
+            groups is None and self.groups is not None and self.group_column is not None
+        )
+        if are_needed and len(names) and self.group_column not in names:
+            owner = "the table"
+            if self.column in names and np.ndim(score[self.column]) == 0:
+                owner = "the row"
+            raise ValueError(no_groups(owner, self.group_column, names))
 
     def _names_in(self, score: Any) -> Sequence[Any] | None:
         """Return the names of the columns of a table or of the values of a row; None for a column."""

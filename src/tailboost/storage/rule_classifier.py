@@ -25,7 +25,7 @@ from tailboost.rows.judged import (
     judged,
     labels_or_mark,
 )
-from tailboost.rows.ledger import Ledger, Records
+from tailboost.rows.ledger import Attempt, Ledger, Records
 from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.selection.rule import Rule
 from tailboost.selection.threshold_rule import ThresholdRule
@@ -208,7 +208,11 @@ def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
     classifier.records_ = _records(content)
     certificate = None
     if content["certificate"] is not None:
-        certificate = replace(Certificate.from_dict(content["certificate"]), model=classifier)
+        certificate = replace(
+            Certificate.from_dict(content["certificate"]),
+            model=classifier,
+            attempts=_attempts(content, classifier.records_.ledger),
+        )
         if not is_about(certificate, classifier):  # load_rule warns
             certificate = None
         classifier.certificate_ = certificate
@@ -226,10 +230,14 @@ def _records(content: Mapping[str, Any]) -> Records:
     These are the rows of the selection and of the attempts to calibrate up to the stored certificate.
     """
     ledger = Ledger.from_dict(content["ledger"])
-    attempts = ledger.attempts[: int(content["used"]["attempts"])]
     tables = [UsedRows.from_dict(rows) for rows in content["used"]["selection"]]
-    tables += [attempt.rows for attempt in attempts]
+    tables += [attempt.rows for attempt in _attempts(content, ledger)]
     return Records(tables=tuple(tables), ledger=ledger)
+
+
+def _attempts(content: Mapping[str, Any], ledger: Ledger) -> tuple[Attempt, ...]:
+    """Return the attempts up to the stored certificate."""
+    return ledger.attempts[: int(content["used"]["attempts"])]
 
 
 def scores_of(selection: Mapping[str, Any]) -> Scores:

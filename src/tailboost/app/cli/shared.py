@@ -31,8 +31,8 @@ from tailboost.core.table_files import is_parquet, read_raw
 RULE_FILE = ".json"
 # Endings of the tables that commands write.
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
-LONGEST_LINE = 400  # characters of an error line
-LONGEST_END = 150  # characters of its end
+LONGEST_LINE = 2000  # characters of an error line
+LONGEST_END = 500  # characters of its end
 LONGEST_WORD = 200  # characters of a word of an error line, such as a file name
 INTERRUPTED = 130  # exit code of a process ended by Ctrl-C
 
@@ -119,7 +119,10 @@ def bad_input(prefix: str = "") -> Iterator[None]:
         missing = f"{error.filename!r} does not exist; a file is needed"
         raise BadInput(f"{prefix}{missing if error.filename else error}") from error
     except (ValueError, TypeError, OSError, ImportError) as error:
-        raise BadInput(f"{prefix}{error}") from error
+        message = str(error)
+        if prefix:  # in place of the argument of a function
+            message = re.sub(r"^X(_\w+)?: ", "", message)
+        raise BadInput(f"{prefix}{message}") from error
 
 
 def fail(message: str, code: int) -> int:
@@ -139,29 +142,20 @@ def _shortened_word(word: str) -> str:
 
 
 def shortened(line: str) -> str:
-    """Return a long error line without parts of its middle; the end often names the remedy.
+    """Return a very long error line with "…" for whole sentences of its middle.
 
-    Whole sentences are left out, and then entries of a list: a number stays beside its words.
+    The end often names the remedy. The first and the last sentence stay, however long they are.
     """
-    for final_signs in (".;", ".;,"):  # of sentences, then also of entries
-        if len(line) > LONGEST_LINE:
-            line = _without_middle(line, final_signs)
-    return line
-
-
-def _without_middle(line: str, final_signs: str) -> str:
-    """Return a line with "…" for its middle parts; a part ends with one of the signs and a space.
-
-    The first and the last part stay, however long they are.
-    """
-    parts = re.split(f"(?<=[{final_signs}]) ", line)
-    start = [parts.pop(0)]
-    while parts and len(" ".join(start)) + len(parts[0]) < LONGEST_LINE - LONGEST_END:
-        start.append(parts.pop(0))
+    if len(line) <= LONGEST_LINE:
+        return line
+    sentences = re.split(r"(?<=[.]) ", line)
+    start = [sentences.pop(0)]
+    while sentences and len(" ".join(start)) + len(sentences[0]) < LONGEST_LINE - LONGEST_END:
+        start.append(sentences.pop(0))
     end: list[str] = []
-    while parts and (not end or len(" ".join(end)) + len(parts[-1]) < LONGEST_END):
-        end.insert(0, parts.pop())
-    if parts:
+    while sentences and (not end or len(" ".join(end)) + len(sentences[-1]) < LONGEST_END):
+        end.insert(0, sentences.pop())
+    if sentences:
         start.append("…")
     return " ".join([*start, *end])
 
