@@ -309,6 +309,7 @@ def summary_of(clf: Any) -> Summary:
     summary = mixture_summary(
         clf.game_, clf.selection_, weights, gap=clf.gap_, bounds=bounds, classes=classes
     )
+
     errors = None
     by_class = None
     if clf.selection_.problem.over_rows:

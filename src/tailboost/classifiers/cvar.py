@@ -354,7 +354,7 @@ def _game(
     patience: int | None,
 ) -> Game:
     """Return the game over rows, which does not watch an objective."""
-    clf._named = NamedSubgroups.of("class", training.rows, clf.classes_, None)
+    clf._named = NamedSubgroups.of("class", training.rows, clf.classes_, groups=None)
     units = Units.samples(training.weight, learner.player_rows)
     return Game(
         RowStakes(units),
@@ -716,7 +716,7 @@ class OCOBoostClassifier(MixtureClassifier):
                 "X_val: OCO boosting takes no validation rows, because it selects nothing"
             )
         training = fit.read()
-        self._named = NamedSubgroups.of("class", training.rows, self.classes_, None)
+        self._named = NamedSubgroups.of("class", training.rows, self.classes_, groups=None)
         learner = fit.open(training, "train")
         units = Units.samples(training.weight)
         edge, n_rounds = edge_and_rounds(self, units)

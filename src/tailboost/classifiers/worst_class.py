@@ -579,6 +579,7 @@ class GroupDROBoostClassifier(MixtureClassifier):
         name_subgroups(self, "auto", training)
         self.groups_ = self._named.names
         learner = fit.open(training, self.cv)
+
         stakes = group_stakes(training, learner.judged, self)
         pool = Pool(learner.judged, training.n_classes)
         if not even:
@@ -589,6 +590,7 @@ class GroupDROBoostClassifier(MixtureClassifier):
         problem = Problem(objective, error_budget=self.error_budget, randomized=True)
         counts = counts_of(self, learner.judged)
         mixture = Mixture(problem, pool, counts, even=even, with_erm=not even)
+
         patience = self.n_iter_no_change
         n_rounds = int(self.n_estimators)
         game = Game(

@@ -185,23 +185,28 @@ def calibrate_selected(
     check_options(confidence, rule, attempts)
     _refuse_unselected(model, limits)
     takes_limits = judged(model).takes_limits
-    if max_error is None and limits is None and not takes_limits:
+    has_no_targets = max_error is None and limits is None
+    if has_no_targets and not takes_limits:
         max_error = stated_by(model).max_error
     stated = stated_limits(max_error, limits, own=judged(model).stated_limits)
     earlier = attempts_of(previous)
+
     given = given.with_and_without_labels()
     if given.X_unlabeled is not None:
         check_unlabeled(model, stated, given.clusters)
     rates = [limit.rate for limit in stated]
-    fresh = fresh_rows(model, given, rates, None if takes_limits else rule, opens=True)
+    answering_rule = None if takes_limits else rule
+    fresh = fresh_rows(model, given, rates, rule=answering_rule, opens=True)
     if max_error is not None:
         stated = [_limit_on_errors(max_error, fresh)]
     _refuse_absent(stated, fresh, confidence, earlier)
     _refuse_groups(model, stated)
     with before_any_attempt():
         selection = selected_within(model, stated)
+
     reference = reference or Reference()
     reference_answers = (reference.name, reference.on(fresh))
+
     # Recorded before any test: whatever ends this call, its rows are used up.
     call = repr((stated, confidence, rule, given.subgroups, given.equal_rows))
     all_attempts = model.records_.spend(
@@ -211,6 +216,7 @@ def calibrate_selected(
         equal_rows=fresh.equal_rows,
         attempts=attempts,
     )
+
     calibration = Calibration(
         limits=stated,
         selection=selection,

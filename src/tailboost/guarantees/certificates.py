@@ -849,6 +849,7 @@ def certify(
     model = as_model(model)
     check_number(confidence, "confidence", 0, 1, below=True)
     expressions, max_error = requested_rates(model, rates, limits, max_error)
+
     given = Given(
         X,
         y,
@@ -863,6 +864,7 @@ def certify(
         cost_range=cost_range,
         deferred=deferred,
     ).with_and_without_labels()
+
     if given.X_unlabeled is not None:
         check_unlabeled(model, expressions, clusters, sample_weight)
     if sample_weight is not None:
@@ -873,6 +875,7 @@ def certify(
         tables = {"X": given.X, "y": np.asarray(y), **given.by_row}
         weighted = {name: take(as_pandas(table), has_weight) for name, table in tables.items()}
         given = replace(given, **weighted)
+
     with telling() if verbose else nullcontext():
         if expressions:
             fresh = fresh_rows(model, given, [expression.rate for expression in expressions])
@@ -881,6 +884,7 @@ def certify(
     certificate = certificate_of(fresh, expressions, max_error, confidence)
     if fresh.rows is not None:
         certificate = replace(certificate, used=fresh.used)
+
     if hasattr(model, "predict"):
         return replace(certificate, model=model)
     if deferred is not None:

@@ -497,11 +497,13 @@ def _as_forced(
         name = f"{bound.subgroup} of {bound.quantity}"
     elif bound.subgroup is None:
         name = bound.quantity
+
     # Thresholds for the groups of one column do not serve limits by the groups of another one.
     grouped = {stated.rate.by for stated in limits if stated.rate.needs_groups}
     by_group = None
     if len(grouped) == 1:
         by_group = by_group_to_read(limit, fresh.model)
+
     reference_name, reference_error = reference
     bounds_of_others = [*bounds[:number], *bounds[number + 1 :]]
     return Forced(

@@ -699,6 +699,7 @@ def rate_lines(
         interval = counted.compared(limit)
         value = limit.value(counted.values)
         numbers.append([value, *interval, float("nan"), float(limit.bound)])
+
     lines = []
     for name, (value, low, high, n, bound) in zip(names, numbers, strict=True):
         line = RateLine(

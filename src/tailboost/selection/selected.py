@@ -539,11 +539,13 @@ class SelectedRule(Selected):
             overall=self._overall_errors,
             likely=self.likely,
         )
+
         eligible = [counts for counts in self.pool.counts if program.keeps(counts)]
         if eligible:
             most_accurate = overall_errors(program, np.array(eligible)).argmin()
             reference_value = program.value(eligible[most_accurate])
             summary = replace(summary, reference_value=reference_value)
+
         worst = self.errors.worst
         by_subgroup = error(by=self.problem.subgroup_kind)
         same_rate = self.objective.worst and self.objective.rate == by_subgroup

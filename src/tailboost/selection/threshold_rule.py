@@ -573,6 +573,7 @@ class ThresholdRule:
             if_missing = f"score = {self.missing!r}"
         outside = f"the score is outside the range of {self._kind.plural}"
         words = f"Return the answer to a score: {self}"
+
         # Labels and names may contain any text, so they stand in literals only.
         lines = [
             f"    {words!r}",
@@ -586,6 +587,7 @@ class ThresholdRule:
             f"    if not {self._kind.source('score')}:",
             f"        raise ValueError({outside!r})",
         ]
+
         if self.groups is None:
             head = f"def {name}(score):"
             lines.append(f"    bands = {self.bands[0]!r}")
@@ -601,6 +603,7 @@ class ThresholdRule:
             group_names = ", ".join(map(repr, self.groups))
             no_answer = f" is no answer of this rule: give one of {', '.join(map(repr, self._defaults))}"
             unknown = f" is unknown; the rule has {group_names}. Pass default= for others."
+
             lines += [
                 f"    by_group = {by_group!r}",
                 f"    if default is not ... and default not in {self._defaults!r}:",

@@ -345,6 +345,7 @@ class RuleSelection:
             raise BadInput(
                 f"{option}: column {self.target!r} is the target; it cannot be a column of groups too"
             )
+
         rows = self.read(data, csv, self.group, target=self.target)
         rows.tell_of_empty_groups()
         labels = sorted(set(rows.y.tolist()))
@@ -362,6 +363,7 @@ class RuleSelection:
             raise BadInput(
                 f"{str(data)!r}: column {self.target!r} has the label {HUMAN_REVIEW!r}"
             )
+
         objective, *limits = in_table_terms(
             [self.objective, *self.limits],
             labels,
