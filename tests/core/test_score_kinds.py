@@ -11,6 +11,7 @@ pd = pytest.importorskip("pandas")
 
 import tailboost as tb
 from tailboost.core.score_kinds import SCORE_KINDS, score_kind, shortest_decimals
+from tailboost.core.spelling import speaking_to_the_shell
 from tailboost.selection.threshold_rule import ThresholdRule, ranges_between
 
 INF, NAN = float("inf"), float("nan")
@@ -303,6 +304,14 @@ def test_whole_numbers_are_no_probabilities_but_numbers():
     with pytest.raises(ValueError, match=r"\(row 1, 2, .*\); state kind='number' for whole numbers"):
         tb.tune(tb.Scores("s", 1), deciles, y)
     with pytest.raises(ValueError, match="divide percent by 100"):
+        tb.tune(tb.Scores("s", 1), deciles + 0.5, y)
+    words = "divide percent by 100, or state kind='number' for whole numbers"
+    with pytest.raises(ValueError, match=words):
+        tb.tune(tb.Scores("s", 1), 10 * deciles, y)
+    with (
+        speaking_to_the_shell(),
+        pytest.raises(ValueError, match="100, or state --kind logit or, for"),
+    ):
         tb.tune(tb.Scores("s", 1), deciles + 0.5, y)
 
 

@@ -246,7 +246,9 @@ def test_a_group_with_one_answer_forces_the_rule_and_the_costliest_limit_is_name
     assert forced.without == pytest.approx(others.price[0].certified, abs=0.01)
     assert forced.without < forced.error - 0.03
     words = str(certificate)
-    assert f"fr forces the rule, with {forced.n:,} rows; without its limit" in words
+    bound = next(bound for bound in certificate.bounds if bound.name == "fr")
+    assert forced.n == bound.n == 0
+    assert "fr forces the rule, without a row that counts; without its limit" in words
     times = f"{forced.error / forced.given:.2g} times as often as the score at 0"
     assert f"The rule errs {times}: more rows there, or a looser limit" in words
     assert "times as often" not in str(replace(forced, given=0.9 * forced.error))

@@ -18,6 +18,8 @@ from tailboost.core.spelling import as_typed, how_many
 ROUNDED = 1e-2
 # Largest size of other scores. Differences and slopes between such scores are finite.
 LARGEST_SCORE = 1e200
+# Whole numbers up to this one are grades; up to 100 they may be percent.
+LARGEST_GRADE = 10
 # Most rows named by an error.
 ROWS_NAMED = 5
 
@@ -110,15 +112,20 @@ class ScoreKind:
     def _advice_outside(self, values: Floats, remedy: str) -> str:
         """Return the advice about values outside the range: they may be percent, or grades."""
         are_percent = values.min() >= 0 and 1 < values.max() <= 100
+        percent = "divide percent by 100"
         is_stated = remedy == self.remedy  # by the argument of this kind
         if is_stated:
             remedy = re.sub(r"kind='(\w+)'", as_typed(r"kind='\1'", r"--kind \1"), remedy)
         if self.name != "probability" or not are_percent:
             return remedy
-        if is_stated and (values == np.rint(values)).all():
+        if not is_stated:
+            return f"{percent}; {remedy}"
+        if (values == np.rint(values)).all():
             number = as_typed("kind='number'", "--kind number")
-            return f"state {number} for whole numbers, such as grades"
-        return f"divide percent by 100; {remedy}"
+            remedy = f"state {number} for whole numbers, such as grades"
+            if values.max() <= LARGEST_GRADE:
+                return remedy
+        return f"{percent}, or {remedy}"
 
     def sql(self, score: str) -> str:
         """Return an SQL condition: true for accepted scores, otherwise false or NULL."""

@@ -915,7 +915,7 @@ def _constant_groups(fresh: FreshRows, limits: Sequence[Limit]) -> dict[str, str
     return {
         group_words(unit_name(name), by, limits): answer
         for by in dict.fromkeys(limit.rate.by for limit in limits)
-        for name, (_, answer) in groups_of_one_answer(fresh, by).items()
+        for name, answer in groups_of_one_answer(fresh, by).items()
     }
 
 

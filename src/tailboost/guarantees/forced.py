@@ -11,6 +11,7 @@ import numpy as np
 
 from tailboost.core.array_types import Floats
 from tailboost.core.rate_words import value_words
+from tailboost.core.spelling import how_many
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows
 from tailboost.guarantees.procedure import Certified, Refused
 from tailboost.guarantees.rate_bounds import CertifiedBound
@@ -75,7 +76,7 @@ class Forced:
     name : str
         Its subgroup; the rate, for a rate of all rows or a comparison of subgroups.
     n : int
-        Counted fresh rows of the rate; all rows of the subgroup, if the rule gives them one answer.
+        Counted fresh rows of the rate, as in the table of the certificate.
     room : float
         Distance of the estimate from the limit, in standard errors; infinite if no row counts.
     error : float or None
@@ -118,7 +119,9 @@ class Forced:
     noise: float = 0.0
 
     def __str__(self) -> str:
-        about_rows = f", with {self.n:,} rows"
+        about_rows = f", with {how_many(self.n, 'row')}"
+        if not self.n:
+            about_rows = ", without a row that counts"
         words = f"{self.name} has the least room{about_rows}"
         if self.error is not None and self.without is not None:
             would_be = "without its limit the error on these rows would be"
@@ -282,8 +285,6 @@ class LimitedBound:
         Its bound.
     room : float
         Distance of the estimate from the limit, in standard errors; infinite if no row counts.
-    n : int
-        Its counted fresh rows; all rows of the subgroup, if the rule gives them one answer.
     answer : str or None
         The answer of all rows of the subgroup, if the rule gives them one and other rows another.
     """
@@ -291,7 +292,6 @@ class LimitedBound:
     number: int
     bound: CertifiedBound
     room: float
-    n: int
     answer: str | None
 
 
@@ -317,15 +317,15 @@ def limited_bounds(
         for bound in bounds_of_limit:
             if bound.target is None:
                 continue
-            n_rows, answer = one_answer.get(bound.subgroup, (bound.n, None))
+            answer = one_answer.get(bound.subgroup)
             room = room_of(bound)
             if answer is not None or np.isfinite(room):
-                limited.append(LimitedBound(number, bound, room=room, n=n_rows, answer=answer))
+                limited.append(LimitedBound(number, bound, room=room, answer=answer))
     return sorted(limited, key=lambda limited_bound: limited_bound.room)
 
 
-def groups_of_one_answer(answered: FreshRows, by: Any) -> dict[Any, tuple[int, str]]:
-    """Return the number of rows and the answer of each group in which all rows have one answer.
+def groups_of_one_answer(answered: FreshRows, by: Any) -> dict[Any, str]:
+    """Return the answer of each group in which all rows have one answer.
 
     There are none if the rule gives one answer to all rows, or draws answers. ``by`` is that of a rate.
     """
@@ -337,7 +337,7 @@ def groups_of_one_answer(answered: FreshRows, by: Any) -> dict[Any, tuple[int, s
     for name, is_in_group in zip(names, strata_of_groups, strict=True):
         actions = rows.actions[is_in_group[rows.stratum]]
         if len(np.unique(actions)) == 1:
-            one_answer[name] = len(actions), answer_names(rows.strata)[actions[0]]
+            one_answer[name] = answer_names(rows.strata)[actions[0]]
     return one_answer
 
 
@@ -509,7 +509,7 @@ def _as_forced(
     return Forced(
         limit=bound.title,
         name=name,
-        n=limited.n,
+        n=bound.n,
         room=limited.room,
         error=error,
         without=None if freed is None else freed.without,
