@@ -73,7 +73,7 @@ def test_limits_alone_make_the_mean_error_small():
     assert errors[0] <= errors[1] + 0.02  # with nothing to keep, nothing is fitted to these rows
     assert str(within.objective_) == "error"
     assert RobustMixtureClassifier().objective is None
-    assert judged().subgroups_ == ["no", "yes"]
+    assert list(judged().subgroup_errors_) == ["no", "yes"]
 
 
 def test_groups_are_inferred_from_features_where_they_are_not_told():

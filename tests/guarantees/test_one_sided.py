@@ -63,7 +63,9 @@ def beside_room(rows, seed, n, level, cheap_answer):
     losses[:, 1 - cheap_answer] = 1.0
     selected = ScoredRows(rows[0][selects], rows[2][selects], losses)
     family = SimpleNamespace(n_thresholds=4)
-    return BesideRoom(family, ranked, roomy, joint, line, ScoredRows(scores, group, losses), selected, level)
+    return BesideRoom(
+        family, ranked, roomy, joint, line, ScoredRows(scores, group, losses), selected, level, 0.1
+    )
 
 
 @pytest.mark.parametrize(
@@ -139,9 +141,9 @@ def test_the_line_bounds_the_threshold_of_a_group_without_fresh_rows():
     elsewhere = ScoredRows(scores, np.ones(400, dtype=np.intp), losses)
     family = SimpleNamespace(n_thresholds=2)
     shares = [Share(limit, None, everyone, 0, bound) for limit, bound in zip(limits, (0.9, 0.5), strict=True)]
-    room = BesideRoom(family, shares[:1], [], shares[1:], np.zeros(2), fresh, elsewhere, 0.05)
+    room = BesideRoom(family, shares[:1], [], shares[1:], np.zeros(2), fresh, elsewhere, 0.05, 0.1)
     thresholds = room.thresholds()
     assert (thresholds < 0.0).all()
     assert (thresholds > -1.0).all()
-    alone = BesideRoom(family, shares[:1], [], [], np.zeros(2), fresh, elsewhere, 0.05).thresholds()
+    alone = BesideRoom(family, shares[:1], [], [], np.zeros(2), fresh, elsewhere, 0.05, 0.1).thresholds()
     assert alone[1] == BEYOND

@@ -658,9 +658,9 @@ def two_columns(seed, n, shift):
     return scores, y, {"sex": np.array(["f", "m"])[sex], "age": np.array(["18", "40", "60"])[age]}
 
 
-@pytest.mark.parametrize(("shift", "least_gain"), [(0.0, -0.01), (1.0, 0.04)])
+@pytest.mark.parametrize(("shift", "least_gain"), [(0.0, -0.02), (1.0, 0.1)])
 def test_thresholds_by_group_beside_limits_that_join_groups_have_to_pay(shift, least_gain):
-    """Without a shift one threshold is as good, and is taken; with a shift thresholds by age err less."""
+    """Without a shift one threshold is about as good; with a shift thresholds by age err less."""
     limits = ["miss(1, by=sex) <= 20%", "miss(1, by=age) <= 20%"]
     further, labels, groups = two_columns(99, 20_000, shift)
     gains = []

@@ -452,10 +452,12 @@ def _flat(low: Ints, high: Ints) -> Bands:
 
 
 def _last_passing(probits: Floats) -> Ints:
-    """Return the last value up to which all probits reach a step, for each step of `JOINT_PROBITS`.
+    """Return the last value whose probit reaches a step, for each step of `JOINT_PROBITS`; without one 0.
 
-    Without one it is 0. ``probits`` has the probit of each value as threshold, shape (V + 1,).
+    ``probits`` has the probit of each value as threshold, shape (V + 1,). Values before it may have smaller
+    probits: a precision of few rows passes no test.
     """
-    smallest_so_far = np.minimum.accumulate(probits)
-    n_passing = (smallest_so_far >= JOINT_PROBITS[:, None]).sum(axis=1)
-    return np.maximum(n_passing - 1, 0)
+    reaches = probits >= JOINT_PROBITS[:, None]
+    from_the_end = np.argmax(reaches[:, ::-1], axis=1)
+    last: Ints = np.where(reaches.any(axis=1), len(probits) - 1 - from_the_end, 0)
+    return last

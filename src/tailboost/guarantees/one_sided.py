@@ -45,8 +45,9 @@ from tailboost.selection.data import (
     sums_of_answers,
 )
 
-# Part of the level for limits with room.
+# Part of the level for limits with room, and for limits along a line that need not have room.
 PART = 0.1
+PART_OF_LINE = 0.5
 # A limit has room if its predicted probability to pass at this part of the level is at least so large.
 LEAST_POWER = 0.8
 LARGEST_SCORE = BEYOND - 1.0
@@ -126,6 +127,43 @@ def with_least_loss_between(
     return thresholds
 
 
+def within_ranks_and_line(
+    rows: ScoredRows,
+    line: Floats,
+    shares: Sequence[Share],
+    ranks: Sequence[int],
+    joint: Sequence[Share],
+    ranks_of_joint: Sequence[int],
+) -> Floats | None:
+    """Return the thresholds of least loss within ranks and along a line, shape (m,); None if there are none.
+
+    Parameters
+    ----------
+    rows : ScoredRows
+        Of whose scores the thresholds are, and which have the loss.
+    line : ndarray of shape (m,)
+        The thresholds t_g of the line.
+    shares, ranks : sequence
+        The limited shares on the rows of one threshold, and how many of their rows may be beyond it.
+    joint, ranks_of_joint : sequence
+        The same of the shares that join rows, along the line.
+    """
+    m = len(line)
+    lowest, highest = windows(shares, rows, m, ranks)
+    along = _along(rows, line)
+    (line_lowest,), (line_highest,) = windows(joint, along, 1, ranks_of_joint)
+    for place in range(m):
+        part = rows.part(place)
+        # The ends are scores of rows, because thresholds between two rows are one rule.
+        if line_highest < np.inf:
+            below = rows.scores[part & (along.scores <= line_highest)]
+            highest[place] = min(highest[place], below.max(initial=-np.inf))
+        if line_lowest > -np.inf:
+            above = rows.scores[part & (along.scores >= line_lowest)]
+            lowest[place] = max(lowest[place], above.min(initial=np.inf))
+    return with_least_loss_between(lowest, highest, rows, NO_ROWS)
+
+
 @dataclass(frozen=True, eq=False)
 class BesideRoom:
     """Thresholds at the ranks of some limits, within the line of further limits that have room.
@@ -134,14 +172,18 @@ class BesideRoom:
     ----------
     family : ThresholdFamily
         The thresholds: one for all rows, or one for each group.
-    ranked, further : list of Share
-        The shares kept by ranks, each on the rows of one threshold, and those kept along lines.
-    lines : ndarray of shape (2, m)
-        The thresholds t_g of the lines for limits on the answers 0 and 1.
+    ranked, roomy : list of Share
+        The shares kept by ranks, each on the rows of one threshold: roomy ones have room on the other answer.
+    joint : list of Share
+        The shares kept along the line, which join rows of several thresholds.
+    line : ndarray of shape (m,)
+        The thresholds t_g of the line.
     fresh, selected : ScoredRows
         The fresh rows and the selection data.
     level : float
         Allowed probability of a broken limit.
+    part : float
+        Part of the level for the further limits.
     """
 
     family: ThresholdFamily
@@ -152,6 +194,7 @@ class BesideRoom:
     fresh: ScoredRows
     selected: ScoredRows
     level: float
+    part: float
 
     @classmethod
     def from_selection(
@@ -161,13 +204,18 @@ class BesideRoom:
         limits: Sequence[Limit],
         fresh: FreshRows,
         level: float,
+        *,
+        part: float = PART,
+        needs_room: bool = True,
     ) -> BesideRoom | None:
         """Return the procedure for several limits; None if no limit has room that another one would use.
 
         The limits are on shares of one of two answers. The result depends on the selection data, and on
-        numbers of fresh rows alone.
+        numbers of fresh rows alone. Without ``needs_room``, limits that join rows may cost something.
         """
-        planned = PlannedRoom(selection, family, limits, fresh, level)
+        planned = PlannedRoom(
+            selection, family, limits, fresh, level, part=part, needs_room=needs_room
+        )
         if not planned.is_possible:
             return None
         ranked, roomy, joint = planned.divided_shares
@@ -183,6 +231,7 @@ class BesideRoom:
             fresh=planned.fresh_rows,
             selected=selected,
             level=level,
+            part=part,
         )
 
     @property
@@ -193,30 +242,21 @@ class BesideRoom:
     @property
     def level_of_rank(self) -> float:
         """Level of the rank of one share that is not kept along the line."""
-        return level_of_each(self.ranked, self.family.n_thresholds, (1.0 - PART) * self.level)
+        return level_of_each(
+            self.ranked, self.family.n_thresholds, (1.0 - self.part) * self.level
+        )
 
     def thresholds(self) -> Floats | None:
         """Return the thresholds of least loss within the ranks and the line; None if there are none."""
         m = self.family.n_thresholds
-        rows = self.rows
         n_kinds = max(1, bool(self.roomy) + bool(self.joint))
-        level_of_each_kind = PART * self.level / n_kinds
-        ranks = _ranks(self.ranked, m, (1.0 - PART) * self.level)
+        level_of_each_kind = self.part * self.level / n_kinds
+        ranks = _ranks(self.ranked, m, (1.0 - self.part) * self.level)
         ranks += _ranks(self.roomy, m, level_of_each_kind)
-        lowest, highest = windows([*self.ranked, *self.roomy], rows, m, ranks)
-        along = _along(rows, self.line)
-        ranks = _ranks(self.joint, 1, level_of_each_kind)
-        (line_lowest,), (line_highest,) = windows(self.joint, along, 1, ranks)
-        for place in range(m):
-            part = rows.part(place)
-            # The ends are scores of rows, because thresholds between two rows are one rule.
-            if line_highest < np.inf:
-                below = rows.scores[part & (along.scores <= line_highest)]
-                highest[place] = min(highest[place], below.max(initial=-np.inf))
-            if line_lowest > -np.inf:
-                above = rows.scores[part & (along.scores >= line_lowest)]
-                lowest[place] = max(lowest[place], above.min(initial=np.inf))
-        return with_least_loss_between(lowest, highest, rows, NO_ROWS)
+        ranks_of_joint = _ranks(self.joint, 1, level_of_each_kind)
+        return within_ranks_and_line(
+            self.rows, self.line, [*self.ranked, *self.roomy], ranks, self.joint, ranks_of_joint
+        )
 
     @property
     def rows(self) -> ScoredRows:
@@ -240,6 +280,8 @@ class PlannedRoom:
     limits: Sequence[Limit]
     fresh: FreshRows
     level: float
+    part: float = PART
+    needs_room: bool = True
 
     @property
     def is_possible(self) -> bool:
@@ -294,15 +336,47 @@ class PlannedRoom:
         ]
         if not shares:
             return None
+        return one_sided(shares, self.scaled_ranks(shares, m, self.level), expected, m, NO_ROWS)
 
+    def scaled_ranks(
+        self, shares: Sequence[Share], n_thresholds: int, level: float
+    ) -> list[int]:
+        """Return how many selection rows of each share are as large a part as the fresh rows of its rank."""
         sizes = [len(share.rows) for share in shares]
         fresh_sizes = [max(1, int(self.ratio * size)) for size in sizes]
-        fresh_ranks = ranks_of(shares, fresh_sizes, m, self.level)
-        ranks = [
+        fresh_ranks = ranks_of(shares, fresh_sizes, n_thresholds, level)
+        return [
             int(np.floor(rank / fresh_size * size))
             for rank, fresh_size, size in zip(fresh_ranks, fresh_sizes, sizes, strict=True)
         ]
-        return one_sided(shares, ranks, expected, m, NO_ROWS)
+
+    def predicted_loss(self, family: ThresholdFamily, level: float) -> float:
+        """Return the expected loss of the selection rows, by thresholds as so many fresh rows would leave.
+
+        ``family`` has one threshold for all groups, or is the family of the plan. Infinite without such
+        thresholds.
+        """
+        rows, data = scored_selection(self.selection, family, expected=True)
+        alone = []
+        joint = []
+        for limit, joins in zip(self.limits, self.joins, strict=True):
+            shares = [share for share in shares_on(limit, data) if len(share.rows)]
+            if joins and family.n_thresholds > 1:
+                joint += shares
+            else:
+                alone += shares
+        m = family.n_thresholds
+        if joint:
+            ranks = self.scaled_ranks(alone, m, (1.0 - self.part) * level)
+            ranks_of_joint = self.scaled_ranks(joint, 1, self.part * level)
+            line = self.line(joint[0].answer)
+            thresholds = within_ranks_and_line(rows, line, alone, ranks, joint, ranks_of_joint)
+        else:
+            thresholds = one_sided(alone, self.scaled_ranks(alone, m, level), rows, m, NO_ROWS)
+        if thresholds is None:
+            return np.inf
+        losses = [rows.loss(place, thresholds[place : place + 1]) for place in range(m)]
+        return float(np.sum(losses))
 
     @property
     def ratio(self) -> float:
@@ -335,6 +409,8 @@ class PlannedRoom:
 
         A limit has none if the selection data have no rows of one of its subgroups.
         """
+        if not self.needs_room:
+            return [True] * len(self.limits)
         assert self.start is not None
         selected, data = self.expected
         along = _along(selected, self.start).scores
@@ -347,7 +423,7 @@ class PlannedRoom:
             for rate in rates:
                 predicted, n_rows = rate.predicted_shares(along, np.zeros(1))
                 power = power_of_shares(
-                    predicted, n_rows, rate.largest_share, self.ratio, PART * self.level
+                    predicted, n_rows, rate.largest_share, self.ratio, self.part * self.level
                 )
                 powers.append(float(power[0]))
             have_room.append(min(powers) >= LEAST_POWER)
