@@ -254,6 +254,27 @@ def test_a_group_with_one_answer_forces_the_rule_and_the_costliest_limit_is_name
     assert "times as often" not in str(replace(forced, given=0.9 * forced.error))
 
 
+@pytest.mark.parametrize(("noise", "is_reachable"), [(1.8, True), (4.0, False)])
+def test_more_rows_are_no_cure_where_no_threshold_keeps_the_limit(noise, is_reachable):
+    """Of noisy scores even the highest ones are right less often than the limit asks."""
+    X, y, land = lands(6000, {"de": 0.6, "fr": noise, "it": 0.6})
+    highest = X[:, 0] >= np.quantile(X[land == "fr", 0], 0.95)
+    assert (y[highest & (land == "fr")].mean() >= 0.9) == is_reachable
+    with pytest.warns(tb.exceptions.UselessRuleWarning):
+        forced = tb.calibrate(
+            tb.Scores(0, 1, kind="logit"),
+            X,
+            y,
+            groups={"land": land},
+            by_group="land",
+            limits=["precision(1, by=land) >= .9"],
+        ).certificate_.forced_by
+    assert (forced.name, forced.is_reachable) == ("fr", is_reachable)
+    words = str(replace(forced, given=0.5 * forced.error))
+    assert ("more rows there" in words) == is_reachable
+    assert "a looser limit" in words
+
+
 def test_of_many_limits_those_of_groups_with_one_answer_are_tried_first(monkeypatch):
     monkeypatch.setattr("tailboost.guarantees.forced.MOST_FREED", 2)
     noise = {"a": 0.6, "b": 0.6, "c": 0.6, "d": 1.8, "e": 0.6}

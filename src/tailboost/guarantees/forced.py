@@ -33,6 +33,8 @@ MUCH_PAID = 1.25
 # times as many lowered the error by .013 to .046 there, and by .002 in two cases below
 # (benchmarks/ablations.py).
 CLEARLY_BELOW = 0.1
+# Thresholds at which the estimate of a group with one answer is compared with its limit: quantiles.
+MOST_THRESHOLDS = 20
 # The most limits with an estimated cost, each by a selection without the limit. Among the four with the least
 # room of 6 to 8 limits by group was the costliest one in 23 of 23 cases.
 MOST_FREED = 4
@@ -100,6 +102,8 @@ class Forced:
         The rate on the fresh rows, and the limit. None if no row counts, or in files without them.
     noise : float
         Standard error of the difference of ``error`` and ``without``.
+    is_reachable : bool
+        Whether the estimate may keep the limit at some threshold, where the subgroup has one answer.
     """
 
     limit: str
@@ -117,6 +121,7 @@ class Forced:
     estimate: float | None = None
     target: float | None = None
     noise: float = 0.0
+    is_reachable: bool = True
 
     def __str__(self) -> str:
         about_rows = f", with {how_many(self.n, 'row')}"
@@ -159,9 +164,12 @@ class Forced:
     def lacks_rows(self) -> bool:
         """Whether more rows may help: a wide margin for few rows keeps the estimate clearly within the limit.
 
-        True too if no row counts, or if the estimate is not known.
+        Where all rows have one answer, they may help if another threshold may keep the limit. True too if
+        the estimate is not known.
         """
-        if self.answer is not None or self.estimate is None or self.target is None:
+        if self.answer is not None:
+            return self.is_reachable
+        if self.estimate is None or self.target is None:
             return True
         allowed = self.target
         if self.estimate > self.target:  # a limit from below allows the other share
@@ -522,7 +530,33 @@ def _as_forced(
         of=reference_name,
         estimate=bound.estimate,
         target=bound.target,
+        is_reachable=limited.answer is None or is_reachable(limit, bound.subgroup, fresh),
     )
+
+
+def is_reachable(limit: Limit, subgroup: Any, fresh: FreshRows) -> bool:
+    """Return whether the rate of a group keeps its limit at some threshold of the only model.
+
+    True too if it is not known: with several models, more than two labels, or deferral.
+    """
+    answered = fresh.answered
+    tables = fresh.opened
+    has_one_score = all(getattr(table, "n_models", 0) == 1 for table in tables)
+    if not has_one_score or answered.strata.n_classes != 2 or answered.strata.defers:
+        return True
+    log_odds = np.concatenate([table[0][:, 1] - table[0][:, 0] for table in tables])
+    names, strata_of_groups = answered.strata.subgroups(limit.rate.by)
+    is_in_group = strata_of_groups[list(names).index(subgroup)][answered.stratum]
+    (bound,) = limit.bounds([subgroup])
+    inner_quantiles = np.linspace(0.0, 1.0, MOST_THRESHOLDS + 2)[1:-1]
+    for threshold in np.unique(np.quantile(log_odds[is_in_group], inner_quantiles)):
+        answered_there = fresh.with_actions((log_odds >= threshold).astype(np.intp))
+        rate_of_group = {
+            sample.name: sample.mean for sample in answered_there.samples(limit.rate)
+        }
+        if limit.keeps(float(rate_of_group.get(subgroup, np.nan)), bound):
+            return True
+    return False
 
 
 def by_group_to_read(limit: Limit, model: Any) -> str | bool | None:
