@@ -29,7 +29,7 @@ from tailboost.app import cli
 from tailboost.app.cli import shared
 from tailboost.app.cli.fit import name_labels
 from tailboost.app.cli.parameters import literal
-from tailboost.app.cli.shared import shortened
+from tailboost.app.cli.shared import BadInput, bad_input, shortened
 from tailboost.app.registry import METHODS
 from tailboost.rows.judged import label_shares
 from tailboost.storage import load_model, save_model
@@ -767,6 +767,12 @@ class TestMessages:
         )
         assert len(line) <= 2000
         assert "people.csv" in line
+
+    @pytest.mark.parametrize("argument", ["X: ", "X_cal: ", ""])
+    def test_a_file_stands_for_the_argument_of_a_function(self, argument):
+        with pytest.raises(BadInput, match=r"^kal.csv: 3 rows or clusters are too few$"):
+            with bad_input("kal.csv: "):
+                raise ValueError(f"{argument}3 rows or clusters are too few")
 
     def test_a_line_is_whole_and_a_very_long_one_loses_whole_sentences(self):
         parts = "; ".join(f"miss rate of {i}: at most {i} % (reached: {i}.5 %)" for i in range(30))
