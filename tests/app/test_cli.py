@@ -770,9 +770,9 @@ class TestMessages:
 
     @pytest.mark.parametrize("argument", ["X: ", "X_cal: ", ""])
     def test_a_file_stands_for_the_argument_of_a_function(self, argument):
-        with pytest.raises(BadInput, match=r"^kal.csv: 3 rows or clusters are too few$"):
-            with bad_input("kal.csv: "):
-                raise ValueError(f"{argument}3 rows or clusters are too few")
+        words = "3 rows are too few"
+        with pytest.raises(BadInput, match=f"^kal.csv: {words}$"), bad_input("kal.csv: "):
+            raise ValueError(f"{argument}{words}")
 
     def test_a_line_is_whole_and_a_very_long_one_loses_whole_sentences(self):
         parts = "; ".join(f"miss rate of {i}: at most {i} % (reached: {i}.5 %)" for i in range(30))
