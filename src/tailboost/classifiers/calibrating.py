@@ -591,8 +591,8 @@ def _refuse_one_sided(name: str, column: Labels, selects: Mask) -> None:
             option = as_typed("selection_share=", "--selection-share")
             raise ValueError(
                 f"{name}: {value!r} has {how_many(n, 'row')}, and none of them is among the "
-                f"{how_many(int(rows.sum()), 'row')} drawn to {purpose}. No rule was tested, so no attempt is "
-                f"spent. Give a {cure} {option}, bring more rows, or leave these out"
+                f"{how_many(int(rows.sum()), 'row')} drawn to {purpose}. No rule was tested, so no attempt "
+                f"is spent. Give a {cure} {option}, bring more rows, or leave these out"
             )
 
 
