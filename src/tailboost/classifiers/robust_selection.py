@@ -432,8 +432,10 @@ def models_and_rows(mix: Any, X: Table, groups: Groups) -> tuple[Models, Any, In
     check_indexes(X=X, groups=groups)
     columns = list(getattr(X, "columns", ()))
     number = column_read(mix) if groups is None and columns else None
-    if number is not None and mix._group_names.titles[number] is not None:
-        raise ValueError(no_groups("X", mix._group_names.titles[number], columns))
+    if number is not None and mix.selection_.engine.probabilities.group_aware:
+        title = mix._group_names.titles[number]
+        if title is not None:
+            raise ValueError(no_groups("X", title, columns))
     models, X = models_and_table(mix, X)
     return models, X, group_numbers(mix, groups, n_rows_of(X))
 

@@ -48,8 +48,8 @@ NEVER = -9.0
 # few rows here and enough fresh ones.
 PRIOR = 3.0
 # Prices of which each window has the thresholds. With .3, .4 and .5 alone, a ratio of selection rates beside
-# misses ≤ .15 erred .019 ± .001 more (6 draws of 16,000 rows; groups with 10 and 30 % of label 1). With 39 prices
-# the errors are the same (4 draws), and calls with a ratio and misses take 2.4 times the seconds.
+# misses ≤ .15 erred .019 ± .001 more (6 draws of 16,000 rows; groups with 10 and 30 % of label 1). With 39
+# prices the errors are the same (4 draws), and calls with a ratio and misses take 2.4 times the seconds.
 PRICES_WITHIN = np.linspace(0.025, 0.975, 13)
 # The most rules with gaps compared at once: with 40 groups each rule has 1,600 gaps.
 RULES_AT_ONCE = 4_096
