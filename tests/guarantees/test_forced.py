@@ -145,6 +145,12 @@ def test_room_of_other_limits_is_named():
     assert "Room is left" in str(forced)
 
 
+def test_room_of_a_gap_is_named_as_a_gap():
+    rule, (X, y, groups) = calibrated(["miss(1) <= .2", "gap(false_alarm(1, by=group)) <= .9"])
+    forced = tb.calibrate(rule, X, y, groups=groups).certificate_.forced_by
+    assert "Room is left: gap of false alarm rate of 1 by group at most" in str(forced)
+
+
 def test_one_limit_on_all_rows_is_compared_with_the_rule_of_least_error():
     rule, (X, y, _) = calibrated(["miss(1) <= .05"])
     certified = tb.calibrate(rule, X, y)

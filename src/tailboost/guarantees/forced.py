@@ -47,7 +47,7 @@ class Room:
     Attributes
     ----------
     limit : str
-        Its rate.
+        Its rate, or the gap of its rate.
     estimate, target : float
         The rate on the fresh rows of the subgroup nearest to its bound, and this bound.
     in_percent : bool
@@ -240,6 +240,13 @@ def group_words(name: str, by: Any, limits: Sequence[Limit]) -> str:
         columns = " and ".join(map(str, by)) if isinstance(by, tuple) else by
         return f"{columns} {name}"
     return name
+
+
+def quantity_words(bound: CertifiedBound, limit: Limit) -> str:
+    """Return the name of a limited quantity without a subgroup; a gap or ratio is named as such."""
+    if limit.compares:
+        return f"{bound.subgroup} of {bound.quantity}"
+    return bound.quantity
 
 
 def answer_names(strata: Strata) -> list[str]:
@@ -501,10 +508,8 @@ def _as_forced(
     limit = limits[number]
     bound = limited.bound
     name = group_words(bound.name, limit.rate.by, limits)
-    if limit.compares:
-        name = f"{bound.subgroup} of {bound.quantity}"
-    elif bound.subgroup is None:
-        name = bound.quantity
+    if limit.compares or bound.subgroup is None:
+        name = quantity_words(bound, limit)
 
     # Thresholds for the groups of one column do not serve limits by the groups of another one.
     grouped = {stated.rate.by for stated in limits if stated.rate.needs_groups}
@@ -513,7 +518,11 @@ def _as_forced(
         by_group = by_group_to_read(limit, fresh.model)
 
     reference_name, reference_error = reference
-    bounds_of_others = [*bounds[:number], *bounds[number + 1 :]]
+    rooms_of_others = [
+        _room_left(bounds_of_other, limits[other])
+        for other, bounds_of_other in enumerate(bounds)
+        if other != number
+    ]
     return Forced(
         limit=bound.title,
         name=name,
@@ -522,7 +531,7 @@ def _as_forced(
         error=error,
         without=None if freed is None else freed.without,
         noise=0.0 if freed is None else freed.noise,
-        others=tuple(chain.from_iterable(map(_room_left, bounds_of_others))),
+        others=tuple(chain.from_iterable(rooms_of_others)),
         in_percent=any(stated.in_percent for stated in limits),
         by_group=by_group,
         answer=limited.answer,
@@ -571,13 +580,13 @@ def by_group_to_read(limit: Limit, model: Any) -> str | bool | None:
     return group_to_read(limit, judge.group_titles)
 
 
-def _room_left(bounds: Sequence[CertifiedBound]) -> list[Room]:
+def _room_left(bounds: Sequence[CertifiedBound], limit: Limit) -> list[Room]:
     """Return the room of a limit from above, at the subgroup nearest to its bound.
 
     The list is empty if this subgroup uses at least the part `MUCH_USED` of its bound.
     """
     rooms = [
-        Room(bound.quantity, bound.estimate, bound.target, bound.in_percent)
+        Room(quantity_words(bound, limit), bound.estimate, bound.target, bound.in_percent)
         for bound in bounds
         if bound.estimate is not None and bound.target is not None and bound.sense == "≤"
     ]
