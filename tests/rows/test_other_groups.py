@@ -125,3 +125,13 @@ def test_a_group_kept_by_construction_is_covered():
         )
     assert clf.certificate_.groups_named == {"site": ["N", "a", "b"]}
     assert not warned(lambda: clf.predict(table, groups="site"))
+
+
+@pytest.mark.parametrize("as_column", [pd.Series, lambda bands: bands])
+def test_bands_of_whole_numbers_beside_a_missing_entry_keep_their_names(as_column):
+    bands = as_column(pd.cut([20, 40, 80, 400], [0, 30, 60, 90]))
+    named = {"age": ["(0, 30]", "(30, 60]"]}
+    [words] = warned(lambda: warn_of_other_groups(named, {"age": bands}))
+    assert words.startswith("age '(60, 90]' (1 row), 'missing' (1 row) are no groups of the certificate")
+    all_bands = {"age": ["(0, 30]", "(30, 60]", "(60, 90]", "missing"]}
+    assert not warned(lambda: warn_of_other_groups(all_bands, {"age": bands}))

@@ -14,6 +14,7 @@ from tailboost.core.checks import (
     as_pandas,
     columns_by_name,
     is_missing,
+    with_interval_names,
     with_missing_group,
 )
 from tailboost.core.exceptions import UncertifiedGroupsWarning
@@ -88,7 +89,11 @@ def _warn_of_column(name: Any, column: Column, groups_named: Sequence[str]) -> N
 
 
 def _counted(column: Column) -> dict[Any, int]:
-    """Return the number of rows of each value of a column; of objects each NaN may be a value of its own."""
+    """Return the number of rows of each value of a column; of objects each NaN may be a value of its own.
+
+    Intervals are counted by their names, since an array of whole-number intervals and NaN has other bounds.
+    """
+    column = with_interval_names(column)
     if not hasattr(column, "dtype"):  # a list of text and NaN would become text with "nan"
         column = np.array(column, dtype=object)
     values = np.ravel(np.asarray(column))
