@@ -560,3 +560,32 @@ def test_options_are_checked_before_a_rule_is_selected(monkeypatch):
     for option in ({"confidence": 95}, {"attempts": 0}):
         with pytest.raises(ValueError, match=next(iter(option))):
             tb.calibrate(tb.Scores(0, 1), y[:, None] * 0.5, y, limits=["miss(1) <= .3"], **option)
+
+
+def test_rows_without_labels_are_not_counted_in_the_batch():
+    rng = np.random.default_rng(0)
+    X, y, _ = Population().draw(1_000, rng)
+    rule = tb.calibrate(
+        tb.Scores("s", 1, kind="logit"),
+        X,
+        y,
+        X_unlabeled=Population().draw(400, rng)[0],
+        limits=["selected(1) <= .6"],
+        selection_share=0.3,
+    )
+    assert rule.certificate_.n_rows == 1_100
+    assert "One batch of 1,000 rows: 300 of them" in rule.certificate_.assumptions
+
+
+def test_a_certificate_of_one_batch_says_what_it_assumes_of_equal_rows():
+    X, y, _ = Population().draw(1_000, np.random.default_rng(0))
+    model = LogisticRegression().fit(*Population().draw(500, np.random.default_rng(1))[:2])
+    scores = tb.Scores("s", 1, kind="logit")
+    for judge, equal_rows, assumed in (
+        (model, "copies", "no row of the batch is a copy of another one."),
+        (model, "natural", "rows are equal by nature and nobody copied a row."),
+        (scores, "copies", "rows with equal scores are different rows."),
+        (scores, "natural", "rows with equal scores are different rows."),
+    ):
+        rule = tb.calibrate(judge, X, y, limits=["miss(1) <= .5"], equal_rows=equal_rows)
+        assert f"All of them are used up. Assumption: {assumed}" in rule.certificate_.assumptions

@@ -439,15 +439,25 @@ def certified_on_rest(
     calibrated.records_ = records.joined(calibrated.records_)
     certificate = calibrated.certificate_
     n_selected = classifier.selection_.engine.outputs.rows.n_given
+    n_rows = n_selected + n_rows_of(rows.X)  # further rows without labels are not in the batch
     note = (
-        f"One batch of {n_selected + certificate.n_rows:,} rows: {n_selected:,} of them, drawn at random, "
-        "selected the rules. The others certify. All of them are used up. Assumption: no row of the "
-        "batch is a copy of another one."
+        f"One batch of {n_rows:,} rows: {n_selected:,} of them, drawn at random, "
+        "selected the rules. The others certify. All of them are used up. Assumption: "
+        f"{_assumed_of_equal_rows(classifier, rows.equal_rows)}."
     )
     # The certificate has a copy of the classifier.
     certificate.model.records_ = calibrated.records_
     calibrated.certificate_ = replace(certificate, notes=(note, *certificate.notes))
     return calibrated
+
+
+def _assumed_of_equal_rows(classifier: RobustMixtureClassifier, equal_rows: EqualRows) -> str:
+    """Return what a certificate of one batch assumes of equal rows."""
+    if judged(classifier).reads_scores:
+        return "rows with equal scores are different rows"
+    if equal_rows == "natural":
+        return "rows are equal by nature and nobody copied a row"
+    return "no row of the batch is a copy of another one"
 
 
 def _checked_labels(arguments: Given) -> Labels:
