@@ -12,10 +12,12 @@ pytest.importorskip("jinja2")
 testing = pytest.importorskip("typer.testing")
 
 from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 import tailboost as tb
 from tailboost.app import cli
+from tailboost.core.spelling import speaking_to_the_shell
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rows.judged import judged
 
@@ -336,3 +338,30 @@ def test_the_card_of_a_rule_names_its_own_attempt():
     tb.calibrate(rule, X[2000:4000], y[2000:4000], limits="miss(1) <= 40%")
     head = tb.ModelCard.of(rule, X[4000:], y[4000:]).to_markdown().split("\n\n")[1]
     assert " · certified at attempt 1 · 2 attempts recorded · " in head
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_card_says_without_advice_that_the_rule_estimates_groups():
+    rng = np.random.default_rng(0)
+    sex = rng.integers(0, 2, 8_000)
+    feature = rng.normal(size=8_000)
+    label = (feature + 1.5 * sex + 0.5 * rng.normal(size=8_000) > 1).astype(int)
+    table = pd.DataFrame({"feature": feature, "proxy": sex + 0.3 * rng.normal(size=8_000)})
+    model = LogisticRegression().fit(table[:2_000], label[:2_000])
+    with speaking_to_the_shell():
+        rule = tb.calibrate(
+            model,
+            table[2_000:6_000],
+            label[2_000:6_000],
+            groups={"sex": sex[2_000:6_000]},
+            limits=["ratio(selected(1, by=sex)) >= .7"],
+            objective="error",
+            infer_groups=True,
+        )
+        cure = "from the other columns; of fit: --set infer_groups=false forbids it."
+        assert f"The rule estimates sex {cure}" in str(rule.certificate_)
+        assert f"The rule estimates the group {cure}" in str(rule.rule_)
+        page = tb.ModelCard.of(rule, table[6_000:], label[6_000:], groups={"sex": sex[6_000:]}).to_html()
+    assert "The rule estimates sex from the other columns." in page
+    assert "infer_groups" not in page
+    assert "sex from the other columns; infer_groups=False forbids it." in str(rule.certificate_)

@@ -32,7 +32,7 @@ from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rates.rate import as_expression
 from tailboost.rates.strata import CELL, GROUP, names_in
 from tailboost.rows.judged import judged, last_step, refuse_other_rule
-from tailboost.rows.subgroups import HUMAN_REVIEW
+from tailboost.rows.subgroups import HUMAN_REVIEW, without_cure
 
 __all__ = ["ModelCard", "Section"]
 
@@ -698,7 +698,7 @@ def _rule(final: Model, notes: Mapping[str, Any]) -> Section:
             lines.append(sentence)
     rule = judged(final).rule
     if rule is not None:
-        return Section("Decision rule", lines, code=str(rule))
+        return Section("Decision rule", lines, code=without_cure(str(rule)))
     summary = getattr(final, "summary_", None)
     if summary is not None:
         lines.append(str(getattr(summary, "verdict", summary)))

@@ -79,7 +79,7 @@ from tailboost.rows.fingerprints import (
 from tailboost.rows.given import Given, refuse
 from tailboost.rows.judged import judged, last_step, refuse_other_rule
 from tailboost.rows.ledger import Attempt
-from tailboost.rows.subgroups import DEFERRAL_COUNTED
+from tailboost.rows.subgroups import DEFERRAL_COUNTED, with_cure
 
 __all__ = ["Certificate", "CertifiedBound", "Price", "certify", "errors_within"]
 
@@ -493,7 +493,7 @@ class Certificate:
         tells_answered_error = any(price.name == ANSWERED_PRICE for price in self.price)
         for remark in self.remarks:
             if not (tells_answered_error and remark.startswith(DEFERRAL_COUNTED)):
-                lines.append(remark)
+                lines.append(with_cure(remark))
         lines += self._words_of_later_attempt()
         if rest:
             return [*lines, f"{self.assumed}: {rest}"]

@@ -46,6 +46,9 @@ MUCH_DEFERRED = 2.0
 # Begins the remark on deferral, which a price of the answered rows makes superfluous.
 DEFERRAL_COUNTED = "Deferred rows count as neither missed nor wrong: a human decides them."
 
+# Ends the remark that the rule estimates groups.
+FROM_OTHER_COLUMNS = "from the other columns"
+
 # Printed name of a group or class that is the empty text.
 EMPTY_NAME = "(empty)"
 
@@ -145,9 +148,26 @@ class GroupUse:
 
 
 def estimates_words(groups: str) -> str:
-    """Return that a rule estimates the groups of a column, and what forbids it."""
-    forbids = as_typed("infer_groups=False", "--set infer_groups=false")
-    return f"The rule estimates {groups} from the other columns; {forbids} forbids it."
+    """Return that a rule estimates the groups of a column."""
+    return f"The rule estimates {groups} {FROM_OTHER_COLUMNS}."
+
+
+def with_cure(remark: str) -> str:
+    """Return a remark, and if it is one of `estimates_words`, what forbids the estimate."""
+    if not remark.endswith(f"{FROM_OTHER_COLUMNS}."):
+        return remark
+    return remark[:-1] + _cure()
+
+
+def without_cure(rule_words: str) -> str:
+    """Return the words of a rule for readers who make no rules, without the cure of `with_cure`."""
+    return rule_words.replace(_cure(), ".")
+
+
+def _cure() -> str:
+    """Return the end of a sentence: what forbids that a rule estimates groups."""
+    forbids = as_typed("infer_groups=False", "of fit: --set infer_groups=false")
+    return f"; {forbids} forbids it."
 
 
 def revealing_features(X: Table, groups: Ints) -> list[tuple[Any, ...] | None]:

@@ -27,7 +27,7 @@ from tailboost.core.spelling import as_typed
 from tailboost.rates import Limit
 from tailboost.rows.given import refuse
 from tailboost.rows.other_groups import GroupsByColumn, warn_of_other_groups
-from tailboost.rows.subgroups import HUMAN_REVIEW, estimates_words, unit_name
+from tailboost.rows.subgroups import HUMAN_REVIEW, estimates_words, unit_name, with_cure
 from tailboost.selection.outputs import (
     LEAST_PROBABILITY,
     SUM_TOLERANCE,
@@ -576,7 +576,7 @@ class Rule:
                 heading = f"Weight {part.weight:.4g}: {heading}"
             lines += [heading, *(f"  {line}" for line in details)]
         if any(part.inferred for part in self.parts):
-            lines.append(estimates_words("the group"))
+            lines.append(with_cure(estimates_words("the group")))
         return "\n".join(lines)
 
     def _part_in_words(self, part: RulePart) -> list[str]:
