@@ -133,5 +133,6 @@ def test_bands_of_whole_numbers_beside_a_missing_entry_keep_their_names(as_colum
     named = {"age": ["(0, 30]", "(30, 60]"]}
     [words] = warned(lambda: warn_of_other_groups(named, {"age": bands}))
     assert words.startswith("age '(60, 90]' (1 row), 'missing' (1 row) are no groups of the certificate")
+    assert warned(lambda: warn_of_other_groups(named, {}, bands)) == [words]
     all_bands = {"age": ["(0, 30]", "(30, 60]", "(60, 90]", "missing"]}
     assert not warned(lambda: warn_of_other_groups(all_bands, {"age": bands}))

@@ -597,7 +597,7 @@ def with_missing_group(
         return entries.where(entries.notna(), name)
     if isinstance(groups, str):  # a fault, which the check of groups names
         return groups
-    array = np.array(groups, dtype=object)
+    array = np.array(with_interval_names(groups), dtype=object)
     filled = [name if is_missing(entry) else entry for entry in array.ravel()]
     return np.array(filled, dtype=object).reshape(array.shape)
 
