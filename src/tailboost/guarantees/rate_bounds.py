@@ -855,8 +855,15 @@ def group_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[st
         if by in (None, CLASS, CELL) or isinstance(by, tuple):
             continue
         sizes = rows_by_subgroup(fresh.answered, by)
-        bounded_groups = {bound.subgroup for bound in counted if bound.counted.by == by}
-        absent = [name for name in bounded_groups - {None, *COMPARISONS} if not sizes.get(name)]
+        # A certified limit without rows is kept by construction.
+        uncertain_groups = {
+            bound.subgroup
+            for bound in counted
+            if bound.counted.by == by and not bound.certified
+        }
+        absent = [
+            name for name in uncertain_groups - {None, *COMPARISONS} if not sizes.get(name)
+        ]
         if absent:
             absent_in_words = ", ".join(sorted(map(unit_name, absent))[:MOST_GROUPS])
             remarks.append(
