@@ -311,11 +311,17 @@ class PlannedRoom:
 
     @cached_property
     def joins(self) -> list[bool]:
-        """Whether each limit joins rows of several thresholds in one share."""
-        return [
-            any(len(share.places(self.fresh_rows)) > 1 for share in shares)
-            for shares in self.shares
-        ]
+        """Whether each limit joins rows of several thresholds in one share.
+
+        A share does that on the fresh rows or on the selection data: a group may be absent by chance.
+        """
+        selected, data = self.expected
+        joins = []
+        for limit, shares in zip(self.limits, self.shares, strict=True):
+            n_thresholds = [len(share.places(self.fresh_rows)) for share in shares]
+            n_thresholds += [len(share.places(selected)) for share in shares_on(limit, data)]
+            joins.append(max(n_thresholds) > 1)
+        return joins
 
     @cached_property
     def start(self) -> Floats | None:
