@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tailboost.learners import StumpClassifier
+from tailboost.learners import StumpClassifier, stumps
 
 LAMBDAS = (0.0, 0.3, 0.7, 1.0, 4.0)
 
@@ -108,6 +108,20 @@ def test_a_fit_on_some_rows_ignores_the_others():
         )
         for name in ("feature_", "threshold_", "above_", "cost_"):
             assert getattr(held, name) == getattr(alone, name)
+
+
+@pytest.mark.parametrize("lam", LAMBDAS)
+def test_stumps_do_not_depend_on_blocks(lam, monkeypatch):
+    # The sum of each column is its own, so one column at a time gives the same costs to the last bit.
+    for seed in range(30):
+        X, y, s, u = table(seed)
+        X = np.hstack([np.zeros((len(X), 1)), X, X[:, :1], np.ones((len(X), 1)), 2 * X])
+        found = []
+        for block in (1, 40, 2**14):
+            monkeypatch.setattr(stumps, "BLOCK", block)
+            stump = StumpClassifier(variance_weight=lam).open_session(X, y, 2, s).fit(s * u, 0)
+            found.append((stump.feature_, stump.threshold_, stump.above_, stump.cost_))
+        assert found[0] == found[1] == found[2]
 
 
 def test_perfect_stump_costs_nothing():

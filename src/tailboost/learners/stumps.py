@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -21,6 +22,8 @@ from tailboost.learners.foreign import rows_of_mask
 # Costs within this distance are equal, so the order of the rows does not break ties. Costs lie in [0, 1]
 # if variance_weight is 0.
 TIE = 1e-12
+# Entries of the columns whose thresholds are compared together.
+BLOCK = 2**14
 
 
 class NumericTable:
@@ -59,13 +62,71 @@ class SortedColumn:
         n_left_out = mode_end - mode_start
         self.ends = np.where(edges > mode_start, edges - n_left_out, edges)
 
+
+class Block:
+    """Sorted columns, each with at least one threshold, whose thresholds are compared together.
+
+    Parameters
+    ----------
+    columns : dict of int to SortedColumn
+        By number in the table, ascending.
+
+    Attributes
+    ----------
+    numbers : list of int
+        The keys.
+    starts : ndarray of int
+        Number of the first threshold of each column in the block.
+    """
+
+    def __init__(self, columns: dict[int, SortedColumn]) -> None:
+        self.numbers = list(columns)
+        k = np.arange(len(columns))
+        n_thresholds = [len(column.ends) for column in columns.values()]
+        column_of = k.repeat(n_thresholds)
+        self.starts = np.cumsum([0, *n_thresholds[:-1]])
+        self.order = np.concatenate([column.order for column in columns.values()])
+        row_bounds = np.cumsum([0, *(len(column.order) for column in columns.values())])
+        # The running sums of a column have a 0 in front.
+        self.pieces = [
+            (slice(start, end), slice(start + at + 1, end + at + 1))
+            for at, (start, end) in enumerate(pairwise(row_bounds.tolist()))
+        ]
+        self.last_sums = row_bounds[1:] + k
+        ends = np.concatenate([column.ends for column in columns.values()])
+        self.ends = ends + (row_bounds[:-1] + k)[column_of]
+        # Column whose most common value lies below a threshold; their number if it lies above.
+        is_below = [np.arange(len(column.ends)) < column.n_below for column in columns.values()]
+        self.mode_below = np.where(np.concatenate(is_below), len(columns), column_of)
+
     def below(self, terms: Floats, total: float) -> Floats:
         """Return the sum of the terms below each threshold; ``total`` is the sum over all rows."""
-        running = np.append(0.0, terms.take(self.order).cumsum())
+        in_order = terms.take(self.order)
+        running = np.zeros(len(in_order) + len(self.numbers))
+        for rows, sums_of_rows in self.pieces:
+            in_order[rows].cumsum(out=running[sums_of_rows])
         sums: Floats = running.take(self.ends)
-        sum_of_most_common = total - running[-1]
-        sums[self.n_below :] += sum_of_most_common
+        sums_of_most_common = np.append(total - running.take(self.last_sums), 0.0)
+        sums += sums_of_most_common.take(self.mode_below)
         return sums
+
+
+def blocks_of(table: Floats) -> list[Block]:
+    """Return the sorted columns of a table in blocks; a constant column has no threshold."""
+    blocks: list[Block] = []
+    columns: dict[int, SortedColumn] = {}
+    n_rows = 0
+    for j, values in enumerate(table.T):
+        column = SortedColumn(values)
+        if columns and n_rows + len(column.order) > BLOCK:
+            blocks.append(Block(columns))
+            columns, n_rows = {}, 0
+        if len(column.ends):
+            columns[j] = column
+            n_rows += len(column.order)
+    if columns:
+        blocks.append(Block(columns))
+    return blocks
 
 
 def threshold_value(column: Floats, threshold: int) -> float:
@@ -90,26 +151,25 @@ class StumpSession:
         self.X = self.reader.transform(X)
         self.y = y
         self.sample_weight = sample_weight
-        self.sorted: dict[bytes, list[SortedColumn]] = {}  # of the last rows
+        self.sorted: dict[bytes, list[Block]] = {}  # of the last rows
 
-    def _columns(self, rows: Mask | None) -> list[SortedColumn]:
+    def _blocks(self, rows: Mask | None) -> list[Block]:
         """Return the sorted columns of these rows, from the last fit if the rows are the same."""
         key = b""
         if rows is not None:
             key = rows.tobytes()
         # Fits of several threads may replace the dict, so it is read once.
-        columns = self.sorted.get(key)
-        if columns is None:
-            table = rows_of_mask(self.X, rows)
-            columns = [SortedColumn(column) for column in table.T]
-            self.sorted = {key: columns}
-        return columns
+        blocks = self.sorted.get(key)
+        if blocks is None:
+            blocks = blocks_of(rows_of_mask(self.X, rows))
+            self.sorted = {key: blocks}
+        return blocks
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> StumpClassifier:
         """Return the best stump on these rows (None: all)."""
         stump = StumpClassifier(variance_weight=self.template.variance_weight)
         feature, threshold, stump.above_, stump.cost_ = best_stump(
-            self._columns(rows),
+            self._blocks(rows),
             rows_of_mask(self.y, rows),
             rows_of_mask(weight, rows),
             rows_of_mask(self.sample_weight, rows),
@@ -137,8 +197,9 @@ def eb_cost(s: Floats, t: Floats, variance_weight: float, V: float) -> Floats:
     Here A + B = 1, C + D = V, s = A − B and t = (C − D)/V, so 1 + s = 2A, 1 − s = 2B, 1 + t = 2C/V and
     1 − t = 2D/V. B = D = 0 gives exactly 0.
     """
-    # Rounding errors are set to 0, because the root would enlarge them.
-    a, b, c, d = (np.where(x < TIE, 0.0, x) for x in (1 + s, 1 - s, 1 + t, 1 - t))
+    a, b, c, d = 1 + s, 1 - s, 1 + t, 1 - t
+    for x in (a, b, c, d):
+        x[x < TIE] = 0.0  # the root would enlarge rounding errors
     if variance_weight == 0:
         return a * b
     means = (1 - variance_weight) / 4
@@ -150,7 +211,7 @@ def eb_cost(s: Floats, t: Floats, variance_weight: float, V: float) -> Floats:
 
 
 def best_stump(
-    columns: list[SortedColumn],
+    blocks: list[Block],
     y: Ints,
     weight: Floats,
     sample_weight: Floats,
@@ -163,7 +224,7 @@ def best_stump(
 
     Parameters
     ----------
-    columns : list of SortedColumn
+    blocks : list of Block
         The table.
     y : ndarray of int, shape (n,)
         Class numbers.
@@ -190,27 +251,25 @@ def best_stump(
     sums = [(sign * terms, float(sign @ terms), float(terms.sum())) for terms in summands]
     best = (-1, 0, 0)
     least_cost = np.inf
-    for j in range(len(columns) + 1):
-        is_constant = j == len(columns)  # no row is below its threshold
+    for block in [*blocks, None]:  # the constants come last: no row is below their threshold
+        numbers, starts = (
+            ([-1], np.zeros(1, np.intp)) if block is None else (block.numbers, block.starts)
+        )
         differences = []  # s and t of `eb_cost` for each threshold
         for signed_terms, signed_sum, total in sums:
             # A stump that predicts class 1 above is right on class 1 above and on class 0 below.
-            below = np.zeros(1)
-            if not is_constant:
-                below = columns[j].below(signed_terms, signed_sum)
+            below = np.zeros(1) if block is None else block.below(signed_terms, signed_sum)
             differences.append((signed_sum - 2 * below) / total)
-        s = differences[0]
-        t = differences[-1]
+        s, t = differences[0], differences[-1]
         cost = eb_cost(s, t, variance_weight, V)
-        if len(cost) and cost.min() < least_cost - TIE:  # a constant column has no threshold
-            number = int((cost <= cost.min() + TIE).argmax())
-            # P − Q up to a positive factor: with P ≥ Q the stump predicts class 1 above.
-            excess = (1 - variance_weight) * s[number] + variance_weight * V * t[number]
-            feature = j
-            if is_constant:
-                feature = -1
-            best = (feature, number, int(excess >= -TIE))
-            least_cost = float(cost[number])
+        least_costs = np.minimum.reduceat(cost, starts).tolist()
+        for feature, start, least in zip(numbers, starts.tolist(), least_costs, strict=True):
+            if least < least_cost - TIE:
+                at = start + int((cost[start:] <= least + TIE).argmax())
+                # P − Q up to a positive factor: with P ≥ Q the stump predicts class 1 above.
+                excess = (1 - variance_weight) * s[at] + variance_weight * V * t[at]
+                best = (feature, at - start, int(excess >= -TIE))
+                least_cost = float(cost[at])
     return (*best, least_cost)
 
 
