@@ -94,11 +94,11 @@ def entry(name, records, ours):
                 "worst_class_error": worst, "group_errors": {}, "worst_group_errors": {},
                 "worst_group_error": None, "cvar": {"0.5": min(1.0, 2 * error)},
                 "cvar_curve": [min(1.0, 2 * error), error], "fit_seconds": 1.0,
-                "reweight_seconds": None, "predict_seconds": 0.1, "confusion": [[1, 0], [0, 1]],
+                "reweight_seconds": None, "predict_seconds": 0.1,
             }
             | ({"tradeoff": tradeoff} if tradeoff else {})
         )  # fmt: skip
-    numbers = [{k: v for k, v in r.items() if k not in ("repeat", "confusion")} for r in full]
+    numbers = [{k: v for k, v in r.items() if k != "repeat"} for r in full]
     return {
         "name": name, "title": name.title(), "summary": "", "ours": ours, "uses_alpha": False,
         "uses_groups": False, "randomized": False, "repeats": full, "failures": [],

@@ -549,7 +549,7 @@ class Monitor:
         ValueError
             If there is no batch.
         """
-        return display("MonitorDisplay").from_monitor(self, ax=ax, **kwargs)
+        return display("MonitorDisplay").of(self).plot(ax, **kwargs)
 
     def cells(self) -> Cells:
         """Return the headings and rows of the table of bounds."""

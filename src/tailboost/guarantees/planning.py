@@ -114,7 +114,7 @@ class RowsNeeded:
         -------
         PowerDisplay
         """
-        return display("PowerDisplay").from_rows_needed(self, have=have, ax=ax, **kwargs)
+        return display("PowerDisplay").of(self, have=have).plot(ax, **kwargs)
 
     def __str__(self) -> str:
         lines = []

@@ -411,8 +411,7 @@ class Curve:
         tailboost.plotting.TradeOffDisplay
             The display, with the axes and the drawn lines as attributes.
         """
-        display_class = display("TradeOffDisplay")
-        return display_class.from_curve(self, ax=ax, **kwargs)
+        return display("TradeOffDisplay").of(self).plot(ax, **kwargs)
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         n_shown = min(len(self), POINTS_SHOWN)

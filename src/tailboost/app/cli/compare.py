@@ -95,7 +95,7 @@ def demo(
         on_wine = _compare_sample(out / "wine", wine, rows, data_name="wine grades", **settings)
     page = Demo(use, ComparisonTable(on_credit, use.label), ComparisonTable(on_wine), command)
     shared.write_out(out / "index.html", render_demo(page))
-    shared.tell(page.headline)
+    shared.tell(use.sentence)
     for name, lines in page.differences.items():
         shared.tell(f"{name}:")
         for line in lines:

@@ -150,7 +150,9 @@ class GroupsDisplay(Display):
         )
         return display.plot(ax, **kwargs)
 
-    def _size(self) -> tuple[float, float]:
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height of a new figure in inches."""
         return 6.4, GROUP_HEIGHT * len(self.groups) + 1.2
 
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:

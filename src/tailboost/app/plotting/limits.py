@@ -10,13 +10,15 @@ from numpy.typing import ArrayLike
 
 from tailboost.app.plotting.groups import answers_to
 from tailboost.app.plotting.style import (
+    BLUE,
+    GREY,
+    VERMILLION,
     Display,
     finish_bars,
     fitted_text,
-    number_in_percent,
+    in_percent,
     styled,
     text_colour,
-    verdict_style,
 )
 from tailboost.core.array_types import Axes, Column, Groups, Model, Stated, Table
 from tailboost.core.limit_lines import LimitLine
@@ -30,6 +32,8 @@ NUMBERS_TOP = 0.41  # the text with the numbers
 BAR_MIDDLE = 0.745
 BAR_HEIGHT = 0.26
 BOUND_ENDS = (0.57, 0.92)  # of the line across the bar
+# Colour and mark of a verdict: kept, broken, or open.
+VERDICTS = {True: (BLUE, "✓"), False: (VERMILLION, "✗"), None: (GREY, "–")}
 LIMITS_DRAWN = 24  # limits in one drawing; the broken ones come first
 
 
@@ -45,6 +49,8 @@ class LimitsDisplay(Display):
         From ``limit_lines()`` of a certificate or a rates table.
     name : str, default=None
         The rows, in words; the title of the drawing.
+    axis : str, default="rate"
+        The numbers, in words.
 
     Attributes
     ----------
@@ -69,13 +75,16 @@ class LimitsDisplay(Display):
     ('kept on these rows', 0.5)
     """
 
-    def __init__(self, lines: Sequence[LimitLine], *, name: str | None = None) -> None:
+    def __init__(
+        self, lines: Sequence[LimitLine], *, name: str | None = None, axis: str = "rate"
+    ) -> None:
         if not lines:
             raise ValueError(
                 "lines: there is no limit to draw; state limits=... in the fit, tune or certify"
             )
         self.lines = list(lines)
         self.name = name
+        self.axis = axis
 
     @classmethod
     def from_estimator(
@@ -161,7 +170,9 @@ class LimitsDisplay(Display):
         table = RateTable.measured(checked_limits(limits), answered, name)
         return cls(table.limit_lines(), name=name)
 
-    def _size(self) -> tuple[float, float]:
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height of a new figure in inches."""
         return 6.4, LIMIT_HEIGHT * min(len(self.lines), LIMITS_DRAWN) + 0.9
 
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
@@ -182,17 +193,17 @@ class LimitsDisplay(Display):
         end = high + 0.04 * (high - low)
         if high == low:  # all numbers are 0
             end = 1.0
-        axis_name = "rate; thick line: limit"
+        axis_name = f"{self.axis}; thick line: limit"
         n_left_out = len(self.lines) - len(self.shown_)
         if n_left_out:
             axis_name += f"; {n_left_out} more limits are not drawn"
         finish_bars(ax, low, end, axis_name, name)
         if all("%" in line.limit for line in self.lines):
-            number_in_percent(ax.xaxis)
+            ax.xaxis.set_major_formatter(in_percent)
 
     def _draw_limit(self, ax: Axes, k: int, line: LimitLine, kwargs: dict[str, Any]) -> None:
         """Draw two lines of text and a bar in the band of the limit number k, counted from the top."""
-        colour, mark = verdict_style(line.good)
+        colour, mark = VERDICTS[line.good]
         verdict = f"{mark} {line.verdict}: " if line.verdict else ""
         fitted_text(ax, 0.0, k + NAME_TOP, f"{verdict}{line.name}", weight="bold")
         limit = f"; limit {line.limit}" if line.limit else ""

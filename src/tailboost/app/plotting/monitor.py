@@ -15,7 +15,7 @@ from tailboost.app.plotting.style import (
     VERMILLION,
     Display,
     fitted_text,
-    number_in_percent,
+    in_percent,
     shaped,
     styled,
     text_colour,
@@ -117,28 +117,16 @@ class MonitorDisplay(Display):
         self.in_percent = in_percent
 
     @classmethod
-    def from_monitor(
-        cls, monitor: Any, *, name: str | None = None, ax: Axes = None, **kwargs: Any
-    ) -> Self:
-        """Draw a `tailboost.Monitor`.
+    def of(cls, monitor: Any, name: str | None = None) -> Self:
+        """Return the display of a `tailboost.Monitor`, not yet drawn.
 
         Parameters
         ----------
         monitor : Monitor
-            With at least one batch.
-        name, ax, **kwargs
-            As in `plot`; the default title is the result.
-
-        Raises
-        ------
-        ValueError
-            If the monitor has no batch.
+            With at least one batch with labels.
+        name : str, default=None
+            The title; None takes the result.
         """
-        return cls.of(monitor, name).plot(ax, **kwargs)
-
-    @classmethod
-    def of(cls, monitor: Any, name: str | None = None) -> Self:
-        """Return the display of a monitor, not yet drawn."""
         bounds = monitor.certificate.tested
         batches = [batch for batch in monitor.batches if batch.labelled]
         alarms: list[int | None] = []
@@ -167,32 +155,35 @@ class MonitorDisplay(Display):
         return list(np.argsort(-self.evidence, kind="stable")[:MOST_PANELS].tolist())
 
     @property
-    def _grid(self) -> tuple[int, int]:
-        """Numbers of rows and columns of panels."""
-        n_panels = len(self._drawn_bounds)
-        n_columns = 2 if n_panels > ONE_COLUMN else 1
-        return math.ceil(n_panels / n_columns), n_columns
+    def _columns(self) -> int:
+        """Number of columns of panels."""
+        return 2 if len(self._drawn_bounds) > ONE_COLUMN else 1
 
-    def _size(self) -> tuple[float, float]:
-        n_rows, n_columns = self._grid
-        return 6.4 + 3.2 * (n_columns - 1), PANEL * n_rows + 0.8
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height of a new figure in inches."""
+        n_rows = math.ceil(len(self._drawn_bounds) / self._columns)
+        return 3.2 * (self._columns + 1), PANEL * n_rows + 0.8
 
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
         """Draw the panels in the place of the axes, with one scale of rates and one of batches."""
         self.shown_ = self._drawn_bounds
         ax.set_axis_off()
-        n_rows, n_columns = self._grid
-        grid = ax.get_subplotspec().subgridspec(n_rows, n_columns, hspace=0.1, wspace=0.05)
-        self.axes_: list[Any] = []
-        self.lines_: list[Any] = []
-        for k, bound in enumerate(self.shown_):
-            first_panel = self.axes_[0] if self.axes_ else None  # has the scales of all panels
-            place = grid[k // n_columns, k % n_columns]
-            panel = ax.figure.add_subplot(place, sharex=first_panel, sharey=first_panel)
-            self.axes_.append(panel)
-            self.lines_.append(self._draw_bound(panel, bound, kwargs))
-            is_in_last_row = k >= len(self.shown_) - n_columns
-            panel.tick_params(labelbottom=is_in_last_row, labelleft=k % n_columns == 0)
+        n_columns = self._columns
+        n_panels = len(self.shown_)
+        grid = ax.get_subplotspec().subgridspec(
+            math.ceil(n_panels / n_columns), n_columns, hspace=0.1, wspace=0.05
+        )
+        panels = grid.subplots(sharex=True, sharey=True, squeeze=False).ravel()
+        self.axes_ = list(panels[:n_panels])
+        for empty_panel in panels[n_panels:]:
+            empty_panel.set_axis_off()
+        for panel in self.axes_[-n_columns:]:  # also above an empty panel
+            panel.tick_params(labelbottom=True)
+        self.lines_ = [
+            self._draw_bound(panel, bound, kwargs)
+            for panel, bound in zip(self.axes_, self.shown_, strict=True)
+        ]
         self._write_title(name or "")
         numbers = np.vstack([self.rates, self.lower, self.upper])[:, self.shown_]
         low = float(np.nanmin(numbers, initial=np.inf))
@@ -201,7 +192,7 @@ class MonitorDisplay(Display):
         room = max(0.15 * (high - low), 0.02 * max(abs(high), abs(low)), 1e-3)
         self.axes_[0].set_ylim(low - room, high + 2 * room)
         if self.in_percent:
-            number_in_percent(self.axes_[0].yaxis)
+            self.axes_[0].yaxis.set_major_formatter(in_percent)
         self._name_batches(self.axes_[-n_columns:])
 
     def _name_batches(self, last_panels: Sequence[Axes]) -> None:
@@ -273,8 +264,7 @@ class MonitorDisplay(Display):
             (1.6, "bold", f"{mark}: {self.names[j]}"),
             (0.6, "normal", f"bound {' and '.join(bounds)}"),
         ]
-        _, n_columns = self._grid
-        other_columns = 72.0 * ax.figure.get_figwidth() * (1.0 - 1.0 / n_columns)
+        other_columns = 72.0 * ax.figure.get_figwidth() * (1.0 - 1.0 / self._columns)
         margin = WIDTH_OF_NUMBERS + other_columns
         for lines_above, weight, words in lines:
             place = offset_copy(ax.transAxes, ax.figure, y=LINE * lines_above, units="points")

@@ -97,7 +97,7 @@ class PowerDisplay(Display):
 
     @classmethod
     def of(cls, needed: Any, *, have: int | None = None, name: str | None = None) -> Self:
-        """Return the display of a `tailboost.rows_needed`, not yet drawn."""
+        """Return the display of a `tailboost.rows_needed`, not yet drawn; ``have`` are the rows at hand."""
         rows = []
         power = []
         totals = [limit_rows.total for limit_rows in needed.limits]
@@ -111,29 +111,6 @@ class PowerDisplay(Display):
             power.append(needed.powers(grid)[k])
         names = [str(limit_rows.limit) for limit_rows in needed.limits]
         return cls(rows, power, names, totals, target=needed.power, have=have, name=name)
-
-    @classmethod
-    def from_rows_needed(
-        cls,
-        needed: Any,
-        *,
-        have: int | None = None,
-        name: str | None = None,
-        ax: Axes = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Draw the result of `tailboost.rows_needed`.
-
-        Parameters
-        ----------
-        needed : RowsNeeded
-            The needed rows of each limit.
-        have : int, default=None
-            The rows at hand.
-        name, ax, **kwargs
-            As in `plot`.
-        """
-        return cls.of(needed, have=have, name=name).plot(ax, **kwargs)
 
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
         """Draw a curve for each limit with its needed rows, the wanted probability, and the rows at hand."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_right
 from itertools import product
 from typing import Any, Self
 
@@ -35,9 +34,10 @@ class Display(ABC):
     ax_: Any
     figure_: Any
 
-    def _size(self) -> tuple[float, float] | None:
-        """Return width and height of a new figure in inches; None takes matplotlib's."""
-        return None
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height of a new figure in inches."""
+        return 6.4, 4.8
 
     @abstractmethod
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
@@ -66,16 +66,11 @@ class Display(ABC):
             needs = f"{type(self).__name__}.plot needs matplotlib: pip install 'tailboost[app]'"
             raise ImportError(needs) from error
         if ax is None:
-            _, ax = plt.subplots(layout="constrained", figsize=self._size())
+            _, ax = plt.subplots(layout="constrained", figsize=self.size)
         self._draw(ax, self.name if name is None else name, kwargs)
         self.ax_ = ax
         self.figure_ = ax.figure
         return self
-
-
-def verdict_style(good: bool | None) -> tuple[str, str]:
-    """Return the colour and the mark of a verdict: kept, broken, or open (None)."""
-    return {True: (BLUE, "✓"), False: (VERMILLION, "✗"), None: (GREY, "–")}[good]
 
 
 def fitted_text(
@@ -83,29 +78,23 @@ def fitted_text(
 ) -> Any:
     """Write words at (x, y), within the width of the figure less a margin in points.
 
-    x is a fraction of the axes' width, y a coordinate of the data. Longer words lose their middle: the lines
-    of a figure often have the same beginning, and end with the subgroup.
+    x is a fraction of the axes' width, y a coordinate of the data. Longer words lose their middle: lines of a
+    figure often have the same beginning, and end with the subgroup.
     """
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
-    place = options.pop("transform", None) or ax.get_yaxis_transform()
     font = FontProperties(weight=options.get("weight", "normal"))
     # In points. Letters of whole pixels widen text by up to .043 at 60 to 300 dots per inch.
     room = (72 * ax.figure.get_figwidth() - margin) / 1.045
-
-    def width(text: str) -> float:
-        return float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0])
-
-    def shortened(n_letters: int) -> str:
-        n_last = n_letters // 3  # letters of the end
-        return f"{words[: n_letters - n_last]}…{words[len(words) - n_last :]}"
-
-    if width(words) > room:
-        # The width grows with the letters: the first number with too much width ends the search.
-        too_many = bisect_right(range(len(words)), room, key=lambda n: width(shortened(n)))
-        words = shortened(max(too_many - 1, 0))
-    return ax.text(x, y, words, transform=place, va="center", parse_math=False, **options)
+    shown = words
+    for kept in range(len(words), 0, -1):
+        if text_to_path.get_text_width_height_descent(shown, font, ismath=False)[0] <= room:
+            break
+        n_last = kept // 3  # letters of the end
+        shown = f"{words[: kept - n_last]}…{words[len(words) - n_last :]}"
+    options.setdefault("transform", ax.get_yaxis_transform())
+    return ax.text(x, y, shown, va="center", parse_math=False, **options)
 
 
 def keyed(ax: Axes, **options: Any) -> None:
@@ -156,11 +145,9 @@ def styled(
     return defaults | dict(normalize_kwargs(options, Rectangle if bars else Line2D))
 
 
-def number_in_percent(axis: Any) -> None:
-    """Write the numbers of an axis of rates in percent."""
-    from matplotlib.ticker import FuncFormatter
-
-    axis.set_major_formatter(FuncFormatter(lambda rate, _: f"{100.0 * rate:.6g} %"))
+def in_percent(rate: float, _: int) -> str:
+    """Return a number of an axis of rates in percent, a formatter of matplotlib."""
+    return f"{100.0 * rate:.6g} %"
 
 
 def finish_bars(ax: Axes, low: float, high: float, words: str, name: str | None) -> None:

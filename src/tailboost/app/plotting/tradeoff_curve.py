@@ -183,21 +183,6 @@ class TradeOffDisplay(Display):
             **rates,
         )
 
-    @classmethod
-    def from_curve(
-        cls, curve: Any, *, name: str | None = None, ax: Axes = None, **kwargs: Any
-    ) -> Self:
-        """Draw a trade-off on the selection data, with the selected rule and its limit.
-
-        Parameters
-        ----------
-        curve : Curve
-            From ``tradeoff()``.
-        name, ax, **kwargs
-            As in `plot`.
-        """
-        return cls.of(curve, name=name).plot(ax, **kwargs)
-
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
         """Draw the curve, its limit, the curve on the selection data, and the points of classifiers."""
         style = next_style(ax, "trade-off")

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
@@ -35,12 +34,10 @@ from tailboost.rows.schema import group_name
 from tailboost.rows.subgroups import revealing_features
 
 CURVE_ALPHAS = (.01, .02, .03, .05, .07, .1, .15, .2, .25, .3, .4, .5, .6, .8, 1.0)  # fmt: skip
-# Largest number of classes for which a confusion matrix is stored.
-MOST_CONFUSED = 20
 # Error budgets at which a trade-off is measured: increases of the overall error; 1 sets no limit.
 BUDGETS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 1.0)
 # Entries of a split's record without a mean over the splits: its number and nested tables.
-UNSUMMARISED = ("repeat", "fit_summary", "confusion")
+UNSUMMARISED = ("repeat", "fit_summary")
 # Attributes of a method that the results file copies for the report.
 DESCRIBED = ("name", "title", "summary", "ours", "uses_alpha", "uses_groups", "randomized")
 
@@ -354,9 +351,6 @@ def _record(method: Method, split: DataSplit, settings: dict[str, Any]) -> dict[
         "reweight_seconds": reweighted - fitted if method.uses_alpha else None,
         "predict_seconds": predicted - reweighted,
     }
-    if len(split.classes) <= MOST_CONFUSED:
-        confusion = confusion_matrix(split.y_test, answers, labels=split.classes)
-        record["confusion"] = confusion.tolist()
     takes_budgets = hasattr(classifier, "tradeoff") and hasattr(classifier, "reweight")
     if takes_budgets and not method.uses_alpha:
         points = []

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tailboost.app.report.results import Results, resampled_interval
 
 ComparedMethod = Mapping[str, Any]  # an entry of "methods" in the document
@@ -78,18 +80,6 @@ class Difference:
             if not self.cell.mark:
                 interval += ", not significant"
         return f"difference {mean:+.1f} percentage points, {interval}".replace(" -", " −")
-
-
-class PlaceOnCurve(NamedTuple):
-    """A place between two points of a trade-off, by their numbers."""
-
-    left: int
-    right: int
-    weight: float  # of the right point
-
-    def between(self, values: Sequence[float]) -> float:
-        """Return the value at this place, from the values at all points."""
-        return (1 - self.weight) * values[self.left] + self.weight * values[self.right]
 
 
 class ComparisonTable:
@@ -240,25 +230,27 @@ class ComparisonTable:
         worst: str,
         ours: ComparedMethod,
         baseline: ComparedMethod,
-        place: PlaceOnCurve,
+        place: float,
         n_compared: int,
     ) -> Difference:
         """Return the difference of a worst error at a place of our trade-off, one of ``n_compared``."""
         points = self.curve(ours, worst)
-        our_error = place.between([point["error"]["mean"] for point in points])
-        our_worst = place.between([point[worst]["mean"] for point in points])
-        baseline_error = figure_of(baseline, "error")["mean"]
-        baseline_worst = figure_of(baseline, worst)["mean"]
+
+        def at_place(values: Sequence[float]) -> float:
+            return float(np.interp(place, range(len(values)), values))
+
         on_splits = []
         for our_record, baseline_record in _shared_records(ours, baseline):
             our_points = [our_record] if len(points) == 1 else our_record["tradeoff"]
-            worst_on_split = place.between([point[worst] for point in our_points])
+            worst_on_split = at_place([point[worst] for point in our_points])
             on_splits.append(worst_on_split - baseline_record[worst])
         return Difference(
             ours,
             baseline,
-            (our_error, our_worst),
-            (baseline_error, baseline_worst),
+            tuple(
+                at_place([point[key]["mean"] for point in points]) for key in ("error", worst)
+            ),
+            tuple(figure_of(baseline, key)["mean"] for key in ("error", worst)),
             self._interval_of(on_splits, worst, n_compared),
         )
 
@@ -284,8 +276,8 @@ class ComparisonTable:
 
     def _place_on_curve(
         self, ours: ComparedMethod, baseline: ComparedMethod, worst: str
-    ) -> PlaceOnCurve | None:
-        """Return the place of our trade-off with the overall error of a baseline.
+    ) -> float | None:
+        """Return the place of our trade-off with the overall error of a baseline: 1.5 is between two points.
 
         If the trade-off ends at lower errors, the place is its end. It is None if all our errors are larger.
         """
@@ -295,9 +287,8 @@ class ComparisonTable:
             return None
         for j, (left, right) in enumerate(itertools.pairwise(errors)):
             if min(left, right) <= target <= max(left, right) and left != right:
-                return PlaceOnCurve(j, j + 1, (target - left) / (right - left))
-        nearest = min(range(len(errors)), key=lambda j: abs(errors[j] - target))
-        return PlaceOnCurve(nearest, nearest, 0.0)
+                return j + (target - left) / (right - left)
+        return float(np.abs(np.subtract(errors, target)).argmin())
 
     @cached_property
     def headline(self) -> Difference | None:

@@ -14,7 +14,6 @@ from tailboost.app.report.comparison_table import (
     NO_DIFFERENCE,
     ComparisonTable,
     Difference,
-    figure_of,
     splits_words,
 )
 from tailboost.classifiers.calibrating import calibrate
@@ -31,7 +30,7 @@ ENDS_OF_PARTS = (0.4, 0.6, 0.8)
 TAILS = ("adalpboost", "today")  # methods of the curve of the CVaR
 TODAY = "today"  # name of the plain model among the methods
 NORMAL = 1.96  # two-sided 95 % quantile of the normal distribution
-DIFFERENCES = "left of 0: better than the baseline"
+DIFFERENCES = "difference, left of 0: better"
 
 Figure = Mapping[str, float]
 
@@ -220,31 +219,6 @@ class Demo:
                 if difference.ours_at[0] <= difference.baseline_at[0] + NO_DIFFERENCE:
                     yield table.data["name"], difference
 
-    @property
-    def headline(self) -> str:
-        """The strongest significant reduction of an error, in one sentence of at most 20 words.
-
-        The strength of a difference is its distance from 0 in half-widths of its interval.
-        """
-        sentences = {}  # by strength, which is negative for a reduction
-        change = self.use.differences["missed"]
-        if change["high"] < 0:
-            strength = change["mean"] / (change["high"] - change["mean"])
-            sentences[strength] = self.use.sentence
-        for name, difference in self._differences():
-            if difference.cell.mark == "lower" and difference.cell.half:
-                strength = difference.interval["mean"] / difference.cell.half
-                error, worst = difference.ours_at
-                _, worst_of_baseline = difference.baseline_at
-                sentences[strength] = (
-                    f"On {name}, at {100 * error:.0f} % overall error, "
-                    f"{difference.ours['title']} has {100 * worst:.0f} % {self._measure(name)}, "
-                    f"{difference.baseline['title']} {100 * worst_of_baseline:.0f} %."
-                )
-        if sentences:
-            return sentences[min(sentences)]
-        return "No difference of this run is significant."
-
     def _measure(self, name: str) -> str:
         """Return the compared error on data of this name, in words."""
         if name == self.credit.data["name"]:
@@ -265,21 +239,3 @@ class Demo:
         for lines in charts.values():
             lines.sort(key=lambda line: (better_worse_open.index(line.good), line.value))
         return charts
-
-    @property
-    def tails(self) -> tuple[list[str], list[list[str]]]:
-        """Headings and cells of the CVaR of the methods in `TAILS`, on the first data set."""
-        alphas = [f"{alpha:g}" for alpha in self.credit.settings["alphas"]]
-        rows = []
-        for method in self.credit.finished:
-            if method["name"] not in TAILS:
-                continue
-            cells = [method["title"]]
-            for alpha in alphas:
-                figure = figure_of(method, "cvar", alpha)
-                text = f"{figure['mean']:.3f}"
-                if figure["high"] is not None:
-                    text += f" ± {figure['high'] - figure['mean']:.3f}"
-                cells.append(text)
-            rows.append(cells)
-        return ["method", *(f"α = {alpha}" for alpha in alphas)], rows

@@ -6,10 +6,9 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any
-
-import numpy as np
 
 from tailboost.app.report import charts
 from tailboost.app.report.comparison_table import ComparisonTable
@@ -20,14 +19,9 @@ from tailboost.rows.judged import judged
 
 __all__ = ["render", "render_demo", "render_monitor"]
 
-MOST_CLASSES = 10  # classes in a confusion matrix
-
 
 def render(results: Results | Mapping[str, Any]) -> str:
-    """Return the report of a comparison as an HTML page.
-
-    The content security policy forbids requests and allows only the included script. Without scripts the
-    page lacks marking, tooltips and the slider for α.
+    """Return the report of a comparison as an HTML page, whose security policy forbids requests and scripts.
 
     Parameters
     ----------
@@ -35,15 +29,11 @@ def render(results: Results | Mapping[str, Any]) -> str:
         Returned by `compare`, or its document as read from JSON.
     """
     table = ComparisonTable(results)
-    styles = charts.method_styles(table)
     return page(
         "report.html.j2",
         table=table,
-        styles=styles,
-        charts=charts.comparison_charts(table, styles),
+        charts=charts.comparison_charts(table),
         classes_drawn=charts.classes_drawn(table),
-        confusions=_confusions(table),
-        **inline_script("report.js"),
     )
 
 
@@ -60,36 +50,34 @@ def render_demo(demo: Demo) -> str:
     str
         The page. The content security policy forbids requests and scripts.
     """
-    use = demo.use
-    credit = demo.credit
-    wine = demo.wine
-    credit_styles = charts.method_styles(credit)
-    wine_styles = charts.method_styles(wine)
-    curves = []
-    for style in credit_styles:
-        if style["method"]["name"] == TODAY:
-            style = style | {"title": "what you use today"}
-        curves.append(style)
-    tails = [style for style in credit_styles if style["method"]["name"] in TAILS]
-    certificate = judged(use.rule).certificate
+    credit_looks = []
+    for look in charts.looks_of(demo.credit):
+        if look.method["name"] == TODAY:
+            look = replace(look, title="what you use today")
+        credit_looks.append(look)
+    tails = [look for look in credit_looks if look.method["name"] in TAILS]
+    certificate = judged(demo.use.rule).certificate
     certified_chart = ""
     if certificate is not None:
         certified_chart = charts.limits_chart(certificate.limit_lines())
+    groups_label = (
+        "Bar chart: misses of each group before and after the limits, with 95 % intervals."
+    )
     return page(
         "demo.html.j2",
         demo=demo,
         certificate=certificate,
         certified=certified_chart,
-        groups=charts.groups_chart(use.display),
+        groups=charts.display_chart(demo.use.display, groups_label),
         differences={
             name: charts.limits_chart(lines, DIFFERENCES)
             for name, lines in demo.differences.items()
         },
-        styles=[credit_styles, wine_styles],
-        credit=charts.tradeoff_chart(credit, curves, title=f"missed {use.cases}"),
-        wine=charts.tradeoff_chart(wine, wine_styles),
-        tails=tails,
-        cvar=charts.cvar_chart(credit, tails),
+        credit=charts.tradeoff_chart(
+            demo.credit, credit_looks, title=f"missed {demo.use.cases}"
+        ),
+        wine=charts.tradeoff_chart(demo.wine, charts.looks_of(demo.wine)),
+        cvar=charts.cvar_chart(demo.credit, tails),
     )
 
 
@@ -151,19 +139,3 @@ def json_block(document: Any) -> str:
 def _asset(name: str) -> str:
     """Return the text of a template, style sheet or script of the package."""
     return (files(__package__) / "templates" / name).read_text(encoding="utf-8")
-
-
-def _confusions(table: ComparisonTable) -> list[dict[str, Any]]:
-    """Return the fraction of each class that gets each answer, by method, over the test rows of all splits.
-
-    ``rates`` has a row for each true class. With more than `MOST_CLASSES` classes there are no fractions.
-    """
-    if len(table.data["classes"]) > MOST_CLASSES:
-        return []
-    confusions = []
-    for method in table.finished:
-        counts = np.sum([record["confusion"] for record in method["repeats"]], axis=0)
-        n_of_class = counts.sum(axis=1, keepdims=True)
-        rates = counts / np.maximum(n_of_class, 1)  # 0 for a class without test rows
-        confusions.append({"method": method, "rates": rates.tolist()})
-    return confusions

@@ -25,9 +25,8 @@ Each record has ``repeat``, ``fit_seconds``, ``reweight_seconds`` (all α togeth
 ``cvar`` {α: value} and ``cvar_curve`` (at ``curve_alphas``; the value at 1 is the expected error of a
 randomised rule). The errors of ``predict`` are ``error``, ``class_errors``, ``worst_class_error``,
 ``group_errors`` {column: {group: value}}, ``worst_group_errors`` {column: value} and ``worst_group_error``.
-Some records also have ``tradeoff``, the ``error_budget`` and the errors of one fitted model at each budget;
-``confusion``, for at most 20 classes, the test rows by true class (rows) and answer (columns); and
-``fit_summary``, the printed ``summary_`` of the classifier.
+Some records also have ``tradeoff``, the ``error_budget`` and the errors of one fitted model at each budget,
+and ``fit_summary``, the printed ``summary_`` of the classifier.
 """
 
 from __future__ import annotations
