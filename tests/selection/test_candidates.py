@@ -13,7 +13,8 @@ pd = pytest.importorskip("pandas")
 import tailboost as tb
 from tailboost import rates
 from tailboost.rows.judged import judged
-from tailboost.selection.candidates import KnownScores
+from tailboost.selection.candidates import KnownScores, ranges_of_actions
+from tailboost.selection.data import Candidate
 
 REVIEW = "human review"
 PROBLEMS = {
@@ -194,10 +195,23 @@ def test_a_changed_by_group_is_refused_by_name(by_group):
         changed.predict(fresh)
 
 
-def test_the_first_row_of_each_score_in_each_group_decides_about_thresholds():
-    values = np.array([0.7, 0.2, 0.7, 0.2, 0.2, 0.9])
-    place = np.array([1, 0, 1, 0, 1, 0])
-    distinct = KnownScores(values, place, np.arange(12, dtype=np.float32).reshape(2, 6)).distinct
-    assert distinct.place.tolist() == [0, 0, 1, 1]
-    assert distinct.values.tolist() == [0.2, 0.9, 0.2, 0.7]
-    assert distinct.probabilities.tolist() == [[1, 5, 4, 0], [7, 11, 10, 6]]
+@pytest.mark.parametrize("n_actions", [2, 3])
+def test_ranges_have_the_action_of_each_known_row_at_the_least_cost(n_actions):
+    rng = np.random.default_rng(n_actions)
+    for _ in range(30):
+        parts = []
+        for n in rng.integers(1, 4_000, 2):
+            scores = rng.integers(1, 999, n) / 1_000  # many are equal
+            strata = np.stack([1.0 - scores, scores])
+            places = rng.integers(0, 3, n)
+            parts.append(KnownScores(scores, places, strata.astype(np.float32)))
+        costs = np.array([[0.0, 1.0, 0.2], [rng.uniform(0.5, 3.0), 0.0, rng.uniform(0.1, 0.6)]])
+        candidate = Candidate(costs[:, :n_actions])
+        ranges = ranges_of_actions(parts, candidate, 1, n_actions)
+        lower_ends = np.array([end for end, _ in ranges])
+        for part in parts:
+            rows = part.place == 1
+            found = np.searchsorted(lower_ends, part.values[rows], side="right") - 1
+            actions = np.array([action for _, action in ranges])[found]
+            expected = part.probabilities[:, rows].T @ candidate.action_costs
+            assert (expected[np.arange(rows.sum()), actions] <= expected.min(axis=1) + 1e-6).all()

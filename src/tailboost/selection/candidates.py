@@ -25,6 +25,9 @@ EQUAL_WEIGHTS = 1e-9
 # Powers β of the probabilities; labels are drawn from the result. With 1 alone the CVaR at α = .2 was
 # .011 ± .007 higher; with 2 and 4 as well it was the same in 84 calls (benchmarks/ablations.py).
 POWERS = (0.5, 1.0)
+# Rows whose actions are compared at once, when the ends of ranges are looked for.
+PROBES = 1_000
+NO_ROWS = np.zeros(0, dtype=np.intp)
 
 
 def log_weights(
@@ -205,53 +208,76 @@ class KnownScores:
     place: Ints
     probabilities: Singles  # shape (S, n): p(s | x)
 
-    def ranges(
-        self, candidate: Candidate, place: int, n_actions: int
-    ) -> list[tuple[float, int]]:
-        """Return the lower ends of the ranges of one group, from −∞, with the number of the action there.
-
-        Only the first ``n_actions`` actions are compared. The numbers of groups are those of ``place``.
-        """
-        rows = np.flatnonzero(self.place == place)
-        values, first_row = np.unique(self.values[rows], return_index=True)
-        probabilities = self.probabilities[:, rows[first_row]]
-        costs = expected_costs(probabilities, candidate.action_costs)
-        if len(costs) > 1:  # otherwise the difference of two actions
-            costs = costs[:n_actions]
-        return ranges_between(values, decide(costs))
-
-    @cached_property
-    def distinct(self) -> KnownScores:
-        """The first row of each score in each group, ascending: these rows alone decide about thresholds."""
-        order = np.lexsort((self.values, self.place))
-        values = self.values[order]
-        place = self.place[order]
-        is_new = (values[1:] != values[:-1]) | (place[1:] != place[:-1])
-        rows = order[np.r_[True, is_new]]
-        return KnownScores(self.values[rows], self.place[rows], self.probabilities[:, rows])
-
     @classmethod
     def from_table(
         cls, table: LogProbabilities, score: Any, probabilities: StratumProbabilities
     ) -> KnownScores:
-        """Return the different scores of the rows of a table, sorted once."""
+        """Return the scores of the rows of a table, made once."""
 
         def make() -> KnownScores:
             places = table.places(by_group=probabilities.group_aware)
             strata = stratum_probabilities(probabilities, table)
-            return KnownScores(scores_in(table, score), places, strata).distinct
+            return KnownScores(scores_in(table, score), places, strata)
 
         known: KnownScores = table.derived(("known scores", id(probabilities)), make)
         return known
 
-    @classmethod
-    def joined(cls, parts: Sequence[KnownScores]) -> KnownScores:
-        """Return the rows of several parts."""
-        return cls(
-            np.concatenate([part.values for part in parts]),
-            np.concatenate([part.place for part in parts]),
-            np.concatenate([part.probabilities for part in parts], axis=1),
-        )
+    @cached_property
+    def ascending(self) -> list[Ints]:
+        """The numbers of the rows of each group, by ascending score."""
+        by_group = []
+        for place in range(int(self.place.max(initial=0)) + 1):
+            rows = np.flatnonzero(self.place == place)
+            by_group.append(rows[np.argsort(self.values[rows])])
+        return by_group
+
+
+def ranges_of_actions(
+    parts: Sequence[KnownScores], candidate: Candidate, place: int, n_actions: int
+) -> list[tuple[float, int]]:
+    """Return the lower ends of the ranges of one group, from −∞, with the number of the action there.
+
+    Only the first ``n_actions`` actions are compared. Expected costs are linear in the probability of the
+    second label, which grows or falls with the score. So each action has one range, and rows far from its
+    ends need no costs.
+    """
+    rows_by_part = [
+        part.ascending[place] if place < len(part.ascending) else NO_ROWS for part in parts
+    ]
+    values = np.concatenate(
+        [part.values[rows] for part, rows in zip(parts, rows_by_part, strict=True)]
+    )
+    number_of_part = np.repeat(np.arange(len(parts)), list(map(len, rows_by_part)))
+    rows = np.concatenate(rows_by_part)
+    values, first = np.unique(values, return_index=True)
+    number_of_part = number_of_part[first]
+    rows = rows[first]
+
+    def actions_at(places: Ints) -> Ints:
+        actions = np.empty(len(places), dtype=np.intp)
+        for number, part in enumerate(parts):
+            is_in_part = number_of_part[places] == number
+            probabilities = part.probabilities[:, rows[places[is_in_part]]]
+            costs = expected_costs(probabilities, candidate.action_costs)
+            if len(costs) > 1:  # otherwise the difference of two actions
+                costs = costs[:n_actions]
+            actions[is_in_part] = decide(costs)
+        return actions
+
+    probes = _spread(0, len(values) - 1)
+    while True:
+        actions = actions_at(probes)
+        changes = np.flatnonzero(actions[1:] != actions[:-1])
+        lower, upper = probes[changes], probes[changes + 1]
+        if (upper - lower <= 1).all():
+            return ranges_between(values[probes], actions)
+        between = [_spread(*ends) for ends in zip(lower.tolist(), upper.tolist(), strict=True)]
+        probes = np.unique(np.concatenate([probes, *between]))
+
+
+def _spread(first: int, last: int) -> Ints:
+    """Return at most `PROBES` whole numbers from the first to the last one, evenly spread."""
+    return np.unique(np.linspace(first, last, PROBES).astype(np.intp))
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,7 +294,7 @@ class ScoreRule(ProbabilityRule):
         score: Any,
         classes: Sequence[Any],
         groups: Sequence[Any] | None,
-        known_scores: KnownScores,
+        known_scores: Sequence[KnownScores],
     ) -> ScoreRule:
         """Return the thresholds of a candidate on a `Scores`, from its answers to known scores."""
         K = len(classes)
@@ -276,7 +302,7 @@ class ScoreRule(ProbabilityRule):
         rules = {}  # by the number of actions that are compared
         for n_compared in {n_actions, K}:
             ranges = [
-                known_scores.ranges(member.candidate, g, n_compared)
+                ranges_of_actions(known_scores, member.candidate, g, n_compared)
                 for g in range(len(groups or [None]))
             ]
             rules[n_compared] = ThresholdRule.of_ranges(score, classes, groups, ranges)

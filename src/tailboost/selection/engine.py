@@ -506,10 +506,8 @@ class ProbabilityEngine:
         fresh_scores = [
             KnownScores.from_table(table, models.score, self.probabilities) for table in fresh
         ]
-        known_scores = KnownScores.joined([self.known_scores.distinct, *fresh_scores])
-        member = members[0]
         decided = ScoreRule.from_candidate(
-            member, models.score, *self.answer_names, known_scores
+            members[0], models.score, *self.answer_names, [self.known_scores, *fresh_scores]
         )
         return replace(rule, ensemble=replace(rule.ensemble, base_models=[decided]))
 
