@@ -165,16 +165,21 @@ class JudgedModels(Recorded):
             groups = None
         return opened(self.classifier, X, groups)
 
-    def tested_values(self, opened: LogProbabilities) -> Iterator[Floats]:
+    def tested_values(self, opened: LogProbabilities) -> Iterator[NDArray[Any]]:
         """Yield the values, of shape (n, ...) each, by which all candidates answer opened rows.
 
-        These are the log-probabilities of the models, the probabilities of the strata, and a single score.
+        These are the log-probabilities of the models and of their average, the groups that rules read or the
+        estimate of the groups, and a single score.
         """
         engine = self.classifier.selection_.engine
         models = engine.outputs.models
         for i in models.pooled_models:
             yield opened[i]
-        yield stratum_probabilities(engine.probabilities, opened).T
+        yield opened.pooled
+        if opened.groups is not None:
+            yield opened.groups
+        if engine.probabilities.estimates_groups:
+            yield stratum_probabilities(engine.probabilities, opened).T
         if models.score is not None:
             yield scores_in(opened, models.score)
 

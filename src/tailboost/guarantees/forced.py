@@ -455,7 +455,7 @@ def _freed_limits(
     """
     for dropped in limited:
         number = dropped.number
-        names = [sample.name for sample in fresh.samples(limits[number].rate)]
+        names, _, _ = limits[number].rate.by_subgroup(fresh.answered.strata)
         other_limits = [
             *limits[:number],
             *without_subgroup(limits[number], dropped.bound.subgroup, names),

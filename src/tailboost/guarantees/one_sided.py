@@ -42,7 +42,7 @@ from tailboost.selection.data import (
     SelectionData,
     ThresholdFamily,
     possible_thresholds,
-    sums_of_answers,
+    sums_below_and_above,
 )
 
 # Part of the level for limits with room, and for limits along a line that need not have room.
@@ -113,7 +113,7 @@ def with_least_loss_between(
     thresholds = np.empty(n_thresholds)
     for place in range(n_thresholds):
         rows_of_place = rows.ascending(place)
-        possible, _ = possible_thresholds(rows_of_place.scores)
+        possible, n_above = possible_thresholds(rows_of_place.scores)
         is_within = (possible > lowest[place]) & (possible < highest[place])
         # At both ends all rows have one answer. A limit on the other answer is kept by construction,
         # without a test.
@@ -121,7 +121,8 @@ def with_least_loss_between(
         is_within[-1] = highest[place] == np.inf
         if not is_within.any():
             return None
-        loss = sums_of_answers(rows_of_place.scores, rows_of_place.losses, possible)
+        n_below = len(rows_of_place.scores) - n_above
+        loss = sums_below_and_above(rows_of_place.losses, n_below)
         loss += others.loss(place, possible)
         thresholds[place] = possible[is_within][int(loss[is_within].argmin())]
     return thresholds

@@ -264,7 +264,8 @@ def scored_fresh(
 ) -> ScoredRows:
     """Return the fresh rows with their scores, the numbers of their thresholds, and losses by the labels.
 
-    ``between_selected`` tells whether thresholds are between scores of the selection data.
+    ``between_selected`` tells whether thresholds are between scores of the selection data. Selections of one
+    engine within other limits share the result.
     """
     thresholds = selection.thresholds(family)
     score = thresholds.scores
@@ -272,19 +273,26 @@ def scored_fresh(
         score = thresholds.scores_between_selected
     losses = losses_of(selection.problem.objective, fresh.answered.strata)
     assert losses is not None
-    scores = [score(part) for part in fresh.opened]
-    places = [thresholds.places(part) for part in fresh.opened]
-    first_rows = np.cumsum([0, *map(len, scores)])[:-1]  # of each part, among all rows
-    orders = [
-        first_row + thresholds.order(part)
-        for first_row, part in zip(first_rows, fresh.opened, strict=True)
-    ]
-    return ScoredRows(
-        np.concatenate(scores),
-        np.concatenate(places),
-        losses[fresh.answered.stratum],
-        order=np.concatenate(orders),
-    )
+
+    def make() -> ScoredRows:
+        scores = [score(part) for part in fresh.opened]
+        places = [thresholds.places(part) for part in fresh.opened]
+        first_rows = np.cumsum([0, *map(len, scores)])[:-1]  # of each part, among all rows
+        orders = [
+            first_row + thresholds.order(part)
+            for first_row, part in zip(first_rows, fresh.opened, strict=True)
+        ]
+        return ScoredRows(
+            np.concatenate(scores),
+            np.concatenate(places),
+            losses[fresh.answered.stratum],
+            order=np.concatenate(orders),
+        )
+
+    engine = id(selection.engine)
+    key = ("scored", engine, family.key, losses.tobytes(), between_selected)
+    rows: ScoredRows = fresh.opened[0].derived(key, make)
+    return rows
 
 
 def scored_selection(

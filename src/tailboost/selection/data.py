@@ -595,6 +595,11 @@ class ThresholdFamily:
         """Number of thresholds."""
         return int(self.place.max()) + 1
 
+    @property
+    def key(self) -> tuple[bytes, ...]:
+        """The family as bytes: equal families have equal scores and numbers of thresholds."""
+        return self.gains.tobytes(), self.y.tobytes(), self.place.tobytes()
+
     def scores(self, probabilities: Singles) -> Floats:
         """Return the score of each row from its stratum probabilities (S, n), shape (n,)."""
         expected_gains = np.zeros((2, probabilities.shape[1]))  # of both labels in each row
@@ -666,11 +671,18 @@ def sums_of_answers(scores: Floats, values: Floats, thresholds: Floats) -> Float
     """
     order = np.argsort(scores, kind="stable")
     n_at_or_below = np.searchsorted(scores[order], thresholds, side="right")
-    cumulated = np.zeros((len(scores) + 1, 2))
-    np.cumsum(values[order], axis=0, out=cumulated[1:])
+    return sums_below_and_above(values[order], n_at_or_below)
+
+
+def sums_below_and_above(values: Floats, n_below: Ints) -> Floats:
+    """Return the sum of the first values of some first rows and of the second values of all others.
+
+    ``values`` has the shape (n, 2), and ``n_below`` the numbers of first rows, shape (m,).
+    """
+    cumulated = np.zeros((len(values) + 1, 2))
+    np.cumsum(values, axis=0, out=cumulated[1:])
     cumulated_first, cumulated_second = cumulated.T
-    of_first = cumulated_first[n_at_or_below]
-    return of_first + cumulated_second[-1] - cumulated_second[n_at_or_below]
+    return cumulated_first[n_below] + cumulated_second[-1] - cumulated_second[n_below]
 
 
 @dataclass(frozen=True, eq=False)
@@ -683,14 +695,19 @@ class ScoredRows:
     # Shape (n,): the numbers of the rows by scores of nearly the same order, which makes sorting fast.
     # None if no such order is known.
     order: Ints | None = None
+    _ascending: dict[int, ScoredRows] = field(init=False, default_factory=dict)
 
     def ascending(self, place: int) -> ScoredRows:
-        """Return the rows of a threshold by ascending score."""
-        rows = np.flatnonzero(self.part(place))
-        if self.order is not None:
-            rows = self.order[self.part(place)[self.order]]
-        rows = rows[np.argsort(self.scores[rows], kind="stable")]
-        return ScoredRows(self.scores[rows], self.place[rows], self.losses[rows])
+        """Return the rows of a threshold by ascending score, sorted once."""
+        if place not in self._ascending:
+            rows = np.flatnonzero(self.part(place))
+            if self.order is not None:
+                rows = self.order[self.part(place)[self.order]]
+            rows = rows[np.argsort(self.scores[rows], kind="stable")]
+            self._ascending[place] = ScoredRows(
+                self.scores[rows], self.place[rows], self.losses[rows]
+            )
+        return self._ascending[place]
 
     def part(self, place: int) -> Mask:
         """Return the rows of a threshold."""
