@@ -5,11 +5,15 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import get_tags
 
 from experiments._bounds import cvar_bound
 from experiments._experiment import Settings, mean_and_half_width, plus_minus
@@ -27,6 +31,81 @@ PAIR_ALPHA = 0.1
 STAGES = (1, 2, 5, 10, 20, 30, 50, 100)
 STAGE_ALPHAS = (0.01, 0.1, 0.3, 0.5, 0.7, 0.9)
 BOUND_OF_CHOICE, BOUND_OF_TEST = "bound from the rows of the choice", "bound from the test rows"
+
+
+class Remembered(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """A learner of nets with a folder of its trained nets: the same training is read from a file.
+
+    A killed game that is played again with the same rows and parameters so continues. The folder belongs to
+    one game.
+
+    Parameters
+    ----------
+    estimator : TorchClassifier
+        The learner.
+    folder : Path
+        The folder, which is created.
+    """
+
+    def __init__(self, estimator: Any, folder: Path) -> None:
+        self.estimator = estimator
+        self.folder = folder
+
+    def __sklearn_tags__(self) -> Any:
+        return get_tags(self.estimator)
+
+    def fit(self, X: NDArray[Any], y: NDArray[Any], sample_weight: Floats | None = None) -> Any:
+        """Return the fitted learner."""
+        return clone(self.estimator).fit(X, y, sample_weight=sample_weight)
+
+    def predict(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Raise: the nets answer."""
+        raise NotImplementedError
+
+    def open_session(self, X: NDArray[Any], y: Any, n_classes: int, sample_weight: Floats) -> Any:
+        """Return the session of the learner, which remembers its trainings."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        session = self.estimator.open_session(X, y, n_classes, sample_weight)
+        return RememberedSession(session, self.folder)
+
+
+class RememberedSession:
+    """A session of `Remembered`; a file is named by the weights, the seed and the rows of a training."""
+
+    def __init__(self, session: Any, folder: Path) -> None:
+        self.session = session
+        self.folder = folder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.session, name)
+
+    def fit(self, weight: Floats, seed: int, rows: Any = None) -> Any:
+        """Return the trained net."""
+        (path,) = islice(self._files(weight, seed, rows), 1)
+        if not path.exists():
+            self._keep(path, self.session.fit(weight, seed, rows))
+        return joblib.load(path)
+
+    def stages(self, weight: Floats, seed: int, rows: Any = None) -> Iterator[Any]:
+        """Yield the net after each stage; stages that are not in the folder are trained."""
+        newest = None
+        for number, path in enumerate(self._files(weight, seed, rows, "stages")):
+            if not path.exists():
+                if newest is None:  # the first stage that is missing
+                    newest = islice(self.session.stages(weight, seed, rows), number, None)
+                net = next(newest, None)
+                if net is None:
+                    return
+                self._keep(path, net)
+            yield joblib.load(path)
+
+    def _files(self, *training: Any) -> Iterator[Path]:
+        return (self.folder / f"net-{joblib.hash(training)}-{number}.pkl" for number in count())
+
+    def _keep(self, path: Path, net: Any) -> None:
+        unfinished = path.with_suffix(".part")
+        joblib.dump(net, unfinished)
+        unfinished.replace(path)
 
 
 @contextmanager

@@ -30,6 +30,7 @@ from experiments._experiment import Cells, Experiment, Report, Settings, markdow
 from experiments._nets import (
     ALPHAS,
     STAGES,
+    Remembered,
     Sample,
     after,
     at_alphas,
@@ -220,7 +221,9 @@ def _cell(settings: Settings, name: str, game: str, train: Sample, test: Sample,
         given |= {"estimator": family.learner(len(fitted[1]), seed), "n_estimators": how.rounds}
     with checkpoints(settings, name, game, seed) as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # training is meant to end after these epochs
-        classifier = how.make(**given, **({"checkpoint_dir": folder} if family.resumes else {}))
+        if family.resumes:
+            given["estimator"] = Remembered(given["estimator"], folder)
+        classifier = how.make(**given)
         began = time.process_time()
         classifier.fit(*fitted)
         seconds = time.process_time() - began

@@ -57,7 +57,7 @@ from experiments._image_tables import (
     with_oco_gamma,
     with_theta,
 )
-from experiments._nets import ALPHAS, STAGES, Sample, checkpoints, judge_game
+from experiments._nets import ALPHAS, STAGES, Remembered, Sample, checkpoints, judge_game
 from experiments.post_processing import BUDGETS, after_training
 from tailboost import WorstClassBoostClassifier, metrics, published
 from tailboost.classifiers import AdaLPBoostClassifier
@@ -440,12 +440,11 @@ def _cell(
     else:
         with checkpoints(settings, name, method, seed) as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore", BoundNotMetWarning)  # the table reports a missed bound
-            given: dict[str, Any] = {"checkpoint_dir": folder, "random_state": seed}
-            given["max_time"] = settings.time_left
+            given: dict[str, Any] = {"random_state": seed, "max_time": settings.time_left}
             spent = folder / "seconds.txt"  # of calls before this one
             began -= float(spent.read_text()) if spent.exists() else 0.0
             try:
-                found = (_game if method == GAME else _vote)(protocol, data, method, given)
+                found = (_game if method == GAME else _vote)(protocol, data, method, folder, given)
             except FitInterruptedWarning:
                 spent.write_text(str(time.process_time() - began))
                 raise
@@ -485,8 +484,8 @@ def _trained(protocol: Protocol, data: Data, net: Any, params: dict[str, Any], l
     return best
 
 
-def _game(protocol: Protocol, data: Data, _: str, given: dict[str, Any]) -> dict[str, Any]:
-    net = _learner(protocol, protocol.game_net, data, protocol.game)
+def _game(protocol: Protocol, data: Data, _: str, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
+    net = Remembered(_learner(protocol, protocol.game_net, data, protocol.game), folder)
     T = protocol.rounds
     game = AdaLPBoostClassifier(net, n_estimators=T, n_iter_no_change=None, include_constants=False, **given)
     game.fit(*data.fit, X_val=data.judged[0], y_val=data.judged[1])
@@ -495,12 +494,13 @@ def _game(protocol: Protocol, data: Data, _: str, given: dict[str, Any]) -> dict
     return found | _judged(worst, data)
 
 
-def _vote(protocol: Protocol, data: Data, method: str, given: dict[str, Any]) -> dict[str, Any]:
+def _vote(protocol: Protocol, data: Data, method: str, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
     params, growth = protocol.single, None
     if method != MINIMAX:  # the mixture wants the best members, each as a single net
         params = params | {"epochs": protocol.voter_epochs}
         growth = max(1, round(protocol.growth_epochs * _epoch(data, params)))
-    net = _learner(protocol, protocol.net, data, params, scripts=method != MINIMAX, growth=growth)
+    learner = _learner(protocol, protocol.net, data, params, scripts=method != MINIMAX, growth=growth)
+    net = Remembered(learner, folder)
     T = protocol.voters
     judged: dict[str, Any] = {"X_val": data.judged[0], "y_val": data.judged[1]}
     told: dict[str, Any] = {}

@@ -112,7 +112,6 @@ PARAMETERS = {
     "n_iter_no_change": (0, 1.5),
     "tol": (-1, "small"),
     "max_time": (0, -1),
-    "checkpoint_dir": (3,),
     "n_jobs": ("all",),
     "random_state": ("seed", -1),
     "verbose": (-1,),

@@ -299,13 +299,6 @@ def test_time_limit_allows_one_round():
     assert "time limit of 1e-12 s" in stop.text
 
 
-def test_observer_ends_the_game():
-    game = game_of(UNIFORM, Units.samples(np.ones(2)), lambda request: np.zeros(2), 9)
-    last = game.play(AdditivePool(2), 0, observe=lambda position: position.n_rounds == 3)
-    assert last.n_rounds == 3
-    assert last.trace.stop_reason == "stopped by a callback after round 3"
-
-
 @pytest.mark.parametrize("where", ["learner", "swallowed", "progress", "observe"])
 def test_interrupt_keeps_whole_rounds(where):
     losses = np.random.default_rng(0).random((5, 3))

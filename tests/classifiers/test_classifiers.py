@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn
-from conftest import IMPLEMENTATIONS, MIXTURES, OURS, VALIDATED, RecordingClassifier, having, make, noisy
+from conftest import IMPLEMENTATIONS, MIXTURES, OURS, VALIDATED, having, make, noisy
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.dummy import DummyClassifier
@@ -402,64 +402,7 @@ def test_random_state(random_state):
         same(a, b, X)
 
 
-# -- callbacks, limits, interrupts ---------------------------------------------------------------------
-
-
-class Recorder:
-    """Callback with a record of rounds and a stop after ``stop_after`` rounds."""
-
-    def __init__(self, stop_after=None):
-        self.stop_after, self.rounds, self.kept, self.setups = stop_after, [], [], 0
-
-    def setup(self, estimator, context):
-        self.setups += 1
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context, **given):
-        pass
-
-    def on_fit_task_end(self, estimator, context, *, X=None, y=None, metadata=None, fitted_estimator=None):
-        if context.task_name == "round":
-            self.rounds.append(fitted_estimator.predict_distribution(X))
-            self.kept.append(fitted_estimator)
-        return self.stop_after is not None and len(self.rounds) >= self.stop_after
-
-
-@pytest.mark.parametrize("name", MIXTURES)
-def test_callbacks_see_every_round_as_a_fitted_classifier(name):
-    pytest.importorskip("sklearn.callback")
-    X, y = noisy(13)
-    params = {"n_estimators": 4, "random_state": 0, "n_iter_no_change": None}
-    recorder = Recorder()
-    clf = make(name, TREE, **params).set_callbacks(recorder).fit(X, y)
-    assert len(recorder.rounds) == 4
-    for seen, stage in zip(recorder.rounds, clf.staged_predict_distribution(X), strict=True):
-        np.testing.assert_allclose(seen, stage, atol=1e-9)
-    for t, kept in enumerate(recorder.kept, start=1):  # later rounds do not reach them
-        assert len(kept.trace_) == kept.n_iter_ == t
-        assert list(kept.predict_proba(X).sum(axis=1)) == pytest.approx([1.0] * len(X))
-    same(clf, make(name, TREE, **params).fit(X, y), X)
-
-
-@pytest.mark.parametrize("name", IMPLEMENTATIONS)
-def test_a_callback_ends_the_fit(name):
-    pytest.importorskip("sklearn.callback")
-    X, y = noisy(13)
-    params = {"random_state": 0, "n_iter_no_change": None}
-    clf = make(name, TREE, n_estimators=6, **params).set_callbacks(Recorder(stop_after=2)).fit(X, y)
-    assert clf.n_iter_ == 2
-    assert "callback after round 2" in clf.trace_.stop_reason
-    same(clf, make(name, TREE, n_estimators=2, **params).fit(X, y), X)
-
-
-def test_progress_bar():
-    callback = pytest.importorskip("sklearn.callback")
-    pytest.importorskip("rich")
-    X, y = noisy(13)
-    clf = make("adalpboost", TREE, n_estimators=2, random_state=0).set_callbacks(callback.ProgressBar())
-    assert clf.fit(X, y).n_iter_ == 2
+# -- limits, interrupts -------------------------------------------------------------------------------
 
 
 def test_verbose_prints_a_line_a_round(capsys):
@@ -509,16 +452,7 @@ def test_interrupt_in_the_first_round_propagates(name, interrupted):
         clf.predict(X)
 
 
-# -- early stopping, checkpoints -----------------------------------------------------------------------
-
-
-class KeptTree(DecisionTreeClassifier):
-    """Tree with rounds that may be kept."""
-
-    keeps_rounds = True
-
-
-KEPT = KeptTree(max_depth=2, random_state=0)
+# -- early stopping ----------------------------------------------------------------------------------
 
 
 def test_needless_rounds_are_not_played():
@@ -536,45 +470,6 @@ def test_needless_rounds_are_not_played():
     perfect = make("adalpboost", TREE, **params).fit(easy, np.repeat([0, 1], 20))
     assert perfect.n_iter_ == 1
     assert "reached 0" in perfect.trace_.stop_reason
-
-
-@pytest.mark.parametrize(("name", "scheme"), CASES)
-@pytest.mark.thinned(8)
-def test_checkpoints_resume_as_if_nothing_had_happened(name, scheme, tmp_path, monkeypatch):
-    X, y = noisy(17, n=80)
-    params = {
-        "n_estimators": 5,
-        "cv": scheme,
-        "alpha": 0.4,
-        "random_state": 0,
-        "n_iter_no_change": None,
-    }
-    whole = make(name, KEPT, **params).fit(X, y)
-    make(name, KEPT, **(params | {"n_estimators": 2}), checkpoint_dir=tmp_path).fit(X, y)
-    assert len(list(tmp_path.iterdir())) == 2
-    resumed = make(name, KEPT, **params, checkpoint_dir=str(tmp_path)).fit(X, y)
-    same(whole, resumed, X)
-    if name in ("groupdroboost", "worstclassboost"):
-        return  # ERM is fitted again before the first round
-    RecordingClassifier.fits = 0
-    monkeypatch.setattr(DecisionTreeClassifier, "fit", RecordingClassifier.fit)
-    done = make(name, KEPT, **params, checkpoint_dir=tmp_path).fit(X, y)
-    assert RecordingClassifier.fits == 0
-    same(whole, done, X)
-
-
-def test_checkpoints_that_cannot_be_used(tmp_path):
-    X, y = noisy(17, n=80)
-    params = {"n_estimators": 3, "random_state": 0, "checkpoint_dir": tmp_path}
-    make("adalpboost", KEPT, **params).fit(X, y)
-    file = sorted(tmp_path.iterdir())[1]
-    file.write_bytes(file.read_bytes()[:50])
-    with pytest.raises(ValueError, match=rf"{file.name}.* is damaged.*delete it"):
-        make("adalpboost", KEPT, **params).fit(X, y)
-    plain = tmp_path / "file"
-    plain.write_text("")
-    with pytest.raises(ValueError, match=r"checkpoint_dir=.*cannot be created"):
-        make("adalpboost", KEPT, **(params | {"checkpoint_dir": plain})).fit(X, y)
 
 
 # -- weights of classes and outliers -------------------------------------------------------------------

@@ -7,13 +7,8 @@ import tailboost as tb
 NAMES = [name for name in tb.__all__ if name.endswith("Classifier")]
 
 
-#: An empty class of the package for a class of scikit-learn that earlier versions lack.
-STAND_IN = "CallbackSupportMixin"
-
-
 def of_package(cls):
-    bases = (base for base in cls.__bases__ if base.__name__ != STAND_IN)
-    return [base for base in bases if base.__module__.startswith("tailboost.")]
+    return [base for base in cls.__bases__ if base.__module__.startswith("tailboost.")]
 
 
 def levels(cls):

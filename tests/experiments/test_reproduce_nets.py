@@ -403,7 +403,7 @@ def test_a_game_in_calls_that_are_too_short(tmp_path, monkeypatch, tiny):
         result = run(*game, "--out", pieces, "--max-time", 60)
         assert result.exit_code == 0, result.output
         said.append("AdaLPBoost (seed 0)" in result.output)  # among missing cells
-        assert bool(list(pieces.glob("checkpoints/*/candidate-*"))) == said[-1]
+        assert bool(list(pieces.glob("checkpoints/*/net-*"))) == said[-1]
     assert len(said) > 1
     found = [json.loads((out / "cifar10.jsonl").read_text())["values"] for out in (whole, pieces)]
     assert [cell.pop("seconds") for cell in found]

@@ -20,8 +20,6 @@ PROMISED = {
     "command line": 2_000,
     "model files": 2_000,
     "forged types": 3_000,
-    "checkpoints: kills": 200,
-    "checkpoints: damage": 300,
     "threads": 10_000,
     "inputs": 10_000,
     "versions": 100,

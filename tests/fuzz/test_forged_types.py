@@ -40,7 +40,6 @@ MODELS = {
 UNLISTED = [
     "os.system", "builtins.eval", "builtins.open", "pathlib.PosixPath", "logging.FileHandler",
     "subprocess.Popen",
-    "tailboost.boosting.kept._Hasher", "tailboost.boosting.kept.CheckpointedLearner",
     "joblib.memory.Memory", "numpy.load",
     "tailboost.dask.robust_mixture.KeyCounts", "tailboost.app.cli.models.StoredModel",
     "tailboost.boosting.learner.CrossFit",
@@ -50,7 +49,7 @@ LISTED = sorted(
     name for name in reviewed.reviewed() if not name.startswith("tailboost.learners.torch")
 ) + sorted(constructors.MADE)
 FIELDS = [
-    "func", "preprocessor", "tokenizer", "analyzer", "metric", "scoring", "memory", "checkpoint_dir",
+    "func", "preprocessor", "tokenizer", "analyzer", "metric", "scoring", "memory",
     "random_state",
     "dtype", "predict", "transform", "predict_proba", "estimator", "estimators_", "steps", "classes_",
     "_Booster",

@@ -1,4 +1,4 @@
-"""Models and checkpoints of other versions: unchanged answers, or an error with both versions."""
+"""Models of other versions: unchanged answers, or an error with both versions."""
 
 from __future__ import annotations
 

@@ -78,12 +78,6 @@ def many(n_classes=4):
 BOOST = HistBoostClassifier(n_estimators=6, max_depth=3)
 
 
-class KeptBoost(HistBoostClassifier):
-    """Boosted trees with rounds that may be kept."""
-
-    keeps_rounds = True
-
-
 def test_the_models_of_all_rounds_answer_together():
     """Rounds are repeated here with the same weights, folds and mean probabilities."""
     n_classes = 4
@@ -167,17 +161,6 @@ def test_of_means_in_a_classifier(tmp_path):
     )  # a single row has the same result as in a table
     twin = clone(clf).fit(X[::-1], y[::-1])
     assert np.mean(twin.predict(X) == clf.predict(X)) > 0.99
-
-
-@pytest.mark.parametrize("n_classes", [2, 4])
-def test_a_killed_fit_is_resumed_to_the_bit(n_classes, tmp_path):
-    X, y = many(n_classes=n_classes)
-    boost = KeptBoost(n_estimators=6, max_depth=3)
-    whole = tb.AdaLPBoostClassifier(boost, n_estimators=2, n_iter_no_change=None, random_state=0).fit(X, y)
-    first = clone(whole).set_params(n_estimators=1, checkpoint_dir=tmp_path).fit(X, y)
-    assert first.n_iter_ == 1
-    second = clone(whole).set_params(checkpoint_dir=tmp_path).fit(X, y)
-    np.testing.assert_array_equal(second.predict_proba(X), whole.predict_proba(X))
 
 
 def rounds_and_fits(**options):

@@ -34,9 +34,8 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.boosting.kept import CheckpointedLearner
-from tailboost.core.files import held, write_sealed
-from tailboost.learners import HistBoostClassifier, HistTreeClassifier
+from tailboost.core.files import held
+from tailboost.learners import HistBoostClassifier
 from tailboost.storage import constructors, load_model, parts, reviewed, save_model
 from tailboost.storage.model_files import packed
 
@@ -184,21 +183,8 @@ class Bad:
         return os.system, ("touch CODE_WAS_RUN",)
 
 
-def checkpoint_reader(folder):
-    """Return a tailboost object with a method for reading pickles."""
-    reader = object.__new__(CheckpointedLearner)
-    vars(reader).update(learner=None, folder=str(folder), identity="", interrupted=None)
-    return reader
-
-
 class TestCalls:
     """Callables in fields of listed estimators."""
-
-    def test_a_transformer_that_calls_a_checkpoint_reader(self, path):
-        (path.parent / "data").mkdir()
-        write_sealed(path.parent / "data" / "candidate-1.pkl", pickle.dumps(Bad()), "x")
-        forge(path, holding(FunctionTransformer(kw_args={"reader": checkpoint_reader("data")})))
-        refused(path, ".*CheckpointedLearner")
 
     @pytest.mark.parametrize(
         "part",
@@ -282,7 +268,6 @@ class TestCalls:
             "builtins.eval", "os.system", "posix.system", "subprocess.Popen", "builtins.open",
             "functools.partial",
             "operator.methodcaller", "joblib.memory.Memory", "pathlib.PosixPath", "logging.FileHandler",
-            "tailboost.boosting.kept.CheckpointedLearner",
             "tailboost.app.cli.main",
             "tailboost.app.cli.models.StoredModel", "tailboost.dask.robust_mixture.RobustMixtureClassifier",
             "tailboost.dask.robust_mixture.KeyCounts",
@@ -408,20 +393,6 @@ class TestStates:
 
 class TestFolders:
     """Names of folders and files are not stored, and are refused in a forged file."""
-
-    def test_a_checkpoint_folder(self, path):
-        folder = path.parent / "rounds"
-        tree = HistTreeClassifier(max_depth=1, n_jobs=1)
-        clf = tb.AdaLPBoostClassifier(tree, n_estimators=2, n_iter_no_change=None).fit(X, Y)
-        clf.checkpoint_dir = str(folder)
-        save_model(clf, path)
-        again = load_model(path)
-        assert again.checkpoint_dir is None
-        np.testing.assert_array_equal(again.predict(X), clf.predict(X))
-        clf.checkpoint_dir = str(path.parent / "elsewhere")
-        forge(path, clf)
-        refused(path, ".*checkpoint_dir")
-        assert not (path.parent / "elsewhere").exists()
 
     def test_a_cache_of_a_pipeline(self, path):
         cached = make_pipeline(
@@ -639,7 +610,6 @@ class TestList:
             "app.report",
             "dask",
             "storage",
-            "boosting.kept",
         )
         assert not [
             n for n in reviewed.reviewed() if n.startswith(tuple(f"tailboost.{m}" for m in machinery))

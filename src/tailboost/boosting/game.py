@@ -308,7 +308,6 @@ class StopKind(enum.Enum):
     LEARNER = "the learner does not meet its condition"
     TIME = "time limit"
     INTERRUPT = "interrupted"
-    CALLBACK = "stopped by a callback"
 
 
 @dataclass(frozen=True)
@@ -748,7 +747,7 @@ class Game:
         pool: Any,
         entropy: int,
         *,
-        observe: Callable[[Position], bool] = lambda position: False,
+        observe: Callable[[Position], None] = lambda position: None,
         interrupted: Callable[[], bool] = lambda: False,
     ) -> Position:
         """Play until there is a reason to stop, and return the last position.
@@ -760,7 +759,7 @@ class Game:
         entropy : int
             Root of the seeds.
         observe : callable
-            Called with the position after each round. A true result ends the game.
+            Called with the position after each round.
         interrupted : callable
             Returns whether Ctrl-C was pressed. A learner may have caught the interrupt and returned an
             unfinished model, which is dropped.
@@ -789,9 +788,7 @@ class Game:
                     break
                 # One assignment: an interrupt leaves the position before or after the round.
                 position = self.after_round(position, weights, candidate, round_start)
-                if observe(position):
-                    words = f"stopped by a callback after round {position.n_rounds}"
-                    stop = Stop(StopKind.CALLBACK, words)
+                observe(position)
         except KeyboardInterrupt:
             if not position.n_rounds:
                 raise

@@ -19,11 +19,11 @@ from tailboost.boosting.additive import (
     ErrorOfSteps,
     SoftMargin,
 )
-from tailboost.boosting.game import Game, Position, RowStakes, Schedule, Units
+from tailboost.boosting.game import Game, RowStakes, Schedule, Units
 from tailboost.boosting.learner import CrossFit, Whole
 from tailboost.boosting.players.additive_player import Additive
 from tailboost.classifiers.base import BaseBoostClassifier, learner_of
-from tailboost.classifiers.boosting_fit import BoostingFit
+from tailboost.classifiers.boosting_fit import BoostingFit, set_results
 from tailboost.classifiers.input import CONSTRAINTS, NUMBERS_OF_FOLDS, labels_of
 from tailboost.classifiers.judged import JudgedSteps, cached, rule_and_table
 from tailboost.classifiers.reported import ReportedClassifier
@@ -327,16 +327,13 @@ def play_steps(
     game = Game(
         RowStakes(Units.samples(training.weight, learner.player_rows)),
         player,
-        fit.with_checkpoints(learner, training),
+        learner,
         Schedule.falling(clf.n_estimators, patience, clf.tol, clf.max_time),
         progress,
     )
     pool = AdditivePool(training.n_classes, keeps=refit is not None)
-
-    def select(position: Position) -> AdditiveSelection:
-        return AdditiveSelection.of(position, progress, heaviest, refit)
-
-    fit.play(game, pool, training, select)
+    position = fit.play(game, pool, training)
+    set_results(clf, position, AdditiveSelection.of(position, progress, heaviest, refit))
 
 
 def one_column(scores: Floats) -> Floats:

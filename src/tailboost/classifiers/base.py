@@ -27,10 +27,8 @@ from tailboost.classifiers.boosted_selection import (
 )
 from tailboost.classifiers.boosting_fit import (
     BoostingFit,
-    CallbackSupportMixin,
     Cautions,
     fit_classifier,
-    with_callbacks,
 )
 from tailboost.classifiers.input import CONSTRAINTS, input_tags, with_parameters
 from tailboost.classifiers.judged import JudgedHypotheses, cached, rule_and_table
@@ -54,7 +52,7 @@ from tailboost.solvers import mixture_path
 
 
 @with_parameters
-class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
+class BaseBoostClassifier(MetaEstimatorMixin, BaseEstimator):
     """Common parameters of the boosting classifiers, and what follows from their candidates.
 
     The fit of a subclass reads the rows, plays a game, and selects a rule from its candidates.
@@ -73,7 +71,6 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
     class_weight: object = None
     exact_weights: bool = False
     max_time: float | None = None
-    checkpoint_dir: object = None
     n_jobs: int | None = None
     random_state: Seed = None
     verbose: int = 0
@@ -83,7 +80,6 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
         return learner_of(self, HistBoostClassifier)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @with_callbacks
     def fit(
         self,
         X: Table,

@@ -1,23 +1,19 @@
-"""A fit of a boosting classifier: rows, metadata, Ctrl-C, callbacks and progress around its game."""
+"""A fit of a boosting classifier: rows, metadata, Ctrl-C and progress around its game."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.metadata_routing import _raise_for_params, process_routing
 from sklearn.utils.validation import _check_method_params
 
 from tailboost.boosting.game import Game, Position
-from tailboost.boosting.kept import CheckpointedLearner, identify
 from tailboost.boosting.learner import CrossFit, Whole, open_learner
 from tailboost.classifiers.input import (
     checked_table,
@@ -34,23 +30,9 @@ from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import open_session
 from tailboost.rows.fingerprints import RowHashes, hash_rounded_rows
 from tailboost.rows.given import Given
-from tailboost.rows.judged import last_step
 from tailboost.rows.probes import probe_rows
 from tailboost.rows.readers import records_of_fit
 from tailboost.rows.rows import Split, TrainingSet
-
-try:
-    from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
-    from sklearn.callback import with_callbacks as with_callbacks
-except ImportError:  # scikit-learn < 1.9 has no callbacks
-
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Empty base class for versions of scikit-learn without callbacks."""
-
-    def with_callbacks(method: Any) -> Any:
-        """Return the method unchanged."""
-        return method
-
 
 C = TypeVar("C")
 
@@ -102,12 +84,6 @@ def fit_classifier(
     learner_params = routed_params(clf, fit_params)
     arguments.check_indexes()
     validation.check_indexes("_val")
-    context = None
-    if getattr(clf, "_skl_callbacks", None):
-        max_rounds = clf.n_estimators
-        if max_rounds == "auto":  # the number of rounds depends on the data
-            max_rounds = None
-        context = clf._init_callback_context(max_subtasks=max_rounds)
     with fitting_apart(clf) as copied, noticing_interrupts() as interrupted:
         entropy = int(check_random_state(clf.random_state).randint(2**31 - 1))
         fit = BoostingFit(
@@ -115,7 +91,6 @@ def fit_classifier(
             arguments,
             validation,
             routed=learner_params,
-            context=context,
             interrupted=interrupted,
             entropy=entropy,
         )
@@ -141,8 +116,6 @@ class BoostingFit:
         Training rows, and further rows as selection data.
     routed : dict
         Metadata for the learner.
-    context : object or None
-        scikit-learn's callbacks.
     interrupted : callable
         Returns whether Ctrl-C was pressed.
     entropy : int
@@ -153,7 +126,6 @@ class BoostingFit:
     arguments: Given
     validation: Given
     routed: dict[str, Any]
-    context: Any
     interrupted: Callable[[], bool]
     entropy: int
 
@@ -168,7 +140,6 @@ class BoostingFit:
         cv = clf.get_params(deep=False).get("cv", "auto")
         refuse_validation(self.arguments, self.validation, cv)
         refuse_learner(clf.estimator, learner, regressors_allowed=regressors_allowed)
-        refuse_folder(clf, learner)
         training = read_training_set(clf, learner, self.arguments, clf.class_weight)
         trained = training.fingerprints
         records = records_of_fit(learner, trained)
@@ -243,68 +214,22 @@ class BoostingFit:
             "that it does not hold out"
         )
 
-    def with_checkpoints(self, learner: Whole | CrossFit, training: TrainingSet) -> Any:
-        """Return a learner that keeps its candidates in ``checkpoint_dir``, if there is one."""
-        clf = self.classifier
-        if clf.checkpoint_dir is None:
-            return learner
-        identity = identify(clf, training.digest(clf.classes_), self.entropy)
-        return CheckpointedLearner.open(learner, clf.checkpoint_dir, identity, self.interrupted)
-
-    def play(
-        self,
-        game: Game,
-        pool: Any,
-        training: TrainingSet,
-        select: Callable[[Position], Any],
-    ) -> None:
-        """Play a game, and give the classifier the game and the selection from its candidates.
-
-        Parameters
-        ----------
-        game : Game
-            The game.
-        pool : Pool
-            Candidates before the first round.
-        training : TrainingSet
-            The training rows.
-        select : callable
-            Returns the selection from the candidates of a position.
-        """
+    def play(self, game: Game, pool: Any, training: TrainingSet) -> Position:
+        """Play a game from the candidates in ``pool``, and return its last position."""
         clf = self.classifier
         # A learner that catches Ctrl-C may have returned a half-trained model.
         if self.interrupted():
             raise KeyboardInterrupt
         clf.probe_rows_ = probe_rows(training.X, self.entropy)  # verify a model file
-        fit_arguments = {"estimator": clf, "X": training.X, "y": training.y}
-
-        def task_ended(context: Any, position: Position) -> bool:
-            # Calls scikit-learn's callbacks after a round or the fit; whether one of them stops the fit.
-            attributes = partial(results_at, clf, position, select)
-            return bool(
-                context.call_on_fit_task_end(
-                    **fit_arguments, reconstruction_attributes=attributes
-                )
-            )
-
-        def observe(position: Position) -> bool:
-            report_round(1, str(position.trace.rounds[-1]))
-            if self.context is None:
-                return False
-            return task_ended(self.context.subcontext(task_name="round"), position)
-
-        if self.context is not None:
-            self.context.call_on_fit_task_begin(**fit_arguments)
         progress: Any = nullcontext()
         if clf.verbose:
             progress = telling(patience=0, pause=0)
         with progress, steps("rounds", game.schedule.rounds) as report_round:
-            position = game.play(
-                pool, self.entropy, observe=observe, interrupted=self.interrupted
-            )
-        if self.context is not None:
-            task_ended(self.context, position)
-        set_results(clf, position, select(position))
+
+            def observe(position: Position) -> None:
+                report_round(1, str(position.trace.rounds[-1]))
+
+            return game.play(pool, self.entropy, observe=observe, interrupted=self.interrupted)
 
 
 def set_results(classifier: Any, position: Position, selection: Any) -> None:
@@ -327,30 +252,3 @@ def set_rule(classifier: Any, selection: Any, ensemble: Any) -> None:
     classifier.gap_ = max(0.0, *classifier.trace_.gap.tolist(), ensemble.gap)
     classifier._results = {}
     vars(classifier).pop("certificate_", None)
-
-
-def refuse_folder(classifier: Any, learner: Model) -> None:
-    """Raise InvalidParameterError if a learner of tables is given a folder: its rounds are fitted again."""
-    base = last_step(learner)
-    if classifier.checkpoint_dir is not None and not getattr(base, "keeps_rounds", False):
-        raise InvalidParameterError(
-            f"The 'checkpoint_dir' parameter of {type(classifier).__name__} must be None for "
-            f"{type(base).__name__}: rounds are kept for nets (TorchClassifier) alone"
-        )
-
-
-def results_at(
-    classifier: Any, position: Position, select: Callable[[Position], Any]
-) -> dict[str, Any]:
-    """Return the fitted attributes after the rounds so far, for scikit-learn's callbacks.
-
-    ``position`` is the game after a round, and ``select`` makes the selection from its candidates.
-    """
-    attributes = vars(classifier)
-    at_position = copy.copy(classifier)
-    set_results(at_position, position, select(position))
-    new_attributes = {}
-    for name, value in vars(at_position).items():
-        if name not in attributes or value is not attributes[name]:
-            new_attributes[name] = value
-    return new_attributes

@@ -27,7 +27,7 @@ from tailboost.boosting.pool import Pool
 from tailboost.boosting.subgroups import NamedSubgroups
 from tailboost.classifiers.base import MixtureClassifier, learner_of
 from tailboost.classifiers.boosted_selection import counts_of
-from tailboost.classifiers.boosting_fit import BoostingFit, Cautions
+from tailboost.classifiers.boosting_fit import BoostingFit, Cautions, set_results
 from tailboost.classifiers.input import ROUNDS_OR_AUTO, preset, with_parameters
 from tailboost.core.checks import OneOf
 from tailboost.core.exceptions import BoundNotMetWarning
@@ -198,11 +198,6 @@ class CVaRBoostClassifier(MixtureClassifier):
         with exact weights, which can change all later rounds.
     max_time : float or None, default=None
         Seconds after which no new round begins.
-    checkpoint_dir : path or None, default=None
-        Folder that keeps each finished round of a net (`tailboost.torch.TorchClassifier`); other learners
-        take None. The same call continues a killed fit and returns the same model. Rounds of other data,
-        parameters or library versions are not read. The files are pickles, which can run code when they are
-        loaded: use only a folder that you trust.
     n_jobs : int or None, default=None
         Largest number of threads: of the default learner, or over the folds for other learners. None is all
         cores for the default learner, and one fold at a time for others.
@@ -310,7 +305,8 @@ class CVaRBoostClassifier(MixtureClassifier):
         if self.include_constants:
             pool = pool.with_constants()
         mixture = Mixture(problem, pool, counts_of(self, pool.rows))
-        fit.play(game, pool, training, lambda at: replace(mixture, pool=at.pool))
+        position = fit.play(game, pool, training)
+        set_results(self, position, replace(mixture, pool=position.pool))
         return []
 
     def _bounds(self) -> tuple[Bounds, dict[str, str]]:
@@ -343,7 +339,8 @@ def play_for_vote(
     pool = Pool(learner.judged, training.n_classes, outlier_fraction=clf.outlier_fraction)
     problem = Problem(WorstRow(), randomized=True)
     mixture = Mixture(problem, pool, counts_of(clf, pool.rows), even=True)
-    fit.play(game, pool, training, lambda at: replace(mixture, pool=at.pool))
+    position = fit.play(game, pool, training)
+    set_results(clf, position, replace(mixture, pool=position.pool))
 
 
 def _game(
@@ -359,7 +356,7 @@ def _game(
     return Game(
         RowStakes(units),
         row_player(clf).player(clf, units),
-        fit.with_checkpoints(learner, training),
+        learner,
         Schedule.falling(max_rounds(clf), patience, clf.tol, clf.max_time),
     )
 
@@ -422,7 +419,7 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
         The fit stops after this number of rounds in which the objective fell by at most ``tol``. A cross-fit
         of the default learner also stops before a round that errs significantly more than the best hypothesis
         and lowers the objective by at most ``tol``. None plays all rounds.
-    tol, class_weight, exact_weights, max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
+    tol, class_weight, exact_weights, max_time, n_jobs, random_state, verbose : optional
         As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
@@ -476,7 +473,7 @@ class LPBoostClassifier(CVaRBoostClassifier):
         Tail mass α: the mean loss of the worst share α of the rows is minimised. 1 is the mean over all rows.
     cv, include_constants, outlier_fraction, n_iter_no_change, tol, class_weight, exact_weights : optional
         As in `CVaRBoostClassifier`, with the same defaults.
-    max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
+    max_time, n_jobs, random_state, verbose : optional
         As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
@@ -534,7 +531,7 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
         0.1 and 89 with δ = ½.
     cv, include_constants, outlier_fraction, n_iter_no_change, tol, class_weight, exact_weights : optional
         As in `CVaRBoostClassifier`, with the same defaults.
-    max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
+    max_time, n_jobs, random_state, verbose : optional
         As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
@@ -599,7 +596,7 @@ class AverageBoostClassifier(CVaRBoostClassifier):
         ensemble of gradient-boosted binned trees.
     n_estimators : int, default=10
         Number of rounds T. All rounds are played.
-    eta, outlier_fraction, class_weight, exact_weights, max_time, checkpoint_dir : optional
+    eta, outlier_fraction, class_weight, exact_weights, max_time : optional
         As in `CVaRBoostClassifier`, with the same defaults.
     n_jobs, random_state, verbose : optional
         As in `CVaRBoostClassifier`, with the same defaults.
@@ -664,7 +661,7 @@ class OCOBoostClassifier(MixtureClassifier):
         by the smallest.
     eta : float or "theory", default="theory"
         Learning rate of Hedge. "theory" is √(8 ln n/T).
-    outlier_fraction, class_weight, exact_weights, max_time, checkpoint_dir, n_jobs : optional
+    outlier_fraction, class_weight, exact_weights, max_time, n_jobs : optional
         As in `CVaRBoostClassifier`, with the same defaults.
     random_state, verbose : optional
         As in `CVaRBoostClassifier`, with the same defaults.
@@ -723,7 +720,7 @@ class OCOBoostClassifier(MixtureClassifier):
         game = Game(
             RowStakes(units),
             Hedge(eta_for(self.eta, units.count, n_rounds), self.outlier_fraction),
-            fit.with_checkpoints(learner, training),
+            learner,
             Schedule(n_rounds, max_time=self.max_time),
             demand=Demand(0.5 - edge, required=True),
         )

@@ -70,7 +70,7 @@ class DROBoostClassifier(AdditiveClassifier):
         fall below σ, w approaches p.
     learning_rate, cv, n_iter_no_change, tol, class_weight, exact_weights, max_time : optional
         As in `VarianceBoostClassifier`, with the same defaults.
-    checkpoint_dir, n_jobs, random_state, verbose : optional
+    n_jobs, random_state, verbose : optional
         As in `VarianceBoostClassifier`, with the same defaults.
 
     Attributes

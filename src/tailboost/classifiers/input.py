@@ -506,7 +506,6 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "n_iter_no_change": [_COUNT, None],
     "tol": [Interval(Real, 0, None, closed="left")],
     "max_time": [_POSITIVE, None],
-    "checkpoint_dir": [str, HasMethods(["__fspath__"]), None],
     "n_jobs": [Integral, None],
     "random_state": ["random_state"],
     "verbose": ["verbose"],

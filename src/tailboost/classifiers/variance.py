@@ -76,7 +76,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
         (`tailboost.published`). By default they have 16 significant bits: then equal rows have equal weights
         for any order of the rows, and a tree breaks ties in the same way. A tie may be broken otherwise than
         with exact weights, which can change all later rounds.
-    max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
+    max_time, n_jobs, random_state, verbose : optional
         As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
@@ -296,7 +296,7 @@ class AdaBoostClassifier(VarianceBoostClassifier):
         Largest number of rounds.
     learning_rate, cv, n_iter_no_change, tol, class_weight, exact_weights, max_time : optional
         As in `VarianceBoostClassifier`, with the same defaults.
-    checkpoint_dir, n_jobs, random_state, verbose : optional
+    n_jobs, random_state, verbose : optional
         As in `VarianceBoostClassifier`, with the same defaults.
 
     Attributes
@@ -352,7 +352,7 @@ class VadaBoostClassifier(VarianceBoostClassifier):
         Weight λ of the variance.
     learning_rate, cv, n_iter_no_change, tol, class_weight, exact_weights, max_time : optional
         As in `VarianceBoostClassifier`, with the same defaults.
-    checkpoint_dir, n_jobs, random_state, verbose : optional
+    n_jobs, random_state, verbose : optional
         As in `VarianceBoostClassifier`, with the same defaults.
 
     Attributes
@@ -404,7 +404,7 @@ class EBBoostClassifier(VarianceBoostClassifier):
         Weight λ of the variance. As in the paper, it may exceed 1, the maximum of VadaBoost.
     learning_rate, cv, n_iter_no_change, tol, class_weight, exact_weights, max_time : optional
         As in `VarianceBoostClassifier`, with the same defaults.
-    checkpoint_dir, n_jobs, random_state, verbose : optional
+    n_jobs, random_state, verbose : optional
         As in `VarianceBoostClassifier`, with the same defaults.
 
     Attributes
@@ -476,7 +476,7 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
         least 1/Σs. None tries α = 0.1, 0.2, 0.3, 0.5, 0.7, 1 for RLP and C Σs = 10, 100 for RQP. It selects
         the first price of least error of the vote, on the held-out rows if there are any, else on the
         training rows.
-    cv, n_iter_no_change, tol, class_weight, exact_weights, max_time, checkpoint_dir : optional
+    cv, n_iter_no_change, tol, class_weight, exact_weights, max_time : optional
         As in `VarianceBoostClassifier`, with the same defaults.
     n_jobs, random_state, verbose : optional
         As in `VarianceBoostClassifier`, with the same defaults.

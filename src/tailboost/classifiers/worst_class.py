@@ -15,7 +15,6 @@ from tailboost.boosting.game import (
     Candidate,
     Demand,
     Game,
-    Position,
     Request,
     Schedule,
     SubgroupStakes,
@@ -42,7 +41,7 @@ from tailboost.classifiers.boosting_fit import (
     BoostingFit,
     Cautions,
     fit_classifier,
-    with_callbacks,
+    set_results,
 )
 from tailboost.classifiers.input import (
     CONSTRAINTS,
@@ -242,7 +241,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
         As in `CVaRBoostClassifier`, with the same defaults.
     include_constants : bool, default=True
         Whether the K constant classifiers may enter the mixture. A vote has no constants.
-    tol, class_weight, exact_weights, max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
+    tol, class_weight, exact_weights, max_time, n_jobs, random_state, verbose : optional
         As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
@@ -331,7 +330,6 @@ class WorstClassBoostClassifier(MixtureClassifier):
     tol: float = 1e-3
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @with_callbacks
     def fit(
         self,
         X: Table,
@@ -406,19 +404,17 @@ class WorstClassBoostClassifier(MixtureClassifier):
         game = Game(
             stakes,
             Hedge(self.eta_),
-            fit.with_checkpoints(learner, training),
+            learner,
             terms.schedule(self, stakes),
             progress=progress_of(mixture, votes=voting),
             demand=terms.demand(stakes, limited=self.max_error != "auto"),
         )
 
-        def select(position: Position) -> Mixture:
-            selected = replace(mixture, pool=position.pool)
-            if voting:
-                return replace(selected, majority=position.memory)
-            return selected
-
-        fit.play(game, pool, training, select)
+        position = fit.play(game, pool, training)
+        mixture = replace(mixture, pool=position.pool)
+        if voting:
+            mixture = replace(mixture, majority=position.memory)
+        set_results(self, position, mixture)
         return [*small_subgroups(self._named, self._pools), *missed_targets(self)]
 
     def _learner(self) -> Any:
@@ -513,7 +509,7 @@ class GroupDROBoostClassifier(MixtureClassifier):
         As in `CVaRBoostClassifier`, with the same defaults.
     include_constants : bool, default=True
         Whether the K constant classifiers may enter the mixture. Their even mixture is a random guess.
-    n_iter_no_change, tol, class_weight, exact_weights, max_time, checkpoint_dir, n_jobs : optional
+    n_iter_no_change, tol, class_weight, exact_weights, max_time, n_jobs : optional
         As in `CVaRBoostClassifier`, with the same defaults.
     random_state, verbose : optional
         As in `CVaRBoostClassifier`, with the same defaults.
@@ -596,12 +592,13 @@ class GroupDROBoostClassifier(MixtureClassifier):
         game = Game(
             stakes,
             Hedge(eta_for(self.eta, stakes.units.count, n_rounds)),
-            fit.with_checkpoints(learner, training),
+            learner,
             Schedule.falling(n_rounds, patience, self.tol, self.max_time),
         )
         if not even and (patience is not None or self.verbose):  # a round prints the objective
             game = replace(game, progress=progress_of(mixture))
-        fit.play(game, pool, training, lambda at: replace(mixture, pool=at.pool))
+        position = fit.play(game, pool, training)
+        set_results(self, position, replace(mixture, pool=position.pool))
         return small_subgroups(self._named, self._pools)
 
     _learner = WorstClassBoostClassifier._learner

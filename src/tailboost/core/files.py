@@ -1,9 +1,8 @@
-"""Atomic writes of files, digests of contents, and locks on folders and files."""
+"""Atomic writes of files, and locks on folders and files."""
 
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import re
 import shutil
@@ -14,16 +13,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 if sys.platform == "win32":
     import msvcrt
 else:
     import fcntl
 
-_SEAL = 16  # bytes of the digest before a sealed content
-_KIND = b"tailboost sealed file "
-_MARK = _KIND + b"1\n"
 # Seconds between two looks at a lock.
 _PAUSE = 0.02
 # Name of an unfinished file: name of the file, process and thread.
@@ -103,53 +99,6 @@ def _is_alive(process: int) -> bool:
     except (OSError, OverflowError):  # another user's process
         return True
     return True
-
-
-def _seal(name: str, content: bytes) -> bytes:
-    """Return the digest of a content and the name of its file."""
-    sealed = name.encode("utf-8", "surrogateescape") + b"\0" + content
-    return hashlib.blake2b(sealed, digest_size=_SEAL).digest()
-
-
-def write_sealed(path: Path, content: bytes, label: str) -> None:
-    """Write a content after a digest of content and name, by which `read_sealed` detects damage."""
-    write(path, _MARK + _seal(path.name, content) + content, label)
-
-
-def read_sealed(path: Path) -> bytes:
-    """Return the content of a file written by `write_sealed`.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged or incomplete, was written under another name, or has another format.
-    OSError
-        If the file cannot be read.
-    """
-    whole = path.read_bytes()
-    if whole.startswith(_KIND) and not whole.startswith(_MARK):
-        raise ValueError("it has the format of another version of tailboost")
-    start = len(_MARK) + _SEAL
-    content = whole[start:]
-    if whole[:start] != _MARK + _seal(path.name, content):
-        raise ValueError(f"its {len(whole):,} bytes were not written under this name")
-    return content
-
-
-def make_folder(folder: Any, name: str) -> Path:
-    """Return the folder given as parameter ``name``; a missing folder is created.
-
-    Raises
-    ------
-    ValueError
-        If the folder cannot be created.
-    """
-    path = Path(folder)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"{name}={str(path)!r} cannot be created: {error}") from None
-    return path
 
 
 def _open_and_lock(path: Path) -> BinaryIO:

@@ -15,7 +15,6 @@ from tailboost.core.checks import distinct_and_places
 from tailboost.core.spelling import how_many
 from tailboost.rows.fingerprints import (
     Fingerprint,
-    digest,
     hash_rows,
     stratified_places,
 )
@@ -196,19 +195,6 @@ class TrainingSet:
         if self.clusters is None:
             return hash_rows(self.X, seed=seed)
         return hash_rows(self.clusters[:, None], seed=seed)
-
-    def digest(self, classes: NDArray[Any]) -> str:
-        """Return a digest of rows, labels, weights and groups, for checkpoints."""
-        tables = [(self.hashes, self.rows)]
-        if self.validation is not None:
-            X_val, validation_rows = self.validation
-            tables.append((hash_rows(X_val), validation_rows))
-        contents = [repr(classes.tolist()).encode()]
-        for hashes, rows in tables:
-            contents += [hashes.tobytes(), rows.y.tobytes(), rows.weight.tobytes()]
-            if rows.groups is not None:
-                contents.append(rows.groups.tobytes())
-        return digest(*contents)
 
 
 def folds(places: Ints, k: int) -> Ints:

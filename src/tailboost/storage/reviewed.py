@@ -265,8 +265,7 @@ def reviewed() -> dict[str, Reviewed]:
     for name in package.__all__:
         if name.endswith("Classifier"):
             cls = getattr(package, name)
-            restricted = Reviewed(held_at={"checkpoint_dir": None})
-            classes[f"{cls.__module__}.{cls.__name__}"] = restricted
+            classes[f"{cls.__module__}.{cls.__name__}"] = Reviewed()
     players = import_module("tailboost.boosting.players")
     for info in iter_modules(players.__path__):
         module = import_module(f"{players.__name__}.{info.name}")

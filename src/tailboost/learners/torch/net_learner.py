@@ -301,9 +301,6 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
-    # Whether a boosting classifier may keep finished rounds in a folder, because a fit takes long.
-    keeps_rounds: ClassVar[bool] = True
-
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "module": [callable],
         "optimizer": [OneOf(*OPTIMIZERS), callable],
