@@ -443,7 +443,7 @@ def cluster(run: argparse.Namespace) -> Iterator[Row]:
     from dask.distributed import Client, LocalCluster
     from xgboost import dask as dxgb
 
-    from tailboost.dask import DaskRobustMixtureClassifier
+    from tailboost.dask import from_probabilities
 
     n = 20_000 if run.quick else 1_000_000
     X, y = table(n, 20, 3)
@@ -466,8 +466,8 @@ def cluster(run: argparse.Namespace) -> Iterator[Row]:
         for objective in ("worst_class", "worst_group"):
             start = spent()
             given = {"groups": da.from_array(groups[b], n // 20)} if objective == "worst_group" else {}
-            mix = DaskRobustMixtureClassifier.from_probabilities(P, lazy[1][b], objective=objective, **given)
-            answers[objective] = mix.to_local().predict(fresh), spent() - start
+            mix = from_probabilities(P, lazy[1][b], objective=objective, **given)
+            answers[objective] = mix.predict(fresh), spent() - start
     for name, (predicted, taken) in answers.items():
         worst = tb.metrics.worst_class_error(y[test], predicted)
         row = {"rows": n, "rule": name, "seconds": taken, "error": float(np.mean(predicted != y[test]))}

@@ -33,20 +33,18 @@ P = X_lazy[2000:].map_blocks(bayes.predict_proba, chunks=(2000, 3), meta=np.empt
 
 # %%
 # The selection reads four partitions; the last one is for a certificate.
-mix = td.DaskRobustMixtureClassifier.from_probabilities({"bayes": P[:8000]}, y_lazy[2000:10_000])
-print("as they are", td.metrics.class_errors(y_lazy[2000:], da.from_array(bayes.classes_)[P.argmax(axis=1)]))
+mix = td.from_probabilities({"bayes": P[:8000]}, y_lazy[2000:10_000])
 print(mix.rates_)
 
 # %%
-# Answers to Dask collections are lazy. Metrics sum counts over the partitions.
-answers = mix.predict({"bayes": P[8000:]})
-print(td.metrics.class_errors(y_lazy[10_000:], answers))
+# Answers to Dask collections are lazy.
+answers = td.predict(mix, {"bayes": P[8000:]})
+print(tb.metrics.class_errors(y[10_000:], answers.compute()))
 
 # %%
-# The classifier of one machine, without Dask.
-local = mix.to_local()
-print(type(local).__module__, type(local).__name__)
-print(local.tradeoff())
+# The classifier is that of one machine.
+print(type(mix).__module__, type(mix).__name__)
+print(mix.tradeoff())
 
 # %%
 # A certificate of any fitted classifier, from rows in partitions. Training rows are refused.

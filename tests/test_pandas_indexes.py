@@ -71,7 +71,7 @@ def from_dask(X, y, **parts):
     P = pd.DataFrame({"no": 1 - X["p"], "yes": X["p"]}, index=X.index)
     P, y, *others = (dd.from_pandas(part, npartitions=2, sort=False) for part in (P, y, *parts.values()))
     parts = dict(zip(parts, others, strict=True))
-    return td.DaskRobustMixtureClassifier.from_probabilities({"m": P}, y, **parts)
+    return td.from_probabilities({"m": P}, y, **parts)
 
 
 def certified_by_dask(X, y, **parts):

@@ -335,7 +335,7 @@ def test_a_refused_selection_on_dask_collections_leaves_no_object():
 
     p = da.from_array(np.linspace(0, 1, 200), chunks=50)
     y = da.from_array((np.linspace(0, 1, 200) > 0.6).astype(int), chunks=50)
-    mix = td.DaskRobustMixtureClassifier.from_probabilities({"model": p}, y)
+    mix = td.from_probabilities({"model": p}, y)
     before, answers = joblib.hash(vars(mix)), mix.predict({"model": p}).compute()
     with pytest.raises(TypeError, match="fits no models"):
         mix.fit(X, Y)

@@ -108,9 +108,7 @@ def test_dask_scales_by_all_rows_and_not_by_partition():
 
     def chosen(weight):
         P, y, w = (da.from_array(part[order], chunks=(30, *part.shape[1:])) for part in (p, Y, weight))
-        return td.DaskRobustMixtureClassifier.from_probabilities(
-            {"m": P}, y, limits=[LIMITS[0]], sample_weight=w
-        )
+        return td.from_probabilities({"m": P}, y, limits=[LIMITS[0]], sample_weight=w)
 
     local = RobustMixtureClassifier.from_probabilities({"m": p}, Y, limits=[LIMITS[0]], sample_weight=VARYING)
     for c in (1.0, 1 / len(Y), 1e-300, 1e300):

@@ -1,4 +1,4 @@
-"""Selection, certificates and metrics on Dask collections agree with one machine on the same rows."""
+"""Selection and certificates on Dask collections agree with one machine on the same rows."""
 
 from __future__ import annotations
 
@@ -270,12 +270,12 @@ def test_certify_takes_probabilities_by_model():
     fresh, more = said(700, seed=2), said(400, seed=3)
     names = list(P)
     yd, gd, *Pd = blocks(3, y, groups, *P.values())
-    mix = td.DaskRobustMixtureClassifier.from_probabilities(
+    mix = td.from_probabilities(
         dict(zip(names, Pd, strict=True)), yd, groups=gd, limits=["selected(1) <= .5"]
     )
     Q, (u,) = dict(zip(names, blocks(2, *fresh[0].values()), strict=True)), blocks(2, fresh[1])
     M = dict(zip(names, blocks(2, *more[0].values()), strict=True))
-    here = tb.certify(mix.to_local(), fresh[0], fresh[1], rates=["selected(1) <= .9"], X_unlabeled=more[0])
+    here = tb.certify(mix, fresh[0], fresh[1], rates=["selected(1) <= .9"], X_unlabeled=more[0])
     same_certificate(td.certify(mix, Q, u, rates=["selected(1) <= .9"], X_unlabeled=M), here)
     with pytest.raises(TypeError, match=f"X\\['{names[0]}'\\] is a ndarray"):
         td.certify(mix, fresh[0], u)
@@ -321,32 +321,6 @@ def test_certify_knows_calibration_rows_of_scores():
         assert str(on_dask.value) == str(in_memory.value)
 
 
-def test_metrics_are_those_of_one_machine(model):
-    X, y, groups, w = table(6)
-    P, k = model.predict_proba(X), model.predict(X)
-    yd, gd, wd, Pd, kd = blocks(7, y, groups, w, P, k)
-    for name, args, lazy in (
-        ("class_errors", (y, k), (yd, kd)),
-        ("worst_class_error", (y, k), (yd, kd)),
-        ("class_errors", (y, P), (yd, Pd)),
-        ("group_errors", (y, k, groups), (yd, kd, gd)),
-        ("worst_group_error", (y, k, groups), (yd, kd, gd)),
-        ("group_errors", (y, P, groups), (yd, Pd, gd)),
-        ("cvar_zero_one_loss", (y, P, 0.2), (yd, Pd, 0.2)),
-    ):
-        here, there = getattr(tb.metrics, name), getattr(td.metrics, name)
-        assert there(*lazy) == pytest.approx(here(*args), abs=1e-12), name
-        assert there(*lazy, sample_weight=wd) == pytest.approx(here(*args, sample_weight=w), abs=1e-12), name
-
-
-def test_metrics_refuse_wrong_arguments_before_they_count():
-    y = da.from_array(np.array([0, 1]), chunks=1)
-    with pytest.raises(TypeError, match="multiple values for argument 'y_true'"):
-        td.metrics.class_errors(y, y, y_true=y)
-    with pytest.raises(TypeError, match="missing a required argument: 'y_pred'"):
-        td.metrics.class_errors(y)
-
-
 # -- mixtures ----------------------------------------------------------------------------------------------
 
 ARRANGED = ((1, lambda *arrays: arrays), (7, shuffled))  # number of partitions, and order of the rows
@@ -382,7 +356,7 @@ def mixtures(P, y, groups, w, *, grouped=False, **params):
         *Ps, y_, w_, g_ = blocks(parts, *arranged(*P.values(), y, w, groups))
         told = {"groups": g_} if grouped else {}
         Pd = dict(zip(P, Ps, strict=True))
-        yield td.DaskRobustMixtureClassifier.from_probabilities(Pd, y_, sample_weight=w_, **told, **params)
+        yield td.from_probabilities(Pd, y_, sample_weight=w_, **told, **params)
 
 
 @pytest.mark.parametrize("aim", MIXTURES)
@@ -423,8 +397,7 @@ def test_confusion_counts_of_many_rows_are_exact(monkeypatch, aim):
         assert mix.limits_met_
         shares = mix.predict_distribution(P, **asked)
         if aim == "deferral":
-            local = mix.to_local()
-            deferred = local.defers(P)
+            deferred = mix.defers(P)
             share = np.average(deferred, weights=w)
             assert share <= 0.1
             assert next(line.value for line in mix.rates_ if line.limit) == pytest.approx(share)
@@ -444,7 +417,7 @@ def test_thresholds_from_a_sample_hold_for_all_rows():
     fits = []
     for parts, arranged in ARRANGED:
         pd, yd = blocks(parts, *arranged(p, y))
-        fits.append(td.DaskRobustMixtureClassifier.from_probabilities({"p": pd}, yd))
+        fits.append(td.from_probabilities({"p": pd}, yd))
     np.testing.assert_array_equal(*(fit.predict({"p": p}) for fit in fits))
     mix = fits[1]
     assert mix.n_threshold_rows_ == 2**16
@@ -469,34 +442,29 @@ def test_a_mixture_is_an_ordinary_classifier_and_predicts_lazily(client, tmp_pat
     Pd = {"one": lazy[list(first)].rename(columns=first), "two": lazy[list(second)].rename(columns=second)}
     params = {"objective": "worst_group"}
     with client.as_current():
-        mix = td.DaskRobustMixtureClassifier.from_probabilities(
-            Pd, lazy["y"], groups=lazy[["site", "side"]], **params
-        )
-        labels = mix.predict(Pd).compute()
-        shares = mix.predict_distribution(dict(zip(P, blocks(4, *P.values()), strict=True)))
+        mix = td.from_probabilities(Pd, lazy["y"], groups=lazy[["site", "side"]], **params)
+        labels = td.predict(mix, Pd).compute()
+        shares = td.predict_proba(mix, dict(zip(P, blocks(4, *P.values()), strict=True)))
         assert shares.shape == (N, 3)
         shares = shares.compute()
     told = table[["site", "side"]]
     one = tb.RobustMixtureClassifier.from_probabilities(P, names[y], groups=told, **params)
     assert [line.subgroup for line in mix.rates_] == [line.subgroup for line in one.rates_]
-    local = mix.to_local()
-    assert type(local) is tb.RobustMixtureClassifier
-    np.testing.assert_array_equal(labels, local.predict(P))
-    np.testing.assert_array_equal(shares, local.predict_distribution(P))
-    tb.save_model(local, tmp_path / "m.model")
+    assert type(mix) is tb.RobustMixtureClassifier
+    np.testing.assert_array_equal(labels, mix.predict(P))
+    np.testing.assert_array_equal(shares, mix.predict_proba(P))
+    tb.save_model(mix, tmp_path / "m.model")
     again = tb.load_model(tmp_path / "m.model")
     np.testing.assert_array_equal(again.predict(P), labels)
     np.testing.assert_array_equal(
-        again.reweight(error_budget=0.01).predict(P), local.reweight(error_budget=0.01).predict(P)
+        again.reweight(error_budget=0.01).predict(P), mix.reweight(error_budget=0.01).predict(P)
     )
-    with pytest.raises(TypeError, match="reweight takes probabilities in memory"):
-        mix.reweight(Pd, lazy["y"])
 
 
 def test_what_a_mixture_in_partitions_cannot_do_is_refused_by_name():
     P, y, groups, w = said(300)
     one, yd, gd, wd = blocks(3, P["one"], y, groups, w)
-    choose = td.DaskRobustMixtureClassifier.from_probabilities
+    choose = td.from_probabilities
     for args, params, says in (
         (({"one": P["one"]}, yd), {}, r"probabilities\['one'\] is a ndarray: a Dask array"),
         (({"one": one}, y), {}, "y is a ndarray"),
@@ -514,15 +482,13 @@ def test_what_a_mixture_in_partitions_cannot_do_is_refused_by_name():
     ):
         with pytest.raises((TypeError, ValueError), match=says):
             choose(*args, **params)
-    with pytest.raises(TypeError, match="fits no models"):
-        td.DaskRobustMixtureClassifier().fit(one, yd)
     mix = choose({"one": one}, yd, groups=gd, objective="worst_group", by_group=True)
     with pytest.raises(ValueError, match="groups are needed"):
-        mix.predict({"one": one})
+        td.predict(mix, {"one": one})
     with pytest.raises(ValueError, match="no model is called"):
-        mix.predict({"other": one}, groups=gd)
+        td.predict(mix, {"other": one}, groups=gd)
     np.testing.assert_array_equal(
-        mix.predict({"one": one}, groups=gd).compute(),
+        td.predict(mix, {"one": one}, groups=gd).compute(),
         mix.predict({"one": P["one"]}, groups=groups),
     )
 
@@ -568,22 +534,6 @@ def columns_of_groups(n, rng):
     )
 
 
-def test_columns_of_groups_keep_names_and_types():
-    rng = np.random.default_rng(0)
-    groups = columns_of_groups(600, rng)
-    truth, answers = rng.integers(2, size=(2, 600))
-    lazy = pytest.importorskip("dask.dataframe").from_pandas(groups, chunksize=200, sort=False)
-    y, p = (da.from_array(values, chunks=200) for values in (truth, answers))
-    counted = td.metrics.group_errors(y, p, groups=lazy)
-    expected = {
-        (name, value): float((truth != answers)[(groups[name] == value).to_numpy(dtype=bool)].mean())
-        for name in sorted(groups)
-        for value in sorted(groups[name].unique().tolist())
-    }
-    assert [(key, type(key[1])) for key in counted] == [(key, type(key[1])) for key in expected]
-    assert counted == pytest.approx(expected, abs=1e-12)
-
-
 def test_certificates_of_columns_of_groups_are_those_of_one_machine():
     rng = np.random.default_rng(1)
     groups, scores = columns_of_groups(600, rng), rng.random(1200)
@@ -616,6 +566,3 @@ def test_rows_with_a_missing_group_are_refused(place):
         td.certify(
             rule, {"m": da.from_array(scores, chunks=100)}, truth, groups=lazy, rates=["error() <= .9"]
         )
-    for metric in (td.metrics.group_errors, td.metrics.worst_group_error):
-        with pytest.raises(ValueError, match="groups column 'sex' contains NaN or None: 1 of"):
-            metric(truth, truth, groups=lazy)

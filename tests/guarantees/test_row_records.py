@@ -184,7 +184,7 @@ def given(X, y, **more):
 
 
 def given_on_dask(X, y):
-    return on_dask.DaskRobustMixtureClassifier.from_probabilities(lazy(X), lazy(y), limits=LIMITS).to_local()
+    return on_dask.from_probabilities(lazy(X), lazy(y), limits=LIMITS)
 
 
 def boosting(X, y):

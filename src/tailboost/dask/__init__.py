@@ -1,4 +1,4 @@
-"""Selection, certificates and metrics on Dask arrays and data frames; rows stay on the workers."""
+"""Selection and certificates on Dask arrays and data frames; rows stay on the workers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ except ImportError as error:
         f"tailboost.dask needs Dask ({error}): pip install 'tailboost[dask]'"
     ) from error
 
-from tailboost.dask import metrics
 from tailboost.dask.certify import calibrate, certify
-from tailboost.dask.robust_mixture import DaskRobustMixtureClassifier
+from tailboost.dask.robust_mixture import from_probabilities, predict, predict_proba
 
 __all__ = [
-    "DaskRobustMixtureClassifier",
     "calibrate",
     "certify",
-    "metrics",
+    "from_probabilities",
+    "predict",
+    "predict_proba",
 ]

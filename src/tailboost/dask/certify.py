@@ -80,7 +80,7 @@ def certify(
     Parameters
     ----------
     model : fitted classifier or pipeline
-        With ``classes_``: one of `tailboost.dask`, or of one machine.
+        With ``classes_``.
     X, y : Dask array or data frame of shape (n, d), (n,)
         Fresh rows and their labels, with the same partitions. With ``y=None`` the rows have no labels. For a
         rule made from probabilities, X is a dict of them by model; so is ``X_unlabeled``.
@@ -102,8 +102,6 @@ def certify(
     """
     check_number(confidence, "confidence", 0, 1, below=True)
     check_equal_rows(equal_rows)
-    if hasattr(model, "to_local"):
-        model = model.to_local()
     if not hasattr(model, "predict") or not hasattr(model, "classes_"):
         raise TypeError(f"model must be a fitted classifier, got {type(model).__name__}")
     stated, max_error = requested_rates(model, rates, limits, max_error)
@@ -318,7 +316,7 @@ def calibrate(
     Parameters
     ----------
     model : classifier
-        One of tailboost's with ``tradeoff``, of `tailboost.dask` or of one machine.
+        One of tailboost's with ``tradeoff``.
     X_cal, y_cal : Dask array or data frame of shape (n, d), (n,)
         Fresh rows and their labels, with the same partitions.
     groups : Dask array of shape (n,) or (n, c), column or data frame, optional
@@ -340,8 +338,6 @@ def calibrate(
     LeakageError
         If rows were used to train or select the model.
     """
-    if hasattr(model, "to_local"):
-        model = model.to_local()
     # Refuses rows that do not belong together.
     if X_cal is not None:
         partitions(X_cal, DaskColumn("y_cal", y_cal), DaskColumn("groups", groups))

@@ -1,4 +1,4 @@
-"""`tailboost.RobustMixtureClassifier` selected on probabilities in Dask collections.
+"""Selection of a rule on probabilities in Dask collections.
 
 The client makes candidates on all rows, or on a sample of many rows. The workers count the confusions of the
 candidates on all rows, and the rule is selected on these counts.
@@ -10,18 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import call
-from typing import Any, NoReturn, Self
+from typing import Any
 
 import dask
 import dask.array as da
 import numpy as np
 
-from tailboost.classifiers import robust_mixture as local
 from tailboost.classifiers.mixture_fit import (
     first_selection,
     models_of_probabilities,
     problem_for_probabilities,
 )
+from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
 from tailboost.classifiers.robust_selection import (
     column_read,
     kinds_of,
@@ -36,12 +36,10 @@ from tailboost.core.array_types import (
     Ints,
     Labels,
     Stated,
-    Table,
 )
 from tailboost.core.checks import (
     check_indexes,
     count_rows,
-    has_named_columns,
     label_vector,
     n_rows_of,
     refuse_missing,
@@ -49,7 +47,7 @@ from tailboost.core.checks import (
 )
 from tailboost.core.exceptions import DeferredRowsWarning
 from tailboost.core.warn import warn_user
-from tailboost.dask.collections import DaskColumn, is_collection, partitions
+from tailboost.dask.collections import DaskColumn, partitions
 from tailboost.rates import Strata
 from tailboost.rows.fingerprints import UsedRows, hash_rows
 from tailboost.rows.given import Given
@@ -81,11 +79,20 @@ FAN = 8
 MOST_STRATA = 10_000
 
 
-class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
-    """`tailboost.RobustMixtureClassifier` selected on models' probabilities in Dask collections.
+def from_probabilities(
+    probabilities: Mapping[str, Any],
+    y: Column,
+    *,
+    objective: Stated = None,
+    groups: Groups = None,
+    sample_weight: Column = None,
+    classes: object = None,
+    **params: Any,
+) -> RobustMixtureClassifier:
+    """Return a classifier for models whose probabilities are Dask collections.
 
-    `from_probabilities` returns a fitted classifier; the user fits the models. Objectives, limits and the
-    error budget are those of one machine. Costs by row (``costs=``) are not available. The probabilities are
+    It is the classifier of `tailboost.RobustMixtureClassifier.from_probabilities`, without costs by row
+    (``costs=``). Its answers to collections are computed in memory; `predict` is lazy. The probabilities are
     read several times: persist them if reading is slow.
 
     Candidates are made on all rows up to 65,536, otherwise on a sample of this size. The sample holds all
@@ -96,167 +103,128 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
 
     Parameters
     ----------
-    objective, limits, alpha, max_error, error_budget : optional
-        As in `tailboost.RobustMixtureClassifier`.
-    confidence, randomized, by_group, infer_groups : optional
-        As in `tailboost.RobustMixtureClassifier`.
-    random_state : int, RandomState or None
-        Seed of the sample.
-    estimators, cv, class_weight, max_time, n_jobs, verbose : optional
-        Not used: no model is fitted, and all rows are selection data.
+    probabilities : dict of str to Dask array or data frame of shape (n, K)
+        Class probabilities of each model, as for one machine.
+    y, groups, sample_weight : Dask array or column
+        Labels, groups (or a data frame of groups) and weights of these rows, with the same partitions.
+    objective, classes, **params
+        As for one machine.
 
-    Attributes
-    ----------
-    n_threshold_rows_ : int
-        Number of rows on which the candidates were made. Further attributes are those of one machine.
+    Returns
+    -------
+    RobustMixtureClassifier
+        ``n_threshold_rows_`` is the number of rows on which the candidates were made. A model file of it, or
+        a copy in another process, does not reach the rows: other selections of large data then need rows in
+        memory.
 
-    See Also
-    --------
-    tailboost.RobustMixtureClassifier : The same on one machine.
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is not as described.
 
     Examples
     --------
     >>> import dask.array as da
-    >>> from tailboost.dask import DaskRobustMixtureClassifier
+    >>> import tailboost.dask as td
     >>> p = da.random.default_rng(0).random(1000, chunks=250)
     >>> y = (p > 0.7).astype(int)
-    >>> mix = DaskRobustMixtureClassifier.from_probabilities({"model": p}, y)
+    >>> mix = td.from_probabilities({"model": p}, y)
     >>> max(mix.subgroup_errors_.values()) < 0.05
     True
-    >>> mix.predict({"model": p}).shape
+    >>> td.predict(mix, {"model": p}).shape
     (1000,)
     """
+    mix = RobustMixtureClassifier(objective=objective, **params)
+    problem = problem_for_probabilities(mix, groups)
+    check_named(probabilities)
+    if y is None:
+        raise ValueError("from_probabilities requires y to be passed, but the target y is None")
+    blocks = partitions(
+        probabilities,
+        DaskColumn("groups", groups),
+        DaskColumn("y", y),
+        DaskColumn("sample_weight", sample_weight),
+        name="probabilities",
+    )
+    without_probabilities = [block[1:] for block in blocks]
+    labels_seen = _folded(without_probabilities, _labels_and_groups, _joint)
+    if labels_seen is None:
+        raise ValueError("y holds no rows")
+    labels, names, (largest, relative_total, n_positive) = labels_seen
+    scale = None
+    if largest > 0:
+        relative_mean = relative_total / n_positive
+        if not count_rows(largest, relative_mean):
+            scale = (largest, relative_mean)
+    if classes is None:
+        classes = labels
+    models = models_of_probabilities(mix, probabilities, classes)
+    if names is not None:
+        set_groups(mix, names)
+    used_rows = _folded(
+        [(P, y) for P, _, y, _ in blocks], partial(_used, models), UsedRows.together
+    )
+    records = replace(Records.of_given(), tables=(used_rows,))
+    _select(_RemoteReader(mix, models, problem, scale), blocks, records)
+    mix.selection_.warn(forewarned=False)
+    return mix
 
-    n_threshold_rows_: int
 
-    def fit(self, *args: object, **kwargs: object) -> NoReturn:
-        """Raise: this classifier fits no models, see `from_probabilities`."""
-        raise TypeError(
-            "DaskRobustMixtureClassifier fits no models. Give from_probabilities the "
-            "probabilities of your models on rows outside their training data."
-        )
+def predict(
+    mix: RobustMixtureClassifier,
+    probabilities: Mapping[str, Any],
+    *,
+    groups: Groups = None,
+    deferred: Column = None,
+) -> Any:
+    """Return the labels of a classifier for probabilities in Dask collections: a lazy Dask array.
 
-    @classmethod
-    def from_probabilities(
-        cls,
-        probabilities: Mapping[str, Any],
-        y: Column,
-        *,
-        objective: Stated = None,
-        groups: Groups = None,
-        sample_weight: Column = None,
-        classes: object = None,
-        **params: Any,
-    ) -> Self:
-        """Return the classifier for probabilities on the workers of a cluster.
+    Parameters
+    ----------
+    mix : RobustMixtureClassifier
+        The classifier, made by `from_probabilities` or on one machine.
+    probabilities : dict of str to Dask array or data frame of shape (n, K)
+        Class probabilities of each model.
+    groups : Dask array or column, optional
+        Group of each row, for a rule that reads the group.
+    deferred : str or number, optional
+        Value for deferred rows, as in `tailboost.RobustMixtureClassifier.predict`.
 
-        Parameters
-        ----------
-        probabilities : dict of str to Dask array or data frame of shape (n, K)
-            Class probabilities of each model, as for one machine.
-        y, groups, sample_weight : Dask array or column
-            Labels, groups (or a data frame of groups) and weights of these rows, with the same partitions.
-        objective, classes, **params
-            As for one machine.
+    Returns
+    -------
+    Dask array of shape (n,)
 
-        Returns
-        -------
-        DaskRobustMixtureClassifier
-            With the confusion counts and the sample. `to_local` returns the classifier of one machine.
+    Warns
+    -----
+    DeferredRowsWarning
+        If rows may be deferred, and ``deferred`` is not given.
+    """
+    if deferred is None and judged(mix).can_defer:
+        warn_user(f"predict: rows may be deferred. {words_of_labels(mix)}", DeferredRowsWarning)
+    return _answers(
+        mix, partial(predicted_labels, mix, deferred=deferred), probabilities, groups
+    )
 
-        Raises
-        ------
-        ValueError, TypeError
-            If an argument is not as described.
-        """
-        mix = cls(objective=objective, **params)
-        problem = problem_for_probabilities(mix, groups)
-        check_named(probabilities)
-        if y is None:
-            raise ValueError(
-                "from_probabilities requires y to be passed, but the target y is None"
-            )
-        blocks = partitions(
-            probabilities,
-            DaskColumn("groups", groups),
-            DaskColumn("y", y),
-            DaskColumn("sample_weight", sample_weight),
-            name="probabilities",
-        )
-        without_probabilities = [block[1:] for block in blocks]
-        labels_seen = _folded(without_probabilities, _labels_and_groups, _joint)
-        if labels_seen is None:
-            raise ValueError("y holds no rows")
-        labels, names, (largest, relative_total, n_positive) = labels_seen
-        scale = None
-        if largest > 0:
-            relative_mean = relative_total / n_positive
-            if not count_rows(largest, relative_mean):
-                scale = (largest, relative_mean)
-        if classes is None:
-            classes = labels
-        models = models_of_probabilities(mix, probabilities, classes)
-        if names is not None:
-            set_groups(mix, names)
-        used_rows = _folded(
-            [(P, y) for P, _, y, _ in blocks], partial(_used, models), UsedRows.together
-        )
-        records = replace(Records.of_given(), tables=(used_rows,))
-        _select(_RemoteReader(mix, models, problem, scale), blocks, records)
-        mix.selection_.warn(forewarned=False)
-        return mix
 
-    def reweight(self, X: Table = None, y: Column = None, **stated: Any) -> Self:
-        """Return the classifier with another rule, see `tailboost.RobustMixtureClassifier.reweight`."""
-        if _holds_collections(X):
-            raise TypeError(
-                "reweight takes probabilities in memory; for Dask collections use "
-                "from_probabilities"
-            )
-        return super().reweight(X, y, **stated)
+def predict_proba(mix: RobustMixtureClassifier, probabilities: Mapping[str, Any]) -> Any:
+    """Return P(y | x) of a classifier, shape (n, K), for Dask collections: a lazy Dask array.
 
-    def to_local(self) -> local.RobustMixtureClassifier:
-        """Return the same classifier for one machine: without Dask, and with a model file."""
-        local_mix = object.__new__(local.RobustMixtureClassifier)
-        local_mix.__dict__.update(vars(self))
-        return local_mix
+    The arguments are those of `predict`.
+    """
 
-    def predict(self, X: Table, *, groups: Groups = None, deferred: Column = None) -> Any:
-        """Predict labels from a dict of probabilities: a lazy Dask array for Dask collections."""
-        local_mix = self.to_local()
-        if not _holds_collections(X):
-            return local_mix.predict(X, groups=groups, deferred=deferred)
-        if deferred is None and judged(self).can_defer:
-            warn_user(
-                f"predict: rows may be deferred. {words_of_labels(self)}", DeferredRowsWarning
-            )
-        return _answers(
-            self, partial(predicted_labels, local_mix, deferred=deferred), X, groups
-        )
+    def without_groups(P: Mapping[str, Any], groups: Groups) -> Any:
+        return mix.predict_proba(P)
 
-    def predict_proba(self, X: Table) -> Any:
-        """Predict P(y | x) from a dict of probabilities: a lazy Dask array for Dask collections."""
-        local_mix = self.to_local()
-
-        def without_groups(P: Mapping[str, Any], groups: Groups = None) -> Any:
-            return local_mix.predict_proba(P)
-
-        return _answers(self, without_groups, X, None)
-
-    def predict_distribution(self, X: Table, *, groups: Groups = None) -> Any:
-        """Predict the label distribution, shape (n, K): a lazy Dask array for Dask collections."""
-        return _answers(self, self.to_local().predict_distribution, X, groups)
+    return _answers(mix, without_groups, probabilities, None)
 
 
 def _answers(
-    mix: local.RobustMixtureClassifier,
+    mix: RobustMixtureClassifier,
     answer: Callable[..., Any],
-    probabilities: Table,
+    probabilities: Mapping[str, Any],
     groups: Groups,
 ) -> Any:
-    """Return ``answer(probabilities, groups=groups)``: for Dask collections a lazy Dask array."""
-    if not _holds_collections(probabilities):
-        return answer(probabilities, groups=groups)
+    """Return ``answer(probabilities, groups=groups)`` as a lazy Dask array."""
     blocks = partitions(probabilities, DaskColumn("groups", groups), name="probabilities")
     first_model = next(iter(probabilities.values()))
     lengths = [np.nan] * len(blocks)
@@ -275,11 +243,6 @@ def _answers(
         shape = (n, *example.shape[1:])
         arrays.append(da.from_delayed(answers, shape=shape, meta=example))
     return da.concatenate(arrays, axis=0, allow_unknown_chunksizes=True)
-
-
-def _holds_collections(X: Any) -> bool:
-    """Return whether X has a Dask collection for the probabilities of a model."""
-    return has_named_columns(X) and any(map(is_collection, X.values()))
 
 
 def _select(reader: _RemoteReader, blocks: list[tuple[Any, ...]], records: Records) -> None:
@@ -428,7 +391,7 @@ def _used(models: Models, P: Mapping[str, Any], y: Column) -> UsedRows | None:
 class _RemoteReader:
     """Reads a partition, and numbers its rows by class and groups."""
 
-    mix: DaskRobustMixtureClassifier  # with classes and groups
+    mix: RobustMixtureClassifier  # with classes and groups
     models: Models
     problem: Problem  # the objective and the limits
     # The largest weight, and the mean of the positive ones by it; None if weights count rows. The weights of
