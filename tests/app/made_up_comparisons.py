@@ -111,7 +111,7 @@ def made_up(*methods, repeats=3):
     return {
         "status": "complete", "versions": {"tailboost": "0"}, "created": "", "command": None,
         "data": {"name": "d", "n_rows": 10_000, "n_features": 2, "classes": ["a", "b"],
-                 "class_counts": [4000, 6000], "groups": {}, "group_features": {}},
+                 "class_counts": [4000, 6000], "groups": {}},
         "settings": {"alphas": [0.5], "main_alpha": 0.5, "curve_alphas": [0.5, 1.0],
                      "repeats": repeats, "test_size": 0.3, "random_state": 0,
                      "interval": {"note": "the note"}},

@@ -19,7 +19,6 @@ from tailboost.app.baselines import (
     cell_weights,
     tune_class_weights,
 )
-from tailboost.app.report import compare
 
 
 def probabilities(seed, n=120, K=2, decimals=None):
@@ -124,16 +123,6 @@ class TestWeights:
     def test_groups_of_another_length(self):
         with pytest.raises(ValueError, match="groups has 2 rows, y has 3"):
             cell_weights([0, 1, 1], ["a", "b"])
-
-
-def test_without_groups_no_baseline_is_fitted_twice():
-    pytest.importorskip("xgboost")
-    X, y = make_classification(400, 5, flip_y=0.2, random_state=4)
-    methods = ["xgboost-balanced", "xgboost-cells"]
-    document = compare(X, y, methods=methods, repeats=1, random_state=0).document
-    assert [m["name"] for m in document["methods"]] == ["xgboost-balanced"]
-    [left_out] = document["left_out"]
-    assert left_out["reason"] == "without groups it equals xgboost-balanced"
 
 
 @pytest.mark.parametrize(

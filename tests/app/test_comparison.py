@@ -187,17 +187,6 @@ class TestMethods:
         compare(*small_data(), methods=[GROUPED], repeats=1, random_state=0)
         assert set(SignMixture.seen_groups) == {f"sex={s}, band={b}" for s in "fm" for b in "abc"}
 
-    def test_without_groups_nothing_is_fitted_twice(self):
-        X, y, groups = small_data()
-        document = compare(X, y, methods=[GROUPED, OURS, BASELINE], repeats=1, random_state=0).document
-        assert [m["name"] for m in document["methods"]] == ["ours", "baseline"]
-        assert document["left_out"] == [{"title": "Grouped", "reason": "without groups it equals ours"}]
-        assert SignMixture.fits == 1
-        both = compare(X, y, groups, methods=[GROUPED, OURS], repeats=1, random_state=0).document
-        assert [m["name"] for m in both["methods"]] == ["grouped", "ours"]
-        alone = compare(X, y, methods=[GROUPED], repeats=1, random_state=0).document
-        assert [m["name"] for m in alone["methods"]] == ["grouped"]
-
     def test_a_failing_method_does_not_stop_the_others(self):
         X, y, _ = small_data()
         document = compare(X, y, methods=[BROKEN, BASELINE], repeats=2, random_state=0).document
@@ -328,7 +317,7 @@ def test_schema_of_the_document():
     assert {"created", "command", "versions", "data", "settings", "splits", "methods"} < set(document)
     assert {"tailboost", "python", "numpy", "scikit-learn"} <= set(document["versions"])
     data, settings = document["data"], document["settings"]
-    keys = {"name", "n_rows", "n_features", "classes", "class_counts", "groups", "group_features"}
+    keys = {"name", "n_rows", "n_features", "classes", "class_counts", "groups"}
     assert set(data) == keys
     assert sum(data["class_counts"]) == data["n_rows"]
     assert all(sum(counts.values()) == data["n_rows"] for counts in data["groups"].values())

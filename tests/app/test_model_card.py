@@ -75,10 +75,6 @@ def test_every_number_is_measured(mix):
     assert "<i>" not in page
     assert "<script" not in page
     assert "Growth of errors under a shift" in page
-    documents = card.sections[-1].rows
-    titles = {section.title for section in card.sections}
-    assert {name for *_, served in documents if served[0].isupper() for name in served.split(", ")} < titles
-    assert not [heading for _, heading, _ in documents if heading[:2] in ("5.", "8.")]
 
 
 def test_missing_measurements_are_listed(mix):
@@ -147,20 +143,16 @@ def test_rates_of_the_fit_are_measured():
     mix.fit(X[:600], LABELS[:600])
     card = tb.ModelCard.of(mix, X[600:], LABELS[600:])
     titles = [section.title for section in card.sections]
-    assert {"Errors on new rows", "Rates on new rows"} <= set(titles)
     assert card.summary.startswith("All stated limits are certified with 95 % confidence, from 1,000 fresh")
     assert titles[0] == "Stated limits"
-    persons = tb.ModelCard.of(mix, X[600:], LABELS[600:], clusters=np.arange(1000) // 2).to_markdown()
-    assert "500 clusters has one vote" in persons.split("## Rates on new rows")[1]
-    shown = card.sections[titles.index("Rates on new rows")].rows
+    persons = tb.ModelCard.of(mix, X[600:], LABELS[600:], clusters=np.arange(1000) // 2).sections[0]
+    assert any("500 clusters has one vote" in line for line in persons.lines)
     known = tb.certify(mix, X[600:], LABELS[600:]).bounds
-    head, *shown = shown
-    assert head[0] == "error by class ≤ 0.6"
-    assert [row[0].strip() for row in shown] == [b.name for b in known]
-    for row, b in zip(shown, known, strict=True):
-        assert float(row[2]) == pytest.approx(b.estimate, abs=0.005)
-        assert float(row[3].removeprefix("≤ ")) >= b.upper
-    assert card.sections[titles.index("Trade-off")].heads == ["largest error by class", "error"]
+    for row, b in zip(card.sections[0].rows, known, strict=True):
+        assert row[1].endswith(b.name.removeprefix("error by class "))
+        estimate, bound = re.fullmatch(r"([\d.]+), certified ≤ ([\d.]+)", row[3]).groups()
+        assert float(estimate) == pytest.approx(b.estimate, abs=0.005)
+        assert float(bound) >= b.upper
 
 
 @pytest.mark.parametrize(("bound", "in_percent"), [("60%", True), (".6", False)])
@@ -171,14 +163,11 @@ def test_all_rates_of_a_card_are_in_the_unit_of_its_limits(bound, in_percent):
     rows, clusters = slice(600, None), np.arange(1000) // 2
     card = tb.ModelCard.of(rule, X[rows], LABELS[rows], groups=GROUPS[rows], clusters=clusters)
     sections = {section.title: section for section in card.sections}
-    for title, first in (("Errors on new rows", 2), ("Trade-off", 0), ("Rates on new rows", 2)):
-        section = sections[title]
-        places = [
-            j for j, head in enumerate(section.heads) if j >= first and head not in ("result", "reason")
-        ]
-        cells = [row[j] for row in section.rows for j in places if row[j]]
-        assert cells
-        assert {cell.endswith(" %") for cell in cells} == {in_percent}
+    section = sections["Errors on new rows"]
+    places = [j for j, head in enumerate(section.heads) if j >= 2 and head not in ("result", "reason")]
+    cells = [row[j] for row in section.rows for j in places if row[j]]
+    assert cells
+    assert {cell.endswith(" %") for cell in cells} == {in_percent}
     page = card.to_markdown()
     assert "Of each of the 500 clusters one row counts in a class or group." in page
     assert not re.search(r"predict\b|--|was given", page.replace("---", ""))

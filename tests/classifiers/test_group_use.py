@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 import tailboost as tb
 from tailboost import rates
 from tailboost.app.cli import app
-from tailboost.app.report import compare, render
 from tailboost.rows.subgroups import GroupUse, revealing_features
 
 
@@ -128,14 +127,6 @@ def test_the_shell_says_it_by_values_and_by_names(table, tmp_path):
     CliRunner().invoke(app, [*fit, "--set", "n_estimators=2", "--drop", "sex", "--drop", "gender / other"])
     said = CliRunner().invoke(app, ["inspect", str(model)], env={"COLUMNS": "400"}).output
     assert "the rule does not read it" in said
-
-
-@pytest.mark.slow
-def test_the_page_says_it(table):
-    X, y = table
-    results = compare(X, y, X[["sex"]], methods=["erm"], repeats=1, random_state=0)
-    assert results.document["data"]["group_features"] == {"sex": ["sex"]}
-    assert "sex: answers may depend on it, since the feature sex reveals it." in render(results)
 
 
 @pytest.mark.parametrize("objective", ["worst_group", "worst_class"])

@@ -20,7 +20,7 @@ from tailboost.core.array_types import Column, Groups, Model, Stated, Table
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.files import write_output
 from tailboost.core.limit_lines import LimitLine, filled_columns
-from tailboost.core.rate_words import bound_words, fixed_words, value_words
+from tailboost.core.rate_words import bound_words, value_words
 from tailboost.core.spelling import how_many, with_known_arguments
 from tailboost.core.versions import versions as installed_versions
 from tailboost.core.warn import warn_user
@@ -29,7 +29,6 @@ from tailboost.guarantees.monitor import Monitor
 from tailboost.guarantees.recheck import CERTIFIED_WORDS, Recheck, percent
 from tailboost.guarantees.stated import as_model
 from tailboost.rates.bounds import clopper_pearson_interval
-from tailboost.rates.rate import as_expression
 from tailboost.rates.strata import CELL, GROUP, names_in
 from tailboost.rows.judged import judged, last_step, refuse_other_rule
 from tailboost.rows.subgroups import HUMAN_REVIEW, without_cure
@@ -37,58 +36,15 @@ from tailboost.rows.subgroups import HUMAN_REVIEW, without_cure
 __all__ = ["ModelCard", "Section"]
 
 NOT_STATED = "Not stated."
-TRADEOFF_POINTS = 6  # rows of the table of a trade-off
 ROWS_OF_LIMITATION = 30  # classes and groups with fewer rows are listed among the limitations
 NAMES_OF_SENTENCE = 20  # largest number of names in one sentence
 UNCOMPARED = (
     "The training rows of the model are not known here, so these rows are not compared with them. "
     "On training rows errors are too small."
 )
-MEASURED = ("Further rows", "Errors on new rows", "Rates on new rows")
-RULE_HEADINGS = ("Decision rule", "Price of the limits", "Trade-off")
 LIMITS = "Stated limits"
 FURTHER = "Further rows"
 MONITOR = "Monitor"
-
-#: Regulators' headings for documentation, with the sections of a card for each.
-REGULATION: dict[str, dict[str, tuple[str, ...]]] = {
-    "EU AI Act, Annex IV": {
-        "1. General description of the AI system": ("Purpose", "Training"),
-        "2. Elements of the AI system and process for its development": (
-            "Training",
-            *RULE_HEADINGS,
-            *MEASURED,
-        ),
-        "3. Monitoring, functioning and control of the AI system": (
-            LIMITS,
-            *MEASURED,
-            MONITOR,
-            "Limitations",
-            "Not tested",
-        ),
-        "4. Appropriateness of the performance metrics": (),
-        "5. Risk management system in accordance with Article 9": (),
-        "6. Relevant changes through the lifecycle": (),
-        "7. Harmonised standards applied": (),
-        "8. EU declaration of conformity": (),
-        "9. Evaluation of performance in the post-market phase": (MONITOR,),
-    },
-    "SR 11-7": {
-        "IV. Model Development, Implementation, and Use": (
-            "Purpose",
-            "Training",
-            *RULE_HEADINGS,
-        ),
-        "V. Model Validation: Evaluation of Conceptual Soundness": (
-            "Decision rule",
-            "Trade-off",
-            "Limitations",
-        ),
-        "V. Model Validation: Ongoing Monitoring": (MONITOR,),
-        "V. Model Validation: Outcomes Analysis": (LIMITS, "Attempts", *MEASURED),
-        "VI. Governance, Policies, and Controls": (),
-    },
-}
 
 
 @dataclass(frozen=True)
@@ -197,10 +153,9 @@ class ModelCard:
         measured = _Measured.on(
             model, X, y, rows_are, max_error, confidence, row_arguments, training_rows
         )
-        calibrated = measured.calibrated
         all_sections = [
             _stated_limits(measured),
-            _price(calibrated),
+            _price(measured.calibrated),
             _further_rows(measured),
             _errors(measured),
             Section("Purpose", [purpose or NOT_STATED]),
@@ -208,15 +163,12 @@ class ModelCard:
             _training(final, notes),
             _attempts(judged(final)),
             _evidence(monitor),
-            _rates(measured.rates_certificate),
-            _tradeoff(measured, final) if calibrated is None else Section("Trade-off"),
             _limitations(measured.errors_certificate, final),
             _not_tested(measured, purpose, groups, monitor),
         ]
         sections = [
             section for section in all_sections if section.lines or section.rows or section.code
         ]
-        sections.append(_regulation(sections))
         if versions is None:
             versions = installed_versions()
         origin = _origin(judged(final), versions, digests or {})
@@ -430,8 +382,9 @@ def _stated_limits(measured: _Measured) -> Section:
     notes = [f"Estimates are {measured.source_of_limits}."]
     if certificate.forced_by is not None:
         notes.append(str(certificate.forced_by))
-    notes += certificate.remarks
-    notes.append(f"{certificate.assumed}.")
+    notes += [*certificate.remarks, f"{certificate.assumed}."]
+    if certificate is measured.rates_certificate:  # the others have their notes elsewhere
+        notes += certificate.notes
     heads = ["result", "rate", "limit", "estimate and bound"]
     return Section(LIMITS, notes, heads, rows)
 
@@ -520,15 +473,6 @@ def _evidence(monitor: Monitor | None) -> Section:
     if monitor is None:
         return Section(MONITOR)
     return Section(MONITOR, [monitor.verdict, *monitor.notes()], *monitor.cells())
-
-
-def _rates(certificate: Certificate | None) -> Section:
-    """Return the certified bounds of the rates that the fit limited."""
-    title = "Rates on new rows"
-    if certificate is None:
-        return Section(title)
-    held = f"The bounds hold simultaneously with {percent(certificate.confidence)} confidence."
-    return Section(title, [held, *certificate.notes], *certificate.cells())
 
 
 def _worst_class(certificate: Certificate | None, rows_name: str) -> str:
@@ -649,36 +593,6 @@ def _price(certificate: Certificate | None) -> Section:
     return Section("Price of the limits", lines, *certificate.prices)
 
 
-def _tradeoff(measured: _Measured, final: Model) -> Section:
-    """Return points of the trade-off curve, evenly spread; an empty section for a classifier without one.
-
-    Rates are in the unit of the card; a cost has its own.
-    """
-    if not hasattr(final, "tradeoff"):
-        return Section("Trade-off")
-    try:
-        curve = final.tradeoff()
-    except (AttributeError, ValueError) as failure:
-        return Section("Trade-off", [f"Not available: {failure}."])
-    lines = [f"Measured {curve.on_rows}; fresh rows may give other values."]
-    places = np.linspace(0, len(curve) - 1, min(len(curve), TRADEOFF_POINTS))
-    points = [curve[i] for i in np.unique(places.round().astype(int)).tolist()]
-    rates = [curve.limited, curve.objective]
-    percents = [measured.in_percent and _is_share(rate) for rate in rates]
-    rows = []
-    for point in points:
-        values = (point.limited, point.value)
-        numbers = zip(values, percents, strict=True)
-        rows.append([fixed_words(value, 4, in_percent) for value, in_percent in numbers])
-    return Section("Trade-off", lines, [*map(str, rates)], rows)
-
-
-def _is_share(rate: Stated) -> bool:
-    """Return whether a rate of a trade-off is a share of rows, and no cost or tail."""
-    expression = as_expression(rate)
-    return expression is not None and expression.rate.kind != "cost"
-
-
 def _rule(final: Model, notes: Mapping[str, Any]) -> Section:
     """Return the decision rule as text, and whether it depends on groups.
 
@@ -775,21 +689,3 @@ def _not_tested(
     if not purpose:
         lines.append("Fitness for the purpose: no purpose was stated.")
     return Section("Not tested", lines)
-
-
-def _regulation(sections: Sequence[Section]) -> Section:
-    """Return the table of regulators' headings that sections of the card serve."""
-    titles = {section.title for section in sections}
-    rows = []
-    for document, headings in REGULATION.items():
-        for heading, section_titles in headings.items():
-            served = ", ".join(name for name in section_titles if name in titles)
-            if served:
-                rows.append([document, heading, served])
-    lines = [
-        "No section is complete by this card alone; the provider writes those under the other headings. "
-        "Annex IV of Regulation (EU) 2024/1689, headings shortened. SR 26-2 of the Federal Reserve replaced "
-        "SR 11-7 on 17 April 2026."
-    ]
-    heads = ["document", "heading", "sections of this card"]
-    return Section("Headings of regulators", lines, heads, rows)

@@ -25,8 +25,7 @@ from tailboost.core.rate_words import limit_words
 from tailboost.core.spelling import cut_to
 from tailboost.guarantees.recheck import down, up
 
-ONE_COLUMN = 3  # largest number of panels in one column; more panels have two
-PANEL = 1.7  # height of a panel in inches
+PANEL = 1.4  # height of a panel in inches
 LINE = 14.0  # height of a line of text in points
 WIDTH_OF_NUMBERS = 48.0  # width in points of the numbers left of a panel, and of the margins
 MOST_PANELS = 6  # panels in one drawing; the bounds with the most evidence come first
@@ -155,31 +154,17 @@ class MonitorDisplay(Display):
         return list(np.argsort(-self.evidence, kind="stable")[:MOST_PANELS].tolist())
 
     @property
-    def _columns(self) -> int:
-        """Number of columns of panels."""
-        return 2 if len(self._drawn_bounds) > ONE_COLUMN else 1
-
-    @property
     def size(self) -> tuple[float, float]:
         """Width and height of a new figure in inches."""
-        n_rows = math.ceil(len(self._drawn_bounds) / self._columns)
-        return 3.2 * (self._columns + 1), PANEL * n_rows + 0.8
+        return 6.4, PANEL * len(self._drawn_bounds) + 1.1
 
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
         """Draw the panels in the place of the axes, with one scale of rates and one of batches."""
         self.shown_ = self._drawn_bounds
         ax.set_axis_off()
-        n_columns = self._columns
-        n_panels = len(self.shown_)
-        grid = ax.get_subplotspec().subgridspec(
-            math.ceil(n_panels / n_columns), n_columns, hspace=0.1, wspace=0.05
-        )
-        panels = grid.subplots(sharex=True, sharey=True, squeeze=False).ravel()
-        self.axes_ = list(panels[:n_panels])
-        for empty_panel in panels[n_panels:]:
-            empty_panel.set_axis_off()
-        for panel in self.axes_[-n_columns:]:  # also above an empty panel
-            panel.tick_params(labelbottom=True)
+        grid = ax.get_subplotspec().subgridspec(len(self.shown_), 1, hspace=0.1)
+        panels = grid.subplots(sharex=True, sharey=True, squeeze=False)
+        self.axes_ = panels.ravel().tolist()
         self.lines_ = [
             self._draw_bound(panel, bound, kwargs)
             for panel, bound in zip(self.axes_, self.shown_, strict=True)
@@ -193,19 +178,17 @@ class MonitorDisplay(Display):
         self.axes_[0].set_ylim(low - room, high + 2 * room)
         if self.in_percent:
             self.axes_[0].yaxis.set_major_formatter(in_percent)
-        self._name_batches(self.axes_[-n_columns:])
+        self._name_batches(self.axes_[-1])
 
-    def _name_batches(self, last_panels: Sequence[Axes]) -> None:
-        """Write the names of as many batches as there is room for, below the last row of panels."""
+    def _name_batches(self, panel: Axes) -> None:
+        """Write the names of as many batches as there is room for, below the last panel."""
         n_batches = len(self.batches)
-        width = last_panels[0].figure.get_figwidth() / len(last_panels)
-        most_ticks = max(2, round(1.2 * width))
+        most_ticks = max(2, round(1.2 * panel.figure.get_figwidth()))
         step = math.ceil(n_batches / most_ticks)
         ticks = list(range(n_batches - 1, -1, -step))  # the last batch has a name in any case
         names = [cut_to(self.batches[k], 12) for k in ticks]
-        for panel in last_panels:
-            panel.set_xticks(ticks, names, parse_math=False)
-        last_panels[-1].set_xlim(-0.5, n_batches - 0.5)
+        panel.set_xticks(ticks, names, parse_math=False)
+        panel.set_xlim(-0.5, n_batches - 0.5)
 
     def _write_title(self, name: str) -> None:
         """Write the name of the drawing, and the number of bounds left out, above the first panel."""
@@ -264,11 +247,11 @@ class MonitorDisplay(Display):
             (1.6, "bold", f"{mark}: {self.names[j]}"),
             (0.6, "normal", f"bound {' and '.join(bounds)}"),
         ]
-        other_columns = 72.0 * ax.figure.get_figwidth() * (1.0 - 1.0 / self._columns)
-        margin = WIDTH_OF_NUMBERS + other_columns
         for lines_above, weight, words in lines:
             place = offset_copy(ax.transAxes, ax.figure, y=LINE * lines_above, units="points")
-            fitted_text(ax, 0.0, 1.0, words, margin=margin, weight=weight, transform=place)
+            fitted_text(
+                ax, 0.0, 1.0, words, margin=WIDTH_OF_NUMBERS, weight=weight, transform=place
+            )
 
 
 def _draw_alarm(ax: Axes, batch: int, height: float, *, is_early: bool) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,6 @@ from tailboost.core.checks import refuse_missing, take
 from tailboost.core.long_work import noticing_interrupts, steps
 from tailboost.core.versions import versions
 from tailboost.rows.schema import group_name
-from tailboost.rows.subgroups import revealing_features
 
 CURVE_ALPHAS = (.01, .02, .03, .05, .07, .1, .15, .2, .25, .3, .4, .5, .6, .8, 1.0)  # fmt: skip
 # Error budgets at which a trade-off is measured: increases of the overall error; 1 sets no limit.
@@ -72,8 +71,7 @@ def compare(
         Labels: at least two classes with at least two rows each.
     groups : DataFrame, shape (n, g), default=None
         Group columns. Errors are measured by group for each column. Methods that train on groups get
-        `joint_groups` of all columns. Without groups they use the classes; a method is left out if it would
-        then repeat another one.
+        `joint_groups` of all columns, and without groups the classes.
     methods : sequence of str or Method, default=None
         Names from `tailboost.app.registry.METHODS`; None takes all. The key ``left_out`` of the results lists
         methods that cannot be used, with the reason.
@@ -122,9 +120,7 @@ def compare(
         if cluster.shape != labels.shape:
             raise ValueError(f"clusters must have shape {labels.shape}, got {cluster.shape}")
     data = {"name": data_name} | _described(table, labels, group_columns)
-    selected, left_out = _selected(
-        methods, len(data["classes"]), with_groups=bool(group_columns)
-    )
+    selected, left_out = _selected(methods, len(data["classes"]))
     if random_state is None:
         random_state = int(np.random.SeedSequence().generate_state(1)[0])
     settings = {
@@ -171,19 +167,15 @@ def _described(
     if len(classes) < 2:
         raise ValueError(f"y must have at least two classes, got {len(classes)}")
     group_counts = {}
-    group_features = {}
     for name, groups in group_columns.items():
-        values, numbers, n_rows = np.unique(groups, return_inverse=True, return_counts=True)
+        values, n_rows = np.unique(groups, return_counts=True)
         group_counts[name] = dict(zip(values.tolist(), n_rows.tolist(), strict=True))
-        (features,) = revealing_features(table, numbers)
-        group_features[name] = None if features is None else [*map(str, features)]
     return {
         "n_rows": len(labels),
         "n_features": int(table.shape[1]),
         "classes": [str(label) for label in classes],
         "class_counts": counts.tolist(),
         "groups": group_counts,
-        "group_features": group_features,
     }
 
 
@@ -419,7 +411,7 @@ def _errors(answers: Column, split: DataSplit) -> dict[str, Any]:
 
 
 def _selected(
-    methods: Sequence[str | Method] | None, n_classes: int, with_groups: bool
+    methods: Sequence[str | Method] | None, n_classes: int
 ) -> tuple[list[Method], list[dict[str, str]]]:
     """Return the methods to compare, and title and reason of each method that is left out.
 
@@ -447,30 +439,10 @@ def _selected(
             left_out.append({"title": method.title, "reason": reason})
         else:
             selected[method.name] = method
-    if not with_groups:
-        for name, twin in _repeated_without_groups(selected.values()).items():
-            reason = f"without groups it equals {twin}"
-            left_out.append({"title": selected.pop(name).title, "reason": reason})
     if not selected:
         reasons = [method["reason"] for method in left_out]
         raise ValueError(" ".join(["methods must name at least one method", *reasons]))
     return list(selected.values()), left_out
-
-
-def _repeated_without_groups(methods: Collection[Method]) -> dict[str, str]:
-    """Return the methods on groups that repeat another method on rows without groups, by name.
-
-    The value is the name of the first group-blind method of the same factory.
-    """
-    group_blind: dict[Any, str] = {}
-    for method in methods:
-        if not method.uses_groups:
-            group_blind.setdefault(method.factory, method.name)
-    return {
-        method.name: group_blind[method.factory]
-        for method in methods
-        if method.uses_groups and method.factory in group_blind
-    }
 
 
 def _checked(

@@ -103,6 +103,7 @@ def render_monitor(monitor: Monitor, title: str = "Monitor") -> str:
         monitor=monitor,
         heads=heads,
         rows=rows,
+        in_percent=all(bound.in_percent for bound in monitor.certificate.tested),
         chart=charts.monitor_chart(monitor),
     )
 

@@ -10,8 +10,7 @@ created            date and time, UTC
 status             "running", "complete" or "interrupted"
 command            the command line, or null
 versions           versions of Python and of the packages used
-data               name, n_rows, n_features, classes, class_counts, groups {column: {group: rows}},
-                   group_features {column: features that reveal the group, or null}
+data               name, n_rows, n_features, classes, class_counts, groups {column: {group: rows}}
 settings           alphas, main_alpha, curve_alphas, repeats, test_size, clusters, random_state, n_jobs,
                    interval
 left_out           methods that cannot be used: title, reason
