@@ -459,7 +459,7 @@ def _single(protocol: Protocol, data: Data, loss: str, seed: int) -> Any:
     epochs = params["epochs"]
     # A shortened protocol may have fewer epochs than its start.
     begin = epochs / 2 if protocol.influence_from is None else min(protocol.influence_from, epochs / 2)
-    first = _learner(protocol, net, data, params | {"epochs": begin}, loss=CE, random_state=seed)
+    first = image_learner(protocol, net, data, params | {"epochs": begin}, loss=CE, random_state=seed)
     rest = params | {"epochs": epochs - begin}
     return _trained(protocol, data, first.fit(*data.fit).net_.net(), rest, loss, seed)
 
@@ -467,7 +467,7 @@ def _single(protocol: Protocol, data: Data, loss: str, seed: int) -> Any:
 def _trained(protocol: Protocol, data: Data, net: Any, params: dict[str, Any], loss: str, seed: int) -> Any:
     """Train a net by a loss, and return the last epoch or the best one on the rows held out."""
     growth = _epoch(data, params) if protocol.best_epoch else None
-    learner = _learner(protocol, net, data, params, loss=loss, random_state=seed, growth=growth)
+    learner = image_learner(protocol, net, data, params, loss=loss, random_state=seed, growth=growth)
     if not protocol.best_epoch:
         return learner.fit(*data.fit)
     (X, y), (X_val, y_val) = data.fit, data.judged
@@ -485,7 +485,7 @@ def _trained(protocol: Protocol, data: Data, net: Any, params: dict[str, Any], l
 
 
 def _game(protocol: Protocol, data: Data, _: str, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
-    net = Remembered(_learner(protocol, protocol.game_net, data, protocol.game), folder)
+    net = Remembered(image_learner(protocol, protocol.game_net, data, protocol.game), folder)
     T = protocol.rounds
     game = AdaLPBoostClassifier(net, n_estimators=T, n_iter_no_change=None, include_constants=False, **given)
     game.fit(*data.fit, X_val=data.judged[0], y_val=data.judged[1])
@@ -499,7 +499,7 @@ def _vote(protocol: Protocol, data: Data, method: str, folder: Path, given: dict
     if method != MINIMAX:  # the mixture wants the best members, each as a single net
         params = params | {"epochs": protocol.voter_epochs}
         growth = max(1, round(protocol.growth_epochs * _epoch(data, params)))
-    learner = _learner(protocol, protocol.net, data, params, scripts=method != MINIMAX, growth=growth)
+    learner = image_learner(protocol, protocol.net, data, params, scripts=method != MINIMAX, growth=growth)
     net = Remembered(learner, folder)
     T = protocol.voters
     judged: dict[str, Any] = {"X_val": data.judged[0], "y_val": data.judged[1]}
@@ -589,9 +589,10 @@ def _epoch(data: Data, params: Mapping[str, Any]) -> int:
     return int(-(-len(data.fit[1]) // params["batch_size"]))
 
 
-def _learner(
+def image_learner(
     protocol: Protocol, net: Any, data: Data, params: dict[str, Any], *, scripts: bool = False, **more: Any
 ) -> Any:
+    """Return a learner for a net with the parameters of a protocol; epochs become steps on these rows."""
     from experiments import _architectures as nets
     from experiments._augment import crop_and_flip, resized_crop_and_flip
     from experiments._scripts import ScriptClassifier

@@ -18,7 +18,7 @@ from sklearn.dummy import DummyClassifier
 from test_image_datasets import write_celeba
 from typer.testing import CliRunner
 
-from experiments import Settings, artificial_nets, compas, images, post_processing
+from experiments import Settings, artificial_nets, compas, images, post_processing, regularised
 from experiments import _architectures as nets
 from experiments import _image_tables as tables
 from experiments import worst_class_artificial as artificial
@@ -499,3 +499,24 @@ def test_artificial_nets(tmp_path, monkeypatch, scale):
     losses = {*artificial_nets.LOSSES, *artificial_nets.INFLUENCE, "naive"}
     assert losses - {"CE", "weighted CE"} <= kept["Table I"].keys()
     assert (tmp_path / "artificial-nets.png").stat().st_size > 10_000
+
+
+def test_regularised_games_on_images(tmp_path, monkeypatch):
+    """A net that errs on a share e of the test rows has the CVaR min(1, e/α)."""
+    rng = np.random.default_rng(0)
+    y = np.arange(400) % 10
+    X = (12 * y[:, None, None, None] + rng.integers(0, 140, (400, 32, 32, 3))).astype(np.uint8)
+    np.savez(tmp_path / "cifar10.npz", x_train=X, y_train=y, x_test=X[:200], y_test=y[:200])
+    monkeypatch.setattr(regularised, "ALPHAS", (0.5, 1.0))
+    monkeypatch.setattr(regularised, "ROUNDS", 2)
+    options = ("regularised-images", "--data", tmp_path, "--repeats", 1, "--out", tmp_path / "out")
+    assert run(*options).exit_code == 0
+    (line,) = (tmp_path / "out" / "regularised-images.jsonl").read_text().splitlines()
+    found = json.loads(line)["values"]
+    error = found[regularised.ERM][1]
+    assert 0 < error < 0.9
+    assert found[regularised.ERM][0] == pytest.approx(min(1.0, error / 0.5))
+    half, whole = found[regularised.AVERAGE]
+    assert whole <= half <= min(1.0, whole / 0.5) + 1e-9
+    monkeypatch.setattr(regularised, "_compared", computed_again)
+    assert run(*options).exit_code == 0
