@@ -65,10 +65,10 @@ def reproduce(
         raise BadInput(f"--data: {str(data)!r} is not a folder")
     if data is not None and is_same_file(data, out):
         raise BadInput(f"--out: {str(out)!r} is the folder of the data; give another folder")
-    if only and not (experiment.has_jobs or experiment.has_rows):
-        raise BadInput(f"--only: {name} cannot be computed in parts")
-    if not experiment.has_jobs and (seed is not None or max_time is not None):
-        raise BadInput(f"--seed, --max-time: {name} cannot be computed in parts")
+    if (only or max_time is not None) and not (experiment.has_jobs or experiment.has_rows):
+        raise BadInput(f"--only, --max-time: {name} cannot be computed in parts")
+    if seed is not None and not experiment.has_jobs:
+        raise BadInput(f"--seed: {name} cannot be computed in parts")
     record: dict[str, Any] = {}
     if check:
         if repeats is not None or scale != "small" or seed is not None:

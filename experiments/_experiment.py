@@ -139,7 +139,8 @@ class Experiment:
     has_jobs : bool
         Whether cells are jobs for several calls and machines: ``Settings.only``, ``seed``, ``max_time``.
     has_rows : bool
-        Whether ``Settings.only`` names data sets, one for each row of the table.
+        Whether ``Settings.only`` names data sets, one for each row of the table, and ``max_time`` ends a run
+        between cells.
     """
 
     name: str
@@ -294,13 +295,15 @@ def of_each(
     """Return a cell ``compute(rows, repeat)`` of every data set and repeat, by data set.
 
     All sets are computed with one repeat, then with the next; ``keys`` are the names of both in the cells.
+    After ``Settings.max_time`` no cell is computed, and sets have the repeats that are finished.
     """
     cells = Cells(settings, name, total=len(data) * settings.repeats)
     found: dict[str, list[dict[str, Any]]] = {title: [] for title in data}
     for repeat in range(settings.repeats):
         for title, rows in data.items():
             key = dict(zip(keys, (title, repeat), strict=True))
-            found[title].append(cells.get(key, partial(compute, rows, repeat)))
+            if key in cells or not settings.late:
+                found[title].append(cells.get(key, partial(compute, rows, repeat)))
     return found
 
 

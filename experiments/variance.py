@@ -453,7 +453,7 @@ def play(settings: Settings, name: str, of: Tables) -> Report:
     def cell(rows: Data, repeat: int) -> dict[str, Any]:
         return {"methods": of.play(halves(rows, repeat), settings.n_jobs)}
 
-    found = of_each(data, settings, name, cell)
+    found = {task: cells for task, cells in of_each(data, settings, name, cell).items() if cells}
     rows_of_table = _summary(found, of.methods, of.published)
     reading = _reading(rows_of_table, of.methods)
     summary = {
@@ -461,7 +461,7 @@ def play(settings: Settings, name: str, of: Tables) -> Report:
         "repeats": settings.repeats,
         "protocol": {"split": [0.5, 0.25, 0.25], "patience": PATIENCE, "most_rounds": MOST_ROUNDS}
         | {"lambdas": of.lambdas, **of.protocol},
-        "absent": [task for task in TASKS if task not in data],
+        "absent": [task for task in TASKS if task not in found],
         "rows": rows_of_table,
         "reading": reading,
     }

@@ -415,7 +415,7 @@ def test_a_game_in_calls_that_are_too_short(tmp_path, monkeypatch, tiny):
     [
         (("cifar10", "--only", "cee"), "--only: no method 'cee' here; did you mean 'ce'?"),
         (("cifar10", "--seed", 3), "--seed 3: must be below --repeats, 3"),
-        (("compas", "--max-time", 9), "--seed, --max-time: compas cannot be computed in parts"),
+        (("compas", "--max-time", 9), "--only, --max-time: compas cannot be computed in parts"),
     ],
 )
 def test_jobs_that_there_are_not(tmp_path, options, says):

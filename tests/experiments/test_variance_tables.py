@@ -78,6 +78,21 @@ def test_an_interrupt_ends_it_and_the_next_run_goes_on(tmp_path, monkeypatch, sm
     assert count == 8 + 4 * 3 - 7
 
 
+def test_after_the_time_limit_sets_have_the_splits_that_are_finished(tmp_path, small):
+    settings = Settings(out=tmp_path / "out", data=tmp_path, repeats=3, say=lambda line: None)
+    experiment = get_experiment("variance-stumps")
+    experiment.run(settings)
+    cells = settings.out / "variance-stumps.jsonl"
+    lines = cells.read_text().splitlines()
+    kept = [line for line in lines if '"twonorm", "repeat": 2' not in line and "waveform" not in line]
+    cells.write_text("\n".join(kept) + "\n")
+    experiment.run(replace(settings, repeats=50, max_time=1e-9))
+    document = json.loads((settings.out / "variance-stumps.json").read_text())
+    assert {row["data"]: row["repeats"] for row in document["rows"]} == {"ringnorm": 3, "twonorm": 2}
+    assert "waveform" in document["absent"]
+    assert cells.read_text().splitlines() == kept
+
+
 def test_splits_and_choice():
     X = np.arange(103.0)[:, None]
     split = variance.halves(Data(X, np.arange(103) % 2), 5)
