@@ -1,13 +1,12 @@
 """Displays draw the computed numbers and follow scikit-learn's conventions."""
 
-import pickle
 import subprocess
 import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy.stats import beta, binom
+from scipy.stats import beta
 from sklearn.datasets import load_wine, make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import zero_one_loss
@@ -23,7 +22,6 @@ from tailboost.plotting import (
     GroupsDisplay,
     LimitsDisplay,
     MonitorDisplay,
-    PowerDisplay,
     TradeOffDisplay,
 )
 
@@ -374,7 +372,7 @@ def test_of_many_limits_the_broken_ones_are_drawn():
     assert "16 more limits are not drawn" in display.ax_.get_xlabel()
 
 
-# --- groups, monitor, power --------------------------------------------------------------------------------
+# --- groups, monitor ----------------------------------------------------------------------------------------
 
 
 def test_groups_before_and_after(stated):
@@ -477,18 +475,6 @@ def test_of_many_bounds_those_with_the_most_evidence_are_drawn():
     assert "3 bounds with less evidence" in display.axes_[0].texts[-1].get_text()
 
 
-def test_the_power_of_a_count_is_the_binomial_one():
-    needed = tb.rows_needed("error() <= .2", 0.1, attempts=1)
-    display = needed.plot(have=50)
-    most = max(k for k in range(95) if binom.cdf(k, 94, 0.2) <= 0.05)
-    at = list(display.rows[0]).index(94)
-    assert display.power[0][at] == pytest.approx(binom.cdf(most, 94, 0.1))
-    assert display.power[0][at] >= 0.8
-    assert "94 rows, 44 more" in labels_of(display.ax_)[0]
-    assert display.have_.get_xdata()[0] == 50
-    assert pickle.loads(pickle.dumps(needed)).powers([94])[0][0] == display.power[0][at]
-
-
 # --- all of them -------------------------------------------------------------------------------------------
 
 VERDICTS = [("certified", True), ("not certified", False), ("no rows", None)]
@@ -502,7 +488,6 @@ DISPLAYS = {
     ),
     "GroupsDisplay": lambda: GroupsDisplay(["a"], [[0.5, 0.4, 0.6]], [[0.2, 0.1, 0.3]], bound=0.3),
     "MonitorDisplay": lambda: MonitorDisplay(["a", "b"], ["x"], [[0.1], [0.5]], [np.nan], [0.3], [1]),
-    "PowerDisplay": lambda: PowerDisplay([[1, 10]], [[0.1, 0.9]], ["x"], [9], target=0.8, have=4),
 }
 
 

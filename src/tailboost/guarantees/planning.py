@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from tailboost.core.array_types import Axes, Floats, Ints, Stated
+from tailboost.core.array_types import Floats, Ints, Stated
 from tailboost.core.checks import check_number
-from tailboost.core.drawing import display
 from tailboost.core.rate_words import value_words
 from tailboost.core.spelling import as_typed, with_known_arguments
 from tailboost.guarantees.shares import Share, counted_answer, level_of_each, shares_of
@@ -97,24 +96,6 @@ class RowsNeeded:
             power_at(numbers)
             for _, power_at in _procedures(self.plans, self.level, by_group=self.by_group)
         ]
-
-    def plot(self, ax: Axes = None, *, have: int | None = None, **kwargs: Any) -> Any:
-        """Draw the probability of each certificate by the number of rows; needs matplotlib.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Axes to draw on.
-        have : int, optional
-            The rows at hand, which are marked.
-        **kwargs
-            Passed to ``Axes.plot``.
-
-        Returns
-        -------
-        PowerDisplay
-        """
-        return display("PowerDisplay").of(self, have=have).plot(ax, **kwargs)
 
     def __str__(self) -> str:
         lines = []

@@ -93,7 +93,7 @@ def demo(
             out / "credit", credit, rows, data_name="credit default", **settings
         )
         on_wine = _compare_sample(out / "wine", wine, rows, data_name="wine grades", **settings)
-    page = Demo(use, ComparisonTable(on_credit, use.label), ComparisonTable(on_wine), command)
+    page = Demo(use, ComparisonTable(on_credit), ComparisonTable(on_wine), command)
     shared.write_out(out / "index.html", render_demo(page))
     shared.tell(use.sentence)
     for name, lines in page.differences.items():

@@ -125,7 +125,7 @@ def tradeoff(
         with shared.bad_input("--page: "):  # jinja2 may be missing
             from tailboost.app.plotting import curve_page
 
-            content = curve_page(curve, curves.measured, model=str(model))
+            content = curve_page(curve, curves.measured)
         shared.write_out(page, content, "--page")
         shared.say(f"Page: {page}")
     if pick is not None and picked is not None:

@@ -5,10 +5,9 @@ from tailboost.app.plotting.cvar_curve import CVaRCurveDisplay
 from tailboost.app.plotting.groups import GroupsDisplay
 from tailboost.app.plotting.limits import LimitsDisplay
 from tailboost.app.plotting.monitor import MonitorDisplay
-from tailboost.app.plotting.power import PowerDisplay
 from tailboost.app.plotting.tradeoff_curve import TradeOffDisplay
 
 __all__ = [
-    "CVaRCurveDisplay", "GroupsDisplay", "LimitsDisplay", "MonitorDisplay", "PowerDisplay", "TradeOffDisplay",
+    "CVaRCurveDisplay", "GroupsDisplay", "LimitsDisplay", "MonitorDisplay", "TradeOffDisplay",
     "curve_page",
 ]  # fmt: skip

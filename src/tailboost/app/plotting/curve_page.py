@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tailboost.rates import Largest, Objective, error
+from tailboost.rates import Objective, error
 from tailboost.rows.judged import judged
 from tailboost.rows.subgroups import unit_name
 
@@ -18,16 +16,9 @@ if TYPE_CHECKING:
 
 # Significant digits of rates on the page.
 DIGITS = 6
-# Names of the texts that a reader of the page can copy for a point: the rule, or its limits for another fit.
-COPIED = (
-    "this rule in Python",
-    "this rule in the shell",
-    "its limits in Python",
-    "its limits in the shell",
-)
 
 
-def curve_page(curve: Curve, measured: Points | None = None, *, model: str = "MODEL") -> str:
+def curve_page(curve: Curve, measured: Points | None = None) -> str:
     """Return an HTML page on which a slider runs over the points of a trade-off.
 
     The page needs no server: its content security policy forbids requests and other scripts.
@@ -39,8 +30,6 @@ def curve_page(curve: Curve, measured: Points | None = None, *, model: str = "MO
         Returned by ``tradeoff()``.
     measured : Points, optional
         Both rates on other rows, as returned by ``curve.predicted``.
-    model : str, default="MODEL"
-        Name of the model file in the commands of the page.
 
     Returns
     -------
@@ -61,9 +50,7 @@ def curve_page(curve: Curve, measured: Points | None = None, *, model: str = "MO
 
     tables = [curve.rates(place) for place in range(len(curve))]
     least_error = min(map(_overall_error, tables))
-    points = [
-        _point(curve, place, table, least_error, model) for place, table in enumerate(tables)
-    ]
+    points = [_point(curve, place, table, least_error) for place, table in enumerate(tables)]
     start = _start(curve)
     measured_pairs = None
     if measured is not None:
@@ -81,7 +68,6 @@ def curve_page(curve: Curve, measured: Points | None = None, *, model: str = "MO
         # A rule within a limit is the point to its left, unless mixtures lie between the points.
         "mixtures_between": bool(curve.gap < np.inf),
         "start": start,
-        "copied": COPIED,
         "lines": lines,
         "points": points,
         "measured": measured_pairs,
@@ -109,13 +95,10 @@ def _overall_error(table: RateTable) -> float:
     )
 
 
-def _point(
-    curve: Curve, place: int, table: RateTable, least_error: float, model: str
-) -> dict[str, Any]:
+def _point(curve: Curve, place: int, table: RateTable, least_error: float) -> dict[str, Any]:
     """Return the numbers of the point at a place of the curve, for the page.
 
-    ``table`` has its rates. The price is its error above ``least_error``, the least of all points. ``model``
-    names the model file.
+    ``table`` has its rates. The price is its error above ``least_error``, the least of all points.
     """
     overall_error = _overall_error(table)
     rates = []
@@ -127,32 +110,9 @@ def _point(
         "value": curve[place].value,
         "error": overall_error,
         "price": overall_error - least_error,
-        "texts": _copied_texts(curve, curve.level(place), model),
+        "call": f"curve.at({curve.level(place)!r})",
         "rates": rates,
     }
-
-
-def _copied_texts(curve: Curve, level: float, model: str) -> list[str]:
-    """Return the `COPIED` texts of the point within a level of the limited rate."""
-    limits = [curve.limited.within(level), *curve.limits]
-    limits_in_python = ", ".join(f"tb.rates.{limit!r}" for limit in limits)
-    parameters = [f"limits=[{limits_in_python}]"]
-    options = []
-    for limit in limits:
-        options += ["--limit", limit.text]
-    command = ["tailboost", "tradeoff", model]
-    if not curve.objective.over_rows:  # a CVaR has only one curve, without these options
-        minimised = _written(curve.objective)
-        command += ["--limited", _written(curve.limited), "--objective", minimised]
-        parameters.append(f"objective=tb.rates.{minimised}")
-        options += ["--objective", minimised]
-    command += ["--pick", repr(level), "--model", "point.model"]
-    return [
-        f"curve.at({level!r})",
-        _in_shell(command),
-        ", ".join(parameters),
-        _in_shell(options),
-    ]
 
 
 def _start(curve: Curve) -> int:
@@ -164,29 +124,6 @@ def _start(curve: Curve) -> int:
     ranges = [np.ptp(rate) or 1.0 for rate in curve.values]  # 1: all points have one value
     distances = (np.column_stack(curve.values) - of_classifier) / ranges  # shape (points, 2)
     return int(np.nansum(distances**2, axis=1).argmin())
-
-
-def _written(rate: Any) -> str:
-    """Return a rate, an objective, a gap or a ratio as `tailboost.rates.parse` reads it."""
-    if rate.compares:
-        return repr(rate)
-    return repr(Largest(rate.rate) if rate.worst else rate.rate)
-
-
-def _in_shell(words: Sequence[str]) -> str:
-    """Return words of a command, quoted for a shell.
-
-    A word with single quotes, such as a rate, is in double quotes: shlex would make it hard to read. Double
-    quotes do not protect some characters.
-    """
-    quoted = []
-    for word in words:
-        is_safe_in_double_quotes = not set(word) & set('"$`!\\')
-        if "'" in word and is_safe_in_double_quotes:
-            quoted.append(f'"{word}"')
-        else:
-            quoted.append(shlex.quote(word))
-    return " ".join(quoted)
 
 
 def _rounded(value: float) -> float | None:

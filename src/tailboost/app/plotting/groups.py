@@ -125,6 +125,22 @@ class GroupsDisplay(Display):
         ValueError, TypeError
             If ``rate`` is no rate, or needs absent groups.
         """
+        display = cls.of(before, after, X, y, rate=rate, groups=groups, labels=labels)
+        return display.plot(ax, name=name, **kwargs)
+
+    @classmethod
+    def of(
+        cls,
+        before: Any,
+        after: Any,
+        X: Table,
+        y: ArrayLike,
+        *,
+        rate: Any,
+        groups: Groups,
+        labels: tuple[str, str],
+    ) -> Self:
+        """Return the display of `from_estimators`, not yet drawn."""
         stated = as_expression(parse(rate) if isinstance(rate, str) else rate)
         if stated is None:
             raise TypeError(f"rate must be a rate or a limit of tailboost.rates, got {rate!r}")
@@ -139,16 +155,14 @@ class GroupsDisplay(Display):
         # A gap or ratio bounds differences, which the bars do not show.
         if stated.limit is not None and not stated.limit.compares:
             bound = stated.limit.bounds(subgroups)
-        display = cls(
+        return cls(
             ["all rows" if subgroup is None else unit_name(subgroup) for subgroup in subgroups],
             [(line.value, line.low, line.high) for line in lines_before],
             [(line.value, line.low, line.high) for line in lines_after],
             bound=bound,
             rate=str(stated.rate),
             labels=labels,
-            name=name,
         )
-        return display.plot(ax, **kwargs)
 
     @property
     def size(self) -> tuple[float, float]:

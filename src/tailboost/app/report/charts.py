@@ -75,16 +75,10 @@ def comparison_charts(table: ComparisonTable) -> dict[str, str]:
 
 
 def tradeoff_chart(
-    table: ComparisonTable,
-    looks: Sequence[Look],
-    worst: str = WORST_CLASS_COLUMN,
-    title: str = "",
+    table: ComparisonTable, looks: Sequence[Look], worst: str = WORST_CLASS_COLUMN
 ) -> str:
-    """Draw the overall error against a worst error: a point per method, and trade-offs as curves.
-
-    ``title`` names the worst error; by default it is the error of the worst class or group.
-    """
-    title = title or f"error of the {WORDS[worst]}"
+    """Draw the overall error against a worst error: a point per method, and trade-offs as curves."""
+    title = f"error of the {WORDS[worst]}"
 
     def draw(ax: Axes) -> None:
         for look in looks:

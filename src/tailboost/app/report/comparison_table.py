@@ -89,15 +89,10 @@ class ComparisonTable:
     ----------
     results : Results or dict
         Returned by `compare`, or read from JSON.
-    label : str, optional
-        Class with the error in place of the worst-class error; by default the class with the largest error.
     """
 
-    def __init__(self, results: Results | Mapping[str, Any], label: str | None = None) -> None:
+    def __init__(self, results: Results | Mapping[str, Any]) -> None:
         self.document = results.document if isinstance(results, Results) else results
-        if label is not None:
-            methods = [_of_class(method, label) for method in self.document["methods"]]
-            self.document = {**self.document, "methods": methods}
         self.data = self.document["data"]
         self.settings = self.document["settings"]
 
@@ -376,23 +371,6 @@ def figure_of(method: ComparedMethod, *path: str) -> Any:
     for key in path:
         figure = None if figure is None else figure.get(key)
     return figure
-
-
-def _of_class(method: ComparedMethod, label: str) -> ComparedMethod:
-    """Replace the worst-class error of a method by the error of one class."""
-
-    def with_error_of_label(record: Mapping[str, Any]) -> dict[str, Any]:
-        changed = {**record, WORST_CLASS_COLUMN: record["class_errors"].get(label)}
-        if record.get("tradeoff"):
-            changed["tradeoff"] = [with_error_of_label(point) for point in record["tradeoff"]]
-        return changed
-
-    figures = method["figures"]
-    return {
-        **method,
-        "repeats": [with_error_of_label(record) for record in method["repeats"]],
-        "figures": None if figures is None else with_error_of_label(figures),
-    }
 
 
 def splits_words(n: int) -> str:

@@ -73,9 +73,7 @@ def render_demo(demo: Demo) -> str:
             name: charts.limits_chart(lines, DIFFERENCES)
             for name, lines in demo.differences.items()
         },
-        credit=charts.tradeoff_chart(
-            demo.credit, credit_looks, title=f"missed {demo.use.cases}"
-        ),
+        credit=charts.tradeoff_chart(demo.credit, credit_looks),
         wine=charts.tradeoff_chart(demo.wine, charts.looks_of(demo.wine)),
         cvar=charts.cvar_chart(demo.credit, tails),
     )

@@ -109,26 +109,6 @@
     return made;
   };
 
-  // -- what is copied ----------------------------------------------------------------------------------
-  const codes = data.copied.map((title) => {
-    const code = node("code"), button = node("button", "", "Copy");
-    button.type = "button";
-    button.setAttribute("aria-label", `Copy ${title}`);
-    button.addEventListener("click", async () => {
-      const selection = getSelection();
-      selection.selectAllChildren(code);
-      try {
-        await navigator.clipboard.writeText(code.textContent);
-      } catch {
-        document.execCommand("copy"); // of the selected text
-      }
-      button.textContent = "Copied";
-      setTimeout(() => { button.textContent = "Copy"; }, 1500);
-    });
-    get("copies").append(node("div", "", node("span", "", title[0].toUpperCase() + title.slice(1)), code, button));
-    return code;
-  });
-
   // -- moving ------------------------------------------------------------------------------------------
   const slider = get("slider"), last = data.points.length - 1;
   const go = (k) => {
@@ -157,7 +137,7 @@
       number.replaceChildren(shown(value), node("small", "", about.filter(Boolean).join(", ")));
       bar.title = n === null ? "" : `${Math.round(n).toLocaleString("en")} rows`;
     }
-    codes.forEach((code, i) => { code.textContent = point.texts[i]; });
+    get("call").textContent = point.call;
     place(k);
   };
   slider.addEventListener("input", () => go(Number(slider.value)));
