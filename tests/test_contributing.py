@@ -35,22 +35,12 @@ ADDED = {
         "rates/rate.py": """
 KINDS["false_discovery"] = Kind(
     "false discovery rate of {label}",
-    lambda K, A, k: ((1.0 - _class(K, A, k)) * _answer(K, A, k), _answer(K, A, k)),
+    lambda cells: (~cells.of_class & cells.answer, cells.answer),
     labelled=True,
-    ratio=True,
     lowered=False,
 )
 KINDS["burden"] = Kind(
-    "share of the errors",
-    lambda K, A, k: (_errors(K, A), _errors(K, A)),
-    ratio=True,
-    lowered=False,
-    across=True,
-)
-KINDS["undeclared"] = Kind(
-    "precision of {label} without ratio=True",
-    lambda K, A, k: (_class(K, A, k) * _answer(K, A, k), _answer(K, A, k)),
-    labelled=True,
+    "share of the errors", lambda cells: (cells.wrong, cells.wrong), lowered=False, across=True
 )
 """,
         "rates/make.py": """
@@ -59,13 +49,10 @@ def false_discovery(label, by=None):
 
 def burden(by=None):
     return Rate("burden", by=_checked_by(by))
-
-def undeclared(label, by=None):
-    return Rate("undeclared", checked_label(label), _checked_by(by))
 """,
         "rates/__init__.py": """
-from tailboost.rates.make import burden, false_discovery, undeclared
-__all__ += ["burden", "false_discovery", "undeclared"]
+from tailboost.rates.make import burden, false_discovery
+__all__ += ["burden", "false_discovery"]
 """,
     },
     "A weight player with its classifier.": {
@@ -173,7 +160,7 @@ BALLS["tv"] = Ball(_total_variation, lambda mass, share: share - mass, smooths=F
 }  # fmt: skip
 # Mistakes: a part of an addition, and what stands there instead.
 MISTAKES = {
-    "A rate.": ("(1.0 - _class(K, A, k)) * _answer", "(1.0 - 0.5 * _class(K, A, k)) * _answer"),
+    "A rate.": ("(~cells.of_class & cells.answer, ", "(cells.answer, "),
     "A weight player with its classifier.": (
         "        return state\n\n    def update",
         "        return state * (1.0 + (state.cumsum() > 0.5)) / 1.5\n\n    def update",
@@ -202,17 +189,6 @@ found["answers"] = free.predict(s[600:, None], groups=g[600:]).tolist()
 limits = ["burden(by=group) <= {f: 28%}"]
 certified = tb.calibrate(free, s[600:, None], y[600:], groups=g[600:], limits=limits)
 found["certified"] = certified.predict(s[600:, None], groups=g[600:]).tolist()
-found["unlike"] = []
-for call in (
-    lambda: rates.undeclared(1),
-    lambda: rates.parse("undeclared(1) >= 50%"),
-    lambda: tb.calibrate(tb.Scores(0, 1), s[:, None], y, limits=["undeclared(1) >= 50%"]),
-    lambda: rates.Rate("nowhere", 1),
-):
-    try:
-        call()
-    except ValueError as refusal:
-        found["unlike"].append(str(refusal))
 """,
     "A bound for certificates.": """
 mean = tb.certify_losses(losses).bound("mean")
@@ -364,13 +340,6 @@ def test_a_rate_across_subgroups_is_certified_for_what_it_counts(extended):
     wrong = np.array(extended["certified"]) != y
     assert binom.cdf((g[wrong] == "f").sum(), wrong.sum(), 0.28) <= 0.05
     assert (g[answers != y] == "f").mean() > 0.28
-
-
-def test_a_rate_that_contradicts_its_entry_or_has_none_is_refused(extended):
-    *undeclared, unknown = extended["unlike"]
-    assert len(undeclared) == 3
-    assert all("'undeclared'" in words and "needs ratio=True" in words for words in undeclared)
-    assert "'nowhere' is unknown" in unknown
 
 
 def test_a_player_has_a_classifier_for_comparisons_and_files(extended):

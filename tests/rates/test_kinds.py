@@ -11,7 +11,7 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.guarantees.shares import counted_answer, shares_of
 from tailboost.guarantees.thresholds import limited_rates
-from tailboost.rates.rate import KINDS, Kind
+from tailboost.rates.rate import KINDS, Cells, Kind
 
 BETA = 2.0
 DEFERRED = -1
@@ -364,35 +364,6 @@ def test_rechecked_estimates_are_what_rows_add(kind, by):
         assert bound.estimate == (None if np.isnan(of_rows) else pytest.approx(of_rows))
 
 
-ONE_OF_TWO = np.array([[0.0, 1.0], [0.0, 1.0]])
-
-
-def table_of(counted, among):
-    """Return a table function of two classes and answers; deferred rows do not count."""
-
-    def table(K, A, *_):
-        both = np.zeros((2, K, A))
-        both[0][:2, :2], both[1][:2, :2] = counted, among
-        return both[0], both[1]
-
-    return table
-
-
-WRONG = {
-    "denominator depends on the answers": Kind("share", table_of(ONE_OF_TWO, ONE_OF_TWO)),
-    "numerator is not between 0 and its denominator": Kind(
-        "odds", lambda K, A, k: (np.ones((K, A)), np.zeros((K, A)))
-    ),
-    "rows count in part, which needs weighted=True": Kind(
-        "half", lambda K, A, k: (np.full((K, A), 0.5), np.ones((K, A)))
-    ),
-    "rows count in part, which needs ratio=True": Kind(
-        "half", lambda K, A, k, b: (np.full((K, A), 0.5), np.ones((K, A))), weighted=True
-    ),
-    "shapes": Kind("flat", lambda K, A, k: (np.ones(A), np.ones(A))),
-}
-
-
 class Unasked:
     """A model that must not be asked."""
 
@@ -421,28 +392,34 @@ CONSUMERS = {
 
 
 @pytest.mark.parametrize("consumer", CONSUMERS)
-@pytest.mark.parametrize("wrong", [None, "denominator depends on the answers"])
-def test_a_kind_that_is_unknown_or_wrong_is_refused_before_any_work(consumer, wrong, monkeypatch):
-    """As from a file of another version: the rate is there, its kind is not, or is another one."""
-    right = Kind("share of ones", lambda K, A, k: (np.eye(K, A), np.ones((K, A))))
+def test_a_kind_that_is_unknown_is_refused_before_any_work(consumer, monkeypatch):
+    """As from a file of another version: the rate is there, its kind is not."""
+    right = Kind("share of right answers", lambda cells: (cells.answered & ~cells.wrong, cells.every))
     monkeypatch.setitem(KINDS, "ones", right)
     rate = rates.Rate("ones")
     assert rates.measure(rate, LABELS, LABELS) == {None: 1.0}
-    if wrong is None:
-        monkeypatch.delitem(KINDS, "ones")
-    else:
-        monkeypatch.setitem(KINDS, "ones", WRONG[wrong])
-    with pytest.raises(
-        ValueError, match=r"kind 'ones' (is unknown, so it has|has) no limit, table or certificate"
-    ):
+    monkeypatch.delitem(KINDS, "ones")
+    with pytest.raises(ValueError, match="kind 'ones' is unknown, so it has no limit, table or cert"):
         CONSUMERS[consumer](rate)
 
 
-@pytest.mark.parametrize("fault", WRONG)
-def test_an_entry_that_contradicts_itself_makes_no_rate(fault, monkeypatch):
-    monkeypatch.setitem(KINDS, "wrong", WRONG[fault])
-    with pytest.raises(ValueError, match=f"a rate of the kind 'wrong' has no limit.*{fault}"):
-        rates.Rate("wrong")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("defers", [False, True])
+def test_what_a_kind_says_of_itself_is_true_of_its_table(kind, K, defers):
+    """Every numerator is within its denominator, so rates are in [0, 1]; other sizes of table agree."""
+    entry = KINDS[kind]
+    label = 1 if entry.labelled else -1
+    cells = Cells.of_label(K, K + defers, label, BETA)
+    top, bottom = entry.of_cells(cells)
+    assert top.shape == bottom.shape == (K, K + defers)
+    assert (top >= 0).all()
+    assert (top <= bottom).all()
+    assert (bottom <= 1).all()
+    if kind != "answered_error" or defers:
+        assert entry.ratio == (bottom != bottom[:, :1]).any()
+    assert entry.weighted == (kind == "f_score")
+    assert entry.counts_errors == (kind in ("error", "miss", "fnr", "false_alarm", "fpr", "answered_error"))
 
 
 def test_an_unknown_kind_makes_no_rate():
@@ -453,12 +430,8 @@ def test_an_unknown_kind_makes_no_rate():
 def test_what_counts_deferred_rows_is_told_by_the_table(monkeypatch):
     """A rate among answered rows, or of answered rows, needs to know the deferred ones."""
 
-    def answered(K, A):
-        return np.broadcast_to((np.arange(A) < K).astype(float), (K, A))
-
-    of_answered = Kind("share answered", lambda K, A, k: (answered(K, A), np.ones((K, A))))
-    among = Kind("seen", lambda K, A, k: (answered(K, A) * np.eye(K)[k][:, None], answered(K, A)),
-                 labelled=True, ratio=True)  # fmt: skip
+    of_answered = Kind("share answered", lambda cells: (cells.answered, cells.every))
+    among = Kind("seen", lambda cells: (cells.answered & cells.of_class, cells.answered), labelled=True)
     monkeypatch.setitem(KINDS, "coverage", of_answered)
     monkeypatch.setitem(KINDS, "seen", among)
     for rate in (rates.Rate("coverage"), rates.Rate("seen", 1)):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cached_property
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,72 +44,90 @@ def wrong(answers: NDArray[Any], y: NDArray[Any]) -> Bits:
 
 
 @dataclass(frozen=True)
+class Cells:
+    """The cells of confusion counts as masks, shape (K, A): classes in lines, actions in columns."""
+
+    every: Mask
+    of_class: Mask  # rows of the class that the rate is about
+    answer: Mask  # answered with the label of this class
+    answered: Mask  # not deferred
+    wrong: Mask  # answered with another label than that of the row
+    beta: float  # weight of the recall in an F score
+
+    @classmethod
+    def of_label(cls, K: int, A: int, label: int, beta: float = 1.0) -> Self:
+        """Return the cells for the number of a class, or for `NO_LABEL`."""
+        classes, actions = np.indices((K, A))
+        answered = actions < K
+        is_wrong = answered & wrong(actions, classes)
+        every = np.ones_like(answered)
+        return cls(every, classes == label, actions == label, answered, is_wrong, beta)
+
+
+@dataclass(frozen=True)
 class Kind:
     """Kind of a rate: a numerator and a denominator over confusion counts.
 
-    ``table(K, A, label)`` returns both for each class and action, arrays of shape (K, A) with values in [0,
-    1]. If `weighted`, the function takes β as a fourth argument. `fault` compares the table with the fields.
+    ``table(cells)`` returns both for each class and action, arrays of shape (K, A). The numerator is from 0
+    to the denominator, which is at most 1.
     """
 
     words: str  # printed name
-    table: Callable[..., tuple[Floats, Floats]]
+    table: Callable[[Cells], tuple[Any, Any]]
     labelled: bool = False  # whether the rate is about one label
-    ratio: bool = False  # whether the denominator depends on the answers
     # Whether the rate may be an objective: not precision, which one safe answer maximises.
     lowered: bool = True
     # Whether large values are better. As an objective, one minus the rate is minimised.
     gain: bool = False
-    # Whether the rate has the parameter β, and denominators between 0 and 1.
-    weighted: bool = False
-    counts_errors: bool = False  # whether the numerator counts errors
     across: bool = False  # whether a subgroup's denominator counts the rows of all subgroups
 
-    def tables(self, K: int, A: int, label: int, beta: float = 1.0) -> tuple[Floats, Floats]:
-        """Return numerator and denominator by class and action, shape (K, A) each.
-
-        ``label`` is the number of the rate's class, or `NO_LABEL`.
-        """
-        if self.weighted:
-            return self.table(K, A, label, beta)
-        return self.table(K, A, label)
+    def of_cells(self, cells: Cells) -> tuple[Floats, Floats]:
+        """Return numerator and denominator by class and action, shape (K, A) each."""
+        top, bottom = self.table(cells)
+        return top.astype(np.float64), bottom.astype(np.float64)
 
     def of_strata(self, strata: Strata, label: Any, beta: float) -> tuple[Floats, Floats]:
         """Return numerator and denominator for the classes and actions of strata, shape (K, A) each.
 
         ``label`` is the name of the rate's class, for kinds about one label, and ``beta`` the
-        parameter of weighted kinds. Other kinds do not read them.
+        parameter of an F score. Other kinds do not read them.
         """
         number = NO_LABEL
         if self.labelled:
             number = strata.label(label)
-        return self.tables(strata.n_classes, strata.n_actions, number, beta)
+        return self.of_cells(Cells.of_label(strata.n_classes, strata.n_actions, number, beta))
 
-    def fault(self) -> str:
-        """Return the contradiction between the table and the fields in words; "" without one.
+    # -- properties of the table, as of two classes with deferral as last action ----------------------
 
-        The table is tried with two and three classes, with and without deferral as last action.
-        """
-        for K, A, label in ((2, 2, 0), (2, 3, 1), (3, 3, 2), (3, 4, 1)):
-            top, bottom = self.tables(K, A, label)
-            if top.shape != (K, A) or bottom.shape != (K, A):
-                return (
-                    f"its tables have the shapes {top.shape} and {bottom.shape}, not {(K, A)}"
-                )
-            if (top < 0).any() or (top > bottom).any() or (bottom > 1).any():
-                return "its numerator is not between 0 and its denominator, or this is above 1"
-            depends_on_answers = (bottom != bottom[:, :1]).any()
-            if depends_on_answers and not self.ratio:
-                return "its denominator depends on the answers, which needs ratio=True"
-            count_in_part = not np.isin([top, bottom], [0.0, 1.0]).all()
-            if count_in_part and not self.weighted:
-                return "rows count in part, which needs weighted=True"
-            if self.weighted and not self.ratio:
-                return "rows count in part, which needs ratio=True"
-        return ""
+    @cached_property
+    def _example(self) -> tuple[Floats, Floats]:
+        return self.of_cells(EXAMPLE)
 
+    @cached_property
+    def ratio(self) -> bool:
+        """Whether the denominator depends on the answers."""
+        _, bottom = self._example
+        return bool((bottom != bottom[:, :1]).any())
+
+    @cached_property
+    def weighted(self) -> bool:
+        """Whether rows count in part, with denominators between 0 and 1."""
+        return not np.isin(self._example, [0.0, 1.0]).all()
+
+    @cached_property
+    def counts_errors(self) -> bool:
+        """Whether the numerator counts errors alone."""
+        top, _ = self._example
+        return not top[~EXAMPLE.wrong].any()
+
+    @cached_property
     def tells_deferral(self) -> tuple[bool, bool]:
-        """Return whether the numerator, and the denominator, only tell deferred from answered rows."""
-        return _kind_tells_deferral(self)
+        """Whether the numerator, and the denominator, only tell deferred from answered rows."""
+        numerator, denominator = self._example
+        return _tells_only_deferral(numerator), _tells_only_deferral(denominator)
+
+
+EXAMPLE = Cells.of_label(K=2, A=3, label=1)
 
 
 def _tells_only_deferral(table: Floats) -> bool:
@@ -122,115 +140,68 @@ def _tells_only_deferral(table: Floats) -> bool:
     return bool(labels_are_equal and deferral_differs)
 
 
-def _all(K: int, A: int) -> Floats:
-    return np.ones((K, A))
+def _misses(cells: Cells) -> tuple[Mask, Mask]:
+    return cells.of_class & cells.wrong, cells.of_class
 
 
-def _answered(K: int, A: int) -> Floats:
-    return np.broadcast_to((np.arange(A) < K).astype(np.float64), (K, A))
+def _false_alarms(cells: Cells) -> tuple[Mask, Mask]:
+    return ~cells.of_class & cells.answer, ~cells.of_class
 
 
-def _errors(K: int, A: int) -> Floats:
-    return _answered(K, A) * wrong(np.arange(A)[None, :], np.arange(K)[:, None])
+def _recall(cells: Cells) -> tuple[Mask, Mask]:
+    return cells.of_class & ~cells.wrong, cells.of_class
 
 
-def _class(K: int, A: int, label: int) -> Floats:
-    return np.repeat((np.arange(K) == label).astype(np.float64)[:, None], A, axis=1)
+def _specificity(cells: Cells) -> tuple[Mask, Mask]:
+    return ~cells.of_class & ~cells.answer, ~cells.of_class
 
 
-def _answer(K: int, A: int, label: int) -> Floats:
-    return np.repeat((np.arange(A) == label).astype(np.float64)[None, :], K, axis=0)
-
-
-def _misses(K: int, A: int, k: int) -> tuple[Floats, Floats]:
-    return _class(K, A, k) * (_answered(K, A) - _answer(K, A, k)), _class(K, A, k)
-
-
-def _false_alarms(K: int, A: int, k: int) -> tuple[Floats, Floats]:
-    others = 1.0 - _class(K, A, k)
-    return others * _answer(K, A, k), others
-
-
-def _precision(K: int, A: int, k: int) -> tuple[Floats, Floats]:
-    return _answer(K, A, k) * _class(K, A, k), _answer(K, A, k)
-
-
-def _npv(K: int, A: int, k: int) -> tuple[Floats, Floats]:
-    others = _answered(K, A) - _answer(K, A, k)
-    return others * (1.0 - _class(K, A, k)), others
-
-
-def _jaccard(K: int, A: int, k: int) -> tuple[Floats, Floats]:
-    return _class(K, A, k) * _answer(K, A, k), np.maximum(_class(K, A, k), _answer(K, A, k))
-
-
-def _f_score(K: int, A: int, k: int, beta: float) -> tuple[Floats, Floats]:
-    of_class = _class(K, A, k)
-    answer = _answer(K, A, k)
-    return of_class * answer, (beta**2 * of_class + answer) / (1.0 + beta**2)
-
-
-def _recall(K: int, A: int, k: int) -> tuple[Floats, Floats]:
-    missed, of_class = _misses(K, A, k)
-    return of_class - missed, of_class
-
-
-def _specificity(K: int, A: int, k: int) -> tuple[Floats, Floats]:
-    alarms, of_others = _false_alarms(K, A, k)
-    return of_others - alarms, of_others
+def _f_score(cells: Cells) -> tuple[Mask, Floats]:
+    rows = cells.beta**2 * cells.of_class + cells.answer
+    return cells.of_class & cells.answer, rows / (1.0 + cells.beta**2)
 
 
 KINDS = {
-    "error": Kind("error", lambda K, A, k: (_errors(K, A), _all(K, A)), counts_errors=True),
-    "miss": Kind("miss rate of {label}", _misses, labelled=True, counts_errors=True),
-    "false_alarm": Kind(
-        "false alarm rate of {label}", _false_alarms, labelled=True, counts_errors=True
-    ),
+    "error": Kind("error", lambda c: (c.wrong, c.every)),
+    "miss": Kind("miss rate of {label}", _misses, labelled=True),
+    "false_alarm": Kind("false alarm rate of {label}", _false_alarms, labelled=True),
     "recall": Kind("recall of {label}", _recall, labelled=True, gain=True),
     "sensitivity": Kind("sensitivity for {label}", _recall, labelled=True, gain=True),
     "specificity": Kind("specificity for {label}", _specificity, labelled=True, gain=True),
     "tpr": Kind("true positive rate of {label}", _recall, labelled=True, gain=True),
     "tnr": Kind("true negative rate of {label}", _specificity, labelled=True, gain=True),
-    "fnr": Kind("false negative rate of {label}", _misses, labelled=True, counts_errors=True),
-    "fpr": Kind(
-        "false positive rate of {label}", _false_alarms, labelled=True, counts_errors=True
-    ),
-    "selected": Kind(
-        "selection rate of {label}",
-        lambda K, A, k: (_answer(K, A, k), _all(K, A)),
-        labelled=True,
-    ),
-    "cost": Kind("mean cost", lambda K, A, k: (_all(K, A), _all(K, A))),
-    "deferred": Kind("share deferred", lambda K, A, k: (1.0 - _answered(K, A), _all(K, A))),
+    "fnr": Kind("false negative rate of {label}", _misses, labelled=True),
+    "fpr": Kind("false positive rate of {label}", _false_alarms, labelled=True),
+    "selected": Kind("selection rate of {label}", lambda c: (c.answer, c.every), labelled=True),
+    "cost": Kind("mean cost", lambda c: (c.every, c.every)),
+    "deferred": Kind("share deferred", lambda c: (~c.answered, c.every)),
     "precision": Kind(
-        "precision of {label}", _precision, labelled=True, ratio=True, lowered=False
+        "precision of {label}",
+        lambda c: (c.answer & c.of_class, c.answer),
+        labelled=True,
+        lowered=False,
     ),
     "npv": Kind(
-        "negative predictive value of {label}", _npv, labelled=True, ratio=True, lowered=False
-    ),
-    "jaccard": Kind("Jaccard index of {label}", _jaccard, labelled=True, ratio=True, gain=True),
-    "f_score": Kind(
-        "F score of {label}, β = {beta:g}",
-        _f_score,
+        "negative predictive value of {label}",
+        lambda c: (c.answered & ~c.answer & ~c.of_class, c.answered & ~c.answer),
         labelled=True,
-        ratio=True,
-        gain=True,
-        weighted=True,
+        lowered=False,
     ),
+    "jaccard": Kind(
+        "Jaccard index of {label}",
+        lambda c: (c.of_class & c.answer, c.of_class | c.answer),
+        labelled=True,
+        gain=True,
+    ),
+    "f_score": Kind("F score of {label}, β = {beta:g}", _f_score, labelled=True, gain=True),
     "representation": Kind(
         "share of the rows answered {label}",
-        lambda K, A, k: (_answer(K, A, k), _answer(K, A, k)),
+        lambda c: (c.answer, c.answer),
         labelled=True,
-        ratio=True,
         lowered=False,
         across=True,
     ),
-    "answered_error": Kind(
-        "error among answered rows",
-        lambda K, A, k: (_errors(K, A), _answered(K, A)),
-        ratio=True,
-        counts_errors=True,
-    ),
+    "answered_error": Kind("error among answered rows", lambda c: (c.wrong, c.answered)),
 }
 
 # The rate that is 1 minus a rate.
@@ -239,33 +210,13 @@ COMPLEMENTS |= {gain: errors for errors, gain in COMPLEMENTS.items()} | {"sensit
 
 
 def defined_kind(name: str) -> Kind:
-    """Return the entry of `KINDS`.
-
-    Raises
-    ------
-    ValueError
-        If there is none, or if its table contradicts its fields: nothing would count such a rate rightly.
-    """
+    """Return the entry of `KINDS`; raise ValueError if there is none."""
     if name not in KINDS:
         raise ValueError(
             f"a rate of the kind {name!r} is unknown, so it has no limit, table or "
             f"certificate: {meant(name, KINDS)}there are {list(KINDS)}"
         )
-    fault = _fault(KINDS[name])
-    if fault:
-        raise ValueError(
-            f"a rate of the kind {name!r} has no limit, table or certificate: {fault}"
-        )
     return KINDS[name]
-
-
-_fault = cache(Kind.fault)
-
-
-@cache
-def _kind_tells_deferral(kind: Kind) -> tuple[bool, bool]:
-    numerator, denominator = kind.tables(2, 3, 1)  # two classes and deferral
-    return _tells_only_deferral(numerator), _tells_only_deferral(denominator)
 
 
 @dataclass(frozen=True)
@@ -333,8 +284,9 @@ class Pairs:
         """Return numerator and denominator for the classes and actions of strata, shape (K, A) each."""
         return self._indicator(self.counted, strata), self._indicator(self.among, strata)
 
+    @property
     def tells_deferral(self) -> tuple[bool, bool]:
-        """Return whether the numerator counts deferred rows, and whether the denominator leaves them out.
+        """Whether the numerator counts deferred rows, and whether the denominator leaves them out.
 
         A denominator with two or more answers by name is taken to leave out deferred rows.
         """
@@ -492,13 +444,13 @@ class Rate(Expression):
             n_classes = len(self.matrix)
             n_answers = len(self.matrix[0])
             has_deferral_cost = n_answers > n_classes
-        counts_deferred, _ = self.definition.tells_deferral()
+        counts_deferred, _ = self.definition.tells_deferral
         return counts_deferred or has_deferral_cost
 
     @property
     def counts_deferral(self) -> bool:
         """Whether the rate depends on the set of deferred rows."""
-        _, leaves_deferred_out = self.definition.tells_deferral()
+        _, leaves_deferred_out = self.definition.tells_deferral
         return self.needs_deferral or leaves_deferred_out
 
     @property
