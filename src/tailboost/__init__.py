@@ -40,7 +40,6 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
         ConfidenceNotReachedWarning as ConfidenceNotReachedWarning,
     )
     from tailboost.core.exceptions import DeferredRowsWarning as DeferredRowsWarning
-    from tailboost.core.exceptions import DeterminismWarning as DeterminismWarning
     from tailboost.core.exceptions import FitInterruptedWarning as FitInterruptedWarning
     from tailboost.core.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
     from tailboost.core.exceptions import LeakageError as LeakageError
@@ -89,7 +88,7 @@ _MODULES = {
     "classifiers.calibrating": "calibrate",
     "classifiers.decisions": "Decisions RandomizedDecision",
     "core.exceptions": (
-        "BoundNotMetWarning ConfidenceNotReachedWarning DeferredRowsWarning DeterminismWarning "
+        "BoundNotMetWarning ConfidenceNotReachedWarning DeferredRowsWarning "
         "FitInterruptedWarning InfeasibleLimitsError LeakageError LimitBelowNoiseWarning NotCertifiedError "
         "ResubstitutionWarning SmallSubgroupsWarning UncertifiedGroupsWarning UselessRuleWarning"
     ),

@@ -973,33 +973,6 @@ def test_calibrate_counts_the_clusters_of_a_table_of_scores(files):
         assert (bound["n"] < 300) == bool(cluster)
 
 
-def test_warnings_of_the_selection_are_in_words_of_the_shell_and_told_once(files):
-    """A score of one digit leaves few rules without draws: the price of determinism is told by tune alone."""
-    rng = np.random.default_rng(1)
-    for name, n in (("coarse", 2000), ("coarse_new", 6000)):
-        lang = np.where(rng.random(n) < 0.3, "de", "en")
-        p = 1 / (1 + np.exp(-1.2 * (rng.normal(size=n) - 1.2 * (lang == "de"))))
-        label = np.where(rng.random(n) < p, "toxic", "ok")
-        rows = pd.DataFrame({"p_toxic": p.round(1), "lang": lang, "label": label})
-        rows.to_csv(files / f"{name}.csv", index=False)
-    rule = files / "coarse.json"
-    limits = [f"--limit=gap({rate}(toxic, by=lang)) <= .03" for rate in ("miss", "false_alarm")]
-    given = ["--score", "p_toxic", "--target", "label", "--by-group", "lang", *limits]
-    told = call("tune", files / "coarse.csv", *given, "--out", rule)
-    assert told.exit_code == 0, told.output
-    (line,) = [line for line in told.stderr.splitlines() if "price of determinism" in line]
-    assert "with --set randomized=true of fit (tune has no such option)" in line
-    assert "on the 2,000 rows of scores" in line
-    assert "as stated" not in told.output
-    for selection in ([], ["--selection", files / "coarse.csv"]):
-        copied = files / f"coarse{len(selection)}.json"
-        copied.write_text(rule.read_text())
-        out = ["--limit", "miss(toxic) <= .6", "--model", files / "coarse_out.json", *selection]
-        again = call("calibrate", copied, files / "coarse_new.csv", *out)
-        assert again.exit_code == 0, again.output
-        assert "price of determinism" not in again.output
-
-
 def test_calibrate_names_a_limit_that_is_missed(files, rule):
     table(60, 6).to_csv(files / "few.csv", index=False)
     given = ["calibrate", rule, files / "few.csv", "--model", files / "unsafe.json"]

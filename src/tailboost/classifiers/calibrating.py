@@ -44,7 +44,6 @@ from tailboost.core.checks import (
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
-    DeterminismWarning,
     InfeasibleLimitsError,
     LimitBelowNoiseWarning,
     NotCertifiedError,
@@ -94,7 +93,6 @@ FEWEST_OF_A_NUMBER = 10
 ABOUT_SELECTION = (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
-    DeterminismWarning,
     LimitBelowNoiseWarning,
     SmallSubgroupsWarning,
     UselessRuleWarning,

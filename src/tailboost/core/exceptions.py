@@ -9,7 +9,6 @@ __all__ = [
     "BoundNotMetWarning",
     "ConfidenceNotReachedWarning",
     "DeferredRowsWarning",
-    "DeterminismWarning",
     "FitInterruptedWarning",
     "InfeasibleLimitsError",
     "LeakageError",
@@ -54,10 +53,6 @@ class DeferredRowsWarning(UserWarning):
 
 class UncertifiedGroupsWarning(UserWarning):
     """Answered rows are in groups that no limit of the certificate names; the message gives their number."""
-
-
-class DeterminismWarning(UserWarning):
-    """A rule that draws has a lower objective within the limits; the message gives both values."""
 
 
 class LeakageError(ValueError):

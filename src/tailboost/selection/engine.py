@@ -51,14 +51,12 @@ from tailboost.selection.program import (
     SLIGHT,
     Best,
     Program,
-    best_in_pool,
     mixed,
     within_budget,
 )
 from tailboost.selection.search import FEW_STARTS, STARTS, best_by_search, first_candidates
 from tailboost.selection.selected import (
     MOST_ERRORS,
-    ONE_SIDED,
     Comparison,
     Selected,
     SelectedRule,
@@ -393,34 +391,6 @@ class ProbabilityEngine:
             selection=selection,
             compared=compared,
         )
-
-    def with_draws(self, rule: SelectedRule) -> float | None:
-        """Return the objective with ``randomized=True``; None unless that is lower beyond noise.
-
-        It is None too for a rule that draws already, without limits, and for one that breaks its limits.
-        """
-        deterministic = rule.compared
-        if (
-            rule.problem.randomized
-            or not rule.problem.limits
-            or not deterministic.selection.keeps
-        ):
-            return None
-        pool = deterministic.pool
-        program = deterministic.program
-        # The mixture of the candidates so far tells whether another selection is worth its time.
-        mixture = Comparison(pool, program, best_in_pool(pool, program, randomized=True))
-        if mixture.pays_beside(deterministic, ONE_SIDED):
-            pool = self.first_candidates(program)
-            drawing = replace(rule.problem, randomized=True)
-            best = self._search(pool, program, drawing, STARTS)
-            mixture = Comparison(pool, program, best)
-        if not (mixture.selection.keeps and mixture.pays_beside(deterministic, ONE_SIDED)):
-            return None
-        if self.measured is self.data:
-            return mixture.selection.value
-        measured = pool.measured_on(self.measured)
-        return rule.program.value(mixture.selection.counts_in(measured))
 
     def along(
         self, problem: Problem, limited: Stated, n_points: int

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import product
 from typing import Any, Self
 
@@ -17,17 +17,13 @@ from tailboost.core.array_types import Floats, Mask
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
-    DeterminismWarning,
     LimitBelowNoiseWarning,
     SmallSubgroupsWarning,
     UselessRuleWarning,
 )
-from tailboost.core.rate_words import stated_words, value_words
 from tailboost.core.spelling import as_typed, how_many
 from tailboost.core.warn import warn_user
 from tailboost.rates import (
-    AT_MOST,
-    COMPARISONS,
     ROUNDING,
     Limit,
     Objective,
@@ -86,11 +82,6 @@ MOST_ERRORS = 3.0
 ONE_SIDED = 1.6448536269514722
 # Rates within this difference of the largest one are the largest too.
 SAME_RATE = 1e-3
-# ``confidence`` gets a warning if it costs a larger share of the improvement over a random guess.
-DEAR_CONFIDENCE = 0.25
-# A rule without draws gets a warning if draws lower the objective by a larger share of it. Of smaller prices,
-# such as an error of .1714 instead of .174, most readers have no use.
-DEAR_DETERMINISM = 0.05
 # A warning names rates over fewer rows.
 FEW_ROWS = 10
 UNLABELED = (
@@ -129,10 +120,6 @@ def warn_of_limits(limits: Iterable[Limit], strata: Strata) -> None:
         words = below_noise(limit, strata)
         if words is not None:
             warn_user(words, LimitBelowNoiseWarning)
-
-
-WithDraws = Callable[["SelectedRule"], float | None]
-"""Returns the objective with draws within the limits of a rule, if it is lower beyond noise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,7 +252,7 @@ class Selected(ABC):
         """Return the summary; ``name`` names this rule."""
 
     @abstractmethod
-    def warn(self, with_draws: WithDraws, *, forewarned: bool) -> None:
+    def warn(self, *, forewarned: bool) -> None:
         """Give the warnings of limits and rates; with ``forewarned``, `warn_of_limits` has been called."""
 
 
@@ -593,19 +580,15 @@ class SelectedRule(Selected):
             return None
         return simulated.probability
 
-    def warn(self, with_draws: WithDraws, *, forewarned: bool) -> None:
-        """Warn of violated limits, limits below their noise, few rows, and useless rules or deferral."""
+    def warn(self, *, forewarned: bool) -> None:
+        """Warn of violated limits, few rows, and useless rules or deferral."""
         strata = self.program.strata
         if not forewarned:
             warn_of_limits(self.program.limits, strata)
         self.warn_of_violations()
         if self.problem.confidence and self.problem.limits:
             self._warn_of_confidence(self.problem.confidence)
-            self._warn_of_price(self.problem.confidence)
-        value_with_draws = with_draws(self.untightened or self)
-        if value_with_draws is not None:
-            self._warn_of_determinism(value_with_draws)
-        reason = why_useless(self.pool, self.program, self.selection)
+        reason = why_useless(self.program, self.selection)
         if reason is not None:
             warn_user(
                 f"useless rule on {self.words}: {reason}{self._group_advice}",
@@ -637,8 +620,7 @@ class SelectedRule(Selected):
         strata = self.program.strata
         for number in np.flatnonzero(selection.violations > SOLVED):
             limit = self.program.limits[number]
-            values = limit.rate.terms(strata).values(selection.counts)
-            reached = _violating_values(limit, strata, values)
+            reached = reached_words(self.program, limit, selection.counts)
             if strata.has_unlabeled and self.compared.selection.violations[number] <= SOLVED:
                 warn_user(
                     f"limit violated on the labelled rows: {limit}, but this rule has "
@@ -678,46 +660,6 @@ class SelectedRule(Selected):
                 ConfidenceNotReachedWarning,
             )
 
-    def _warn_of_determinism(self, value_with_draws: float) -> None:
-        """Warn if a rule with random draws has a much lower objective within the limits."""
-        limits = "the limits"
-        rule = "this rule"
-        value = self.selection.value
-        largest_share = self.counts[: len(self.program.strata.mass)].sum(axis=0).max()
-        if self.untightened is not None:
-            limits = "the limits and without confidence="
-            rule = "the rule without draws"
-            value = self.untightened.selection.value
-        elif largest_share > MOST_EQUAL:
-            rule = f"this rule gives {largest_share:.1%} of the rows one action and"
-        if abs(value - value_with_draws) <= DEAR_DETERMINISM * abs(value):
-            return
-        warn_user(
-            f"price of determinism: within {limits} {rule} has {self.objective}: "
-            f"{value:.4g} on {self.words}; with {how_to_draw()} a rule with random draws has "
-            f"{value_with_draws:.4g} there. The difference is larger than its noise (95 %, "
-            "one-sided)",
-            DeterminismWarning,
-        )
-
-    def _warn_of_price(self, confidence: float) -> None:
-        """Warn if the confidence costs a large share of the improvement over a random guess."""
-        if self.untightened is None:
-            return
-        value_without = self.untightened.selection.value
-        value = self.selection.value
-        guess = best_guess(deferring_no_more(self.program, self.counts))
-        if guess is None or guess <= value_without:
-            return
-        cost = (value - value_without) / (guess - value_without)
-        if cost > DEAR_CONFIDENCE:
-            warn_user(
-                f"confidence={confidence:g} costs {cost:.0%} of the improvement over a random "
-                f"guess ({guess:.4g}): {self.objective} is {value:.4g} on {self.words}, "
-                f"without it {value_without:.4g}. Lower confidence=, widen the limits, bring "
-                f"more rows, or try {how_to_draw()}"
-            )
-
     def _warn_of_deferral(self) -> None:
         """Warn if the error on deferred rows would not exceed the error on the other rows.
 
@@ -727,22 +669,19 @@ class SelectedRule(Selected):
         K = self.program.strata.n_classes
         y = data.strata.y[data.stratum]
         labelled = np.where(y < K, data.weights, 0.0)
-        masses = np.zeros(4)
-        squared_weights = 0.0  # of deferred rows
-        for weight, number in zip(self.selection.weights, self.selection.numbers, strict=True):
-            action_costs = self.pool.candidates[number].action_costs
-            costs = expected_costs(data.probabilities, action_costs)
-            is_deferred = decide(costs) == K
-            is_wrong = rates.wrong(decide(costs[:K]), y)
-            masks = is_deferred, is_deferred & is_wrong, ~is_deferred, ~is_deferred & is_wrong
-            masses += weight * np.array([labelled @ mask for mask in masks])
-            squared_weights += weight * float(labelled**2 @ is_deferred)
-        deferred, deferred_wrong, answered, answered_wrong = masses.tolist()
-        error_deferred = deferred_wrong / max(deferred, 1e-300)
-        error_answered = answered_wrong / max(answered, 1e-300)
-        variance = max(error_answered * (1.0 - error_answered), 0.0) * squared_weights
-        noise = np.sqrt(variance) / max(deferred, 1e-300)
-        if deferred not in (0.0, 1.0) and error_deferred - error_answered <= ONE_SIDED * noise:
+        number = self.selection.numbers[self.selection.weights.argmax()]
+        costs = expected_costs(data.probabilities, self.pool.candidates[number].action_costs)
+        is_deferred = decide(costs) == K
+        is_wrong = rates.wrong(decide(costs[:K]), y)
+        deferred = float(labelled @ is_deferred)
+        answered = float(labelled @ ~is_deferred)
+        if not deferred or not answered:
+            return
+        error_deferred = float(labelled @ (is_deferred & is_wrong)) / deferred
+        error_answered = float(labelled @ (~is_deferred & is_wrong)) / answered
+        variance = error_answered * (1.0 - error_answered) * float(labelled**2 @ is_deferred)
+        noise = np.sqrt(max(variance, 0.0)) / deferred
+        if error_deferred - error_answered <= ONE_SIDED * noise:
             warn_user(
                 f"deferral is not better than chance: on {self.words} the labels of deferred "
                 f"rows would have an error of {error_deferred:.4f}, those of the other rows "
@@ -750,7 +689,7 @@ class SelectedRule(Selected):
             )
 
     def _warn_of_rates(self) -> None:
-        """Warn of rates over few rows, and of gaps and ratios below the noise of their rates."""
+        """Warn of rates over few rows."""
         strata = self.program.strata
         few = list[str]()
         for rate in self.problem.rates:
@@ -764,31 +703,9 @@ class SelectedRule(Selected):
         if few:
             warn_user(
                 f"few rows of selection data ({self.words}): fewer than {FEW_ROWS} for "
-                f"{_shown(few, '; ')}",
+                f"{'; '.join(few[:SUBGROUPS_SHOWN])}{' …' * (len(few) > SUBGROUPS_SHOWN)}",
                 SmallSubgroupsWarning,
             )
-        self._warn_of_noise()
-
-    def _warn_of_noise(self) -> None:
-        """Warn of gaps and ratios below the noise of their rates, unless `warn_of_limits` has."""
-        limits = [limit for limit in self.program.limits if limit.compares]
-        if not limits:
-            return
-        strata = self.program.strata
-        warned = {str(limit) for limit in limits if below_noise(limit, strata) is not None}
-        for line in self.estimates:
-            if line.subgroup not in COMPARISONS or line.limit in warned:
-                continue
-            comparison = COMPARISONS[line.subgroup]
-            arm = line.value - line.low
-            if comparison.side == AT_MOST:  # the other end stops at 0
-                arm = line.high - line.value
-            if arm > abs(line.bound - comparison.of_equal):
-                warn_user(
-                    f"{line.limit}: below the noise of its rates, with a 95 % interval of "
-                    f"{line.interval_text} on {self.words}; it may not hold on fresh rows",
-                    LimitBelowNoiseWarning,
-                )
 
 
 @dataclass(frozen=True, eq=False)
@@ -858,7 +775,7 @@ class SelectedTail(Selected):
             names=self.names,
         )
 
-    def warn(self, with_draws: WithDraws, *, forewarned: bool) -> None:
+    def warn(self, *, forewarned: bool) -> None:
         """Give no warning: a CVaR has no limits."""
 
 
@@ -875,45 +792,19 @@ def without_tiny(ensemble: MixtureEnsemble) -> MixtureEnsemble:
     return replace(ensemble, weights=weights / weights.sum(), tie_order=order)
 
 
-def _violating_values(limit: Limit, strata: Strata, values: Floats) -> str:
-    """Return the value of a violated limit in words, or the rates of the violating subgroups.
-
-    ``values`` are the rates of all subgroups, shape (m,).
-    """
-    names = limit.rate.terms(strata).names
-    if limit.compares or len(names) == 1:
-        return value_words(limit.value(values), in_percent=limit.in_percent)
-    bounds = limit.bounds(names)
-    excess = limit.sign * (values - bounds)
-    words = []
-    for i in np.flatnonzero(excess > SOLVED):
-        reached = value_words(float(values[i]), in_percent=limit.in_percent)
-        bound = stated_words(float(bounds[i]), in_percent=limit.in_percent)
-        words.append(f"{reached} for {unit_name(names[i])} (limit {bound})")
-    return _shown(words, ", ")
-
-
-def _shown(words: Sequence[str], separator: str) -> str:
-    """Return the first few of some words, joined, with an ellipsis for the others."""
-    shown = separator.join(words[:SUBGROUPS_SHOWN])
-    if len(words) > SUBGROUPS_SHOWN:
-        shown += " …"
-    return shown
-
-
 # -- useless rules ---------------------------------------------------------------------------------------
 
 
-def why_useless(pool: Pool, program: Program, selection: Best) -> str | None:
-    """Return the reason why a rule within limits is useless, with the limit that forces this result.
+def why_useless(program: Program, selection: Best) -> str | None:
+    """Return the reason why a rule is useless; None for a useful rule.
 
-    A rule is useless if more than 95 % of the rows get the same action. A rule is also useless if its
-    objective is no better than the best random guess that keeps the same limits and defers no more rows.
-    Return None for a useful rule. Without limits a rule is useless if the objective, about one label, gives
-    every row one answer.
+    A rule within limits is useless if more than 95 % of the rows get the same action. It is also useless if
+    its objective is no better than the best random guess that keeps the same limits and defers no more rows.
+    Without limits a rule is useless if the objective, about one label, gives every row one answer.
     """
+    strata = program.strata
+    shares = selection.counts[: len(strata.mass)].sum(axis=0)
     if not program.limits:
-        shares = selection.counts[: len(program.strata.mass)].sum(axis=0)
         if program.objective.rate.label is None or shares.max() < shares.sum() - SLIGHT:
             return None
         return (
@@ -922,78 +813,30 @@ def why_useless(pool: Pool, program: Program, selection: Best) -> str | None:
         )
     if not selection.keeps:
         return None
-
-    @cache
-    def guess(share: float) -> float | None:
-        """Return the value of the best random guess that defers at most this share; None without one."""
-        return best_guess(_deferring_at_most(program, share))
-
-    reason = _why_worthless(program, selection.counts, selection.value, guess)
-    if reason is None:
-        return None
-    scaled_values, _ = program.evaluate(pool.all_counts)
-    values = scaled_values * program.scale
-    useful = np.array(
-        [
-            _why_worthless(program, counts, value, guess) is None
-            for counts, value in zip(pool.counts, values, strict=True)
-        ]
-    )
-    violations = np.where(useful[:, None], program.violations(pool.all_counts), np.inf)
-    violations = np.where(violations > SLIGHT, violations, 0.0)
-    n_violated = (violations > 0).sum(axis=1)
-    # The useful candidate with the fewest violated limits; of equal ones the smallest largest violation.
-    best = np.lexsort((violations.max(axis=1), n_violated))[0]
-    limit = program.limits[violations[best].argmax()]
-    reached = reached_words(program, limit, selection.counts)
-    forced = f"{reason}, to satisfy {limit} (value {reached})"
-    if not useful.any():
-        return f"{forced}. No candidate is useful: the models may be too weak"
-    return (
-        f"{forced}. The nearest limit with a useful rule: "
-        f"{reached_words(program, limit, pool.counts[best])}, with {program.objective} of "
-        f"{values[best]:.4g}"
-    )
-
-
-def _why_worthless(
-    program: Program, counts: Floats, value: float, guess: Callable[[float], float | None]
-) -> str | None:
-    """Return the reason why a rule with these confusion counts is useless; None for a useful rule.
-
-    ``guess`` returns the value of the best random guess that defers no more than a share of the rows.
-    """
-    strata = program.strata
-    shares = counts[: len(strata.mass)].sum(axis=0)
+    limits = "; ".join(map(str, program.limits))
     commonest = shares.argmax()
     K = strata.n_classes
     class_mass = np.bincount(strata.y, strata.mass, K + 1)[:K]
     frequency = np.append(class_mass / class_mass.sum(), 0.0)  # of a deferral 0: it is no label
     if shares[commonest] > max(MOST_EQUAL, (1.0 + frequency[commonest]) / 2.0):
         action: Any = [*strata.classes, HUMAN_REVIEW][commonest]
-        return f"it answers {unit_name(action)} for {shares[commonest]:.1%} of the rows"
-    guessed = guess(_deferred(program, counts))
-    if guessed is not None and value >= guessed - ROUNDING:
         return (
-            f"its {program.objective}, {value:.4g}, is no better than that of a random guess "
-            f"({guessed:.4g})"
+            f"it answers {unit_name(action)} for {shares[commonest]:.1%} of the rows, to satisfy "
+            f"{limits}"
+        )
+    guess = best_guess(deferring_no_more(program, selection.counts))
+    if guess is not None and selection.value >= guess - ROUNDING:
+        return (
+            f"its {program.objective}, {selection.value:.4g}, is no better than that of a random "
+            f"guess ({guess:.4g}), to satisfy {limits}"
         )
     return None
 
 
 def deferring_no_more(program: Program, counts: Floats) -> Program:
     """Return a program whose rules also defer no more rows than a rule with these confusion counts."""
-    return _deferring_at_most(program, _deferred(program, counts))
-
-
-def _deferring_at_most(program: Program, share: float) -> Program:
     if not program.strata.defers:
         return program
-    return program.within((*program.limits, deferred() <= share))
-
-
-def _deferred(program: Program, counts: Floats) -> float:
-    """Return the share of deferred rows; 0 for rules that never defer."""
-    if not program.strata.defers:
-        return 0.0
-    return min(1.0, max(0.0, float(deferred().terms(program.strata).values(counts)[0])))
+    (share,) = deferred().terms(program.strata).values(counts)
+    most = deferred() <= min(1.0, max(0.0, float(share)))
+    return program.within((*program.limits, most))

@@ -140,7 +140,7 @@ class Selection:
 
     def warn(self, *, forewarned: bool) -> None:
         """Give the warnings of limits and rates; with ``forewarned``, `warn_of_limits` has been called."""
-        self.rule.warn(self.engine.with_draws, forewarned=forewarned)
+        self.rule.warn(forewarned=forewarned)
 
     # -- trade-offs --------------------------------------------------------------------------------------
 
