@@ -16,7 +16,7 @@ from sklearn.preprocessing import KBinsDiscretizer, StandardScaler
 import tailboost as tb
 from tailboost import rates
 from tailboost.classifiers.calibrating import selected_on_part
-from tailboost.rows.fingerprints import Fingerprint, hash_rounded_rows, labels_too_alike, too_many
+from tailboost.rows.fingerprints import Fingerprint, hash_rounded_rows, too_many
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.readers import Overlap
@@ -335,20 +335,7 @@ def test_rows_by_which_a_point_of_two_rates_was_picked_do_not_certify_it(curves)
         assert tb.certify(model, Z, z, **asked).n_rows == 300
 
 
-@pytest.mark.parametrize("how", ["rows of the fit", "bootstrap", "half of them"])
-def test_copies_that_are_said_to_be_natural_are_refused(how):
-    """Labels reveal copies of coarse rows; the number of equal rows reveals copies of distinct rows."""
-    r = np.random.default_rng(0)
-    X, y = r.integers(0, 3, size=(800, 5)).astype(float), r.integers(0, 2, 800)
-    rows = r.integers(0, 800, 800) if how == "bootstrap" else np.arange(800)
-    boosted = tb.WorstClassBoostClassifier("tree", n_estimators=2, random_state=0).fit(X[rows], y[rows])
-    given = X, y
-    if how == "half of them":
-        given = np.r_[X[:400], r.integers(0, 3, size=(400, 5))], np.r_[y[:400], r.integers(0, 2, 400)]
-    with pytest.raises(tb.LeakageError, match="the labels of these rows agree"):
-        tb.certify(boosted, *given, equal_rows="natural")
-    fresh = r.integers(0, 3, size=(800, 5)), r.integers(0, 2, 800)
-    assert tb.certify(boosted, *fresh, equal_rows="natural").bound("mean").upper > 0.5
+def test_copies_of_distinct_rows_that_are_said_to_be_natural_are_refused():
     X, y = noise(300, 0)
     with pytest.raises(tb.LeakageError, match="only 0% of the rows of the fit equal one another"):
         tb.certify(forest(X, y), X, y, equal_rows="natural")
@@ -357,27 +344,11 @@ def test_copies_that_are_said_to_be_natural_are_refused(how):
 @pytest.mark.thinned(1)
 @pytest.mark.parametrize(("n", "m"), [(400, 400), (1000, 100), (100, 600)])
 def test_natural_rows_are_rarely_refused(n, m):
-    """Monte Carlo on the hardest tables: at most 1 in 100 refused by counts, 1 in 1,000 by labels."""
+    """Monte Carlo on the hardest tables: at most 1 in 100 refused."""
     r = np.random.default_rng(n)
-    often = alike = 0
-    shares = r.random(700)
+    often = 0
     for _ in range(1000):
         a, b = (np.where(r.random(k) < 0.7, r.integers(0, 200, k), r.integers(0, 700, k)) for k in (n, m))
         sketch = Fingerprint.from_hashes(a.astype(np.uint64) << np.uint64(32))
         often += sketch.unnatural(int(np.isin(b, a).sum()), m)
-        labels = tuple((r.random(len(c)) < shares[c]).astype(int) for c in (b, a))
-        alike += labels_too_alike((b, a), labels, 2) if _ < 50 else 0
     assert often <= 0.01 * 1000 + 2 * np.sqrt(10)
-    assert alike <= 1  # of 50; two or more have probability .001
-
-
-def test_the_chance_of_a_split_is_that_of_all_splits():
-    """Few rows: comparison with all equally likely splits of the labels."""
-    content, y = np.repeat([0, 1, 2], 4), np.array([0, 1] * 6)
-    here = np.tile([True, True, False, False], 3)
-    said = labels_too_alike((content[here], content[~here]), (y[here], y[~here]), 2)
-    # Four of six splits of a content are at least as even: (4/6)³ of all, far more than 1 in 1,000.
-    assert not said
-    content, y = np.repeat(np.arange(30), 4), np.array([0, 1] * 60)
-    here = np.tile([True, True, False, False], 30)  # (4/6)³⁰ = 5e−6
-    assert labels_too_alike((content[here], content[~here]), (y[here], y[~here]), 2)

@@ -33,7 +33,6 @@ from tailboost.rows.fingerprints import RowHashes, digest
 from tailboost.rows.given import refuse
 from tailboost.rows.judged import Recorded, digest_of_rule, judged
 from tailboost.rows.ledger import Records
-from tailboost.rows.rows import Rows
 from tailboost.selection.candidates import can_defer, scores_in, shares
 from tailboost.selection.candidates import deferred as deferred_rows
 from tailboost.selection.hypotheses import rule_of
@@ -334,12 +333,6 @@ class JudgedHypotheses(JudgedBoosting):
         candidates = self.classifier.selection_.pool.judged
         answers = [candidate.packed.tobytes() for candidate in candidates]
         return digest(repr(rule).encode(), *answers)
-
-    @property
-    def rows_kept(self) -> Rows:
-        """The selection data."""
-        rows: Rows = self.classifier.selection_.pool.rows
-        return rows
 
     @property
     def counts_on_selection(self) -> Floats:

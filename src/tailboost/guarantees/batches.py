@@ -32,7 +32,6 @@ from tailboost.core.checks import (
 )
 from tailboost.core.exceptions import LeakageError
 from tailboost.rows.fingerprints import (
-    LABELS_LEVEL,
     RowCounts,
     RowHashes,
     chance_of_agreement,
@@ -49,6 +48,8 @@ __all__ = [
     "row_ids",
 ]
 
+# Largest probability with which fresh batches are taken for repeated ones.
+BATCH_LEVEL = 0.001
 # Largest number of labels in a message.
 MOST_IN_MESSAGE = 5
 
@@ -542,7 +543,7 @@ def _refuse_repeated_contents(batch: GivenRows, earlier: Sequence[GivenRows]) ->
     """Raise if a batch has more rows equal to rows of earlier batches than chance explains.
 
     The batch is compared with each earlier batch and with all of them together, as whole rows and as each
-    model reads them. Fresh batches are refused with a probability of at most `LABELS_LEVEL` in all
+    model reads them. Fresh batches are refused with a probability of at most `BATCH_LEVEL` in all
     comparisons together.
     """
     comparisons = list[tuple[str, RowCounts, RowCounts]]()
@@ -555,7 +556,7 @@ def _refuse_repeated_contents(batch: GivenRows, earlier: Sequence[GivenRows]) ->
             comparisons.append(("the earlier batches", counts, all_counts))
     for name, counts, counts_before in comparisons:
         chance = chance_of_agreement(counts, counts_before, tolerant=True)
-        if chance * len(comparisons) <= LABELS_LEVEL:  # union bound
+        if chance * len(comparisons) <= BATCH_LEVEL:  # union bound
             n_here, n_before = counts.beside(counts_before)
             raise LeakageError(
                 f"X: {np.minimum(n_here, n_before).sum():,} of {n_here.sum():,} rows have an "
@@ -574,4 +575,4 @@ def copies_pass(batch: GivenRows, n_comparisons: int) -> bool:
     if counts is None:
         return False
     chance = chance_of_agreement(counts, counts, tolerant=True)
-    return chance * n_comparisons > LABELS_LEVEL
+    return chance * n_comparisons > BATCH_LEVEL

@@ -68,7 +68,6 @@ from tailboost.rows.ledger import TRAINED_ON, refuse_known
 from tailboost.rows.readers import (
     Overlap,
     reason_of_equal_rows,
-    refuse_copied_labels,
     row_hashes,
 )
 from tailboost.rows.subgroups import by_column, deferral_words, named_as, plain_list
@@ -921,11 +920,6 @@ def _compared_with_fit(
             n_known = training_rows.count(part_hashes.whole)
             refuse_known(training_rows, TRAINED_ON, *n_known, equal_rows, name)
         overlap.refuse(final, equal_rows, name)
-        if len(labels):
-            y = positions(labels, classes, "y")
-            if equal_rows == "natural":
-                refuse_copied_labels(judged(final), table, y)
-
         counts.append(overlap.counts)
         part_cases = judged(final).cases(table)
         if part_cases is not None:

@@ -156,7 +156,7 @@ def _specificity(cells: Cells) -> tuple[Mask, Mask]:
     return ~cells.of_class & ~cells.answer, ~cells.of_class
 
 
-def _f_score(cells: Cells) -> tuple[Mask, Floats]:
+def _f_score(cells: Cells) -> tuple[Any, Any]:
     rows = cells.beta**2 * cells.of_class + cells.answer
     return cells.of_class & cells.answer, rows / (1.0 + cells.beta**2)
 

@@ -38,10 +38,6 @@ STANDARD_ERRORS = 3.0
 NATURAL_ERRORS = 4.0
 # n rows without a repeat: n times the largest probability of a repeat, with 95 % confidence.
 UNSEEN_REPEATS = 3.0
-# Tables with natural repeats: level of the permutation test of the labels.
-LABELS_LEVEL = 0.001
-# Largest number of distinct contents whose labels are compared.
-CONTENTS_COMPARED = 2000
 # Number of hashed bits of the mantissa, by the least number of fractional numbers in a row. A row with many
 # fractional numbers is identified by few bits of each. With few bits, the row keeps its hash if a file stores
 # fewer digits.
@@ -708,50 +704,6 @@ def too_many(known: int, sampled: int) -> bool:
         return False
     standard_error = np.sqrt(CHANCE * (1 - CHANCE) / sampled)
     return bool(known / sampled > CHANCE + STANDARD_ERRORS * standard_error)
-
-
-def labels_too_alike(
-    contents: tuple[Hashes, Hashes], labels: tuple[Ints, Ints], n_classes: int
-) -> bool:
-    """Return whether the labels of two tables agree, content by content, more than independent draws.
-
-    ``contents`` has the hashes of the rows of either table, ``labels`` their class numbers. For natural
-    repeats, any split of the labels of one content among the two tables is equally likely. Copies have the
-    same labels in both. The sum of squared differences of the counts is compared with 999 random splits, so
-    that at most one in a thousand pairs of independent tables is judged copied.
-    """
-    common = np.intersect1d(*contents)[:CONTENTS_COMPARED]
-    if not len(common):
-        return False
-    counts = np.zeros((2, len(common), n_classes), dtype=np.intp)  # table, content, class
-    for counts_of_table, content, label in zip(counts, contents, labels, strict=True):
-        is_common = np.isin(content, common)
-        place = np.searchsorted(common, content[is_common])
-        np.add.at(counts_of_table, (place, label[is_common]), 1)
-    observed = counts[0]
-    pooled = counts.sum(axis=0)
-    n, m = counts.sum(axis=2)  # rows of each content in the first and in the second table
-    expected = pooled * (n / (n + m))[:, None]  # of the first table, shape (contents, classes)
-
-    def differences(first_counts: Ints) -> Floats:
-        # From the expectation, summed over classes and contents; the first axes are those of the splits.
-        squares = ((first_counts - expected) ** 2).sum(axis=-1)
-        return np.asarray((squares / (n * m)).sum(axis=-1))
-
-    # A random split draws n of the n + m labels of each content, class by class.
-    rng = np.random.default_rng(0)
-    shape = (round(1 / LABELS_LEVEL) - 1, len(common))
-    n_later = np.broadcast_to(n + m, shape)  # labels of the classes still to come
-    n_needed = np.broadcast_to(n, shape)  # labels still to be drawn
-    drawn = []
-    for n_of_class in pooled.T:
-        n_later = n_later - n_of_class
-        n_drawn = rng.hypergeometric(n_of_class, n_later, n_needed)
-        n_needed = n_needed - n_drawn
-        drawn.append(n_drawn)
-    splits = np.stack(drawn, axis=-1)  # shape (splits, contents, classes)
-    # Equal sums may differ by rounding errors; a tie is no evidence of copies.
-    return bool((differences(splits) > differences(observed) + 1e-9).all())
 
 
 def short_hashes(hashes: Hashes) -> NDArray[np.uint32]:

@@ -20,7 +20,6 @@ from tailboost.core.warn import warn_user, without_warning
 from tailboost.rows.fingerprints import RowHashes, digest, hash_rounded_rows
 from tailboost.rows.ledger import Records
 from tailboost.rows.other_groups import GroupsByColumn
-from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import GroupUse, by_column, plain_list
 
 
@@ -141,11 +140,6 @@ class Judged:
     @property
     def rule(self) -> Any:
         """The decision rule, whose methods say what it can answer; None without one."""
-        return None
-
-    @property
-    def rows_kept(self) -> Rows | None:
-        """The rows with labels that the classifier keeps; None if it keeps none."""
         return None
 
     @property

@@ -14,7 +14,6 @@ from sklearn.pipeline import Pipeline
 
 from tailboost.core.array_types import Ints, Model, Table
 from tailboost.core.checks import as_table, sorted_names
-from tailboost.core.exceptions import LeakageError
 from tailboost.rows.fingerprints import (
     EqualRows,
     Fingerprint,
@@ -22,8 +21,6 @@ from tailboost.rows.fingerprints import (
     UsedRows,
     check_equal_rows,
     hash_rounded_rows,
-    hash_rows,
-    labels_too_alike,
     refuse_used,
 )
 from tailboost.rows.judged import Judged, final_step, judged
@@ -253,31 +250,3 @@ class Overlap:
                 if place > 0:  # the first reader is the model itself
                     use = INSIDE
                 refuse_known(known_rows, use, n_equal, n_compared, equal_rows, name)
-
-
-def refuse_copied_labels(final: Judged, X: Table, y: Ints) -> None:
-    """Raise if labels agree with the kept labels of equal rows more often than in 999 of 1,000 random draws.
-
-    Parameters
-    ----------
-    final : Judged
-        A classifier that may keep rows with labels.
-    X, y : array-like of shape (n, d), (n,)
-        The rows, which are equal by nature, and their class numbers.
-
-    Raises
-    ------
-    LeakageError
-        Says that the rows are copies.
-    """
-    kept_rows = final.rows_kept
-    if kept_rows is None or kept_rows.row_hashes is None:
-        return
-    contents = hash_rows(final.checked(X))
-    n_classes = 1 + int(max(y.max(), kept_rows.y.max()))
-    if labels_too_alike((contents, kept_rows.row_hashes), (y, kept_rows.y), n_classes):
-        raise LeakageError(
-            "X: equal_rows='natural', but the labels of these rows agree with those of the "
-            "equal rows of the fit more often than in 999 of 1,000 random draws: they are "
-            "copies"
-        )
