@@ -37,15 +37,41 @@ class Judged:
     def __init__(self, classifier: Model) -> None:
         self.classifier = classifier
 
-    @property
-    def has_records(self) -> bool:
-        """Whether the classifier records the rows of its fit, as classifiers of tailboost do."""
-        return False
-
-    @property
-    def knows_rows(self) -> bool:
-        """Whether the records of the classifier have its training rows."""
-        return False
+    #: Whether the classifier records the rows of its fit, as classifiers of tailboost do.
+    has_records: Any = False
+    #: Whether the records of the classifier have its training rows.
+    knows_rows: Any = False
+    #: Whether answers need the groups of the rows.
+    by_group: Any = False
+    #: Names of the groups of the fit.
+    groups: Any = ()
+    #: The combinations of several columns of groups that occurred.
+    group_combinations: Any = ()
+    #: Pairs of the name of a column of groups, and the features that reveal the group.
+    group_features: Any = ()
+    #: Rows by which a model file is checked.
+    probe_rows: Any = None
+    #: The certificate of the classifier's rule; None without one.
+    certificate: Any = None
+    #: The limits on rates of the fit, with the limits of ``max_error``.
+    stated_limits: Any = ()
+    #: The estimated probability that the rule keeps all limits on new rows; None if it is not known.
+    limits_probability: Any = None
+    #: Whether the rule is selected within limits on rates, which are a parameter.
+    takes_limits: Any = False
+    #: Whether the rule may defer rows; the method ``defers`` of the classifier returns a mask of them.
+    can_defer: Any = False
+    #: Whether the rule weighs p(group | x, y), which is learned from the features.
+    weighs_groups: Any = False
+    #: Whether the rule reads scores alone, so that equal rows are different rows.
+    reads_scores: Any = False
+    #: Whether answers of the randomised rule are drawn; None without a randomised rule.
+    draws: Any = None
+    #: Digest of the decision function: of the rule and its models; None without a selected rule. Copies,
+    #: pickles and files keep it. `reweight`, other thresholds and other models change it.
+    rule_digest: Any = None
+    #: The decision rule, whose methods say what it can answer; None without one.
+    rule: Any = None
 
     @property
     def groups_named(self) -> GroupsByColumn:
@@ -55,92 +81,14 @@ class Judged:
         named: GroupsByColumn = self.certificate.groups_named
         return named
 
-    @property
-    def by_group(self) -> bool:
-        """Whether answers need the groups of the rows."""
-        return False
-
     def reads(self, column: Any) -> bool:
         """Whether answers need the groups of a column."""
         return False
 
     @property
-    def groups(self) -> Any:
-        """Names of the groups of the fit."""
-        return ()
-
-    @property
     def group_titles(self) -> Any:
         """Names of the columns of groups of the fit; None for a column without a name."""
         return tuple(by_column(plain_list(self.groups)))
-
-    @property
-    def group_combinations(self) -> Any:
-        """The combinations of several columns of groups that occurred."""
-        return ()
-
-    @property
-    def group_features(self) -> Any:
-        """Pairs of the name of a column of groups, and the features that reveal the group."""
-        return ()
-
-    @property
-    def probe_rows(self) -> Any:
-        """Rows by which a model file is checked."""
-        return None
-
-    @property
-    def certificate(self) -> Any:
-        """The certificate of the classifier's rule; None without one."""
-        return None
-
-    @property
-    def stated_limits(self) -> tuple[Any, ...]:
-        """The limits on rates of the fit, with the limits of ``max_error``."""
-        return ()
-
-    @property
-    def limits_probability(self) -> float | None:
-        """The estimated probability that the rule keeps all limits on new rows; None if it is not known."""
-        return None
-
-    @property
-    def takes_limits(self) -> bool:
-        """Whether the rule is selected within limits on rates, which are a parameter."""
-        return False
-
-    @property
-    def can_defer(self) -> bool:
-        """Whether the rule may defer rows; the method ``defers`` of the classifier returns a mask of them."""
-        return False
-
-    @property
-    def weighs_groups(self) -> bool:
-        """Whether the rule weighs p(group | x, y), which is learned from the features."""
-        return False
-
-    @property
-    def reads_scores(self) -> bool:
-        """Whether the rule reads scores alone, so that equal rows are different rows."""
-        return False
-
-    @property
-    def draws(self) -> bool | None:
-        """Whether answers of the randomised rule are drawn; None without a randomised rule."""
-        return None
-
-    @property
-    def rule_digest(self) -> str | None:
-        """Digest of the decision function: of the rule and its models; None without a selected rule.
-
-        Copies, pickles and files keep it. `reweight`, other thresholds and other models change it.
-        """
-        return None
-
-    @property
-    def rule(self) -> Any:
-        """The decision rule, whose methods say what it can answer; None without one."""
-        return None
 
     @property
     def rule_html(self) -> str:
@@ -171,10 +119,7 @@ class Judged:
 class Recorded(Judged):
     """A classifier with records of its rows: one of tailboost."""
 
-    @property
-    def has_records(self) -> bool:
-        """True."""
-        return True
+    has_records = True
 
     @property
     def records(self) -> Records:
@@ -289,15 +234,8 @@ class Recorded(Judged):
 class RecordedScores(Recorded):
     """A classifier whose rule reads scores alone, with limits."""
 
-    @property
-    def takes_limits(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def reads_scores(self) -> bool:
-        """True."""
-        return True
+    takes_limits = True
+    reads_scores = True
 
     @property
     def stated_limits(self) -> tuple[Any, ...]:
