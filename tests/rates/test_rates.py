@@ -303,7 +303,7 @@ def test_rate_without_arguments_needs_no_brackets(text, limit):
         ("gap(miss(1, by=sex)) <= -.1", "lies between 0 and 1"),
         ("error(by=class) <= {a: 2}", "lies between"),
         ("error() <= ", "at the end: expected a value"),
-        ("eror <= .1", "at 'eror', character 1: did you mean 'error'"),
+        ("eror <= .1", "at 'eror', character 1: no rate has this name; did you mean 'error'"),
         ("miss <= .1", "'miss <= .1': write miss\\(1\\) <= .1, with your label in place of 1"),
         (".2 >= miss(1)", "write miss\\(1\\) <= .2"),
         ("80 % <= recall(1)", "write recall\\(1\\) >= 80 %"),

@@ -12,6 +12,9 @@ from tailboost.rates.comparisons import AT_LEAST as AT_LEAST
 from tailboost.rates.comparisons import AT_MOST as AT_MOST
 from tailboost.rates.comparisons import COMPARISONS as COMPARISONS
 from tailboost.rates.comparisons import RATIO as RATIO
+from tailboost.rates.grammar import checked_limits as checked_limits
+from tailboost.rates.grammar import checked_rates as checked_rates
+from tailboost.rates.grammar import parse
 from tailboost.rates.make import (
     Largest,
     Spread,
@@ -29,7 +32,6 @@ from tailboost.rates.make import (
     largest,
     miss,
     npv,
-    parse,
     precision,
     ratio,
     recall,
@@ -41,8 +43,6 @@ from tailboost.rates.make import (
     tpr,
 )
 from tailboost.rates.make import Objective as Objective
-from tailboost.rates.make import checked_limits as checked_limits
-from tailboost.rates.make import checked_rates as checked_rates
 from tailboost.rates.rate import ABOVE as ABOVE
 from tailboost.rates.rate import BELOW as BELOW
 from tailboost.rates.rate import ROUNDING as ROUNDING
