@@ -15,6 +15,7 @@ from scipy.stats import binom
 
 import tailboost as tb
 from tailboost import rates
+from tailboost.guarantees.fresh_rows import fresh_rows
 from tailboost.guarantees.ranks import (
     Ranks,
     Share,
@@ -24,6 +25,7 @@ from tailboost.guarantees.ranks import (
     ranks_of,
     ranks_of_comparison,
 )
+from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.ledger import may_follow, spent_by_next
 from tailboost.selection.data import ScoredRows
@@ -480,6 +482,26 @@ def test_limits_at_their_bounds_break_with_at_most_the_level(n_groups):
     assert (binom.cdf(np.add(ranks, 1), sizes, largest) > 0.05 / len(shares)).all()  # none is too strict
 
 
+@pytest.mark.parametrize("n_values", [20, 60, 4000])
+def test_a_share_of_rows_of_several_thresholds_breaks_with_at_most_the_level(n_values):
+    """Misses of two ages together: few of the ill are old, and in many draws none. The answer 0 is cheap."""
+    level, largest, draws, n = 0.2, 0.3, 400, 20_000
+    rng = np.random.default_rng(n_values)
+    age = (rng.random(n) < 0.02).astype(int)
+    edges = np.linspace(-3.0, 3.0, n_values)
+    scores = np.searchsorted(edges, rng.normal(size=n) + 0.5 * age) + 0.0
+    false = 0
+    for _ in range(draws):
+        fresh = rng.integers(n, size=60)
+        rows = ScoredRows(scores[fresh], age[fresh], np.tile([0.0, 1.0], (60, 1)))
+        shares = [Share(None, None, np.arange(60), 0, largest)]
+        nobody = ScoredRows(scores[:0], age[:0], np.empty((0, 2)))
+        thresholds = one_sided(shares, ranks_of(shares, [60], 2, level), rows, 2, nobody)
+        false += (scores <= thresholds[age]).mean() > largest
+    assert binom.sf(false - 1, draws, level) >= 0.001
+    assert false >= 0.02 * draws  # the thresholds are at the limit
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_thresholds_within_ranks_are_those_of_brute_force(seed):
     rng = np.random.default_rng(seed)
@@ -676,6 +698,21 @@ def test_thresholds_by_group_beside_limits_that_join_groups_have_to_pay(shift, l
         by_age = (rules[1].predict(further, groups={"age": groups["age"]}) != labels).mean()
         gains.append(one - by_age)
     assert np.mean(gains) >= least_gain
+
+
+def test_a_group_that_is_absent_from_the_fresh_rows_by_chance_does_not_choose_the_thresholds():
+    """The levels of two procedures between which such rows chose could add up."""
+    X, y, g = two_columns(0, 2_000, 1.0)
+    rule = tb.tune(tb.Scores("p", 1), X, y, groups=g, limits=["miss(1, by=sex) <= 30%"], by_group="age")
+    X, y, g = two_columns(1, 3_000, 1.0)
+    families = []
+    for is_absent in (np.zeros(3_000, bool), (g["age"] != "18") & (y == 1)):
+        kept = np.flatnonzero(~is_absent)
+        given = Given(X=X.iloc[kept], y=y[kept], groups={name: column[kept] for name, column in g.items()})
+        fresh = fresh_rows(rule, given, [limit.rate for limit in rule.selection_.problem.limits], opens=True)
+        procedure = Ranks(rule.selection_, fresh, 0.05)
+        families.append((procedure.family.n_thresholds, procedure.has_two_rules))
+    assert families == [(1, True), (1, True)]
 
 
 def test_one_threshold_of_a_rule_that_reads_the_group_orders_rows_by_their_score():

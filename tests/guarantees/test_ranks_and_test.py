@@ -74,6 +74,22 @@ def test_a_threshold_at_a_rank_leaves_so_many_rows_beyond_it():
                 assert ((own <= further) if answer == 0 else (own > further)).sum() > rank
 
 
+def test_a_threshold_keeps_the_limits_of_a_group_and_of_its_parts():
+    """Misses by group, and by group and sex: the stricter of both decides."""
+    table, ill, groups = drawn(5, 3000)
+    groups["sex"] = np.random.default_rng(5).choice(["f", "m"], 3000)
+    table.loc[(groups["sex"] == "f") & (ill == 1), "s"] -= 1.0
+    bounds = {"g": 0.3, ("g", "sex"): 0.6}
+    limits = [*(miss(1, by=by) <= bound for by, bound in bounds.items()), false_alarm(1) <= 0.6]
+    rule = tb.calibrate(
+        tb.Scores("s", 1, kind="number"), table, ill, groups=groups, limits=limits, by_group="g"
+    )
+    assert "tested on the other class" in str(rule.certificate_.assumptions)
+    for bound in rule.certificate_.bounds[:-1]:
+        spare = binom.cdf(bound.estimate * bound.n, bound.n, bounds[bound.counted.by])
+        assert spare <= 0.9 * 0.05 / 3
+
+
 def test_the_least_loss_is_taken_within_the_safest_threshold():
     scores = np.linspace(-3, 3, 61)
     losses = np.column_stack([scores > 0.5, scores <= 0.5]).astype(float)  # least at .5

@@ -33,7 +33,14 @@ from tailboost.core.array_types import Floats
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.limited_rates import power_of_shares
 from tailboost.guarantees.procedure import scored_fresh, scored_selection
-from tailboost.guarantees.shares import Share, fresh_shares, level_of_each, ranks_of, shares_on
+from tailboost.guarantees.shares import (
+    Share,
+    fresh_shares,
+    joins_thresholds,
+    level_of_each,
+    ranks_of,
+    shares_on,
+)
 from tailboost.guarantees.thresholds import limited_rates
 from tailboost.rates import Limit
 from tailboost.selection.data import (
@@ -312,17 +319,8 @@ class PlannedRoom:
 
     @cached_property
     def joins(self) -> list[bool]:
-        """Whether each limit joins rows of several thresholds in one share.
-
-        A share does that on the fresh rows or on the selection data: a group may be absent by chance.
-        """
-        selected, data = self.expected
-        joins = []
-        for limit, shares in zip(self.limits, self.shares, strict=True):
-            n_thresholds = [len(share.places(self.fresh_rows)) for share in shares]
-            n_thresholds += [len(share.places(selected)) for share in shares_on(limit, data)]
-            joins.append(max(n_thresholds) > 1)
-        return joins
+        """Whether each limit joins rows of several thresholds in one share."""
+        return [joins_thresholds(limit, self.selection, self.family) for limit in self.limits]
 
     @cached_property
     def start(self) -> Floats | None:

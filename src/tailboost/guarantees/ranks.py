@@ -53,6 +53,7 @@ from tailboost.guarantees.shares import (
     ONE_ANSWER,
     Share,
     fresh_shares,
+    joins_thresholds,
     level_of_each,
     no_shares_because,
     ranks_of,
@@ -531,14 +532,17 @@ class Ranks(Procedure):
         """
         if self.beside_room is not None:
             return self.beside_room.family
-        by_group = self.selection.family(by_group=True)
-        if by_group is not None:
+        by_group: ThresholdFamily | None = self.selection.family(by_group=True)
+        if by_group is not None and not any(
+            joins_thresholds(limit, self.selection, by_group) for limit in self.limits
+        ):
+            if not self.compares:
+                return by_group
             rows = scored_fresh(self.selection, by_group, self.fresh)
             places_by_share = [share.places(rows).tolist() for share in self.shares]
             have_one_each = all(len(places) == 1 for places in places_by_share)
             distinct = set(chain.from_iterable(places_by_share))
-            are_different = len(distinct) == len(places_by_share)
-            if have_one_each and (are_different or not self.compares):
+            if have_one_each and len(distinct) == len(places_by_share):
                 return by_group
         if self.compares:
             return None

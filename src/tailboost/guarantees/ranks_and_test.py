@@ -25,6 +25,7 @@ import numpy as np
 
 from tailboost.core.array_types import Floats
 from tailboost.guarantees.fresh_rows import FreshRows
+from tailboost.guarantees.one_sided import windows
 from tailboost.guarantees.procedure import (
     Certified,
     Procedure,
@@ -36,9 +37,11 @@ from tailboost.guarantees.shares import (
     ONE_ANSWER,
     Share,
     fresh_shares,
+    joins_thresholds,
     no_shares_because,
     ranks_of,
 )
+from tailboost.rates import Limit
 from tailboost.rates.bounds import most_reached
 from tailboost.selection.data import (
     BEYOND,
@@ -68,25 +71,18 @@ def thresholds_at_ranks(
     Parameters
     ----------
     shares, ranks : sequence
-        Limited shares with one threshold each, and how many of their rows may be beyond it.
+        Limited shares of one answer, and how many of their rows may be beyond their thresholds.
     rows : ScoredRows
         The rows of the shares.
     otherwise : ndarray of shape (m,)
         The thresholds of groups without a limited share.
     """
-    thresholds = otherwise.copy()
-    for share, rank in zip(shares, ranks, strict=True):
-        (place,) = share.places(rows)
-        scores = np.sort(rows.scores[share.rows])
-        if rank >= len(scores):
-            continue
-        # A row gets answer 0 up to the threshold, and answer 1 above it.
-        if share.answer == 0:
-            thresholds[place] = scores[rank] - COST_RESOLUTION / 2 if rank >= 0 else -BEYOND
-        else:
-            last = len(scores) - 1 - rank
-            thresholds[place] = scores[last] + COST_RESOLUTION / 2 if rank >= 0 else BEYOND
-    return thresholds
+    lowest, highest = windows(shares, rows, len(otherwise), ranks)
+    if shares[0].answer == 0:
+        at_ranks = np.maximum(highest - COST_RESOLUTION / 2, -BEYOND)
+    else:
+        at_ranks = np.minimum(lowest + COST_RESOLUTION / 2, BEYOND)
+    return np.where(np.abs(at_ranks) <= BEYOND, at_ranks, otherwise)
 
 
 def with_least_loss(safest: Floats, answer: int, selection: ScoredRows) -> Floats:
@@ -233,13 +229,23 @@ class RanksAndTest(Procedure):
 
     @cached_property
     def ranked(self) -> list[Share]:
-        """The limited shares of the rows of one threshold each, kept by ranks."""
-        return [share for share in self.shares if len(share.places(self.rows)) == 1]
+        """The limited shares of limits on the rows of one threshold each, kept by ranks."""
+        return [share for share in self.shares if share.limit not in self.joining_limits]
 
     @cached_property
     def joint(self) -> list[Share]:
-        """The limited shares of the rows of several thresholds, kept by tests."""
-        return [share for share in self.shares if len(share.places(self.rows)) > 1]
+        """The limited shares of limits that join rows of several thresholds, kept by tests."""
+        return [share for share in self.shares if share.limit in self.joining_limits]
+
+    @cached_property
+    def joining_limits(self) -> list[Limit]:
+        """The limits that join rows of several thresholds in one share."""
+        assert self.family is not None
+        return [
+            limit
+            for limit in self.limits
+            if joins_thresholds(limit, self.selection, self.family)
+        ]
 
     @cached_property
     def selected(self) -> ScoredRows:

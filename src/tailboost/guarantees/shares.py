@@ -13,7 +13,7 @@ from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.procedure import losses_of
 from tailboost.rates import Limit, Objective, Rate, Strata
 from tailboost.rates.bounds import most_reached
-from tailboost.selection.data import ScoredRows, SelectionData
+from tailboost.selection.data import ScoredRows, SelectionData, ThresholdFamily
 
 # Why a rule at ranks is refused although the ranks certify it.
 ONE_ANSWER = "the rule with the least loss within the limits gives every row the same answer"
@@ -111,6 +111,21 @@ def shares_on(limit: Limit, data: SelectionData) -> list[Share]:
     return shares_of(limit, answer, [(sample.name, sample.rows) for sample in samples]) or []
 
 
+def joins_thresholds(limit: Limit, selection: Any, family: ThresholdFamily) -> bool:
+    """Return whether a limited subgroup has strata of several thresholds, with or without rows.
+
+    The strata are those of the selecting rows, so the answer is fixed before fresh rows are read. A group may
+    be absent from these by chance, and then chance would choose between two procedures and add their levels.
+    """
+    _, data = selection.thresholds(family).on_selection
+    names, _, among = limit.rate.by_subgroup(data.strata)
+    is_limited = np.ones(len(names), dtype=bool)
+    if not limit.compares:
+        is_limited = ~np.isnan(limit.bounds(names))
+    in_subgroup = among[is_limited].max(axis=2) > 0  # shape (subgroups, strata)
+    return any(len(np.unique(family.place[strata])) > 1 for strata in in_subgroup)
+
+
 def ranks_of(
     shares: Sequence[Share], sizes: Sequence[int], n_thresholds: int, level: float
 ) -> list[int]:
@@ -120,6 +135,9 @@ def ranks_of(
     breaks a limit only above the smallest of these values, t_j* of share j. The threshold is within the
     rank of share j, and this rank is above t_j* with a probability of at most the level. So the shares of
     an answer need no correction. Both answers divide the level, and so do several thresholds.
+
+    A share may have rows of several thresholds. One threshold t_j* for all its rows keeps it, so thresholds
+    up to t_j* keep it too. A threshold above t_j* of one of its shares is above the smallest of these values.
 
     Parameters
     ----------
