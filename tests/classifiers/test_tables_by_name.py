@@ -215,16 +215,18 @@ def test_numbers_and_text_agree_where_they_can_mean_one_thing(classes, columns, 
         ([0, 1], ["0", "2"], "column '2', which is no class"),
         ([0, 1], ["0"], "no column for the class 1"),
         (["good", "bad"], ["god", "bad"], "did you mean 'good'"),
-        ([1, 0], None, "default names"),
     ],
 )
 def test_a_name_that_means_nothing_or_two_things_is_an_error(classes, columns, says):
-    width = 2 if columns is None else len(columns)
-    frame = pd.DataFrame(RNG.random((4, width)))
-    if columns is not None:
-        frame.columns = pd.Index(columns, dtype=object)
+    frame = pd.DataFrame(RNG.random((4, len(columns))), columns=pd.Index(columns, dtype=object))
     with pytest.raises(ValueError, match=says):
         in_class_order(frame, "t", np.array(classes))
+
+
+@pytest.mark.parametrize(("classes", "order"), [([1, 0], [1, 0]), ([1, 2], [0, 1])])
+def test_default_names_are_labels_only_if_all_of_them_are(classes, order):
+    frame = pd.DataFrame(RNG.random((4, 2)))
+    np.testing.assert_array_equal(in_class_order(frame, "t", np.array(classes)), frame.to_numpy()[:, order])
 
 
 def test_a_single_column_is_a_series_or_an_array_not_a_data_frame():

@@ -622,22 +622,21 @@ def _rule(final: Model, notes: Mapping[str, Any]) -> Section:
 def _limitations(certificate: Certificate | None, final: Model) -> Section:
     """Return the subgroups with few rows or without a certified target, and the limits of any measurement."""
     lines = []
-    bounds = () if certificate is None else certificate.bounds
+    bounds = certificate.bounds if certificate is not None else ()
     by_subgroup = [bound for bound in bounds if bound.kind in ("class", "group", "cell")]
-    # A subgroup may have several bounds.
-    n_rows = {bound.name: bound.n for bound in by_subgroup}
-    limitations = {
-        f"Fewer than {ROWS_OF_LIMITATION} rows": [
-            name for name, n in n_rows.items() if 0 < n < ROWS_OF_LIMITATION
-        ],
-        "No rows, and therefore no estimate": [name for name, n in n_rows.items() if n == 0],
-        "Targets that are not certified": [
-            bound.name for bound in bounds if bound.target is not None and not bound.certified
-        ],
-    }
-    for limitation, names in limitations.items():
+    few = [bound.name for bound in by_subgroup if 0 < bound.n < ROWS_OF_LIMITATION]
+    none = [bound.name for bound in by_subgroup if bound.n == 0]
+    open_targets = [
+        bound.name for bound in bounds if bound.target is not None and not bound.certified
+    ]
+    for limitation, names in (
+        (f"Fewer than {ROWS_OF_LIMITATION} rows", few),
+        ("No rows, and therefore no estimate", none),
+        ("Targets that are not certified", open_targets),
+    ):
+        different_names = list(dict.fromkeys(names))  # a subgroup may have several bounds
         if names:
-            lines.append(f"{limitation}: {', '.join(names[:NAMES_OF_SENTENCE])}.")
+            lines.append(f"{limitation}: {', '.join(different_names[:NAMES_OF_SENTENCE])}.")
     answers = [str(label) for label in final.classes_]
     if judged(final).can_defer:
         answers.append(HUMAN_REVIEW)
@@ -680,12 +679,10 @@ def _not_tested(
         lines.append("Growth of errors under a shift of the population.")
     if monitor is None:
         lines.append("Later rows: the card has no monitor.")
-    lines += [
-        "Correctness of the recorded rows and labels.",
-        "Calibration of the probabilities.",
-        "Rates that are not listed above.",
-        "Consequences of the decisions.",
-    ]
+    lines.append(
+        "Correctness of the recorded rows and labels, calibration of the probabilities, consequences of the "
+        "decisions."
+    )
     if not purpose:
         lines.append("Fitness for the purpose: no purpose was stated.")
     return Section("Not tested", lines)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from numbers import Real
 from typing import Any, TypeGuard
 
@@ -1138,38 +1138,18 @@ def distinct_labels(labels: ArrayLike, name: str = "labels") -> Labels:
 
 def check_same_kind(values: Labels, name: str, others: Labels, other_name: str) -> None:
     """Raise if text would be compared with numbers, for which all answers would be wrong."""
-    kind = _kind_of_labels(values)
-    other_kind = _kind_of_labels(others)
-    if kind != other_kind:
-        cure = _advice_to_map(values, name, others)
-        raise ValueError(f"{name} holds {kind}, {other_name} {other_kind}{cure}")
-
-
-def _kind_of_labels(labels: Labels) -> str:
-    if labels.dtype.kind == "U":
-        return "text"
-    return "numbers"
-
-
-def _advice_to_map(values: Labels, name: str, others: Labels) -> str:
-    """Return advice to replace labels by those of the other kind; empty if there are many.
-
-    Labels that are no numbers as text, such as "no" and "yes" for 0 and 1, are matched in sorted order: a
-    guess.
-    """
+    kinds = ["text" if labels.dtype.kind == "U" else "numbers" for labels in (values, others)]
+    if kinds[0] == kinds[1]:
+        return
     labels = distinct(values).tolist()
     other_labels = distinct(others).tolist()
-    if len(labels) > NAMES_SHOWN or len(other_labels) > NAMES_SHOWN:
-        return ""
-    label_of_text = {str(label): label for label in other_labels}
-    if {*map(str, labels)} <= {*label_of_text}:
-        pairs = {label: label_of_text[str(label)] for label in labels}
-        return f"; map the labels, as in pd.Series({name}).map({pairs})"
-    cure = f"; map {labels} to {other_labels}"
-    if len(labels) != len(other_labels):
-        return cure
-    pairs = dict(zip(labels, other_labels, strict=True))
-    return f"{cure}, as in pd.Series({name}).map({pairs}) if these belong together"
+    pairs = _equal_as_text(labels, other_labels)
+    cure = ""
+    if pairs:
+        cure = f"; map the labels, as in pd.Series({name}).map({pairs})"
+    elif max(len(labels), len(other_labels)) <= NAMES_SHOWN:
+        cure = f"; map {labels} to {other_labels}"
+    raise ValueError(f"{name} holds {kinds[0]}, {other_name} {kinds[1]}{cure}")
 
 
 def check_probabilities(
@@ -1247,7 +1227,8 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
     """Return a table with a column for each of the K classes, shape (n, K), in the order of the classes.
 
     A data frame must have K columns, which are matched to the labels by name. If the labels are numbers, a
-    name may be the number as text. Columns with the default names 0, 1, … are in the order of the classes.
+    name may be the number as text. Columns with the default names 0, 1, … that are not the labels are in the
+    order of the classes.
 
     Arrays are returned unchanged, and so is a single column of shape (n,), such as a Series: it has the
     values of the second of two classes. Messages call the table ``name``.
@@ -1255,52 +1236,28 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
     Raises
     ------
     ValueError
-        If a column of a data frame is no class, if a class has no column or several, if default names are
-        the labels in another order, or if a Series has the name of the first of two classes.
+        If a column of a data frame is no class, if a class has no column or several, or if a Series has the
+        name of the first of two classes.
     """
     table = as_pandas(table)
     labels = classes.tolist()
-    if not hasattr(table, "columns"):
-        _refuse_first_class(table, name, labels)
-        return table
-    columns = []
-    for column in table.columns:
-        if isinstance(column, np.generic):  # printed as a plain value
-            column = column.item()
-        columns.append(column)
-    names = table.columns
-    has_default_names = hasattr(names, "step") and (names.start, names.step) == (0, 1)
-    if has_default_names:  # 0, 1, …, as pandas gives them
-        _refuse_other_order(columns, name, labels)
-        return np.asarray(table)
-    _refuse_columns(columns, name, labels)
-    spellings = _spellings(columns, labels)
-    order = [spellings.index(label) for label in _spellings(labels, labels)]
-    return np.asarray(table)[:, order]
-
-
-def _refuse_first_class(column: Any, name: str, labels: list[Any]) -> None:
-    """Raise if a single column is named after the first of two classes."""
-    column_name = getattr(column, "name", None)
-    if column_name is None or len(labels) != 2:
-        return
-    if _spellings([column_name], labels) == _spellings(labels[:1], labels):
-        raise ValueError(
-            f"{name}: the column is named {column_name!r}, the first class; a single column "
-            f"must have the probabilities of the second class, {labels[1]!r}"
-        )
-
-
-def _refuse_other_order(columns: list[Any], name: str, labels: list[Any]) -> None:
-    """Raise if the default names of columns are the labels in another order."""
-    spellings = _spellings(columns, labels)
     wanted = _spellings(labels, labels)
-    if spellings != wanted and sorted(spellings, key=str) == sorted(wanted, key=str):
-        raise ValueError(
-            f"{name}: its columns have the default names {columns}, and the classes are "
-            f"{labels}: name the columns by the labels as text, or give an array with columns "
-            "in the order of the classes"
-        )
+    if not hasattr(table, "columns"):
+        column_name = getattr(table, "name", None)
+        if len(labels) == 2 and _spellings([column_name], labels) == wanted[:1]:
+            raise ValueError(
+                f"{name}: the column is named {column_name!r}, the first class; a single column "
+                f"must have the probabilities of the second class, {labels[1]!r}"
+            )
+        return table
+    names = table.columns
+    spellings = _spellings(names.tolist(), labels)
+    has_default_names = hasattr(names, "step") and (names.start, names.step) == (0, 1)
+    if has_default_names and set(spellings) != set(wanted):  # 0, 1, …, as pandas gives them
+        return np.asarray(table)
+    _refuse_columns(names.tolist(), name, labels)
+    order = [spellings.index(label) for label in wanted]
+    return np.asarray(table)[:, order]
 
 
 def _refuse_columns(columns: list[Any], name: str, labels: list[Any]) -> None:
@@ -1328,17 +1285,15 @@ def _refuse_columns(columns: list[Any], name: str, labels: list[Any]) -> None:
 
 def _spellings(names: list[Any], labels: list[Any]) -> list[Any]:
     """Return names in a form in which 1, 1.0 and "1" are equal if the labels are numbers."""
-    if all(isinstance(label, (bool, int, float)) for label in labels):
-        return [_as_number(name) for name in names]
-    return [str(name) for name in names]
-
-
-def _as_number(name: Any) -> Any:
-    """Return a name as a number if it is one, also as text; otherwise unchanged."""
-    try:
-        return float({"True": 1, "False": 0}.get(name, name))
-    except (TypeError, ValueError):
-        return name
+    if not all(isinstance(label, (bool, int, float)) for label in labels):
+        return [str(name) for name in names]
+    spellings = []
+    for name in names:
+        spelling = {"True": 1, "False": 0}.get(name, name)
+        with suppress(TypeError, ValueError):  # a name may be no number
+            spelling = float(spelling)
+        spellings.append(spelling)
+    return spellings
 
 
 def refuse_paid_errors(costs: Floats, names: Sequence[str], name: str) -> None:

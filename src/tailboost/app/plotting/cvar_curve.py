@@ -140,17 +140,10 @@ class CVaRCurveDisplay(Display):
                 f"reweight=True needs a classifier with alpha_path, got {type(final).__name__}"
             )
         grid = np.asarray(ALPHAS if alphas is None else alphas, dtype=np.float64)
-        labels = np.asarray(y)
         mixture_weights = final.alpha_path(grid)  # shape (m, candidates)
-        losses = np.zeros((mixture_weights.shape[1], len(labels)))
-        weighted = mixture_weights.any(axis=0)  # the others have no weight at any α
-        for j in np.flatnonzero(weighted):
-            losses[j] = final.predict_with(features, np.full(len(labels), j)) != labels
-        expected_losses = mixture_weights @ losses  # shape (m, n)
-        values = [
-            metrics.cvar(losses_at_alpha, alpha, sample_weight)
-            for losses_at_alpha, alpha in zip(expected_losses, grid, strict=True)
-        ]
+        values = _reweighted_cvar(
+            final, features, np.asarray(y), grid, mixture_weights, sample_weight
+        )
         name = _name_with_rule(name, mixture_weights)
         return cls(grid, values, n_classes=len(final.classes_), name=name).plot(ax, **kwargs)
 
@@ -219,6 +212,26 @@ class CVaRCurveDisplay(Display):
             ax.xaxis.set_major_formatter("{x:g}")
             ax.minorticks_off()
         keyed(ax)
+
+
+def _reweighted_cvar(
+    classifier: Model,
+    X: Table,
+    y: Any,
+    alphas: Floats,
+    mixture_weights: Floats,
+    sample_weight: ArrayLike | None,
+) -> list[float]:
+    """Return the CVaR at each α of the mixture with the weights for this α, shape (m, candidates)."""
+    losses = np.zeros((mixture_weights.shape[1], len(y)))
+    has_weight = mixture_weights.any(axis=0)  # at some α
+    for j in np.flatnonzero(has_weight):
+        losses[j] = classifier.predict_with(X, np.full(len(y), j)) != y
+    expected_losses = mixture_weights @ losses  # shape (m, n)
+    return [
+        metrics.cvar(losses_at_alpha, alpha, sample_weight)
+        for losses_at_alpha, alpha in zip(expected_losses, alphas, strict=True)
+    ]
 
 
 def _name_with_rule(name: str, probabilities: Floats) -> str:
