@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -183,30 +182,6 @@ def test_certify_bounds_limits_and_counts_deferred_rows_as_in_memory():
 
 
 @pytest.mark.slow
-def test_calibrate_returns_the_point_of_one_machine():
-    X, y, _, _ = table(4, n=900)
-    mix = tb.RobustMixtureClassifier(
-        [("tree", DecisionTreeClassifier(max_depth=3, random_state=0))],
-        limits=[rates.miss(1) <= 0.8],
-        random_state=0,
-    ).fit(X, y)
-    X, y, groups, _ = table(5, n=900)
-    Xd, yd, _ = blocks(3, X, y, groups)
-    here = tb.calibrate(copy.deepcopy(mix), X, y, limits=[rates.miss(1) <= 0.9])
-    there = td.calibrate(mix, Xd, yd, limits=[rates.miss(1) <= 0.9])
-    assert there.certificate_.bounds == here.certificate_.bounds
-    np.testing.assert_array_equal(there.predict(X), here.predict(X))
-    with pytest.raises(TypeError, match="y_cal is a ndarray"):
-        td.calibrate(mix, Xd, y, limits=[rates.miss(1) <= 0.9])
-    # Rows without labels alone.
-    X, _, _, _ = table(6, n=900)
-    here = tb.calibrate(copy.deepcopy(mix), X, None, limits=["selected(1) <= .9"])
-    (Xd,) = blocks(3, X)
-    there = td.calibrate(copy.deepcopy(mix), None, None, X_unlabeled=Xd, limits=["selected(1) <= .9"])
-    assert there.certificate_.bounds == here.certificate_.bounds
-    assert there.certificate_.n_rows == 900
-
-
 def test_certify_knows_rows_that_were_fitted_on(model):
     X, y, _, _ = table(4, n=600)
     with pytest.raises(tb.LeakageError, match="models were trained on 100% of these rows"):
@@ -238,67 +213,27 @@ def same_certificate(there, here):
     assert there.rows.kept.tolist() == here.rows.kept.tolist()
 
 
-LABEL_FREE = ["selected(1, by=group) <= .9", "gap(selected(1, by=group)) <= .6", "deferred() <= .5"]
-
-
-@pytest.mark.parametrize("parts", [1, 4])
-def test_certify_counts_rows_without_labels_as_in_memory(limited, parts):
-    X, y, groups, _ = table(5, n=500)
-    more, _, groups_more, _ = table(6, n=900)
-    # 100 rows are among both tables, and count once.
-    more, groups_more = np.concatenate([more, X[:100]]), np.concatenate([groups_more, groups[:100]])
-    more, groups_more = shuffled(more, groups_more)
-    Xd, yd, gd = blocks(3, X, y, groups)
-    Md, hd = blocks(parts, more, groups_more)
-    stated = [*LABEL_FREE, "error(by=group) <= .9"]
-    here = tb.certify(
-        limited, X, y, groups=groups, rates=stated, X_unlabeled=more, groups_unlabeled=groups_more
-    )
-    there = td.certify(limited, Xd, yd, groups=gd, rates=stated, X_unlabeled=Md, groups_unlabeled=hd)
-    same_certificate(there, here)
-    assert here.n_rows == 1400
-    labelled = tb.certify(limited, X, y, groups=groups, rates=stated)
-    assert here.bounds[0].to_dict() != labelled.bounds[0].to_dict()  # the rows without labels count
-    alone = tb.certify(limited, None, None, rates=LABEL_FREE, X_unlabeled=more, groups_unlabeled=groups_more)
-    options = {"rates": LABEL_FREE, "X_unlabeled": Md, "groups_unlabeled": hd}
-    same_certificate(td.certify(limited, None, None, **options), alone)
-    same_certificate(td.certify(limited, Md, None, groups=hd, rates=LABEL_FREE), alone)
-
-
 def test_certify_takes_probabilities_by_model():
     P, y, groups, _ = said(900)
-    fresh, more = said(700, seed=2), said(400, seed=3)
+    fresh = said(700, seed=2)
     names = list(P)
     yd, gd, *Pd = blocks(3, y, groups, *P.values())
     mix = td.from_probabilities(
         dict(zip(names, Pd, strict=True)), yd, groups=gd, limits=["selected(1) <= .5"]
     )
     Q, (u,) = dict(zip(names, blocks(2, *fresh[0].values()), strict=True)), blocks(2, fresh[1])
-    M = dict(zip(names, blocks(2, *more[0].values()), strict=True))
-    here = tb.certify(mix, fresh[0], fresh[1], rates=["selected(1) <= .9"], X_unlabeled=more[0])
-    same_certificate(td.certify(mix, Q, u, rates=["selected(1) <= .9"], X_unlabeled=M), here)
+    here = tb.certify(mix, fresh[0], fresh[1], rates=["selected(1) <= .9"])
+    same_certificate(td.certify(mix, Q, u, rates=["selected(1) <= .9"]), here)
     with pytest.raises(TypeError, match=f"X\\['{names[0]}'\\] is a ndarray"):
         td.certify(mix, fresh[0], u)
 
 
-def test_certify_refuses_rows_without_labels_as_in_memory(limited, model):
-    X, y, groups, _ = table(5, n=500)
-    seen, _, of_seen, _ = table(4, n=600)
-    Xd, yd, gd = blocks(3, X, y, groups)
-    Sd, sd = blocks(2, seen, of_seen)
-    rest = {"groups": gd, "rates": LABEL_FREE}
-    with pytest.raises(tb.LeakageError, match="trained on 100% of these rows"):
-        td.certify(limited, Xd, yd, **rest, X_unlabeled=Sd, groups_unlabeled=sd)
-    with pytest.raises(ValueError, match="all rows are among the rows with labels"):
-        td.certify(limited, Xd, yd, **rest, X_unlabeled=Xd, groups_unlabeled=gd)
-    with pytest.raises(ValueError, match="groups and groups_unlabeled: give both or neither"):
-        td.certify(limited, Xd, yd, **rest, X_unlabeled=blocks(2, table(6)[0])[0])
-    with pytest.raises(ValueError, match=r"y is needed: miss\(1\).* needs the labels"):
-        td.certify(limited, Xd, None, groups=gd, rates=["miss(1) <= .5"])
-    with pytest.raises(ValueError, match="X_unlabeled: errors need labels"):
-        td.certify(model, Xd, yd, X_unlabeled=blocks(2, table(6)[0])[0])
-    with pytest.raises(TypeError, match="X_unlabeled is a ndarray"):
-        td.certify(limited, Xd, yd, **rest, X_unlabeled=X, groups_unlabeled=gd)
+def test_certify_needs_labels(model):
+    Xd, yd = blocks(3, *table(5, n=500)[:2])
+    with pytest.raises(ValueError, match="y is needed"):
+        td.certify(model, Xd, None)
+    with pytest.raises(TypeError, match="y is a ndarray"):
+        td.certify(model, Xd, np.asarray(yd))
 
 
 def test_certify_knows_calibration_rows_of_scores():
@@ -313,12 +248,11 @@ def test_certify_knows_calibration_rows_of_scores():
     X, y = scored(900)
     certified = tb.calibrate(rule, X, y, limits=[rates.miss(1) <= 0.45])
     Xd, yd = dd.from_pandas(X, npartitions=3), dd.from_pandas(y, npartitions=3)
-    for labels, there in ((y, yd), (None, None)):
-        with pytest.raises(tb.LeakageError, match="900 of these 900 rows are calibration rows") as in_memory:
-            tb.certify(certified, X, labels, rates=["selected(1) <= .9"])
-        with pytest.raises(tb.LeakageError) as on_dask:
-            td.certify(certified, Xd, there, rates=["selected(1) <= .9"])
-        assert str(on_dask.value) == str(in_memory.value)
+    with pytest.raises(tb.LeakageError, match="900 of these 900 rows are calibration rows") as in_memory:
+        tb.certify(certified, X, y, rates=["selected(1) <= .9"])
+    with pytest.raises(tb.LeakageError) as on_dask:
+        td.certify(certified, Xd, yd, rates=["selected(1) <= .9"])
+    assert str(on_dask.value) == str(in_memory.value)
 
 
 # -- mixtures ----------------------------------------------------------------------------------------------

@@ -352,11 +352,6 @@ def certify_on_dask(kind, rule, X, y):
         return on_dask.certify(rule, lazy(X), lazy(y), rates=() if kind.startswith("boosting") else LIMITS)
 
 
-def calibrate_on_dask(kind, rule, X, y):
-    with dask.config.set(scheduler="synchronous"):
-        return on_dask.calibrate(rule, lazy(X), lazy(y), **targets(kind, ["miss(1) <= .94"]))
-
-
 def monitored(kind, rule, X, y):
     """Add rows to the monitor of a rule."""
     if kind == "several labels":
@@ -382,7 +377,6 @@ SECOND = {
     "calibrate": calibrate,
     "monitor": monitored,
     "certify on Dask": certify_on_dask,
-    "calibrate on Dask": calibrate_on_dask,
 }
 ON_DASK = {"the same", "two thirds of the rows", "models in another order", "two columns", "float32", "array"}
 

@@ -9,11 +9,10 @@ except ImportError as error:
         f"tailboost.dask needs Dask ({error}): pip install 'tailboost[dask]'"
     ) from error
 
-from tailboost.dask.certify import calibrate, certify
+from tailboost.dask.certify import certify
 from tailboost.dask.robust_mixture import from_probabilities, predict, predict_proba
 
 __all__ = [
-    "calibrate",
     "certify",
     "from_probabilities",
     "predict",
