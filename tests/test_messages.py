@@ -284,14 +284,17 @@ def test_levels_are_numbers():
     [
         (
             lambda: tb.WorstClassBoostClassifier(objective="cell"),
-            "no parameter 'objective'; here it is subgroups=",
+            "no argument 'objective'; here it is subgroups=",
         ),
         (
             lambda: tb.RobustMixtureClassifier(subgroups="cell"),
-            "no parameter 'subgroups'; here it is objective=",
+            "no argument 'subgroups'; here it is objective=",
         ),
         (lambda: tb.RobustMixtureClassifier(max_eror=0.1), r"'max_eror'; did you mean 'max_error'"),
-        (lambda: tb.AdaBoostClassifier(xyz=None), "no parameter 'xyz'; parameters are estimator, "),
+        (
+            lambda: tb.AdaBoostClassifier(xyz=None),
+            "Classifier has no argument 'xyz'; arguments are estimator, ",
+        ),
     ],
 )
 def test_constructors_name_what_they_have(make, words):

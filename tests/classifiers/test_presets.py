@@ -53,7 +53,7 @@ def test_a_constructor_takes_what_its_class_declares():
     assert (lp.alpha, lp.n_estimators, lp.player) == (0.2, 10, "lp")
     assert list(inspect.signature(tb.LPBoostClassifier).parameters)[:2] == ["estimator", "n_estimators"]
     assert repr(clone(lp)) == repr(lp) == repr(pickle.loads(pickle.dumps(lp)))
-    with pytest.raises(TypeError, match="no parameter 'player'"):
+    with pytest.raises(TypeError, match="no argument 'player'"):
         tb.LPBoostClassifier(player="hedge")
     with pytest.raises(TypeError, match="positional"):
         tb.LPBoostClassifier(STUMP, 5)

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Floats, Ints, Mask, Model
-from tailboost.core.html import html_table
 from tailboost.rows.rows import Rows, memberships
 
 State = TypeVar("State")
@@ -31,8 +30,6 @@ DECIMALS = 9
 # Largest number of units for which a game stores the weights of every round. Games over classes or groups
 # have fewer units, games over samples more.
 KEEP_WEIGHTS_UP_TO = 1000
-# Largest number of rounds shown in a notebook: the first and the last ones.
-SHOWN_ROUNDS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -563,29 +560,6 @@ class Trace:
         if self.unit_weights is not None:
             columns["weights"] = [w.tolist() for w in self.unit_weights]
         return columns | {"stop_reason": self.stop_reason}
-
-    def _repr_html_(self) -> str:
-        """Return the rounds as an HTML table; of many rounds the first and the last ones."""
-        headings = ["round", "weighted loss", "effective size", "objective", "gap", "seconds"]
-        table_rows = [
-            [
-                str(t),
-                f"{record.weighted_loss:.4f}",
-                f"{record.effective_size:.3f}",
-                f"{record.value:.4f}",
-                f"{record.gap:.1e}",
-                f"{record.seconds:.2f}",
-            ]
-            for t, record in enumerate(self.rounds, start=1)
-        ]
-        omitted = ""
-        n_omitted = len(table_rows) - SHOWN_ROUNDS
-        if n_omitted > 0:
-            half = SHOWN_ROUNDS // 2
-            table_rows = [*table_rows[:half], *table_rows[-half:]]
-            omitted = f", {n_omitted} in the middle omitted"
-        caption = f"{len(self)} rounds{omitted}. {self.stop_reason}".strip()
-        return html_table(headings, table_rows, caption)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import inspect
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import wraps
 from numbers import Integral, Real
 from typing import Any, TypeVar, dataclass_transform
 
@@ -41,7 +40,7 @@ from tailboost.core.checks import (
     unpack,
 )
 from tailboost.core.exceptions import ResubstitutionWarning
-from tailboost.core.spelling import as_typed, did_you_mean, listed
+from tailboost.core.spelling import as_typed, listed, with_known_arguments
 from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
 from tailboost.rates.strata import plain
@@ -532,30 +531,16 @@ _SAME_MEANING = {
 }
 
 
-def with_suggestions(init: Callable[..., None]) -> Callable[..., None]:
-    """Return a constructor whose error for an unknown parameter names similar parameters (a decorator)."""
-    parameters = list(inspect.signature(init).parameters)[1:]
-
-    @wraps(init)
-    def checked(self: Any, *args: object, **params: object) -> None:
-        """Raise TypeError for an unknown parameter, else call the constructor."""
-        for name in params:
-            if name not in parameters:
-                meanings = _SAME_MEANING.get(name, ())
-                same_meaning = [other for other in meanings if other in parameters]
-                if same_meaning:
-                    hint = f"here it is {same_meaning[0]}=; "
-                elif name == "limits":
-                    hint = "tailboost.tune(model, X, y, limits=…) keeps limits with this model, once fitted; "
-                else:
-                    hint = did_you_mean(name, parameters)
-                raise TypeError(
-                    f"{type(self).__name__} has no parameter {name!r}; {hint}parameters are "
-                    f"{', '.join(parameters)}"
-                )
-        init(self, *args, **params)
-
-    return checked
+def _hints(parameters: Iterable[str]) -> dict[str, str]:
+    """Return what to say of unknown parameters of a classifier: which of its own has the meaning."""
+    hints = {
+        "limits": "tailboost.tune(model, X, y, limits=…) keeps limits with this model, once fitted; "
+    }
+    for name, meanings in _SAME_MEANING.items():
+        for other in meanings:
+            if other in parameters:
+                hints[name] = f"here it is {other}=; "
+    return hints
 
 
 @dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(field,))
@@ -575,7 +560,7 @@ def with_parameters(cls: C) -> C:
         signature.parameters.values(), key=lambda p: (p.kind, n_classes_with[p.name])
     )
     built.__init__.__signature__ = signature.replace(parameters=parameters)
-    built.__init__ = with_suggestions(built.__init__)
+    built.__init__ = with_known_arguments(**_hints(signature.parameters))(built.__init__)
     for parameter in fields(built):  # the default of an argument is no attribute of the class
         if parameter.init and parameter.name in vars(built):
             delattr(built, parameter.name)

@@ -54,7 +54,7 @@ from tailboost.classifiers.robust_selection import (
     tables_of,
     tail_curve,
 )
-from tailboost.classifiers.rule_screen import rule_screen, shortened_repr
+from tailboost.classifiers.rule_screen import rule_screen
 from tailboost.core.array_types import (
     Column,
     Floats,
@@ -365,9 +365,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
                 )
         self._set_params("estimators", **params)
         return self
-
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        return shortened_repr(self, N_CHAR_MAX)
 
     def __str__(self) -> str:
         if self.__sklearn_is_fitted__():

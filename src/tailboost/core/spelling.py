@@ -134,9 +134,9 @@ def with_known_arguments(
                         advice = f"did you mean {own_name!r}? " if own_name in named else ""
                     elif advice is None:
                         advice = did_you_mean(name, named) or did_you_mean(name, allowed)
+                    called = function.__qualname__.removesuffix(".__init__")
                     raise TypeError(
-                        f"{function.__qualname__} has no argument {name!r}; {advice}arguments are "
-                        f"{listing}"
+                        f"{called} has no argument {name!r}; {advice}arguments are {listing}"
                     )
             return function(*args, **kwargs)
 

@@ -160,10 +160,9 @@ def _rows_in_memory(
 
     groups: Any = None
     if parts[0]["groups"]:
-        groups = {
-            name: np.concatenate([part["groups"][name] for part in parts])
-            for name in parts[0]["groups"]
-        }
+        groups = {}
+        for name in parts[0]["groups"]:
+            groups[name] = np.concatenate([part["groups"][name] for part in parts])
         groups = groups.get(None, groups)  # an array has no name
     rows = Given(
         y=classes[of_all("y")],

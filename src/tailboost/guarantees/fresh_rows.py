@@ -579,8 +579,6 @@ def _given_answers(
         classes = np.unique(listed_labels)
     else:
         answers, classes = _given_labels(given_answers, given.labels, listed_labels)
-    if given.answers_unlabeled is not None:
-        answers = np.concatenate([answers, given.answers_unlabeled])
     return answers, classes
 
 

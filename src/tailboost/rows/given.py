@@ -43,10 +43,7 @@ class Given:
     equal_rows: EqualRows = "copies"
     training_rows: Table = None
     cost_range: Any = None
-    # With an array of answers also those of rows without labels, after the others.
-    deferred: Column = None
-    # With an array of answers: those to rows without labels; None if there are no such rows.
-    answers_unlabeled: Labels | None = None
+    deferred: Column = None  # with an array of answers
 
     def __post_init__(self) -> None:
         """Read the names of columns of groups; refuse texts in the place of tables."""
@@ -105,7 +102,7 @@ class Given:
     @property
     def has_unlabeled(self) -> bool:
         """Whether there are rows without labels."""
-        return self.X_unlabeled is not None or self.answers_unlabeled is not None
+        return self.X_unlabeled is not None
 
     @cached_property
     def labels(self) -> Labels | None:
@@ -129,12 +126,8 @@ class Given:
     @cached_property
     def columns_unlabeled(self) -> dict[Any, Labels]:
         """The columns of groups of the rows without labels, checked."""
-        rows = self.X_unlabeled
-        if self.answers_unlabeled is not None:
-            rows = self.answers_unlabeled
-        return checked_columns(
-            self.groups_unlabeled, "groups_unlabeled", n_rows_of(rows), "X_unlabeled"
-        )
+        n = n_rows_of(self.X_unlabeled)
+        return checked_columns(self.groups_unlabeled, "groups_unlabeled", n, "X_unlabeled")
 
     @property
     def parts(self) -> list[tuple[str, Any, Any]]:
