@@ -287,9 +287,10 @@ ITEMS = (
          ("cifar10-16", "worst-class-sensitivity"), _on_a_gpu("cifar10"),
          compared=_of_theta),
     Item(BLANCHET, "Table 1: credit default", REACHED,
-         "claim: better accuracy, true positive rate, false negative rate and loss on test rows. The test "
-         "loss is lower and the training loss higher, as claimed; accuracy and rates hardly move. Six "
-         "splits; the printed numbers are not at hand",
+         "claim: better accuracy, true positive rate, false negative rate and loss on test rows. At the "
+         "paper's radius the test loss is lower by .94 ± .22 and the training loss is higher, as claimed; "
+         "accuracy (+.001 ± .002) and true positive rate (+.002 ± .009) are not better beyond the interval. "
+         "Twenty splits; the text prints no number of splits, and the printed results are not at hand",
          ("credit-default",)),
     Item(BLANCHET, "Figure 1", NO_RUN, "a sketch of the empirical profile likelihood"),
 )  # fmt: skip
