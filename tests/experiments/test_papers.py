@@ -103,6 +103,14 @@ def test_numbers_are_read_off_the_records():
     by_name = {(item.paper, item.name): item for item in papers.ITEMS}
     said = by_name[papers.ZHAI, "Figure 1, COMPAS"].compared(compas)
     assert f"0.500 / {ours:.3f} ({ours - 0.5:+.3f} ± " in said
+    three = {"mean": 0.5, "low": 0.4, "high": 0.6, "n": 3}
+    one = {"mean": 0.7, "low": None, "high": None, "n": 1}
+    thetas = {0.1: three, 0.3: one, 0.5: one, 0.7: one, 0.9: three}
+    played = {f"worst-class boosting, θ = {theta}": {"test": {"worst": of}} for theta, of in thetas.items()}
+    said = by_name[papers.SAITO, "Tables IX and X: θ"].compared(
+        {"results": {"CIFAR-10, 16×16 pixels": played}}
+    )
+    assert "95.7 / 50.0 (-45.7 ± 10.0) at 0.1, 61.7 / 70.0 (+8.3, one seed) at 0.3" in said
     image = papers.load("cifar10")
     games = image["results"]["CIFAR-10"]
     spent = sum(of["seconds"]["mean"] for method, of in games.items() if method != "worst-class boosting")
