@@ -14,6 +14,7 @@ batches of 128. The nets are a `Family`:
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,12 +44,14 @@ from experiments._nets import (
 )
 from experiments._tables import compas as load
 from tailboost.app.report.results import summarise
+from tailboost.boosting.pool import Pool
 from tailboost.classifiers import (
     AdaLPBoostClassifier,
     AverageBoostClassifier,
     LPBoostClassifier,
     RegularizedLPBoostClassifier,
 )
+from tailboost.selection.problem import CVaR
 
 SPLIT_SEED = 42
 STEPS, WARM_EPOCHS, BATCH = 500, 3, 128
@@ -235,9 +238,38 @@ def _cell(settings: Settings, name: str, game: str, train: Sample, test: Sample,
             found = judge_game(members, judged, test, n_classes=2, stages=stages)
             if how.judged == "held out":
                 found["bounds"] = bounds(members, judged, test)
-        until = classifier.summary_.beats_random_guess_from
-    found["coin flip until α"] = None if until is None else round(until, 3)
+        selection = classifier.selection_
+        until = None
+        if selection.alpha is not None:
+            until = round(beats_random_guess_from(selection.pool), 3)
+    found["coin flip until α"] = until
     return found | {"seconds": round(seconds, 2), "rounds": classifier.n_iter_}
+
+
+def beats_random_guess_from(pool: Pool) -> float:
+    """Return the α from which on the best mixture of the candidates beats ``1 − 1/K``, to half a per cent.
+
+    The optimal CVaR falls with α, and a single candidate of error e beats the random guess if
+    α > e·K/(K−1). So the answer is found by bisection; 1.0 if even the mean is no better.
+    """
+    guess = 1 - 1 / pool.n_classes
+    losses = pool.losses
+    base = pool.base
+    high = min(1.0, float(losses.means(base).min()) / guess)
+    low = high / 1000
+
+    def beats(alpha: float) -> bool:
+        return CVaR(alpha).solve(losses, base).value < guess - 1e-7
+
+    if high <= 0.0 or beats(low):
+        return low
+    while high / low > 1.005:
+        middle = math.sqrt(low * high)
+        if beats(middle):
+            high = middle
+        else:
+            low = middle
+    return high
 
 
 def _judged_by_itself(classifier: Any, test: Sample) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
@@ -11,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tailboost.boosting.game import Played
-from tailboost.boosting.pool import Pool
 from tailboost.core.array_types import Floats
 from tailboost.core.html import html_details
 from tailboost.core.rate_words import stated_words
@@ -19,17 +17,29 @@ from tailboost.core.spelling import as_typed
 from tailboost.rates import error
 from tailboost.rows.subgroups import GroupUse, unit_name
 from tailboost.selection.mixture import Mixture
-from tailboost.selection.problem import CVaR
 from tailboost.selection.rate_table import RateLine, RateTable
 
 # Smaller differences of the objective count as zero.
 VALUE_TOLERANCE = 1e-7
-# Relative precision of the α from which on the candidates beat a random guess.
-ALPHA_PRECISION = 1.005
-# Larger gaps come from the choice of a single candidate, not from the solver's rounding.
-SINGLE_GAP = 1e-5
 # The overall error among rates.
 OVERALL = str(error())
+# Attributes of a summary that its details list.
+VALUES = (
+    "objective",
+    "measured_on",
+    "achieved",
+    "achieved_on_all",
+    "dropped",
+    "gap",
+    "random_guess_value",
+    "constants_value",
+    "reference",
+    "reference_value",
+    "single",
+    "draws",
+    "largest_error",
+    "budget",
+)
 # Smaller mixture weights are rounding errors of the solver.
 NO_SHARE = 1e-9
 
@@ -259,8 +269,6 @@ class Summary(PrintedSummary):
         Whether every candidate with weight gives all rows one answer.
     largest_error : float or None
         The largest error of a subgroup, if the objective is another rate within limits.
-    beats_random_guess_from : float or None
-        The α from which on the candidates beat a random guess; None if the objective has no α.
     budget : Budget or None
         The error budget, if there is one.
     draws : bool
@@ -289,7 +297,6 @@ class Summary(PrintedSummary):
     single: str | None
     ignores_features: bool
     largest_error: float | None = None
-    beats_random_guess_from: float | None = None
     budget: Budget | None = None
     draws: bool = True
     conditions: tuple[str, ...] = ()
@@ -363,8 +370,6 @@ class Summary(PrintedSummary):
             reasons = ["The models may be too weak"]
             if conditions:
                 reasons.append(f"{conditions} too tight")
-            if self.beats_random_guess_from is not None:
-                reasons.append("α too small")
             return (
                 f"On {self.measured_on}: no better than the best {ignoring}. "
                 f"{', or '.join(reasons)}."
@@ -522,49 +527,18 @@ class Summary(PrintedSummary):
         return f"{limits._repr_html_()}{paragraphs}{details}"
 
     def _values(self) -> list[str]:
-        """Return lines with the objective, the values it is compared with, and the error budget."""
-        achieved = f"objective: {self.objective} = {self.achieved:.6g} on {self.measured_on}"
-        if self.dropped:
-            achieved += (
-                f" without the {self.dropped:.3g} of their weight with the highest cumulative "
-                f"loss (outlier_fraction); {self.achieved_on_all:.6g} on all of them"
-            )
-        if self.largest_error is not None:
-            achieved += f"; the largest error of a subgroup is {self.largest_error:.6g}"
+        """Return a line for each value that is known."""
+        values = {name: getattr(self, name) for name in VALUES}
+        return [
+            f"{name} = {_shown(value)}" for name, value in values.items() if value is not None
+        ]
 
-        gap = f"solver gap {self.gap:.1e}"
-        if self.gap >= SINGLE_GAP:
-            gap = f"a mixture of several candidates would lower it by at most {self.gap:.2g}"
-        about = "about the randomised rule (predict_distribution), not about predict"
-        if not self.draws:
-            about = "about predict, because one candidate answers"
-        weights = "several candidates have weight"
-        if self.single is not None:
-            weights = f"{self.single} has all weight"
 
-        values = {
-            "random guess": self.random_guess_value,
-            "best mixture of constants": self.constants_value,
-            self.reference: self.reference_value,
-        }
-        broken = " or ".join(self.conditions) or "the share of deferred rows"
-        compared = ""
-        for name, value in values.items():
-            words = f"breaks {broken}"
-            if value is not None:
-                words = f"{value:.4g}"
-            compared += f"{name} {words}; "
-        compared += weights
-        alpha = self.beats_random_guess_from
-        if alpha is not None:
-            compared += (
-                f"; a mixture of the candidates beats a random guess for α above {alpha:.3g}"
-            )
-
-        lines = [f"{achieved} ({gap}); {about}", f"compared with: {compared}"]
-        if self.budget is not None:
-            lines.append(f"budget: {self.budget}")
-        return lines
+def _shown(value: Any) -> str:
+    """Return a value with six digits, or as text."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value)
 
 
 def mixture_summary(
@@ -629,8 +603,6 @@ def mixture_summary(
     )
     if selected.kept_by(reference):
         summary = replace(summary, reference_value=selected.value(reference))
-    if selected.alpha is not None:
-        summary = replace(summary, beats_random_guess_from=beats_random_guess_from(pool))
     if not pool.rows.fitted and selected.majority is None:
         summary = replace(summary, upper=selected.highest(mixture))
     return summary
@@ -703,30 +675,3 @@ def _symbols(
     if alpha is not None:
         symbols["α"] = f"tail mass, {alpha:g}"
     return symbols
-
-
-def beats_random_guess_from(pool: Pool) -> float:
-    """Return the α from which on the best mixture of the candidates beats ``1 − 1/K``, to half a per cent.
-
-    The optimal CVaR falls with α, and a single candidate of error e beats the random guess if
-    α > e·K/(K−1). So the answer is found by bisection; 1.0 if even the mean is no better.
-    """
-    guess = 1 - 1 / pool.n_classes
-    losses = pool.losses
-    base = pool.base
-    least_error = float(losses.means(base).min())
-    high = min(1.0, least_error / guess)
-    low = high / 1000
-
-    def beats(alpha: float) -> bool:
-        return CVaR(alpha).solve(losses, base).value < guess - VALUE_TOLERANCE
-
-    if high <= 0.0 or beats(low):
-        return low
-    while high / low > ALPHA_PRECISION:
-        middle = math.sqrt(low * high)
-        if beats(middle):
-            high = middle
-        else:
-            low = middle
-    return high
