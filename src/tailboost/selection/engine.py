@@ -36,7 +36,7 @@ from tailboost.selection.data import (
     by_probabilities,
     with_unlabeled,
 )
-from tailboost.selection.intervals import outlook, tightened
+from tailboost.selection.intervals import limits_probability, tightened
 from tailboost.selection.mixture import Counts, Mixture
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs
 from tailboost.selection.probabilities import (
@@ -302,12 +302,12 @@ class ProbabilityEngine:
         other_limits = program.limits[len(limits) :]
 
         def probability(candidate: SelectedRule) -> float:
-            expected = outlook(
-                limits, strata, candidate.counts, candidate.refit_spread, confidence
+            likely = limits_probability(
+                limits, strata, candidate.counts, candidate.refit_spread
             )
-            if expected is None:
+            if likely is None:
                 return 1.0
-            return expected.probability
+            return likely
 
         tried = [(probability(rule), rule)]
         if tried[0][0] >= confidence:

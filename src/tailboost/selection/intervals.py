@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -298,81 +297,22 @@ def decided_rates(terms: RateTerms, strata: Strata, counts: Floats) -> Mask:
 # -- the probability that limits hold --------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class LimitsOutlook:
-    """Probability of keeping all limits on new rows, an estimate from the selection data.
-
-    For gaps and ratios it is too small.
-
-    Parameters
-    ----------
-    probability : float
-        Fraction of simulated confusion counts within all limits.
-    confidence : float
-        The asked confidence.
-    fewest : tuple of (str, float) or None
-        The limited subgroup with the fewest effective rows, and their number.
-    """
-
-    probability: float
-    confidence: float
-    fewest: tuple[str, float] | None
-
-    @property
-    def sentence(self) -> str:
-        """The reached confidence as a sentence without a full stop; empty if it is not reached."""
-        if self.probability < self.confidence:
-            return ""
-        return (
-            "on new rows all limits hold together with a probability of at least "
-            f"{self.confidence:g}, by an estimate from the confusion counts of this rule"
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the outlook as plain types, for JSON."""
-        plain = asdict(self)
-        if self.fewest is not None:
-            plain["fewest"] = list(self.fewest)
-        return plain
-
-
-def outlook(
-    limits: Sequence[Limit],
-    strata: Strata,
-    counts: Floats,
-    spread: float = 0.0,
-    confidence: float = 0.9,
-) -> LimitsOutlook | None:
+def limits_probability(
+    limits: Sequence[Limit], strata: Strata, counts: Floats, spread: float = 0.0
+) -> float | None:
     """Return the probability of keeping all limits on new rows of the same distribution, by simulation.
 
     Each draw adds normal noise of 1.25 Poisson variances to the confusion counts of each stratum and action.
     So limits on the same rows are satisfied or violated together. If refitted models answer, each rate of a
-    subgroup also has the noise of a refit. A shift common to all subgroups does not change gaps and ratios.
-    ``spread`` is the ``refit_share`` of `CountedRate.from_counts`. The result is None without limits, for
-    costs of rows, and under a refit of unknown spread.
+    subgroup also has the noise of a refit. A shift common to all subgroups does not change gaps and ratios,
+    for which the probability is too small. ``spread`` is the ``refit_share`` of `CountedRate.from_counts`.
+    The result is None without limits, for costs of rows, and under a refit of unknown spread.
     """
     unknown = any(limit.rate.needs_costs for limit in limits) or np.isnan(spread)
     if not limits or unknown:
         return None
     excesses = _simulated_excesses(limits, strata, counts, spread)
-    all_hold = (np.array(excesses) <= ROUNDING).all(axis=0)
-    sizes: list[tuple[float, str]] = []  # effective rows and name of each limited subgroup
-    for limit in limits:
-        terms = limit.rate.terms(strata)
-        rows = effective_rows(terms, strata, counts)
-        bounded = rows > 0
-        if not limit.compares:
-            bounded &= ~np.isnan(limit.bounds(terms.names))
-        for i in np.flatnonzero(bounded):
-            name = str(limit.rate)
-            if terms.names[i] is not None:
-                name = unit_name(terms.names[i])
-            sizes.append((float(rows[i]), name))
-    fewest = None
-    if sizes:
-        n_rows, name = min(sizes)
-        fewest = name, n_rows
-    return LimitsOutlook(float(all_hold.mean()), confidence, fewest)
+    return float((np.array(excesses) <= ROUNDING).all(axis=0).mean())
 
 
 def _simulated_excesses(
@@ -380,7 +320,7 @@ def _simulated_excesses(
 ) -> list[Floats]:
     """Return the violation of each limit in each draw, negative if it has room, shape (DRAWS,).
 
-    The draws are of the confusion counts, as `outlook` describes.
+    The draws are of the confusion counts, as `limits_probability` describes.
     """
     n_strata = len(strata.mass)
     used = (counts[:n_strata].sum(axis=0) > 0) & (strata.mass > 0)[:, None]
@@ -416,7 +356,8 @@ def tightened(
 ) -> Limit:
     """Return a limit with bounds that are tightened by ``n_errors`` standard errors of its rates.
 
-    The standard errors are as in `outlook`: 1.25 binomial variances and, for single rates, a refit.
+    The standard errors are those of `limits_probability`: 1.25 binomial variances and, for single rates, a
+    refit.
     """
     counted = CountedRate.from_counts(limit.rate, strata, counts, spread)
     smallest, largest = counted.range

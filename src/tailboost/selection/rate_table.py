@@ -26,7 +26,7 @@ from tailboost.core.spelling import as_typed
 from tailboost.rates import COMPARISONS, Answered, Limit, Rate, Strata, answered_error, deferred
 from tailboost.rates.strata import CELL, CLASS
 from tailboost.rows.subgroups import deferral_lines, unit_name
-from tailboost.selection.intervals import SUBGROUPS_NAMED, CountedRate, LimitsOutlook
+from tailboost.selection.intervals import SUBGROUPS_NAMED, CountedRate
 
 # The most printed lines, the furthest above their limits. `to_dict` has all lines.
 MOST_LINES = 30
@@ -227,8 +227,9 @@ class RateTable:
         How to read the table, and further facts about the classifier.
     kind : str
         Kind of the subgroups of a table of errors: "class", "group" or "cell"; empty for other tables.
-    outlook : LimitsOutlook or None
-        Probability of keeping the limits on new rows; None without ``confidence``, or if it is not known.
+    likely : str
+        That the limits hold on new rows with the asked ``confidence``, without a full stop; empty if this is
+        not reached or not known.
     selected : bool
         Whether the rule was selected on these rows.
     deferral : tuple of str
@@ -241,7 +242,7 @@ class RateTable:
     words: str
     notes: tuple[str, ...] = ()
     kind: str = ""
-    outlook: LimitsOutlook | None = None
+    likely: str = ""
     selected: bool = False
     deferral: tuple[str, ...] = ()
     certificate: str = ""
@@ -301,12 +302,11 @@ class RateTable:
         priced = zip(self.lines, prices.tolist(), strict=True)
         return replace(self, lines=tuple(replace(line, price=price) for line, price in priced))
 
-    def expecting(self, outlook: LimitsOutlook | None) -> RateTable:
-        """Return the table with the probability of keeping the limits on new rows."""
-        notes = self.notes
-        if outlook is not None and outlook.sentence:
-            notes = (*notes, outlook.sentence)
-        return replace(self, outlook=outlook, notes=notes)
+    def expecting(self, likely: str) -> RateTable:
+        """Return the table with a sentence that the limits hold on new rows; unchanged without one."""
+        if not likely:
+            return self
+        return replace(self, likely=likely, notes=(*self.notes, likely))
 
     @classmethod
     def measured(
@@ -431,10 +431,7 @@ class RateTable:
         for line in lines:
             is_nan = [name for name, value in line.items() if value != value]
             line.update(dict.fromkeys(is_nan))
-        plain = asdict(replace(self, lines=(), outlook=None)) | {"lines": lines}
-        if self.outlook is not None:
-            plain["outlook"] = self.outlook.to_dict()
-        return plain
+        return asdict(replace(self, lines=())) | {"lines": lines}
 
     @property
     def verdict(self) -> str:
@@ -454,10 +451,9 @@ class RateTable:
         if beside_certificate:
             return beside_certificate
         all_kept = "On these rows all limits are kept."
-        if self.outlook is None or not self.outlook.sentence:
+        if not self.likely:
             return all_kept
-        likely = self.outlook.sentence
-        return f"{all_kept} {likely[:1].upper()}{likely[1:]}."
+        return f"{all_kept} {self.likely[:1].upper()}{self.likely[1:]}."
 
     @property
     def _beside_certificate(self) -> str:

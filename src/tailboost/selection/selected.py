@@ -45,10 +45,9 @@ from tailboost.selection.data import (
 )
 from tailboost.selection.intervals import (
     REFIT,
-    LimitsOutlook,
     below_noise,
     effective_rows,
-    outlook,
+    limits_probability,
     tightened,
 )
 from tailboost.selection.mixture import Mixture
@@ -164,7 +163,7 @@ class Selected(ABC):
         """The same rates without shadow prices."""
         stated: list[tuple[Rate, Limit | None]] = [(self.program.objective.rate, None)]
         stated += [(limit.rate, limit) for limit in self.program.limits]
-        return self._counted(stated, self.counts).expecting(self.outlook)
+        return self._counted(stated, self.counts).expecting(self._sure)
 
     @cached_property
     def errors(self) -> RateTable:
@@ -191,6 +190,17 @@ class Selected(ABC):
         return self._counted([(rate.rate, rate.limit) for rate in stated], self.counts)
 
     @property
+    def _sure(self) -> str:
+        """That the limits hold on new rows with the asked confidence; empty if it is not reached."""
+        confidence = self.problem.confidence
+        if not confidence or self.likely is None or self.likely < confidence:
+            return ""
+        return (
+            "on new rows all limits hold together with a probability of at least "
+            f"{confidence:g}, by an estimate from the confusion counts of this rule"
+        )
+
+    @property
     def refit_spread(self) -> float:
         """The spread of rates under a refit; 0 if the counted models answer."""
         if self.refit:
@@ -213,11 +223,6 @@ class Selected(ABC):
         if self.fitted:
             return table.on_fitted_rows()
         return table
-
-    @property
-    def outlook(self) -> LimitsOutlook | None:
-        """The probability that all limits hold on new rows; None without ``confidence``, and if unknown."""
-        return None
 
     @property
     def likely(self) -> float | None:
@@ -395,15 +400,6 @@ class SelectedRule(Selected):
         return np.concatenate(by_line)
 
     @cached_property
-    def outlook(self) -> LimitsOutlook | None:
-        """The probability that all limits hold on new rows; None without ``confidence``, and if unknown."""
-        confidence = self.problem.confidence
-        limits = self.problem.limits
-        if not confidence or self.fitted or self.no_outlook:
-            return None
-        return outlook(limits, self.program.strata, self.counts, self.refit_spread, confidence)
-
-    @cached_property
     def no_outlook(self) -> str:
         """Why the probability that all limits hold on new rows is not known; empty if it is."""
         limited = [limit.rate.terms(self.program.strata) for limit in self.problem.limits]
@@ -574,11 +570,7 @@ class SelectedRule(Selected):
         if self.fitted or self.no_outlook or not self.problem.limits:
             return None
         strata = self.program.strata
-        limits = self.problem.limits
-        simulated = outlook(limits, strata, self.counts, self.refit_spread)
-        if simulated is None:
-            return None
-        return simulated.probability
+        return limits_probability(self.problem.limits, strata, self.counts, self.refit_spread)
 
     def warn(self, *, forewarned: bool) -> None:
         """Warn of violated limits, few rows, and useless rules or deferral."""
@@ -643,20 +635,18 @@ class SelectedRule(Selected):
 
     def _warn_of_confidence(self, confidence: float) -> None:
         """Warn if the limits hold on new rows with less than the stated probability."""
-        likely = self.outlook
-        if likely is None:
+        if self.likely is None:
             warn_user(
                 f"confidence={confidence:g} has no effect: it is not known how probably limits "
                 f"hold on new rows, because {self.no_outlook}. tailboost.calibrate certifies "
                 "limits",
                 ConfidenceNotReachedWarning,
             )
-        elif likely.probability < confidence:
-            name, rows = likely.fewest or (self.words, np.nan)
+        elif self.likely < confidence:
             warn_user(
                 "no rule found satisfies all limits on new rows with probability "
-                f"{confidence:g}, by an estimate from these rows. Fewest rows: {name}, "
-                f"{rows:,.0f}. Widen the limits, bring more rows, or lower confidence=",
+                f"{confidence:g}, by an estimate from these rows. Widen the limits, bring more rows, "
+                "or lower confidence=",
                 ConfidenceNotReachedWarning,
             )
 

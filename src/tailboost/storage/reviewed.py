@@ -174,7 +174,6 @@ tailboost.selection.probabilities: GroupModel StratumProbabilities
 tailboost.selection.candidates: PowerDraw ProbabilityRule ScoreRule
 tailboost.selection.threshold_rule: ThresholdRule
 tailboost.selection.data: Candidate Pool SelectionData
-tailboost.selection.intervals: LimitsOutlook
 tailboost.selection.rate_table: RateLine RateTable
 tailboost.selection.problem: CVaR Problem WorstRow
 tailboost.selection.program: Best Program Solution
