@@ -93,7 +93,7 @@ def entry(name, records, ours):
                 "repeat": i, "error": error, "class_errors": {"a": worst, "b": 0.05},
                 "worst_class_error": worst, "group_errors": {}, "worst_group_errors": {},
                 "worst_group_error": None, "cvar": {"0.5": min(1.0, 2 * error)},
-                "cvar_curve": [min(1.0, 2 * error), error], "fit_seconds": 1.0,
+                "fit_seconds": 1.0,
                 "reweight_seconds": None, "predict_seconds": 0.1,
             }
             | ({"tradeoff": tradeoff} if tradeoff else {})
@@ -112,7 +112,7 @@ def made_up(*methods, repeats=3):
         "status": "complete", "versions": {"tailboost": "0"}, "created": "", "command": None,
         "data": {"name": "d", "n_rows": 10_000, "n_features": 2, "classes": ["a", "b"],
                  "class_counts": [4000, 6000], "groups": {}},
-        "settings": {"alphas": [0.5], "main_alpha": 0.5, "curve_alphas": [0.5, 1.0],
+        "settings": {"alphas": [0.5], "main_alpha": 0.5,
                      "repeats": repeats, "test_size": 0.3, "random_state": 0,
                      "interval": {"note": "the note"}},
         "left_out": [], "splits": [], "methods": [entry(*method) for method in methods],

@@ -150,8 +150,8 @@ def test_dark_mode_print_and_narrow_screens(page):
 def test_charts_have_descriptions(page):
     pattern = r'<svg class="chart (?:wide|narrow)"[^>]* role="img" aria-label="([^"]+)"'
     labels = re.findall(pattern, page.source)
-    # Trade-offs by class and group, CVaR, classes, two group columns: each wide and narrow.
-    assert len(labels) == 2 * (2 + 1 + 1 + 2)
+    # Trade-offs by class and group, classes, two group columns: each wide and narrow.
+    assert len(labels) == 2 * (2 + 1 + 2)
     assert all(label.strip().endswith(".") for label in labels)
 
 

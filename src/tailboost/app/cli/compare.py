@@ -20,7 +20,7 @@ from tailboost.app.model_card import ModelCard
 from tailboost.app.registry import Method, get_method
 from tailboost.app.report import ComparisonTable, Results, compare, render, render_demo
 from tailboost.app.report.comparison_table import Cell
-from tailboost.app.report.demo import TODAY, Demo, UseCase
+from tailboost.app.report.demo import Demo, UseCase
 from tailboost.core.array_types import Column, Groups, Seed, Table
 from tailboost.core.versions import versions
 
@@ -39,7 +39,7 @@ REPORT_FILE = "report.html"
 DEMO_ROWS = 4000
 DEMO_REPEATS = 7
 PLAIN = Method(
-    TODAY, "Plain model", "scikit-learn's HistGradientBoostingClassifier with its defaults",
+    "today", "Plain model", "scikit-learn's HistGradientBoostingClassifier with its defaults",
     HistGradientBoostingClassifier,
 )  # fmt: skip
 

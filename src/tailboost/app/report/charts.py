@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.app.plotting import CVaRCurveDisplay, LimitsDisplay, MonitorDisplay
+from tailboost.app.plotting import LimitsDisplay, MonitorDisplay
 from tailboost.app.plotting.style import BLUE, GREEN, GREY, PURPLE, VERMILLION, Display
 from tailboost.app.report.comparison_table import (
     WORDS,
@@ -64,7 +64,6 @@ def comparison_charts(table: ComparisonTable) -> dict[str, str]:
     looks = looks_of(table)
     charts = {
         "tradeoff": tradeoff_chart(table, looks),
-        "cvar": cvar_chart(table, looks),
         "classes": error_chart(looks, ("class_errors",), classes_drawn(table), "class"),
     }
     if table.data["groups"]:
@@ -106,35 +105,6 @@ def tradeoff_chart(
 
     label = f"Scatter of the overall error against the {title}, one mark per method."
     return svg(draw, f"{label} The table of {table.data['name']} lists the numbers.", 420)
-
-
-def cvar_chart(table: ComparisonTable, looks: Sequence[Look]) -> str:
-    """Draw the CVaR of each method against the tail mass, with bands for the intervals."""
-    alphas = table.settings["curve_alphas"]
-
-    def draw(ax: Axes) -> None:
-        for look in looks:
-            curve = figure_of(look.method, "cvar_curve")
-            ends_and_mean = [
-                (figure["low"], figure["mean"], figure["high"]) for figure in curve
-            ]
-            low, mean, high = np.array(ends_and_mean, dtype=np.float64).T  # None becomes NaN
-            band: dict[str, Any] = {}
-            if look.title and not np.isnan(low).any():
-                band = {"lower": low.clip(0, 1), "upper": high.clip(0, 1)}
-            n_classes = len(table.data["classes"])
-            display = CVaRCurveDisplay(alphas, mean, n_classes=n_classes, **band)
-            display.plot(ax, linestyle="-" if look.method["ours"] else "--", **look.style)
-        for alpha in table.settings["alphas"]:
-            ax.axvline(alpha, color=SOFT, linewidth=0.8, linestyle=":")
-        ax.set_ylabel("CVaR of the zero-one loss")
-        _finish(ax)
-
-    label = (
-        "Line chart: CVaR of the zero-one loss against the tail mass alpha, one line per method with a 95 % "
-        "band. The file results.json has the numbers."
-    )
-    return svg(draw, label, 420)
 
 
 def error_chart(
@@ -233,8 +203,6 @@ def _finish(ax: Axes) -> None:
     ax.grid(linewidth=1)
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0)
-    if ax.get_legend() is not None:
-        ax.get_legend().remove()
     handles, names = ax.get_legend_handles_labels()
     n_columns = round(ax.figure.get_figwidth() / 4)  # one on a phone
     if names:

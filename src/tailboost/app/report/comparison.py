@@ -32,7 +32,6 @@ from tailboost.core.long_work import noticing_interrupts, steps
 from tailboost.core.versions import versions
 from tailboost.rows.schema import group_name
 
-CURVE_ALPHAS = (.01, .02, .03, .05, .07, .1, .15, .2, .25, .3, .4, .5, .6, .8, 1.0)  # fmt: skip
 # Error budgets at which a trade-off is measured: increases of the overall error; 1 sets no limit.
 BUDGETS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 1.0)
 # Entries of a split's record without a mean over the splits: its number and nested tables.
@@ -126,7 +125,6 @@ def compare(
     settings = {
         "alphas": levels,
         "main_alpha": levels[len(levels) // 2],
-        "curve_alphas": sorted({*CURVE_ALPHAS, *levels}),
         "repeats": repeats,
         "test_size": test_size,
         "clusters": clusters is not None,
@@ -320,7 +318,7 @@ def _record(method: Method, split: DataSplit, settings: dict[str, Any]) -> dict[
     The keys are those of a record of `tailboost.app.report.results`.
     """
     main_alpha = settings["main_alpha"]
-    curve_alphas = settings["curve_alphas"]
+    alphas = settings["alphas"]
     seed = split.description["fit_seed"]
     classifier = method.make(alpha=main_alpha, random_state=seed, n_jobs=settings["n_jobs"])
     split = _prepared(split, classifier)
@@ -328,17 +326,22 @@ def _record(method: Method, split: DataSplit, settings: dict[str, Any]) -> dict[
     start = time.perf_counter()
     classifier.fit(split.X_train, split.y_train, **groups)
     fitted = time.perf_counter()
-    models = dict.fromkeys(curve_alphas, classifier)
+    models = dict.fromkeys(alphas, classifier)
     if method.uses_alpha:
-        models = {alpha: classifier.reweight(alpha=alpha) for alpha in curve_alphas}
+        models = {alpha: classifier.reweight(alpha=alpha) for alpha in alphas}
     reweighted = time.perf_counter()
     answers = np.asarray(models[main_alpha].predict(split.X_test))
     predicted = time.perf_counter()
-    cvar = _cvar_by_alpha(method, models, split)
+    cvar = {}
+    for alpha, model in models.items():
+        distribution = method.distribution(model, split.X_test, split.classes)
+        loss = metrics.cvar_zero_one_loss(
+            split.y_test, distribution, alpha, labels=split.classes
+        )
+        cvar[f"{alpha:g}"] = float(loss)
     record: dict[str, Any] = {
         **_errors(answers, split),
-        "cvar": {f"{alpha:g}": cvar[alpha] for alpha in settings["alphas"]},
-        "cvar_curve": list(cvar.values()),
+        "cvar": cvar,
         "fit_seconds": fitted - start,
         "reweight_seconds": reweighted - fitted if method.uses_alpha else None,
         "predict_seconds": predicted - reweighted,
@@ -354,21 +357,6 @@ def _record(method: Method, split: DataSplit, settings: dict[str, Any]) -> dict[
     if summary is not None:
         record["fit_summary"] = str(summary)
     return record
-
-
-def _cvar_by_alpha(
-    method: Method, models: dict[float, Model], split: DataSplit
-) -> dict[float, float]:
-    """Return the CVaR on the test rows at each α, with the model for this α."""
-    cvar: dict[float, float] = {}
-    for alpha, model in models.items():
-        if method.uses_alpha or not cvar:  # otherwise the model is the same for each α
-            distribution = method.distribution(model, split.X_test, split.classes)
-        loss = metrics.cvar_zero_one_loss(
-            split.y_test, distribution, alpha, labels=split.classes
-        )
-        cvar[alpha] = float(loss)
-    return cvar
 
 
 def _prepared(split: DataSplit, classifier: Model) -> DataSplit:

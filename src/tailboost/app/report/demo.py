@@ -24,8 +24,6 @@ from tailboost.rates import Limit
 
 # Fractions of the rows at which the rows for training, selection and the certificate end; then test rows.
 ENDS_OF_PARTS = (0.4, 0.6, 0.8)
-TAILS = ("adalpboost", "today")  # methods of the curve of the CVaR
-TODAY = "today"  # name of the plain model among the methods
 DIFFERENCES = "difference, left of 0: better"
 # Verdict of a difference by the mark of its cell, and whether it is the wanted one.
 VERDICTS = {

@@ -6,13 +6,12 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
 from tailboost.app.report import charts
 from tailboost.app.report.comparison_table import ComparisonTable
-from tailboost.app.report.demo import DIFFERENCES, TAILS, TODAY, Demo
+from tailboost.app.report.demo import DIFFERENCES, Demo
 from tailboost.app.report.results import LEAST_SPLITS, Results
 from tailboost.guarantees.monitor import Monitor
 from tailboost.rows.judged import judged
@@ -50,12 +49,6 @@ def render_demo(demo: Demo) -> str:
     str
         The page. The content security policy forbids requests and scripts.
     """
-    credit_looks = []
-    for look in charts.looks_of(demo.credit):
-        if look.method["name"] == TODAY:
-            look = replace(look, title="what you use today")
-        credit_looks.append(look)
-    tails = [look for look in credit_looks if look.method["name"] in TAILS]
     certificate = judged(demo.use.rule).certificate
     certified_chart = ""
     if certificate is not None:
@@ -73,9 +66,8 @@ def render_demo(demo: Demo) -> str:
             name: charts.limits_chart(lines, DIFFERENCES)
             for name, lines in demo.differences.items()
         },
-        credit=charts.tradeoff_chart(demo.credit, credit_looks),
+        credit=charts.tradeoff_chart(demo.credit, charts.looks_of(demo.credit)),
         wine=charts.tradeoff_chart(demo.wine, charts.looks_of(demo.wine)),
-        cvar=charts.cvar_chart(demo.credit, tails),
     )
 
 

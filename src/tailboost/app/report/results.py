@@ -11,7 +11,7 @@ status             "running", "complete" or "interrupted"
 command            the command line, or null
 versions           versions of Python and of the packages used
 data               name, n_rows, n_features, classes, class_counts, groups {column: {group: rows}}
-settings           alphas, main_alpha, curve_alphas, repeats, test_size, clusters, random_state, n_jobs,
+settings           alphas, main_alpha, repeats, test_size, clusters, random_state, n_jobs,
                    interval
 left_out           methods that cannot be used: title, reason
 splits             per split: repeat, fit_seed, n_train, n_test
@@ -21,8 +21,7 @@ methods            name, title, summary, ours, uses_alpha, uses_groups, randomiz
 =================  ====================================================================================
 
 Each record has ``repeat``, ``fit_seconds``, ``reweight_seconds`` (all α together), ``predict_seconds``,
-``cvar`` {α: value} and ``cvar_curve`` (at ``curve_alphas``; the value at 1 is the expected error of a
-randomised rule). The errors of ``predict`` are ``error``, ``class_errors``, ``worst_class_error``,
+and ``cvar`` {α: value}. The errors of ``predict`` are ``error``, ``class_errors``, ``worst_class_error``,
 ``group_errors`` {column: {group: value}}, ``worst_group_errors`` {column: value} and ``worst_group_error``.
 Some records also have ``tradeoff``, the ``error_budget`` and the errors of one fitted model at each budget,
 and ``fit_summary``, the printed ``summary_`` of the classifier.
