@@ -281,10 +281,10 @@ def test_limits_of_rows_end_at_the_rates(stated):
     """Each bar is the share of missed rows of its group, with the Clopper–Pearson interval."""
     display = LimitsDisplay.from_estimator(stated.rule, stated.X, stated.y, groups=stated.groups)
     missed = stated.rule.predict(stated.X) == 0
-    for line, bar, group in zip(display.shown_, display.bars_, ("left", "right"), strict=True):
+    for line, bar, group in zip(display.shown_, display.bars_.patches, ("left", "right"), strict=True):
         of_group = (stated.groups["side"] == group) & (stated.y == 1)
         n, k = of_group.sum(), (missed & of_group).sum()
-        assert bar.patches[0].get_width() == line.value == pytest.approx(k / n)
+        assert bar.get_width() == line.value == pytest.approx(k / n)
         ends = beta.ppf([0.025, 0.975], [k, k + 1], [n - k + 1, n - k])
         assert (line.low, line.high) == pytest.approx(tuple(ends))
         assert line.good == (k / n <= 0.35)
@@ -388,7 +388,7 @@ def test_groups_before_and_after(stated):
         widths = [patch.get_width() for patch in bars]
         assert widths == pytest.approx(list(errors.values()))
     assert display.groups == ["left", "right"]
-    assert [line.get_xdata()[0] for line in display.limits_] == [0.35, 0.35]
+    assert [segment[0][0] for segment in display.limits_.get_segments()] == [0.35, 0.35]
     with pytest.raises(TypeError, match="rate must be"):
         GroupsDisplay.from_estimators(stated.model, stated.rule, stated.X, stated.y, rate=3)
     with pytest.raises(ValueError, match="after must have shape"):

@@ -37,7 +37,7 @@ def adjusted_answers(probabilities: ArrayLike, log_weights: ArrayLike) -> Ints:
 
 
 def _logarithms(probabilities: ArrayLike) -> Floats:
-    """Return the logarithms of probabilities that are at least `LEAST_PROBABILITY`."""
+    """Return the logarithms of probabilities, of at least `LEAST_PROBABILITY`."""
     P = np.asarray(probabilities, dtype=np.float64)
     logarithms: Floats = np.log(np.maximum(P, LEAST_PROBABILITY))
     return logarithms
@@ -48,7 +48,7 @@ def tune_class_weights(
 ) -> tuple[Floats, float, float]:
     """Return log class weights with the lowest worst-class error on given rows, and both errors.
 
-    For two classes the result is the best of all thresholds. For more it is a local optimum of line searches
+    For two classes the result is the best threshold. For more classes it is a local optimum of line searches
     for one class after the other. Ties are broken by the overall error.
 
     Parameters
@@ -162,7 +162,7 @@ def cell_weights(y: ArrayLike, groups: ArrayLike | None = None) -> Floats:
 
 
 class MetaClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """Base of classifiers that fit another classifier, ``estimator``, and store it as ``estimator_``."""
+    """Base of classifiers around another one: the fitted ``estimator`` is ``estimator_``."""
 
     estimator: Model
     estimator_: Any
@@ -205,7 +205,7 @@ class CellWeightedClassifier(MetaClassifier):
         self.estimator = estimator
 
     def fit(self, X: Table, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
-        """Fit the estimator to rows that have equal total weight in each cell of class × group."""
+        """Fit the estimator, with equal total weight in each cell of class × group."""
         labels = checked_labels(X, y)
         weight = cell_weights(labels, groups)
         with fitting_apart(self) as fitted:
@@ -293,7 +293,7 @@ class TunedThresholdClassifier(MetaClassifier):
 
 
 def random_guess() -> DummyClassifier:
-    """Return a classifier that gives each of K classes the probability 1/K."""
+    """Return a classifier with the probability 1/K for each of K classes."""
     return DummyClassifier(strategy="uniform", random_state=0)
 
 

@@ -123,12 +123,12 @@ class ModelCard:
             Fresh rows, not used in training or selection, and their labels.
         groups, clusters, max_error, confidence, equal_rows, training_rows
             As in `tailboost.certify`. Without ``training_rows`` of a model of another library the card says
-            that the training rows are not known.
+            that nobody knows the training rows.
         title, purpose, rows_are : str
             Heading, intended use of the model, and a name for the rows in sentences ("the rows of test.csv").
         notes, versions : mapping, optional
             Training record of a model file (`tailboost.storage.read_notes`), and versions of the libraries;
-            by default those that are installed.
+            by default the installed ones.
         digests : mapping of str to str, optional
             SHA-256 of the files of model and rows, by the words for them.
         monitor : Monitor, optional
@@ -323,7 +323,7 @@ def _cell(text: str) -> str:
 
 
 def _limits_of(certificate: Certificate | None) -> list[LimitLine]:
-    """Return the limits and targets of a certificate, without bounds that have none."""
+    """Return the bounds of a certificate with a limit or target."""
     if certificate is None:
         return []
     return [line for line in certificate.limit_lines() if line.verdict]
@@ -373,7 +373,7 @@ def _certified_limits(measured: _Measured, certificate: Certificate) -> str:
 
 
 def _stated_limits(measured: _Measured) -> Section:
-    """Return the stated limits with their verdicts; those not certified come first."""
+    """Return the stated limits with their verdicts; limits without a certificate come first."""
     certificate = measured.limits_certificate
     if certificate is None:
         return Section(LIMITS, ["No limit is stated or tested on fresh rows."])
@@ -503,7 +503,7 @@ def _worst_class(certificate: Certificate | None, rows_name: str) -> str:
 
 
 def _kind(final: Model) -> str:
-    """Return the class of a classifier, or the classes of fitted models for which it only selected a rule."""
+    """Return the class of a classifier; for a rule on fitted models their classes."""
     models = getattr(final, "estimators_", None) or []
     are_frozen = all(isinstance(model, FrozenEstimator) for model in models)
     if models and are_frozen and judged(final).rule is not None:
@@ -583,7 +583,7 @@ def _errors(measured: _Measured) -> Section:
 
 
 def _price(certificate: Certificate | None) -> Section:
-    """Return the price of the limits that `calibrate` certified; an empty section without a price."""
+    """Return the price of the limits of `calibrate`; an empty section without a price."""
     if certificate is None or not certificate.price:
         return Section("Price of the limits")
     rules = "the certified rule"
@@ -664,7 +664,7 @@ def _without_groups(final: Model, groups: Groups) -> str:
 def _not_tested(
     measured: _Measured, purpose: str, groups: Groups, monitor: Monitor | None
 ) -> Section:
-    """Return the questions that the card leaves open."""
+    """Return the open questions of the card."""
     certificate = measured.errors_certificate
     lines = []
     if certificate is None:

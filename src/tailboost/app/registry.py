@@ -28,7 +28,7 @@ class Method:
     name, title, summary : str
         Key, display name and one line of description.
     factory : callable
-        Estimator class, or a function that returns an unfitted estimator.
+        Estimator class, or a function without arguments for an unfitted estimator.
     ours : bool
         Whether the classifier is one of tailboost's; the others are baselines.
     randomized : bool
@@ -36,7 +36,7 @@ class Method:
     by_classes : bool
         Whether the groups are the classes even if the rows have groups.
     takes_groups : bool
-        Whether ``fit`` takes groups, for a factory that is a function.
+        Whether ``fit`` takes groups, if the factory is a function.
     """
 
     name: str

@@ -19,9 +19,9 @@ from tailboost.rows.schema import TableSchema, refuse_arrays
 
 
 def preparation(classifier: Model, schema: TableSchema | None = None) -> list[tuple[str, Any]]:
-    """Return the pipeline steps that prepare a table for a classifier.
+    """Return the pipeline steps before a classifier on a table.
 
-    A classifier that refuses missing values gets a second step, which replaces them by the median of the
+    For a classifier without missing values a second step replaces them by the median of the
     column. Without a schema the encoder takes it from the table in ``fit``.
     """
     steps: list[tuple[str, Any]] = [("table", TableEncoder(schema=schema))]

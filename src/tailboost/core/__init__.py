@@ -1,1 +1,1 @@
-"""Checks, messages and helpers that every wing uses."""
+"""Checks, messages and helpers for all wings."""

@@ -21,7 +21,7 @@ Hashes = NDArray[np.uint64]
 #: Labels or groups of users: numbers or text.
 Labels = NDArray[Any]
 
-# What users give. Each function's documentation names the accepted forms, and the first use checks them.
+# Arguments of users. Each function's documentation names the accepted forms, and the first use checks them.
 #: Rows: an array, a data frame of any library, a sparse matrix, a Dask collection.
 Table = Any
 #: One value per row, such as a label or a weight: an array, a Series, a list.
@@ -38,5 +38,5 @@ Axes = Any
 Label = str | float | np.generic
 #: The subgroups of a rate: None for all rows, a name, or the names of several columns.
 By = str | int | Sequence[str | int] | None
-#: What scikit-learn takes as ``random_state``.
+#: Values of scikit-learn's ``random_state``.
 Seed = int | np.random.RandomState | None

@@ -1,6 +1,6 @@
 """Tables of any library, and checks of numbers, labels, groups, weights and tables, each with one message.
 
-A message begins with the name of the argument. It gives the expected value and the actual one.
+A message has the name of the argument, the expected value and the actual one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NAMES_SHOWN = 10
 
 
 class OneOf(StrOptions):
-    """Texts that a parameter may have. Messages list them in this order, that of a set differs by process."""
+    """Allowed texts of a parameter. Messages list them in this order, and not in the order of a set."""
 
     def __init__(self, *texts: str) -> None:
         super().__init__(set(texts))
@@ -64,9 +64,9 @@ def reading(what: str) -> Iterator[None]:
 
 
 def refuse_query(table: Table) -> None:
-    """Raise TypeError for a query of polars that has not run.
+    """Raise TypeError for a query of polars without rows.
 
-    Polars is not imported: a user with a query has imported it.
+    Polars is not imported here: a user with a query has imported polars.
     """
     polars = sys.modules.get("polars")
     if polars is not None and isinstance(table, polars.LazyFrame):
@@ -79,7 +79,7 @@ def as_pandas(table: Table) -> Any:
     Raises
     ------
     TypeError
-        If the table is a query of polars that has not run.
+        If the table is a query of polars without rows.
     """
     refuse_query(table)
     has_interface_of_pandas = hasattr(table, "iloc")
@@ -94,14 +94,14 @@ def has_named_columns(X: Table) -> TypeGuard[Mapping[str, Any]]:
 
 
 def as_table(X: Table, names: Sequence[Any] | None = None) -> Any:
-    """Return rows as an object with a shape and row indexing; what has both is returned unchanged.
+    """Return rows as an object with a shape and row indexing; an object with both is returned unchanged.
 
     Parameters
     ----------
     X : table
         A dict of arrays becomes a table of their columns, in the order of their names.
     names : sequence, optional
-        The order of the columns of a data frame that has all of them.
+        The order of the columns of a data frame with all of them.
     """
     if has_named_columns(X):
         return np.column_stack([np.asarray(X[name]) for name in sorted_names(list(X))])
@@ -138,7 +138,7 @@ def summed(X: Table) -> Any:
 def unpack(X: Table, y: Column = None) -> tuple[Any, Any]:
     """Return a torch Dataset as arrays, with its labels if ``y`` is None; return other tables unchanged.
 
-    PyTorch is not imported: a user with a Dataset has imported it.
+    PyTorch is not imported here: a user with a Dataset has imported torch.
     """
     data = sys.modules.get("torch.utils.data")
     if data is None or not isinstance(X, data.Dataset):
@@ -173,7 +173,7 @@ def take(X: Table, rows: NDArray[Any]) -> Any:
 
 
 def _column_of(values: Any) -> Any:
-    """Return a value of a dict of columns as an array; a data frame of probabilities stays as it is."""
+    """Return a value of a dict of columns as an array; a data frame of probabilities unchanged."""
     values = as_pandas(values)
     if hasattr(values, "columns"):
         return values
@@ -266,7 +266,7 @@ def _row_of_item(content: Any) -> NDArray[Any]:
 LARGEST_MEAN_WEIGHT = 1e9
 # Significant bits of weights, fewer than the 53 of float64 and more than the 24 of float32.
 WEIGHT_BITS = 32
-# Weights scaled to mean 1 may miss it by this.
+# Tolerance of the mean of weights scaled to mean 1.
 WEIGHT_ROUNDING = 1e-9
 
 #: Smallest α for which 1/α does not overflow.
@@ -343,7 +343,7 @@ def finite(values: ArrayLike, name: str) -> Floats:
         numbers = np.ascontiguousarray(array, dtype=float)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be numbers, got dtype {array.dtype}") from error
-    # The sum detects NaN and infinities without a temporary array; it may overflow for finite numbers.
+    # The sum detects NaN and infinities without a temporary array, but overflows for some finite numbers.
     with np.errstate(over="ignore", invalid="ignore"):
         sum_is_finite = np.isfinite(numbers.sum())
     if not sum_is_finite and not np.isfinite(numbers).all():
@@ -429,7 +429,7 @@ def row_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") 
 def count_rows(largest: float, mean: float) -> bool:
     """Return whether weights count rows: their mean is from 1 to `LARGEST_MEAN_WEIGHT`.
 
-    ``mean`` is that of the positive weights divided by the largest, so no sum overflows.
+    ``mean`` is the mean of the positive weights divided by the largest, so no sum overflows.
     """
     return 1 - WEIGHT_ROUNDING <= mean * largest <= LARGEST_MEAN_WEIGHT
 
@@ -537,7 +537,7 @@ match the rows, or y.to_numpy() if they are in the same order already
 
 def _indexes(of_rows: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
     """Yield the names and indexes of pandas objects, also of those in dicts."""
-    pandas = sys.modules.get("pandas")  # a user with its objects has imported it
+    pandas = sys.modules.get("pandas")  # a user with its objects has imported pandas
     if pandas is None:
         return
     for name, values in of_rows:
@@ -614,7 +614,7 @@ def refuse_missing(values: Column, name: str, remedy: str = GIVE_A_VALUE) -> Non
         column = np.asarray(values, dtype=object)
     if column.dtype.kind not in "fO":
         return
-    others: list[Any] = []  # entries that are no text, of an array of objects or a list
+    others: list[Any] = []  # entries other than text, of an array of objects or a list
     if column.dtype.kind == "f":
         n_missing = int(np.isnan(column).sum())
     else:
@@ -657,8 +657,8 @@ def unboxed(labels: Any) -> Any:
     """Return labels of a type of pandas, or Python objects of one kind, as numbers or booleans of NumPy.
 
     scikit-learn would make floating-point numbers of nullable types: True and 1 would become 1.0, and
-    integers above 2⁵³ would be rounded. It reads no text of variable width, which is text of fixed width
-    here. Other text, tables and labels with missing values are returned unchanged.
+    integers above 2⁵³ would be rounded. It refuses text of variable width, so here such text gets a fixed
+    width. Other text, tables and labels with missing values are returned unchanged.
     """
     if not (hasattr(labels, "dtype") or hasattr(labels, "dtypes")):
         return labels
@@ -677,7 +677,7 @@ def unboxed(labels: Any) -> Any:
 
 
 def label_vector(labels: Any, *, warn: bool = False) -> Labels:
-    """Return labels as an array of shape (n,) of their own type; a table of one column gets a warning."""
+    """Return labels as an array of shape (n,) of their type; a table of one column gets a warning."""
     vector: Labels = column_or_1d(unboxed(labels), warn=warn)
     return vector
 
@@ -761,7 +761,7 @@ def check_answers(answers: Any, name: str, X: Table) -> None:
 
 @contextmanager
 def naming_columns(model: Model, X: Table) -> Iterator[None]:
-    """Name the columns of a data frame that a model was fitted on, if its prediction fails without them."""
+    """Name the columns of a model's fit if a prediction on other columns fails."""
     try:
         yield
     except Exception as failure:  # models of other libraries raise exceptions of any type
@@ -860,7 +860,7 @@ def positions(
 
 
 def _equal_as_text(unknown: list[Any], known: list[Any]) -> dict[Any, Any]:
-    """Return the known value of each unknown one that is equal as text; empty unless all are."""
+    """Return the known value for each unknown one, equal as text; empty unless each has one."""
     value_of_text = {str(value): value for value in known}
     if len(unknown) > NAMES_SHOWN or not {*map(str, unknown)} <= value_of_text.keys():
         return {}
@@ -888,7 +888,7 @@ def with_interval_names(column: Any) -> Any:
 
 
 def _are_intervals(column: Any) -> bool:
-    """Whether the first entry that is there, of a column that may hold objects, is an interval of pandas."""
+    """Whether the first present entry of a column of objects is an interval of pandas."""
     if getattr(getattr(column, "dtype", None), "kind", "O") != "O":
         return False
     first = next((entry for entry in column if not is_missing(entry)), None)
@@ -1001,7 +1001,7 @@ def groups_in(X: Table, groups: Groups, name: str = "groups") -> Any:
 
 
 def no_groups(owner: str, title: Any, columns: Iterable[Any]) -> str:
-    """Return the message about the missing groups of a rule that reads a column of groups.
+    """Return the message about missing groups, for a rule on a column of groups.
 
     Parameters
     ----------
@@ -1106,7 +1106,7 @@ def in_category_order(values: NDArray[Any], order: list[Any] | None) -> NDArray[
 def column_name(groups: Groups) -> Any:
     """Return the name of a column such as a Series of pandas; None for other objects.
 
-    None also for a name that means something else in ``by=``.
+    None also for a name with another meaning in ``by=``.
     """
     name = getattr(groups, "name", None)
     if isinstance(name, (str, int)) and name not in ("class", "group", "cell"):
@@ -1115,7 +1115,7 @@ def column_name(groups: Groups) -> Any:
 
 
 def sorted_names(names: list[Any]) -> list[Any]:
-    """Return the names of columns in an order that does not depend on theirs."""
+    """Return the names of columns, sorted also if text and numbers are mixed."""
     try:
         return sorted(names)
     except TypeError:  # text and numbers have no order
@@ -1300,7 +1300,7 @@ def refuse_paid_errors(costs: Floats, names: Sequence[str], name: str) -> None:
     """Raise ValueError if a wrong answer earns something, and more than the right one.
 
     ``costs`` has the mean cost of each answer (column) by true label, shape (K, K) or (K, K + 1); ``names``
-    are those of the answers, and ``name`` is that of the costs.
+    are the names of the answers, and ``name`` is the name of the costs.
     """
     for number, of_label in enumerate(costs.tolist()):
         right = of_label[number]

@@ -4,8 +4,8 @@ from typing import Any
 
 
 def display(name: str) -> Any:
-    """Return a display or page of `tailboost.plotting`; matplotlib is loaded when it draws."""
-    # By its public name: the wing of plots is above all that is drawn.
+    """Return a display or page of `tailboost.plotting`; only drawing loads matplotlib."""
+    # By its public name, because the wing of plots is above its callers.
     from tailboost import plotting
 
     return getattr(plotting, name)

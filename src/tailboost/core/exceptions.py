@@ -44,7 +44,7 @@ class UselessRuleWarning(UserWarning):
 
 
 class ConfidenceNotReachedWarning(UserWarning):
-    """No rule has the probability ``confidence`` for its limits; or it is not known."""
+    """No rule has the probability ``confidence`` for its limits, or the probability is not known."""
 
 
 class DeferredRowsWarning(UserWarning):
@@ -126,12 +126,12 @@ class NotCertifiedError(ValueError):
 
     @property
     def forced_by(self) -> Any:
-        """The target that needs the most further rows: one of ``shortfalls``, or None."""
+        """The target with the most missing rows: one of ``shortfalls``, or None."""
         return max(self.shortfalls, key=lambda each: each.more_rows or 0, default=None)
 
 
 class TableChangedWarning(UserWarning):
-    """Warning that a table differs from the training table; the message has the columns and counts."""
+    """A table differs from the training table; the message has the columns and counts."""
 
 
 class ModelVersionWarning(UserWarning):

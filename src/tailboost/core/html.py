@@ -22,7 +22,7 @@ def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str
 
 
 def html_details(summary: str, text: str) -> str:
-    """Return a preformatted text that opens under its summary."""
+    """Return a preformatted text, folded under its summary."""
     return (
         f"<details><summary>{escape(summary)}</summary>"
         f'<pre style="white-space:pre-wrap">{escape(text)}</pre></details>'

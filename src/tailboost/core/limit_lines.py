@@ -58,6 +58,6 @@ def limits_html(lines: Sequence[LimitLine], caption: str) -> str:
 def filled_columns(
     heads: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the columns of a table that have an entry."""
+    """Return the columns of a table with an entry."""
     places = [j for j in range(len(heads)) if any(row[j] for row in rows)]
     return [heads[j] for j in places], [[row[j] for j in places] for row in rows]

@@ -163,7 +163,7 @@ def steps(what: str, total: int) -> Iterator[Steps]:
     counter = Steps(what, total, teller)
     timer = None
     if teller is not None and teller.patience > 0:
-        # A first step may take long: after the patience a line tells that nothing is done yet.
+        # A first step may take long: after the patience a line says "0 of …".
         timer = threading.Timer(teller.patience, counter.first)
         timer.daemon = True
         timer.start()
@@ -194,7 +194,7 @@ def doing(what: str) -> Iterator[None]:
     line = f"{what} …"
     patience_left = teller.patience - (time.monotonic() - teller.begun)
     timer = threading.Timer(max(0.0, patience_left), teller.tell, [line])
-    timer.daemon = True  # a timer that waits must not keep the process alive
+    timer.daemon = True  # a waiting timer must not keep the process alive
     if teller.patience == 0:
         teller.tell(line)
     else:
@@ -227,9 +227,9 @@ def duration(seconds: float) -> str:
 
 @contextmanager
 def noticing_interrupts() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns True once SIGINT has arrived. Other effects of SIGINT remain.
+    """Yield a function: whether SIGINT has arrived. Other effects of SIGINT remain.
 
-    The function takes no argument. It always returns False if SIGINT is ignored, and in threads other than
+    The function takes no argument. The answer is always False if SIGINT is ignored, and in threads other than
     the main one.
 
     Examples
@@ -307,7 +307,7 @@ def _handling_interrupts(replacement: Callable[[_Handler], _Handler]) -> Iterato
 def unfitted(estimator: E) -> E:
     """Return a copy with the same parameter objects and without the results of a fit.
 
-    Results are the private attributes and those whose names end with an underscore, as in scikit-learn.
+    Results are private attributes, and names with an underscore at the end, as in scikit-learn.
     """
 
     def is_result(name: str) -> bool:
@@ -438,8 +438,8 @@ class OneThread(ContextDecorator):
     """Context manager and decorator in which BLAS has one thread.
 
     The number of threads is a setting of the whole process, and newer versions of threadpoolctl let only one
-    Python thread change it. Therefore one Python thread at a time changes the number and restores it at the
-    end of its block. Blocks of other threads leave it unchanged.
+    Python thread change it. Therefore one Python thread at a time sets the number, until
+    the end of its block. Blocks of other threads change nothing.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Rates as people read them: with the digits that their rows support, in percent where limits were."""
+"""Rates in words: with as many digits as the rows support, in percent if the limits were in percent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def fixed_words(value: float, digits: int, in_percent: bool) -> str:
 
 
 def stated_words(value: float, *, in_percent: bool = False) -> str:
-    """Return the number of a limit as it was stated."""
+    """Return the number of a limit as stated."""
     if in_percent:
         return f"{100.0 * value:.10g} %"
     return f"{value:g}"
@@ -55,7 +55,7 @@ def estimate_words(
     beside: float | None = None,
     in_percent: bool = False,
 ) -> str:
-    """Return an estimate from rows, a dash for None; it stays on its side of the limit ``beside``."""
+    """Return an estimate from rows, on its side of the limit ``beside``; a dash for None."""
     if value is None or np.isnan(value):
         return "–"
     if abs(value) > 1.0:
@@ -76,7 +76,7 @@ def bound_words(
     beside: float | None = None,
     in_percent: bool = False,
 ) -> str:
-    """Return a bound, rounded away from the estimate so that it stays true.
+    """Return a bound, rounded away from the estimate and therefore true.
 
     Parameters
     ----------
@@ -87,9 +87,9 @@ def bound_words(
     above : bool
         Whether the bound is an upper one.
     beside : float, optional
-        A limit: a bound that keeps it is printed so.
+        A limit: a bound within the limit is also printed within.
     in_percent : bool, default=False
-        Whether it is printed in percent.
+        Whether the bound is printed in percent.
     """
     sign = 1.0 if above else -1.0  # a lower bound is mirrored
     largest = float("inf")

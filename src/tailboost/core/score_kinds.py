@@ -35,7 +35,7 @@ class ScoreKind:
     lower, upper : float
         The range.
     remedy : str
-        What a user can do about other numbers.
+        Advice about other numbers.
     rounding : float
         Excess over the range, taken for rounding.
     """
@@ -199,9 +199,9 @@ def _as_numbers(scores: Column, owner: str) -> Floats:
 
 
 def shortest_decimals(numbers: NDArray[np.float32]) -> Floats:
-    """Return the shortest decimals that name float32 numbers, such as .415 and not .41499999165534973.
+    """Return the shortest decimals of float32 numbers, such as .415 and not .41499999165534973.
 
-    A text file and a database hold such a number as this decimal, so a threshold divides all of them alike.
+    Text files and databases hold such a number as this decimal, so all of them agree on a threshold.
     """
     exact: Floats = numbers.astype(np.float64)
     decimals = exact.copy()

@@ -59,7 +59,7 @@ def shell_word(name: object) -> str:
 
 
 def name_in_limit(column: object) -> str:
-    """Return a column as the text of a limit names it: in quotes, if it has more than letters and digits.
+    """Return the name of a column in the text of a limit: in quotes unless all are letters and digits.
 
     Examples
     --------
@@ -170,7 +170,7 @@ def cut_to(name: str, most: int) -> str:
 def other_separator(names: Sequence[Any]) -> str:
     """Return advice for a table with a separator in a name of a column; for others an empty text.
 
-    A comma may be part of a name, unless it is in the only one.
+    A comma may be part of a name, but not of the only one.
     """
     separators = r"[;\t|]"
     columns = f"its columns are {listed(names)}"

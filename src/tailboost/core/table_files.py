@@ -282,7 +282,7 @@ def _row_words(first: int, last: int) -> str:
 
 
 def _other_separator(sep: str, header: list[str], row: list[str]) -> str:
-    """Return the advice to state another separator, if it gives a row as many values as the header.
+    """Return the advice to state another separator, if a row then has as many values as the header.
 
     Otherwise the separator may be part of a name or text.
     """

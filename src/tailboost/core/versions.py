@@ -1,4 +1,4 @@
-"""Versions of Python and of the packages that results depend on."""
+"""Versions of Python and of the packages behind results."""
 
 from __future__ import annotations
 

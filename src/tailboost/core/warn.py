@@ -14,7 +14,7 @@ _left_out: ContextVar[tuple[type[Warning], ...]] = ContextVar("left_out", defaul
 
 @contextmanager
 def without_warning(category: type[Warning]) -> Iterator[None]:
-    """Give no warnings of a category inside, also in threads where `warnings.catch_warnings` is unsafe."""
+    """Give no warnings of a category inside; unlike `warnings.catch_warnings` safe in threads."""
     token = _left_out.set((*_left_out.get(), category))
     try:
         yield

@@ -78,9 +78,9 @@ def load_table(
         Group columns. They stay among the features; use ``drop`` if the classifier must not read them.
         Missing values form the group ``"missing"``.
     drop : str or sequence of str, default=()
-        Columns that are no features, such as ids; their values are not checked. A group may be dropped.
+        Columns without a feature, such as ids; their values are not checked. A group may be dropped.
     text : str or sequence of str, default=()
-        Columns that are text even if their values are numbers, such as codes: ``250`` and ``V57``.
+        Columns of text, even if all values are numbers, such as codes: ``250`` and ``V57``.
     weight : str, optional
         Column of sample weights, which is no feature: numbers, none missing or negative.
     text_labels : bool, default=False
@@ -116,7 +116,7 @@ def load_table(
     ------
     ValueError
         If the file cannot be read, or a column is missing or named twice. If a column holds dates, infinite
-        numbers, or values that are neither numbers nor text. If the target has missing or continuous values,
+        numbers, or values other than numbers and text. If the target has missing or continuous values,
         a single class, or a different value in nearly each row. If a group column has more than 100 values.
         The message names the file, column or line.
     ImportError
@@ -126,7 +126,7 @@ def load_table(
     -----
     UserWarning
         If a CSV column with more than 20 different numbers has up to 5 % other values, which become missing;
-        or if its numbers have a unit, as in "14 %", and it is read as text.
+        or if a column is read as text because its numbers have a unit, as in "14 %".
     """
     raw = read_raw(path, sep, decimal, encoding)
     source = repr(str(path))
@@ -259,7 +259,7 @@ def _warn_of_unit(texts: Sequence[str], name: str, cure: str) -> None:
 
 
 def _no_column(role: str, name: str, names: list[str], source: str) -> str:
-    """Return the error that a table has no column of this name, which is needed for a role ("group")."""
+    """Return the message about a missing column of a table, needed for a role such as "group"."""
     message = f"{source} has no column {name!r} ({role})"
     advice = other_separator(names)
     if advice:
@@ -278,9 +278,9 @@ def _no_column(role: str, name: str, names: list[str], source: str) -> str:
 
 
 def _labels(column: Column, source: str, written: object) -> Any:
-    """Return the labels as an array, after a check that they are classes.
+    """Return the labels of classes as an array; raise ValueError for a quantity or a single class.
 
-    ``written`` are the labels as in the file, for labels that stay text; None gives labels by their kind.
+    ``written`` are the texts of the file, for labels of text; None gives labels by their kind.
     """
     subject = f"target column {column.name!r} of {source}"
     n_missing = int(column.isna().sum())

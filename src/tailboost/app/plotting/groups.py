@@ -52,7 +52,7 @@ class GroupsDisplay(Display):
         Axes and figure.
     before_, after_ : matplotlib BarContainer
         The bars.
-    limits_ : list of matplotlib Line2D
+    limits_ : matplotlib LineCollection or None
         The limits of groups, if any.
 
     Raises
@@ -171,58 +171,41 @@ class GroupsDisplay(Display):
 
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
         """Draw each group in a band of height 1: its name, both bars with intervals, and the limit."""
-        self.before_ = self._draw_bars(ax, self.before, GREY, 0.5, self.labels[0], kwargs)
-        self.after_ = self._draw_bars(ax, self.after, BLUE, 0.77, self.labels[1], kwargs)
-        self.limits_: list[Any] = []
+        band_top = np.arange(len(self.groups), dtype=np.float64)
+        self.before_ = self._draw_bars(ax, self.before, band_top + 0.5, GREY, kwargs)
+        self.after_ = self._draw_bars(ax, self.after, band_top + 0.77, BLUE, kwargs)
+        self.before_.set_label(self.labels[0])
+        self.after_.set_label(self.labels[1])
+        self.limits_ = None
+        if not np.isnan(self.bound).all():
+            line = {"color": text_colour(), "linewidth": 3.5, "label": "limit"}
+            self.limits_ = ax.vlines(self.bound, band_top + 0.36, band_top + 0.91, **line)
         for k, group in enumerate(self.groups):
             change = f"{_number(self.before[k, 0])} → {_number(self.after[k, 0])}"
             fitted_text(ax, 0.0, k + 0.22, f"{group}: {change}", weight="bold")
-            if not np.isnan(self.bound[k]):
-                label = "_" if self.limits_ else "limit"  # one entry of the legend for all
-                line = {"color": text_colour(), "linewidth": 3.5, "label": label}
-                self.limits_ += ax.plot([self.bound[k]] * 2, [k + 0.36, k + 0.91], **line)
         ax.set_ylim(len(self.groups) + 0.05, 0)
         numbers = np.concatenate([self.before.ravel(), self.after.ravel(), self.bound])
         high = 1.04 * np.nanmax(numbers) or 1.0  # 1: all rates are 0
         finish_bars(ax, min(0.0, np.nanmin(numbers)), high, self.rate, name)
-        above_axes = (0, 1.1 if name else 1.0)  # and above the title
-        keyed(
-            ax,
-            loc="lower left",
-            bbox_to_anchor=above_axes,
-            borderaxespad=0.3,
-            ncols=3,
-            frameon=False,
-        )
+        place = {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "borderaxespad": 0.3}
+        if name:
+            place["bbox_to_anchor"] = (0, 1.1)  # also above the title
+        keyed(ax, ncols=3, frameon=False, **place)
 
     def _draw_bars(
-        self,
-        ax: Axes,
-        rates: Floats,
-        colour: str,
-        height: float,
-        label: str,
-        kwargs: dict[str, Any],
+        self, ax: Axes, rates: Floats, heights: Floats, colour: str, kwargs: dict[str, Any]
     ) -> Any:
-        """Draw the bars of one rule with their intervals, at this height of the band of each group.
-
-        ``rates`` has the columns rate, lower end and upper end.
-        """
-        heights = np.arange(len(self.groups)) + height
-        style = {"height": 0.24, "color": colour, "linewidth": 0, "label": label}
-        bars = ax.barh(heights, np.nan_to_num(rates[:, 0]), **styled(style, kwargs, bars=True))
-        has_interval = ~np.isnan(rates).any(axis=1)
-        rate, low, high = rates[has_interval].T
-        ax.errorbar(
-            rate,
-            heights[has_interval],
+        """Draw a bar with its interval for each row of rates: the rate, lower end and upper end."""
+        rate, low, high = rates.T
+        style = {"height": 0.24, "color": colour, "linewidth": 0}
+        whiskers = {"ecolor": text_colour(), "elinewidth": 1.2, "capsize": 2.5}
+        return ax.barh(
+            heights,
+            np.nan_to_num(rate),
             xerr=np.abs([low - rate, high - rate]),
-            fmt="none",
-            ecolor=text_colour(),
-            elinewidth=1.2,
-            capsize=2.5,
+            error_kw=whiskers,
+            **styled(style, kwargs, bars=True),
         )
-        return bars
 
 
 def answers_to(estimator: Any, X: Table, y: ArrayLike, groups: Groups) -> Answered:

@@ -20,7 +20,7 @@ from tailboost.app.plotting.style import (
     styled,
     text_colour,
 )
-from tailboost.core.array_types import Axes, Column, Groups, Model, Stated, Table
+from tailboost.core.array_types import Axes, Column, Floats, Groups, Model, Stated, Table
 from tailboost.core.limit_lines import LimitLine
 from tailboost.rates import Answered, checked_limits
 from tailboost.selection.rate_table import RateTable
@@ -56,7 +56,7 @@ class LimitsDisplay(Display):
     ----------
     ax_, figure_ : matplotlib artists
         Axes and figure.
-    bars_ : list of matplotlib artists
+    bars_ : matplotlib BarContainer
         Bars of the drawn limits, from the top.
     shown_ : list of LimitLine
         The drawn limits, from the top.
@@ -108,7 +108,7 @@ class LimitsDisplay(Display):
         X, y : array-like of shape (n, d), (n,)
             Rows and labels. The intervals are for new rows if these had no part in the fit.
         limits : list of Limit or str, default=None
-            From `tailboost.rates`; None takes those of the estimator.
+            From `tailboost.rates`; None takes the limits of the estimator.
         groups : optional
             Groups of the rows.
         name, ax, **kwargs
@@ -117,7 +117,7 @@ class LimitsDisplay(Display):
         Raises
         ------
         ValueError
-            If there is no limit, or a rate needs groups that are not given.
+            If there is no limit, or a rate needs absent groups.
         """
         if limits is None:
             limits = getattr(estimator, "limits", None)
@@ -176,49 +176,53 @@ class LimitsDisplay(Display):
         return 6.4, LIMIT_HEIGHT * min(len(self.lines), LIMITS_DRAWN) + 0.9
 
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
-        """Draw the limits from the top, and the axis with room for all of their numbers."""
+        """Draw each limit in a band of height 1: two lines of text, the bar, its interval and the bound."""
         self.shown_ = self.lines
         if len(self.lines) > LIMITS_DRAWN:
             broken_first = sorted(self.lines, key=lambda line: line.good is not False)
             self.shown_ = broken_first[:LIMITS_DRAWN]
-        self.bars_: list[Any] = []
-        ax.set_ylim(len(self.shown_) - 0.05, -0.1)
+        rate, low, high, bound = _numbers(self.shown_)
+        band_top = np.arange(len(self.shown_))
+        bars = band_top + BAR_MIDDLE
+        colours = [VERDICTS[line.good][0] for line in self.shown_]
+        style = {"height": BAR_HEIGHT, "color": colours, "linewidth": 0}
+        self.bars_ = ax.barh(bars, rate, **styled(style, kwargs, bars=True))
+        # An interval with one end, as of a certificate, begins at the rate.
+        ends = [np.fmin(np.fmin(low, rate), high), np.fmax(np.fmax(low, rate), high)]
+        whiskers = {"ecolor": text_colour(), "elinewidth": 1.5, "capsize": 3.5}
+        ax.errorbar(rate, bars, xerr=np.abs(ends - rate), fmt="none", **whiskers)
+        top, bottom = BOUND_ENDS
+        ax.vlines(bound, band_top + top, band_top + bottom, color=text_colour(), linewidth=3.5)
         for k, line in enumerate(self.shown_):
-            self._draw_limit(ax, k, line, kwargs)
+            self._write(ax, k, line)
+        ax.set_ylim(len(self.shown_) - 0.05, -0.1)
         # One scale for all limits, also those not drawn.
-        numbers = [(line.value, line.low, line.high, line.bound) for line in self.lines]
-        finite_numbers = np.nan_to_num(np.array(numbers, dtype=np.float64))  # None becomes 0
-        low = min(0.0, finite_numbers.min())
-        high = max(0.0, finite_numbers.max())
-        end = high + 0.04 * (high - low)
-        if high == low:  # all numbers are 0
-            end = 1.0
+        finite_numbers = np.nan_to_num(_numbers(self.lines))
+        least = min(0.0, finite_numbers.min())
+        most = max(0.0, finite_numbers.max())
+        end = most + 0.04 * (most - least) or 1.0  # 1: all numbers are 0
         axis_name = f"{self.axis}; thick line: limit"
         n_left_out = len(self.lines) - len(self.shown_)
         if n_left_out:
             axis_name += f"; {n_left_out} more limits are not drawn"
-        finish_bars(ax, low, end, axis_name, name)
+        finish_bars(ax, least, end, axis_name, name)
         if all("%" in line.limit for line in self.lines):
             ax.xaxis.set_major_formatter(in_percent)
 
-    def _draw_limit(self, ax: Axes, k: int, line: LimitLine, kwargs: dict[str, Any]) -> None:
-        """Draw two lines of text and a bar in the band of the limit number k, counted from the top."""
-        colour, mark = VERDICTS[line.good]
-        verdict = f"{mark} {line.verdict}: " if line.verdict else ""
-        fitted_text(ax, 0.0, k + NAME_TOP, f"{verdict}{line.name}", weight="bold")
-        limit = f"; limit {line.limit}" if line.limit else ""
-        fitted_text(ax, 0.0, k + NUMBERS_TOP, f"{line.numbers}{limit}")
-        y_bar = k + BAR_MIDDLE
-        if line.value is not None:
-            style = {"height": BAR_HEIGHT, "color": colour, "linewidth": 0}
-            self.bars_.append(ax.barh(y_bar, line.value, **styled(style, kwargs, bars=True)))
-        # An interval with one end, as of a certificate, begins at the rate.
-        numbers = [end for end in (line.low, line.value, line.high) if end is not None]
-        if len(numbers) > 1:
-            whisker = {"linewidth": 1.5, "marker": "|", "markersize": 7}
-            ax.plot(
-                [min(numbers), max(numbers)], [y_bar, y_bar], color=text_colour(), **whisker
-            )
-        if line.bound is not None:
-            y_ends = [k + end for end in BOUND_ENDS]
-            ax.plot([line.bound, line.bound], y_ends, color=text_colour(), linewidth=3.5)
+    def _write(self, ax: Axes, k: int, line: LimitLine) -> None:
+        """Write verdict and name, and below them the numbers, in the band of limit number k from the top."""
+        title = line.name
+        if line.verdict:
+            _, mark = VERDICTS[line.good]
+            title = f"{mark} {line.verdict}: {line.name}"
+        numbers = line.numbers
+        if line.limit:
+            numbers += f"; limit {line.limit}"
+        fitted_text(ax, 0.0, k + NAME_TOP, title, weight="bold")
+        fitted_text(ax, 0.0, k + NUMBERS_TOP, numbers)
+
+
+def _numbers(lines: Sequence[LimitLine]) -> Floats:
+    """Return rate, ends of the interval and bound of each limit, shape (4, n); NaN for an absent number."""
+    numbers = [(line.value, line.low, line.high, line.bound) for line in lines]
+    return np.array(numbers, dtype=np.float64).T

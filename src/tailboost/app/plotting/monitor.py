@@ -35,7 +35,7 @@ class MonitorDisplay(Display):
     """The rate of each batch against its bound, in a panel for each bound, with the alarms marked.
 
     The rates count the rows with labels of each batch. An alarm follows from the evidence of all
-    batches: a single rate beyond its bound can be chance. Of more than six bounds, those with the most
+    batches: a single rate outside its bound can be chance. Of more than six bounds, the ones with the most
     evidence against them are drawn.
 
     Parameters
@@ -200,7 +200,7 @@ class MonitorDisplay(Display):
         if not any(lines):
             return
         panel = self.axes_[0]
-        # Not wrap=True: the layout collapses around a text that wraps itself.
+        # Not wrap=True, because the layout collapses around wrapped text.
         width = round(12 * panel.figure.get_figwidth())
         panel.annotate(
             "\n".join(fill(line, width) for line in lines if line),

@@ -112,7 +112,7 @@ def text_colour() -> str:
 
 
 def next_style(ax: Axes, kind: str) -> dict[str, Any]:
-    """Return colour and line style for another line of this kind, which differ from those on the axes."""
+    """Return the next colour and line style for a line of this kind on the axes."""
     n_drawn = sum(line.get_gid() == kind for line in ax.lines)
     colour, line_style = STYLES[n_drawn % len(STYLES)]
     return {"color": colour, "linestyle": line_style, "gid": kind}

@@ -36,7 +36,7 @@ from tailboost.rows.schema import group_name
 BUDGETS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 1.0)
 # Entries of a split's record without a mean over the splits: its number and nested tables.
 UNSUMMARISED = ("repeat", "fit_summary")
-# Attributes of a method that the results file copies for the report.
+# Attributes of a method in the results file, for the report.
 DESCRIBED = ("name", "title", "summary", "ours", "uses_alpha", "uses_groups", "randomized")
 
 
@@ -73,7 +73,7 @@ def compare(
         `joint_groups` of all columns, and without groups the classes.
     methods : sequence of str or Method, default=None
         Names from `tailboost.app.registry.METHODS`; None takes all. The key ``left_out`` of the results lists
-        methods that cannot be used, with the reason.
+        the other methods, with the reason.
     alphas : sequence of float in (0, 1]
         Tail masses at which the CVaR is measured.
     repeats : int ≥ 1, default=5
@@ -100,7 +100,7 @@ def compare(
     Raises
     ------
     ValueError, TypeError
-        Before any fit, for unknown methods, numbers out of range, and labels or groups that cannot be split.
+        Before any fit, for unknown methods, numbers out of range, and labels or groups too few for a split.
     """
     if hasattr(X, "predict"):
         raise TypeError(
@@ -315,7 +315,7 @@ def _rarest_label(labels: NDArray[Any], cluster: NDArray[Any]) -> NDArray[Any]:
 def _record(method: Method, split: DataSplit, settings: dict[str, Any]) -> dict[str, Any]:
     """Fit a method on the training rows of a split; return its errors, CVaR and times on the test rows.
 
-    The keys are those of a record of `tailboost.app.report.results`.
+    `tailboost.app.report.results` lists the keys.
     """
     main_alpha = settings["main_alpha"]
     alphas = settings["alphas"]
@@ -360,7 +360,7 @@ def _record(method: Method, split: DataSplit, settings: dict[str, Any]) -> dict[
 
 
 def _prepared(split: DataSplit, classifier: Model) -> DataSplit:
-    """Return a split with its tables in the form that the classifier takes, fitted on the training rows."""
+    """Return a split with tables prepared for the classifier, by steps fitted on the training rows."""
     preparation_steps = preparation(classifier)
     if isinstance(split.X_train, np.ndarray) and split.X_train.dtype.kind == "f":
         preparation_steps = preparation_steps[1:]  # an array needs no encoder
@@ -401,7 +401,7 @@ def _errors(answers: Column, split: DataSplit) -> dict[str, Any]:
 def _selected(
     methods: Sequence[str | Method] | None, n_classes: int
 ) -> tuple[list[Method], list[dict[str, str]]]:
-    """Return the methods to compare, and title and reason of each method that is left out.
+    """Return the methods to compare, and title and reason of each omitted method.
 
     ``methods`` are names or methods; None takes all methods of the registry.
     """

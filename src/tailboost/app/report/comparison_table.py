@@ -38,7 +38,7 @@ class MethodRow(NamedTuple):
     """One method with a cell per column."""
 
     method: ComparedMethod
-    cells: list[Cell | None]  # None where the method has no number
+    cells: list[Cell | None]  # None: the method has no number
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class ComparisonTable:
 
     @property
     def answers(self) -> str:
-        """A sentence: whose loss in a CVaR is that of `predict`, and whose is expected."""
+        """A sentence: the methods with the expected loss of a randomised rule in the CVaR."""
         randomized = [method["title"] for method in self.finished if method["randomized"]]
         if not randomized:
             return "Losses are those of predict, never of probabilities."
@@ -123,7 +123,7 @@ class ComparisonTable:
 
     @cached_property
     def measures(self) -> dict[str, tuple[str, ...]]:
-        """Keys that lead to the results of each measure in the document, by column heading.
+        """The path of keys to each measure in the document, by column heading.
 
         A CVaR is left out if no method is better than a random guess.
         """
@@ -173,7 +173,7 @@ class ComparisonTable:
     def curve(self, method: ComparedMethod, worst: str) -> list[Any]:
         """Return the test results of a method: one entry per point of its trade-off, or a single entry.
 
-        The trade-off of a method that trains on groups is about the worst group. Other methods have a
+        The trade-off of a method trained on groups is about the worst group. Other methods have a
         trade-off with the worst class.
         """
         by_group = bool(self.data["groups"]) and method["uses_groups"]
@@ -183,7 +183,7 @@ class ComparisonTable:
 
     @cached_property
     def references(self) -> dict[str, ComparedMethod]:
-        """The one of our methods that is compared with the baselines, by kind of worst error.
+        """Our method of the comparisons with the baselines, by kind of worst error.
 
         Among our methods with a trade-off, this is the one with the lowest worst error. Without a trade-off
         methods are compared by the worst class only. There is none without a baseline.
@@ -259,7 +259,7 @@ class ComparisonTable:
             on_splits, test_size / (1 - test_size), step=1 / n_test, tests=n_compared
         )
         half = _half(interval)
-        if half is not None and half >= 1.0:  # it would contain every possible difference
+        if half is not None and half >= 1.0:  # every possible difference would be inside
             interval |= {"low": None, "high": None}
         return interval
 
@@ -274,7 +274,7 @@ class ComparisonTable:
     ) -> float | None:
         """Return the place of our trade-off with the overall error of a baseline: 1.5 is between two points.
 
-        If the trade-off ends at lower errors, the place is its end. It is None if all our errors are larger.
+        If the trade-off ends at lower errors, the place is its end; None if all our errors are larger.
         """
         errors = [point["error"]["mean"] for point in self.curve(ours, worst)]
         target = baseline["figures"]["error"]["mean"]
@@ -343,7 +343,7 @@ class ComparisonTable:
 
     @property
     def warnings(self) -> list[str]:
-        """The warnings of the fits; messages that differ only in numbers appear once per method."""
+        """The warnings of the fits; messages with other numbers alone appear once per method."""
         by_words: dict[str, str] = {}
         for method in self.document["methods"]:
             for warning in method["warnings"]:

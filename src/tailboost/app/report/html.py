@@ -20,7 +20,7 @@ __all__ = ["render", "render_demo", "render_monitor"]
 
 
 def render(results: Results | Mapping[str, Any]) -> str:
-    """Return the report of a comparison as an HTML page, whose security policy forbids requests and scripts.
+    """Return the report of a comparison as an HTML page; its security policy forbids requests and scripts.
 
     Parameters
     ----------
@@ -115,14 +115,14 @@ def page(template: str, **values: Any) -> str:
 
 
 def inline_script(name: str) -> dict[str, str]:
-    """Return a script as variables of a page, with the hash by which its security policy allows it."""
+    """Return a script as variables of a page, with its hash for the security policy."""
     script = _asset(name).replace("\r\n", "\n")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return {"script": script, "script_hash": f"'sha256-{digest}'"}
 
 
 def json_block(document: Any) -> str:
-    """Return JSON for a script element; no text in it can end the element."""
+    """Return JSON for a script element, without text that can end the element."""
     text = json.dumps(document, allow_nan=False)  # ASCII alone
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 

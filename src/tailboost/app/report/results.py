@@ -1,7 +1,7 @@
 """The document of a comparison: measured numbers, from which reports are drawn.
 
 Keys of a document (``results.json``), schema version 1. A *figure* is ``{mean, low, high, n}``: see
-`interval`. A number that was not measured is null.
+`interval`. A number without a measurement is null.
 
 =================  ====================================================================================
 schema             "tailboost.results"
@@ -13,7 +13,7 @@ versions           versions of Python and of the packages used
 data               name, n_rows, n_features, classes, class_counts, groups {column: {group: rows}}
 settings           alphas, main_alpha, repeats, test_size, clusters, random_state, n_jobs,
                    interval
-left_out           methods that cannot be used: title, reason
+left_out           omitted methods: title, reason
 splits             per split: repeat, fit_seed, n_train, n_test
 methods            name, title, summary, ours, uses_alpha, uses_groups, randomized,
                    warnings, failures (repeat, error), repeats (one record each), figures (the keys of a
@@ -48,7 +48,7 @@ LEAST_SPLITS = 3  # with 2, the quantile of Student's t is 12.7; an interval the
 
 
 def interval_note(n_splits: int) -> str:
-    """Return what the intervals of a comparison are, or why there are none."""
+    """Return the note on the intervals of a comparison, or on their absence."""
     if n_splits < LEAST_SPLITS:
         return (
             f"Fewer than {LEAST_SPLITS} splits have no interval: it would be wider than nearly every "
@@ -104,7 +104,7 @@ def resampled_interval(
 def summarise(records: Sequence[Any], but: Sequence[str] = ()) -> Any:
     """Replace each number of nested records of equal shape, one per split, by its `interval`.
 
-    Records without a number are skipped for this number. The result is None if no record has it. The keys
+    Records without a number are skipped for this number. The result is None if all are. The keys
     ``but`` are left out.
     """
     measured = [record for record in records if record is not None]

@@ -43,12 +43,12 @@ SETTINGS = {
     "legend.frameon": False,
 }
 WIDTHS = {"wide": 560, "narrow": 360}  # in pixels: of a page, and of a phone
-# Parts of matplotlib's SVG that a page does without; names of groups are the same in each chart.
+# Surplus parts of matplotlib's SVG; the names of groups are the same in each chart.
 SURPLUS = r"<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>|(?<=<g) id=\"[^\"]*\""
 
 
 def svg(draw: Callable[[Any], Any], label: str, height: float) -> str:
-    """Return a chart as two ``<svg>`` elements, of which the page shows the one that fits.
+    """Return a chart as two ``<svg>`` elements; the page shows one of them, by the width of its place.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def _element(
     stream = io.StringIO()
     # Markers and clip paths have names, which must differ between the charts of a page.
     with mpl.rc_context(SETTINGS | {"svg.hashsalt": kind + label}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # the fonts of the page have it
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # but not in the fonts of pages
         figure = Figure(figsize=(width / 72, height / 72), dpi=72, layout="constrained")
         draw(figure.subplots())
         figure.savefig(stream, format="svg")
