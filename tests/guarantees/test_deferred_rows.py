@@ -195,6 +195,27 @@ def test_a_certificate_says_what_deferral_hides(sites, deferring):
     assert lines["miss rate of 'ill' by site: South"].endswith(f"; {100 * share['South']:.0f} % deferred")
 
 
+def test_one_answer_that_errs_less_on_the_answered_rows_is_named():
+    """Of 200 rows 40 are deferred; of the others 16 have label 1, and the answers err in 24 or in 8."""
+    y = np.repeat([1, 0], [16, 184])
+    deferred = np.arange(200) >= 160
+    for n_wrong, is_named in ((24, True), (16, False), (8, False)):
+        answers = np.where(np.arange(200) < n_wrong, 1 - y, y)
+        told = tb.certify(answers, None, y, rates=["miss(1)"], deferred=deferred)
+        sentence = "The answer 0 to all answered rows errs less on these rows: 0.10."
+        assert (sentence in told.remarks) == is_named
+        assert (sentence in str(told)) == is_named
+
+
+def test_a_refusal_names_one_answer_that_errs_less_on_the_answered_rows():
+    rng = np.random.default_rng(0)
+    y = (rng.random(200) < 0.3).astype(int)
+    X = pd.DataFrame({"s": rng.normal(size=200) + 0.5 * y})
+    limits = ["miss(1) <= 50%", "deferred() <= 20%", "false_alarm(1) <= 55%"]
+    with pytest.raises(tb.NotCertifiedError, match="0 to all answered rows errs less on these rows: 27 %"):
+        tb.calibrate(tb.Scores("s", 1, kind="number"), X, y, limits=limits)
+
+
 def test_a_limit_on_the_deferrals_of_groups_is_not_proposed_again(sites, deferring):
     X, y, groups = sites
     asked = ["miss(ill, by=site)", "deferred(by=site)"]

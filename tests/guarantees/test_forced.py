@@ -137,6 +137,20 @@ def test_ways_out_of_a_costly_limit_of_one_group_are_named_and_lower_the_error()
     assert "Two ways" not in str(replace(blind.forced_by, error=1.1 * blind.forced_by.without))
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_a_limit_with_much_room_forces_nothing(seed):
+    """A rule without a limit of 90 % may have another procedure, and by it a smaller error on these rows."""
+    rng = np.random.default_rng(seed)
+    group = rng.choice(["a", "b", "c"], 3000, p=[0.5, 0.3, 0.2])
+    label = (rng.random(3000) < 0.3).astype(int)
+    X = (rng.normal(size=3000) + 1.5 * label)[:, None]
+    limits = ["miss(1, by=group) <= 90%", "false_alarm(1) <= 90%"]
+    rule = tb.calibrate(tb.Scores(0, 1, kind="number"), X, label, groups=group, limits=limits, by_group=True)
+    assert max(bound.estimate for bound in rule.certificate_.bounds) < 0.75 * 0.9
+    assert not rule.certificate_.forced_by.forces
+    assert "forces" not in str(rule.certificate_)
+
+
 def test_room_of_other_limits_is_named():
     rule, (X, y, groups) = calibrated(["miss(1, by=group) <= .35", "false_alarm(1) <= .9"])
     forced = tb.calibrate(rule, X, y, groups=groups).certificate_.forced_by

@@ -84,10 +84,10 @@ def test_a_threshold_behind_a_failure_is_not_certified():
     rate = SimpleNamespace(errors=lambda *_: (errors, np.full(4, 40.0)), largest_share=0.3)
     path = ThresholdPath(0, np.arange(4.0), np.array([4.0, 3.0, 2.0, 1.0]), None)
     tests = procedure(PRECISION, *[draw(100, np.random.default_rng(seed)) for seed in (0, 1)])
-    assert tests.n_passed(path, [rate], 0.05) == 1
-    assert tests.n_passed(path, [rate, rate], 0.2) == 4
+    assert tests.n_passed_at(path, [rate], 0.05) == 1
+    assert tests.n_passed_at(path, [rate, rate], 0.2) == 4
     errors[0] = 7.0
-    assert tests.n_passed(path, [rate], 0.05) == 0
+    assert tests.n_passed_at(path, [rate], 0.05) == 0
 
 
 def sequence_of(errors, n=40):
@@ -105,11 +105,11 @@ def test_of_every_pattern_of_verdicts_the_thresholds_before_the_first_failure_pa
     for pattern in patterns:
         text = "".join("+" if verdict else "-" for verdict in pattern)
         rate, path = sequence_of(np.where(pattern, 6, 7))
-        assert tests.n_passed(path, [rate], 0.05) == len(text.split("-")[0])
+        assert tests.n_passed_at(path, [rate], 0.05) == len(text.split("-")[0])
         for other in patterns[:: 1 + sum(pattern)]:
             second, _ = sequence_of(np.where(other, 0, 12))
             both = "".join("+" if one and two else "-" for one, two in zip(pattern, other, strict=True))
-            assert tests.n_passed(path, [rate, second], 0.05) == len(both.split("-")[0])
+            assert tests.n_passed_at(path, [rate, second], 0.05) == len(both.split("-")[0])
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -136,9 +136,9 @@ def test_a_threshold_without_rows_does_not_pass_and_ends_the_sequence():
     tests = procedure(PRECISION, *[draw(100, np.random.default_rng(seed)) for seed in (0, 1)])
     rate, path = sequence_of([0, 0, 0])
     rate.errors = lambda *_: (np.zeros(3), np.array([40.0, 0.0, 40.0]))
-    assert tests.n_passed(path, [rate], 0.05) == 1
+    assert tests.n_passed_at(path, [rate], 0.05) == 1
     rate.errors = lambda *_: (np.zeros(3), np.zeros(3))
-    assert tests.n_passed(path, [rate], 0.05) == 0
+    assert tests.n_passed_at(path, [rate], 0.05) == 0
 
 
 def test_groups_divide_the_level_of_their_sequences():
@@ -150,6 +150,43 @@ def test_groups_divide_the_level_of_their_sequences():
         limits = [rates.error(by="g") <= 0.3]
         certified, _ = procedure(limits, rows, fresh).thresholds(0.05)
         assert (certified is not None) == passes
+
+
+def test_a_complete_group_leaves_its_level_to_the_others():
+    """No row errs: .7^11 = .0198 passes at .025, then .7^9 = .0404 passes at .05, and .7^8 does not."""
+    selection = np.zeros(300), np.repeat([0, 1], 150), np.ones(300, dtype=int)
+    limits = [rates.error(by="g") <= 0.3]
+    for sizes, passes in {(11, 9): True, (9, 11): True, (10, 9): False, (11, 8): False}.items():
+        fresh = np.zeros(sum(sizes)), np.repeat([0, 1], sizes), np.ones(sum(sizes), dtype=int)
+        certified, _ = procedure(limits, selection, fresh).thresholds(0.05)
+        assert (certified is not None) == passes
+
+
+def test_a_sequence_that_ends_with_a_kept_answer_is_complete_without_it():
+    """Group 1 is best without the answer 1: its thresholds pass, and group 0 passes at the whole level."""
+    s, g, y = draw(4000, np.random.default_rng(3))
+    y = np.where((g == 1) & (s < 3.0), 0, y)
+    tests = procedure(PRECISION, (s[:2000], g[:2000], y[:2000]), (s[2000:], g[2000:], y[2000:]))
+    by_place = [[rate] for rate in tests.fresh_rates]
+    for path in tests.paths(by_place, 0.025):
+        assert path.constant == BEYOND
+        assert BEYOND not in path.thresholds
+
+
+@pytest.mark.parametrize("n_values", [4, 40])
+def test_a_level_that_is_left_over_certifies_no_broken_limit(n_values):
+    """Group 0 always passes; in group 1 every threshold has a precision of .7, just below the limit."""
+    rng, draws, false = np.random.default_rng(n_values), 300, 0
+    for _ in range(draws):
+        rows = []
+        for n in (200, 600):
+            g = rng.integers(2, size=n)
+            y = ((rng.random(n) < 0.7) | (g == 0)).astype(int)
+            rows.append((rng.integers(0, n_values, n) / 8.0, g, y))
+        certified, _ = procedure([rates.precision(1, by="g") >= 0.7001], *rows).thresholds(0.05)
+        false += certified is not None and bool(certified[1] < BEYOND)
+    assert binom.sf(false - 1, draws, 0.05) >= 0.001
+    assert false > 0
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ from tailboost.guarantees.rate_bounds import (
     CertifiedBound,
     RateFamily,
     Shortfall,
+    better_answer,
     bound_without_error,
     limit_bounds,
     n_deferred,
@@ -1055,6 +1056,9 @@ def _shortfall_words(
     words += f"\nTested: {result.rule}."
 
     in_percent = any(limit.in_percent for limit in limits)
+    words += "".join(
+        f" {sentence}" for sentence in better_answer(answered, in_percent=in_percent)
+    )
     prices = list(price_of(limits, calibration.reference, answered))
     words += _reference_words(calibration.reference, prices, in_percent)
     certifiable = certifiable_limit(

@@ -309,6 +309,19 @@ class LimitedBound:
     room: float
     answer: str | None
 
+    @property
+    def may_bind(self) -> bool:
+        """Whether the rule uses much of the limit: its confidence bound more than the part `MUCH_USED`.
+
+        A group with one answer has no room at all, whatever its estimate.
+        """
+        target = self.bound.target
+        if self.answer is not None or target is None or not 0.0 < target < 1.0:
+            return True
+        if self.bound.sense == "≥":  # a limit from below allows the other share
+            return 1.0 - self.bound.lower > MUCH_USED * (1.0 - target)
+        return self.bound.upper > MUCH_USED * target
+
 
 def limited_bounds(
     bounds: Sequence[Sequence[CertifiedBound]], limits: Sequence[Limit], answered: FreshRows
@@ -399,9 +412,8 @@ def what_forces(
         candidates = [
             limited_bound
             for limited_bound in limited
-            if not limits[limited_bound.number].rate.needs_deferral
+            if limited_bound.may_bind and not limits[limited_bound.number].rate.needs_deferral
         ]
-        # A group with one answer has no room at all, whatever its estimate.
         candidates.sort(key=lambda limited_bound: limited_bound.answer is None)
         freed += _freed_limits(candidates[:MOST_FREED], wrong, limits, result, fresh, run_for)
     costly = [limit for limit in freed if limit.is_costly]
