@@ -11,6 +11,7 @@ docstrings. The generators of HELD_OUT had no part in them. Differences of error
     plain      `RobustMixtureClassifier` of the models for ordinary tables: boosted trees, forest and logistic
                regression
     linear     `RobustMixtureClassifier` of the models for TF-IDF
+    four       the same with the boosted trees of one-hot tables
     logistic   `LogisticRegression`
     logistic10 the same with ``C=10``
 
@@ -47,13 +48,17 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
-from tailboost.classifiers.default_models import TableKind, default_estimators
+from tailboost.classifiers.default_models import ONE_HOT, TableKind, default_estimators
+from tailboost.learners.one_hot import OneHotBoost
 
 LEARNERS: dict[str, Callable[[], Any]] = {
     "default": lambda: tb.RobustMixtureClassifier(objective="error", random_state=0, n_jobs=1),
     "limited": lambda: tb.RobustMixtureClassifier(objective="error", max_time=5, random_state=0, n_jobs=1),
     "plain": lambda: mixture(100),
     "linear": lambda: tb.RobustMixtureClassifier(TEXT, objective="error", random_state=0, n_jobs=1),
+    "four": lambda: tb.RobustMixtureClassifier(
+        [("boosted", OneHotBoost(**ONE_HOT)), *TEXT], objective="error", random_state=0, n_jobs=1
+    ),
     "logistic": lambda: LogisticRegression(max_iter=1_000),
     "logistic10": lambda: LogisticRegression(C=10.0, max_iter=1_000),
 }
@@ -203,9 +208,9 @@ TABLES: dict[str, tuple[Callable[[], Rows], tuple[str, ...]]] = {
     "numbers, 100,000 sparse columns": (lambda: numbers(100_000), ("limited",)),
     "TF-IDF of 20 topics": (topics, ()),
     "TF-IDF of docstrings": (docstrings, ("logistic10",)),
-    "one-hot, products": (lambda: one_hot("products"), ("linear",)),
-    "one-hot, rules": (lambda: one_hot("rules"), ("linear",)),
-    "one-hot, linear": (lambda: one_hot("linear"), ("linear",)),
+    "one-hot, products": (lambda: one_hot("products"), ("linear", "four")),
+    "one-hot, rules": (lambda: one_hot("rules"), ("linear", "four")),
+    "one-hot, linear": (lambda: one_hot("linear"), ("linear", "four")),
     "factors, 5,000 dense columns": (lambda: factors(5_000), ()),
     "few of 1,000 dense columns": (lambda: few(1_000), ()),
     "spectra, 600 dense columns": (lambda: spectra(600), ("plain",)),

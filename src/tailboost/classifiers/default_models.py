@@ -172,16 +172,14 @@ def default_estimators(kind: TableKind | None = None) -> Named:
     boosted = ("boosted", HistBoostClassifier(**params))
 
     if kind.is_text:
-        linear: Named = [
-            ("linear", TableLinear(C=10.0, scaling=0.5)),
-            ("plain", TableLinear(scaling=0.0)),
-            ("bayes", TableBayes()),
-        ]
+        linear = ("linear", TableLinear(C=10.0, scaling=0.5))
+        bayes = ("bayes", TableBayes())
+        # Beside trees a second scale of the columns has no use: see `benchmarks/sparse_tables.py`.
+        if not kind.is_one_hot:
+            return [linear, ("plain", TableLinear(scaling=0.0)), bayes]
         if kind.filled >= LEAST_FILLED and kind.n_rows >= ROWS_OF_SETS:
             boosted = ("boosted", OneHotBoost(**ONE_HOT))
-        if kind.is_one_hot:
-            return [boosted, *linear]
-        return linear
+        return [boosted, linear, bayes]
 
     forest = TableForest(
         n_trees="auto", leaf_rows=2.0, max_features=0.5, best_cuts=0.5, prior=0.05
