@@ -77,7 +77,7 @@ def test_every_method_alone(method, monkeypatch):
 
 def test_hands_over_and_gives_up_with_an_error(monkeypatch):
     def useless(problem, beta, start):
-        return start, problem.p, 0, "useless"
+        return start, problem.p, "useless"
 
     losses = np.random.default_rng(0).random((4, 30)) < 0.3
     monkeypatch.setattr(entropic_module, "ENTROPIC_METHODS", (useless, NEWTON))

@@ -118,7 +118,7 @@ def test_path_of_ties_is_that_of_single_solves():
 def test_hands_over_and_says_so(monkeypatch):
     def gives_up(problem, start):
         lam, w = np.full(problem.losses.shape[0], 1 / problem.losses.shape[0]), problem.p
-        return problem.optimum(lam, w, 7, "useless")
+        return problem.optimum(lam, w, "useless")
 
     losses = np.random.default_rng(0).random((5, 40)) < 0.3
     methods = mixture_module.MIXTURE_METHODS

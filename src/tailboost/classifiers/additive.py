@@ -82,11 +82,6 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
         return table
 
     @property
-    def limits_met_(self) -> None:
-        """None: there are no limits."""
-        check_is_fitted(self)
-
-    @property
     def objective_(self) -> str:
         """Cost, decreased by the steps."""
         check_is_fitted(self)

@@ -34,7 +34,6 @@ from tailboost.classifiers.input import CONSTRAINTS, input_tags, with_parameters
 from tailboost.classifiers.judged import JudgedHypotheses, cached, rule_and_table
 from tailboost.classifiers.reported import (
     ReportedClassifier,
-    limits_kept,
     rates_with_verdicts,
 )
 from tailboost.classifiers.reselection import drawn_members, fractions_of
@@ -45,8 +44,7 @@ from tailboost.learners.foreign import is_constant
 from tailboost.learners.named import named_learner
 from tailboost.rates import deferred as deferred_rate
 from tailboost.rows.given import Given, refuse
-from tailboost.rows.judged import group_uses, judged
-from tailboost.selection.rate_table import RateTable
+from tailboost.rows.judged import judged
 from tailboost.selection.summary import Bounds, Summary
 from tailboost.solvers import mixture_path
 
@@ -358,23 +356,6 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
     def objective_(self) -> Any:
         """The minimised rate or CVaR."""
         return self.selection_.problem.objective
-
-    @property
-    def limits_met_(self) -> bool | None:
-        """Whether all limits are certified, or without a certificate kept on the selection data.
-
-        It is about `predict`, and None without limits.
-        """
-        return limits_kept(self, judged(self).limits_met)
-
-    @property
-    def rates_(self) -> RateTable:
-        """The rates of the objective and of the limits by subgroup, on the selection data.
-
-        After `tailboost.calibrate` the verdict of the certificate comes first.
-        """
-        table = rates_with_verdicts(self, judged(self).selected.table)
-        return replace(table, notes=(*table.notes, *map(str, group_uses(self))))
 
     @property
     def expected_subgroup_errors_(self) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -40,15 +41,48 @@ from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.probabilities import stratum_probabilities
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import Rule
+from tailboost.selection.selected import Selected
 from tailboost.selection.selection import Selection
 from tailboost.selection.threshold_rule import ThresholdRule
 
 
-class JudgedModels(Recorded):
-    """A `RobustMixtureClassifier`."""
+class JudgedSelection(Recorded):
+    """A classifier whose rule was selected among candidates."""
 
     knows_rows = True
+
+    @property
+    @abstractmethod
+    def selected(self) -> Any:
+        """The rule of `predict`, with its rates on the selection data."""
+
+    @property
+    def draws(self) -> bool:
+        """Whether answers of the randomised rule are drawn."""
+        return bool(self.classifier.ensemble_.draws)
+
+    @property
+    def limits_met(self) -> bool | None:
+        """Whether `predict` satisfies all limits on the selection data; None without limits."""
+        met: bool | None = self.selected.limits_met
+        return met
+
+    def measured(self, *stated: Rate | Limit) -> RateTable:
+        """Return rates on the selection data, by subgroup and with intervals."""
+        table: RateTable = self.selected.rates(stated)
+        return table
+
+
+class JudgedModels(JudgedSelection):
+    """A `RobustMixtureClassifier`."""
+
     takes_limits = True
+
+    @property
+    def selected(self) -> Selected:
+        """The rule of `predict`, with its rates on the selection data."""
+        rule: Selected = self.classifier.selection_.rule
+        return rule
 
     @property
     def stated_limits(self) -> tuple[Limit, ...]:
@@ -72,11 +106,6 @@ class JudgedModels(Recorded):
     def reads_scores(self) -> bool:
         """Whether the rule reads scores alone, so that equal rows are different rows."""
         return only_scores(self.classifier.estimators_)
-
-    @property
-    def draws(self) -> bool:
-        """Whether answers of the randomised rule are drawn."""
-        return bool(self.classifier.ensemble_.draws)
 
     @property
     def rule(self) -> Rule | ThresholdRule:
@@ -105,24 +134,19 @@ class JudgedModels(Recorded):
     @property
     def limits_probability(self) -> float | None:
         """The estimated probability that the rule keeps all limits on new rows; None if it is not known."""
-        probability: float | None = self.classifier.selection_.rule.likely
+        probability: float | None = self.selected.likely
         return probability
 
     @property
     def counts_on_selection(self) -> Floats:
         """The confusion counts of the rule on the selection data."""
-        counts: Floats = self.classifier.selection_.rule.counts
+        counts: Floats = self.selected.counts
         return counts
 
     @property
     def errors_table(self) -> RateTable:
         """The error of `predict` on each subgroup, on the selection data."""
-        table: RateTable = self.classifier.selection_.rule.errors
-        return table
-
-    def measured(self, *stated: Rate | Limit) -> RateTable:
-        """Return rates on the selection data, by subgroup and with intervals."""
-        table: RateTable = self.classifier.selection_.rule.rates(stated)
+        table: RateTable = self.selected.errors
         return table
 
     def selection_within(self, limits: Sequence[Limit]) -> Selection:
@@ -271,7 +295,7 @@ class JudgedBoosting(Recorded):
         return checked_table(self.classifier, self.classifier._learner(), X)
 
 
-class JudgedHypotheses(JudgedBoosting):
+class JudgedHypotheses(JudgedBoosting, JudgedSelection):
     """A boosting classifier with a mixture of hypotheses."""
 
     @property
@@ -287,12 +311,6 @@ class JudgedHypotheses(JudgedBoosting):
         if clf._regrouped:
             return False
         return bool(clf.selection_.problem.steering.by == clf._named.kind)
-
-    @property
-    def limits_met(self) -> bool | None:
-        """Whether `predict` satisfies all limits on the selection data; None without limits."""
-        met: bool | None = self.selected.limits_met
-        return met
 
     @property
     def expected_counts(self) -> Floats:
@@ -320,11 +338,6 @@ class JudgedHypotheses(JudgedBoosting):
         return errors
 
     @property
-    def draws(self) -> bool:
-        """Whether answers of the randomised rule are drawn."""
-        return bool(self.classifier.ensemble_.draws)
-
-    @property
     def rule_digest(self) -> str:
         """Digest of the mixture weights, and of the candidates' outputs on the selection data."""
         ensemble = self.classifier.ensemble_
@@ -344,11 +357,6 @@ class JudgedHypotheses(JudgedBoosting):
     def errors_table(self) -> RateTable:
         """The error of `predict` on each subgroup, on the selection data."""
         return self.errors_by(self.selected.counts)
-
-    def measured(self, *stated: Rate | Limit) -> RateTable:
-        """Return rates on the selection data, by subgroup and with intervals."""
-        table: RateTable = self.selected.rates(stated)
-        return table
 
     def tested_values(self, opened: Table) -> Iterator[NDArray[Any]]:
         """Return the answers of each candidate: class numbers, or a label distribution."""
@@ -414,7 +422,9 @@ class JudgedSubgroups(JudgedHypotheses):
 
 
 class JudgedSteps(JudgedBoosting):
-    """An additive classifier."""
+    """An additive classifier, without limits."""
+
+    limits_met = None
 
     @property
     def errors_table(self) -> RateTable:

@@ -1,7 +1,9 @@
-"""What every fitted classifier tells its users: its certificate, its limits, its errors and its rows."""
+"""What a fitted classifier tells its users: certificate, limits, errors, rows, and a rule on one screen."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -10,9 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Axes, Floats, Table
 from tailboost.core.limit_lines import limits_html
-from tailboost.rows.judged import intervals_of, is_about, judged
+from tailboost.rows.judged import group_uses, intervals_of, is_about, judged
 from tailboost.rows.ledger import Ledger
 from tailboost.selection.rate_table import RateTable
+
+MOST_LIMITS = 4
+MOST_RULE_LINES = 4
 
 
 class ReportedClassifier(ClassifierMixin, BaseEstimator):
@@ -121,9 +126,28 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
     # -- errors on the selection data ------------------------------------------------------------------
 
     @property
-    def rates_(self) -> Any:
-        """Rates of the objective and of the limits by subgroup, of `predict` on the selection data."""
-        raise AttributeError(f"{type(self).__name__} has no selection data, so no rates_")
+    def rates_(self) -> RateTable:
+        """The rates of the objective and of the limits by subgroup, on the selection data.
+
+        After `tailboost.calibrate` the verdict of the certificate comes first.
+        """
+        check_is_fitted(self)
+        table = rates_with_verdicts(self, judged(self).selected.table)
+        return replace(table, notes=(*table.notes, *map(str, group_uses(self))))
+
+    @property
+    def limits_met_(self) -> bool | None:
+        """Whether all limits are certified, or without a certificate kept on the selection data.
+
+        It is about `predict`, and None without limits.
+        """
+        check_is_fitted(self)
+        certificate = self.certificate_
+        if certificate is None:
+            kept: bool | None = judged(self).limits_met
+            return kept
+        verdicts = [bound.certified for bound in certificate.bounds if bound.target is not None]
+        return all(verdicts) if verdicts else None
 
     @property
     def limits_probability_(self) -> float | None:
@@ -148,22 +172,66 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
         return intervals_of(judged(self).errors_table)
 
 
-def limits_kept(classifier: ReportedClassifier, kept_on_selection: bool | None) -> bool | None:
-    """Return whether all limits are certified, or without a certificate whether the selection data keep them.
-
-    ``kept_on_selection`` is None without limits, and so is the result of a certificate without limits.
-    """
-    if classifier.certificate_ is None:
-        return kept_on_selection
-    verdicts = [
-        bound.certified for bound in classifier.certificate_.bounds if bound.target is not None
-    ]
-    return all(verdicts) if verdicts else None
-
-
 def rates_with_verdicts(classifier: ReportedClassifier, table: RateTable) -> RateTable:
     """Return a table of rates on the selection data, with limits and verdicts of a certificate if any."""
     certificate = classifier.certificate_
     if certificate is None:
         return table
     return table.certified(certificate.title, certificate.targets)
+
+
+# -- a rule on one screen ------------------------------------------------------------------------------
+
+
+def stated_lines(rule: Any) -> list[tuple[str, str]]:
+    """Return a heading and a text for each stated limit with its verdict, and for the overall error.
+
+    They are certified if the rule has a certificate, otherwise measured on the selection data.
+    """
+    summary = rule.summary_
+    certificate = rule.certificate_
+    if certificate is not None:
+        limits = certificate.stated_limits()
+        error_lines = [
+            ("error", words.removeprefix("Overall error ")) for words in certificate.price_words
+        ]
+    else:
+        limits = [(limit.words, limit.found) for limit in rule.rates_.stated_limits()]
+        error_lines = [("error", summary.error_words or summary.headline)]
+        if limits:
+            error_lines.append(("", summary.chances))
+    width = max((len(words) for words, _ in limits), default=0)
+    limit_lines = [("limit", f"{words:{width}}  {verdict}") for words, verdict in limits]
+    return [*_first_lines(limit_lines, MOST_LIMITS, "rule.rates_"), *error_lines]
+
+
+def rule_screen(rule: Any) -> str:
+    """Return the limits with their verdict, the overall error and the rule of a fitted classifier."""
+    check_is_fitted(rule)
+    models, *texts = rule.rule_.short
+    source = f"measured on {rule.summary_.measured_on.partition(' (')[0]}"
+    groups: list[tuple[str, str]] = []
+    if rule.certificate_ is not None:
+        source = f"certified from {rule.certificate_.n_rows:,} fresh rows"
+        if rule.certificate_.one_answer:
+            groups.append(("group", " ".join(rule.certificate_.one_answer)))
+    lines = [
+        *groups,
+        *stated_lines(rule),
+        *_first_lines([("rule", text) for text in texts], MOST_RULE_LINES, "rule.rule_"),
+        ("more", "rule.certificate_, rule.summary_, rule.rates_, rule.rule_, rule.tradeoff()"),
+    ]
+    head = f"{type(rule).__name__} of {models}, {source}"
+    return "\n".join([head, *(f"{name:5}  {text}" for name, text in lines)])
+
+
+def _first_lines(
+    lines: Sequence[tuple[str, str]], n_lines: int, attribute: str
+) -> list[tuple[str, str]]:
+    """Return at most ``n_lines`` lines; if there are more, the last names the attribute with the others."""
+    if len(lines) <= n_lines:
+        return list(lines)
+    first_lines = list(lines[: n_lines - 1])
+    heading, _ = lines[0]
+    n_left_out = len(lines) - len(first_lines)
+    return [*first_lines, (heading, f"… and {n_left_out} more in {attribute}")]

@@ -32,8 +32,7 @@ from tailboost.classifiers.mixture_fit import (
 )
 from tailboost.classifiers.reported import (
     ReportedClassifier,
-    limits_kept,
-    rates_with_verdicts,
+    rule_screen,
 )
 from tailboost.classifiers.reselection import drawn_members
 from tailboost.classifiers.robust_selection import (
@@ -54,7 +53,6 @@ from tailboost.classifiers.robust_selection import (
     tables_of,
     tail_curve,
 )
-from tailboost.classifiers.rule_screen import rule_screen
 from tailboost.core.array_types import (
     Column,
     Floats,
@@ -88,7 +86,6 @@ from tailboost.selection.candidates import deferred as deferred_rows
 from tailboost.selection.candidates import shares
 from tailboost.selection.outputs import averaging, check_named, stacked
 from tailboost.selection.problem import NAMED
-from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import Rule
 from tailboost.selection.selection import Selection
 from tailboost.selection.summary import Summary
@@ -929,25 +926,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         """Possible decrease of the objective by a mixture of the candidates, on the selection data."""
         check_is_fitted(self)
         return self.selection_.rule.gap
-
-    @property
-    def limits_met_(self) -> bool | None:
-        """Whether all limits are certified, or without a certificate kept on the selection data.
-
-        It is about `predict`, and None without limits.
-        """
-        check_is_fitted(self)
-        return limits_kept(self, self.selection_.rule.limits_met)
-
-    @property
-    def rates_(self) -> RateTable:
-        """The rates of the objective and of the limits by subgroup, on the selection data.
-
-        After `tailboost.calibrate` the verdict of the certificate comes first.
-        """
-        check_is_fitted(self)
-        table = rates_with_verdicts(self, self.selection_.rule.table)
-        return replace(table, notes=(*table.notes, *map(str, group_uses(self))))
 
     @property
     def summary_(self) -> Summary:

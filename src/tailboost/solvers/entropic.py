@@ -38,8 +38,6 @@ class EntropicSolution:
         Lower bound from λ: 1 − F(λ).
     gap : float
         ``value - dual_value``.
-    n_iter : int
-        Steps of the method.
     method : str
         "newton" or "linear-program".
     """
@@ -49,7 +47,6 @@ class EntropicSolution:
     value: float
     dual_value: float
     gap: float
-    n_iter: int
     method: str
 
 
@@ -93,8 +90,8 @@ def entropic_weights(
     reduced_start = problem.reduce_mixture(starting_mixture(start, problem.full.shape[0]))
     best: EntropicSolution | None = None
     for method in ENTROPIC_METHODS:
-        lam, w, n_iter, name = method(problem, beta * problem.scale, reduced_start)
-        solution = _certify(problem, beta, lam, w, n_iter, name)
+        lam, w, name = method(problem, beta * problem.scale, reduced_start)
+        solution = _certify(problem, beta, lam, w, name)
         if best is None or solution.gap < best.gap:
             best = solution
         if best.gap <= problem.tolerance(best.value):
@@ -108,21 +105,19 @@ def entropic_weights(
 _TARGET = 1e-12
 
 
-def _by_newton(
-    problem: TailGame, beta: float, start: Floats
-) -> tuple[Floats, Floats, int, str]:
+def _by_newton(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, Floats, str]:
     solution = newton(problem.losses, Entropic(problem.p, problem.alpha, beta), start, _TARGET)
-    return solution.lam, solution.w, solution.n_iter, "newton"
+    return solution.lam, solution.w, "newton"
 
 
 def _by_linear_program(
     problem: TailGame, beta: float, start: Floats
-) -> tuple[Floats, Floats, int, str]:
+) -> tuple[Floats, Floats, str]:
     # A very large β hardly changes the solution of the program without the penalty.
     return *linear_program(problem), "linear-program"
 
 
-def _by_both(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, Floats, int, str]:
+def _by_both(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, Floats, str]:
     lam, *_ = linear_program(problem)
     return _by_newton(problem, beta, lam)
 
@@ -132,7 +127,7 @@ ENTROPIC_METHODS = (_by_newton, _by_both, _by_linear_program)
 
 
 def _certify(
-    problem: TailGame, beta: float, lam: Floats, w: Floats, n_iter: int, method: str
+    problem: TailGame, beta: float, lam: Floats, w: Floats, method: str
 ) -> EntropicSolution:
     """Return the solution with both objectives: the value of w on the full problem and the bound 1 − F(λ).
 
@@ -147,4 +142,4 @@ def _certify(
     dual_value = 1.0 - problem.offset - problem.scale * reduced_F
     mixture = problem.expand_mixture(lam)
     gap = value - dual_value
-    return EntropicSolution(unit_weights, mixture, value, dual_value, gap, n_iter, method)
+    return EntropicSolution(unit_weights, mixture, value, dual_value, gap, method)

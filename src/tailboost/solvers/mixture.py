@@ -42,8 +42,6 @@ class MixtureSolution:
         ``value - dual_value``.
     unit_weights : ndarray of shape (n,)
         Optimal w of the dual: on the simplex, at most p_i/α.
-    n_iter : int
-        Iterations of the method.
     method : str
         "closed-form", "newton" or "linear-program".
     threshold : float
@@ -55,7 +53,6 @@ class MixtureSolution:
     dual_value: float
     gap: float
     unit_weights: Floats
-    n_iter: int
     method: str
     threshold: float
 
@@ -175,7 +172,7 @@ def _single_candidate(problem: TailGame) -> Optimum | None:
     if problem.alpha >= ERM:
         w = problem.p
         rounding_error = 1e-10
-    optimum = problem.optimum(lam, w, 0, "closed-form")
+    optimum = problem.optimum(lam, w, "closed-form")
     optimum.canonical = True
     if optimum.gap <= rounding_error:
         return optimum
@@ -199,11 +196,11 @@ def _by_linear_program(problem: TailGame, start: Floats | None) -> Optimum:
     return problem.optimum(*linear_program(problem), "linear-program")
 
 
-def linear_program(problem: TailGame) -> tuple[Floats, Floats, int]:
-    """Return the mixture λ, the weights w and the iterations of the program as a whole."""
+def linear_program(problem: TailGame) -> tuple[Floats, Floats]:
+    """Return the mixture λ and the weights w of the program as a whole."""
     columns = problem.losses.columns(np.arange(problem.p.size))
-    lam, w, n_iter = mixture_program(columns, problem.cap)
-    return lam, feasible(w, problem.cap), n_iter
+    lam, w = mixture_program(columns, problem.cap)
+    return lam, feasible(w, problem.cap)
 
 
 def _certify(problem: TailGame, optimum: Optimum) -> MixtureSolution:
@@ -223,9 +220,7 @@ def _certify(problem: TailGame, optimum: Optimum) -> MixtureSolution:
     # A negative gap would show infeasible weights.
     if not abs(gap) <= problem.tolerance(value):
         raise problem.error("minimize_cvar_mixture", gap, problem.tolerance(value))
-    return MixtureSolution(
-        lam, value, dual_value, gap, w, optimum.n_iter, optimum.method, threshold
-    )
+    return MixtureSolution(lam, value, dual_value, gap, w, optimum.method, threshold)
 
 
 # -- Fast method: Newton on a regularised problem, then an exact solve of the rest --------------------------
@@ -303,7 +298,6 @@ def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
     near = np.ones(n_units, dtype=bool)
     high = np.inf
     n_free_before = n_units
-    steps = 0
     for _ in range(40):
         free = _free_units(problem, near, combined >= high)
         solution = newton(
@@ -317,14 +311,13 @@ def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
             max_iter=15,
         )
         lam = solution.lam
-        steps += solution.n_iter
         low, high = solution.free
         combined = problem.losses.combine(lam)
         n_free = ((combined > low) & (combined < high)).sum()
         if n_free <= few or epsilon < LEAST_EPSILON:
             break
         if n_free > 0.5 * n_free_before:  # hardly fewer: perhaps these units tie
-            optimum = _all_tied(problem, epsilon, lam, combined, steps)
+            optimum = _all_tied(problem, epsilon, lam, combined)
             if optimum.closed:
                 return optimum
         n_free_before = n_free
@@ -334,7 +327,7 @@ def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
         near = (combined > low - margin) & (combined < high + margin)
         if near.sum() >= 0.5 * n_units:  # a selection would save little
             near[:] = True
-    return _exact_near_boundary(problem, lam, combined, steps)
+    return _exact_near_boundary(problem, combined)
 
 
 def _first_epsilon(problem: TailGame, combined: Floats) -> float:
@@ -348,17 +341,15 @@ def _first_epsilon(problem: TailGame, combined: Floats) -> float:
     return max(problem.alpha, 0.01) * width
 
 
-def _all_tied(
-    problem: TailGame, epsilon: float, lam: Floats, combined: Floats, steps: int
-) -> Optimum:
+def _all_tied(problem: TailGame, epsilon: float, lam: Floats, combined: Floats) -> Optimum:
     """Return the optimum of weights at this ε, computed to the last digit: it is closed if they are exact.
 
-    ``combined`` are the losses of ``lam``, after a number of ``steps``.
+    ``combined`` are the losses of ``lam``.
     """
     best_weights = Quadratic(problem.p, problem.alpha, epsilon)
     exact = newton(problem.losses, best_weights, lam, 1e-14, combined=combined, max_iter=15)
     w = feasible(exact.w, problem.cap)
-    optimum = problem.optimum(exact.lam, w, steps + exact.n_iter, "newton", exact.combined)
+    optimum = problem.optimum(exact.lam, w, "newton", exact.combined)
     optimum.closest = True
     mixture = least_mixture(problem, optimum, optimum.bound)
     if mixture is not None:
@@ -367,13 +358,11 @@ def _all_tied(
     return optimum
 
 
-def _exact_near_boundary(
-    problem: TailGame, lam: Floats, combined: Floats, steps: int
-) -> Optimum | None:
+def _exact_near_boundary(problem: TailGame, combined: Floats) -> Optimum | None:
     """Solve exactly for the units nearest to the boundary; add units on the wrong side of it and repeat.
 
-    ``combined`` are the losses of the mixture ``lam``, which gives the first boundary. The result is None if
-    too many units are near it.
+    ``combined`` are the losses of a mixture, which gives the first boundary. The result is None if too many
+    units are near it.
     """
     n_candidates, n_units = problem.losses.shape
     eta = tail_boundary(combined, problem.alpha, problem.p)
@@ -386,15 +375,12 @@ def _exact_near_boundary(
         if free.units.size == n_units:
             break
         columns = free.losses.columns(np.arange(free.p.size))
-        lam, w, n_iter = mixture_program(
-            columns, problem.cap[free.units], free.fixed, free.mass
-        )
-        steps += n_iter
+        lam, w = mixture_program(columns, problem.cap[free.units], free.fixed, free.mass)
         combined = problem.losses.combine(lam)
         weights = np.where(free.at_cap, problem.cap, 0.0)
         weights[free.units] = w
         weights = feasible(weights, problem.cap)
-        optimum = problem.optimum(lam, weights, steps, "newton", combined)
+        optimum = problem.optimum(lam, weights, "newton", combined)
         eta = optimum.threshold
         if best is None or optimum.gap < best.gap:
             best = optimum
@@ -425,9 +411,7 @@ def make_canonical(problem: TailGame, optimum: Optimum) -> Optimum:
     w = optimum.w
     if not optimum.closest:
         w = _closest_weights(problem, optimum)
-    canonical = problem.optimum(
-        optimum.lam, w, optimum.n_iter, optimum.method, optimum.combined
-    )
+    canonical = problem.optimum(optimum.lam, w, optimum.method, optimum.combined)
     # If exact, the closest weights give the strictest conditions on an optimal λ.
     lam = least_mixture(problem, canonical, canonical.value)
     if lam is None:  # they are not exact
@@ -542,8 +526,8 @@ HIGHS_TOLERANCE = 1e-10
 
 def mixture_program(
     losses: Floats, cap: Floats, fixed: Floats | float = 0.0, mass: float = 1.0
-) -> tuple[Floats, Floats, int]:
-    """Return optimal λ and w of max_w min_t (Lw + fixed)_t with 0 ≤ w ≤ c and Σ w = mass, and the iterations.
+) -> tuple[Floats, Floats]:
+    """Return optimal λ and w of max_w min_t (Lw + fixed)_t with 0 ≤ w ≤ c and Σ w = mass.
 
     Parameters
     ----------
@@ -567,13 +551,12 @@ def mixture_program(
     highs = highs_model(cost, _with_threshold(losses.T), (lower, upper), (least, largest))
     highs.run()
     solution = highs.getSolution()
-    n_iter = int(highs.getInfo().simplex_iteration_count)
     w = np.array(solution.col_value)[:-1]
     lam = np.maximum(np.array(solution.row_dual)[:-1], 0.0)  # the duals of the candidates
     total = float(lam.sum())
     if total > 0:
-        return lam / total, w, n_iter
-    return np.full(n_candidates, 1.0 / n_candidates), w, n_iter
+        return lam / total, w
+    return np.full(n_candidates, 1.0 / n_candidates), w
 
 
 def lexicographic_vertex(

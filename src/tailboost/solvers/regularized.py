@@ -54,13 +54,12 @@ class BestWeights(NamedTuple):
 
 
 class NewtonResult(NamedTuple):
-    """Mixture and its losses, weights, gap, number of Newton steps, and the interval of free weights."""
+    """Mixture and its losses, weights, gap, and the interval of free weights."""
 
     lam: Floats
     combined: Floats
     w: Floats
     gap: float
-    n_iter: int
     free: tuple[float, float]
 
 
@@ -236,7 +235,7 @@ def newton(
         g = losses.expectations(response.w) + fixed
         gap = float(lam @ g - g.min())
         if best is None or gap < best.gap:
-            best = NewtonResult(lam, combined, response.w, gap, iteration, response.free)
+            best = NewtonResult(lam, combined, response.w, gap, response.free)
         if gap <= max(tol, relative_gap * response.penalty) or iteration == max_iter:
             break
         hessian = losses.covariance(response.d)

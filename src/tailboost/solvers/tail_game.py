@@ -41,7 +41,6 @@ class Optimum:
     value: float
     bound: float
     threshold: float  # boundary η of the tail of ``combined``
-    n_iter: int
     method: str
     tied: Mask  # units with loss η in every optimum; a guess while the gap is open
     candidates: Mask  # candidates with possible weight in an optimal mixture
@@ -140,7 +139,6 @@ class TailGame:
         self,
         lam: Floats,
         w: Floats | None,
-        n_iter: int,
         method: str,
         combined: Floats | None = None,
     ) -> Optimum:
@@ -165,7 +163,6 @@ class TailGame:
             value,
             bound,
             threshold,
-            n_iter,
             method,
             tied=(w > 1e-7 * self.p) & (w < (1 - 1e-7) * self.cap),
             candidates=expected <= bound + 1e-9,
