@@ -93,11 +93,11 @@ class RememberedSession:
             if not path.exists():
                 if newest is None:  # the first stage that is missing
                     newest = islice(self.session.stages(weight, seed, rows), number, None)
-                net = next(newest, None)
-                if net is None:
-                    return
-                self._keep(path, net)
-            yield joblib.load(path)
+                self._keep(path, next(newest, None))  # None after the last stage
+            net = joblib.load(path)
+            if net is None:
+                return
+            yield net
 
     def _files(self, *training: Any) -> Iterator[Path]:
         return (self.folder / f"net-{joblib.hash(training)}-{number}.pkl" for number in count())
