@@ -239,16 +239,3 @@ def allowed_errors(max_error: Stated, units: Sequence[Any], kind: str) -> Floats
                 "one for the rest under the key None"
             )
     return np.array([max_error[key_of_unit[unit]] for unit in units], dtype=np.float64)
-
-
-def checked_targets(max_error: Stated, units: Sequence[Any], kind: str) -> Floats:
-    """Return the target of each subgroup, shape (m,), from stated targets.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `allowed_errors`, and where a single target is not a number in (0, 1].
-    """
-    if not isinstance(max_error, Mapping):
-        max_error = check_number(max_error, "max_error", 0, 1)
-    return allowed_errors(max_error, units, kind)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.boosting.subgroups import allowed_errors, checked_targets
+from tailboost.boosting.subgroups import allowed_errors
 from tailboost.classifiers.boosting_fit import set_rule
 from tailboost.classifiers.input import marked_if_seen, regroup, selection_data
 from tailboost.classifiers.reselection import bound_of, cvar_curve
@@ -225,7 +225,9 @@ def problem_of_max_error(
     if rate.by is None:  # the overall error: earlier limits name the subgroups
         rate = clf.selection_.problem.steering
     names, _ = mixture.counts.strata.subgroups(rate.by)
-    targets = checked_targets(max_error, names, rate.by)
+    if not isinstance(max_error, Mapping):
+        max_error = check_number(max_error, "max_error", 0, 1)
+    targets = allowed_errors(max_error, names, rate.by)
     limit = rate <= dict(zip(names, targets.tolist(), strict=True))
     limit = replace(limit, strict=clf.game_.stakes.indicator)
     return replace(problem, objective=Objective.from_expression(error()), limits=(limit,))

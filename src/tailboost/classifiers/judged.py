@@ -19,8 +19,6 @@ from tailboost.classifiers.input import checked_table
 from tailboost.classifiers.robust_selection import (
     checked_rows,
     column_read,
-    group_numbers,
-    models_and_table,
     opened,
     problem_of,
     set_rule,
@@ -253,19 +251,14 @@ class JudgedModels(JudgedSelection):
 
         A classifier that never defers has None in the place of a mask.
         """
-        mix = self.classifier
-        if not self.by_group:
-            groups = None
-        models, X = models_and_table(mix, X)
-        table = models.transform(X)
-        table = table.knowing(group_numbers(mix, groups, table.n_rows))
+        table = self.opened(X, groups)
         answers = []
         for classifier in classifiers:
             ensemble = classifier.ensemble_
             is_deferred = None
             if can_defer(ensemble):
                 is_deferred = deferred_rows(ensemble, table)
-            labels = mix.classes_[shares(ensemble, table).argmax(axis=1)]
+            labels = classifier.classes_[shares(ensemble, table).argmax(axis=1)]
             answers.append((labels, is_deferred))
         return answers
 

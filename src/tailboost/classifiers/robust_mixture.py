@@ -36,16 +36,15 @@ from tailboost.classifiers.reported import (
 )
 from tailboost.classifiers.reselection import drawn_members
 from tailboost.classifiers.robust_selection import (
-    candidate_answerer,
     check_groups,
     column_read,
     deferral_curves,
     kinds_by,
     kinds_of,
     kinds_on,
-    labels_and_deferral,
     models_and_table,
     name_groups,
+    opened,
     outputs_on,
     rate_curve,
     restated,
@@ -57,6 +56,7 @@ from tailboost.core.array_types import (
     Column,
     Floats,
     Groups,
+    Ints,
     Mask,
     Seed,
     Stated,
@@ -684,10 +684,15 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
             Counts the rows of a table in groups that the certificate does not name.
         """
         tables = tables_of(self, X, groups)  # raises in an unfitted classifier
-        parts = [labels_and_deferral(self, table) for table in tables]
-        labels, is_deferred = map(np.concatenate, zip(*parts, strict=True))
+        labels = []
+        is_deferred = []
+        for table in tables:
+            labels.append(self.classes_[shares(self.ensemble_, table).argmax(axis=1)])
+            is_deferred.append(deferred_rows(self.ensemble_, table))
         warn_of_other_groups(judged(self).groups_named, X, groups)
-        return labels_or_mark(self, labels, is_deferred, deferred)
+        return labels_or_mark(
+            self, np.concatenate(labels), np.concatenate(is_deferred), deferred
+        )
 
     def predict_proba(self, X: Table) -> Floats:
         """Return P(y | x): the average of the models' probabilities on the log scale.
@@ -798,8 +803,15 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
             If ``members`` are not n such indices, or a candidate draws its label.
         """
         check_is_fitted(self)
-        n, answer = candidate_answerer(self, X, groups)
-        candidates = drawn_members(self.ensemble_, members, n)
+        table = opened(self, X, groups)
+        candidates = drawn_members(self.ensemble_, members, table.n_rows)
+
+        def answer(candidate: int, rows: Ints) -> Ints:
+            numbers: Ints = self.ensemble_.base_models[candidate].predict_table(
+                table.part(rows)
+            )
+            return numbers
+
         return self.classes_[answers_by(candidates, answer)]
 
     def defers(self, X: Table, *, groups: Groups = None) -> Mask:
@@ -832,11 +844,16 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         ndarray of bool, shape (n,)
             All False if the rule defers no row.
         """
-        n, defers = candidate_answerer(self, X, groups, "defers_table")
-        candidates = drawn_members(self.ensemble_, members, n)
-        if not judged(self).can_defer:
-            return np.zeros(n, dtype=bool)
-        return answers_by(candidates, defers) == 1
+        check_is_fitted(self)
+        table = opened(self, X, groups)
+        candidates = drawn_members(self.ensemble_, members, table.n_rows)
+        is_deferred = np.zeros(table.n_rows, dtype=bool)
+        if judged(self).can_defer:
+            for candidate in np.unique(candidates):
+                rows = np.flatnonzero(candidates == candidate)
+                rule = self.ensemble_.base_models[candidate]
+                is_deferred[rows] = rule.defers_table(table.part(rows))
+        return is_deferred
 
     def score(
         self, X: Table, y: Column, sample_weight: Column = None, *, groups: Groups = None

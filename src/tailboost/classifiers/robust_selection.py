@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -39,8 +37,6 @@ from tailboost.rates import Largest, Limit, Objective, deferred, error
 from tailboost.rates.strata import names_in
 from tailboost.rows.given import Given, refuse
 from tailboost.rows.subgroups import GroupNames, rows_among
-from tailboost.selection.candidates import deferred as deferred_rows
-from tailboost.selection.candidates import shares
 from tailboost.selection.curve import Curve, CurvePoint
 from tailboost.selection.kinds import Kinds
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models, stacked
@@ -476,30 +472,3 @@ def _log_probability_batches(
                 table = table.knowing(groups[row_numbers])
             yield table
             report_rows(len(row_numbers))
-
-
-def candidate_answerer(
-    mix: Any, X: Table, groups: Groups, method: str = "predict_table"
-) -> tuple[int, Callable[[int, Ints], Ints]]:
-    """Return the number of rows, and a function ``answer(candidate, rows)`` for answers of one candidate.
-
-    The function calls the ``method`` of the candidate with this number on the rows with these numbers. By
-    default it returns class numbers; with "defers_table" it returns 1 for a deferred row.
-    """
-    models, X, numbers = models_and_rows(mix, X, groups)
-    candidates = mix.ensemble_.base_models
-
-    def answer(candidate: int, rows: Ints) -> Ints:
-        table = models.transform(take(X, rows))
-        if numbers is not None:
-            table = table.knowing(numbers[rows])
-        return np.asarray(getattr(candidates[candidate], method)(table), dtype=np.intp)
-
-    return n_rows_of(X), answer
-
-
-def labels_and_deferral(mix: Any, table: LogProbabilities) -> tuple[NDArray[Any], Mask]:
-    """Return the label of each row, and which rows are deferred; these have a label too."""
-    distribution = shares(mix.ensemble_, table)
-    labels: NDArray[Any] = mix.classes_[distribution.argmax(axis=1)]
-    return labels, deferred_rows(mix.ensemble_, table)

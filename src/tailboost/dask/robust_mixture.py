@@ -211,11 +211,7 @@ def predict_proba(mix: RobustMixtureClassifier, probabilities: Mapping[str, Any]
 
     The arguments are those of `predict`.
     """
-
-    def without_groups(P: Mapping[str, Any], groups: Groups) -> Any:
-        return mix.predict_proba(P)
-
-    return _answers(mix, without_groups, probabilities, None)
+    return _answers(mix, lambda P, groups: mix.predict_proba(P), probabilities, None)
 
 
 def _answers(
