@@ -64,7 +64,7 @@ def test_interval_is_paired_and_simultaneous():
     assert "not significant" in table.sentence
 
 
-@pytest.mark.parametrize(("repeats", "words"), [(1, "a single split"), (2, "2 splits")])
+@pytest.mark.parametrize(("repeats", "words"), [(1, "1 split"), (2, "2 splits")])
 def test_few_splits_have_no_interval(repeats, words):
     table = ComparisonTable(tradeoffs(repeats=repeats))
     assert f"(difference −6.8 percentage points, no interval from {words})" in table.sentence

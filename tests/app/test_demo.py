@@ -97,7 +97,7 @@ def test_the_chart_of_differences_names_the_others(use):
     assert first.name == "instead of Close"
     better = demo(use, tradeoffs(repeats=8, strong=(0.25, 0.95))).differences
     assert better["Ours: worst-class error, d"][0].verdict == "better"
-    for repeats, words in ((1, "no interval from a single split"), (2, "no interval from 2 splits")):
+    for repeats, words in ((1, "no interval from 1 split"), (2, "no interval from 2 splits")):
         few = tradeoffs(repeats=repeats)
         (lines,) = demo(use, few, few).differences.values()
         assert all(words in line.numbers and line.low is None and line.good is None for line in lines)

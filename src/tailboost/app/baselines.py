@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.utils import Tags, check_consistent_length, get_tags
@@ -290,11 +289,6 @@ class TunedThresholdClassifier(MetaClassifier):
         """Return the predicted labels, shape (n,)."""
         check_is_fitted(self)
         return self.classes_[adjusted_answers(self.predict_proba(X), self.log_weights_)]
-
-
-def random_guess() -> DummyClassifier:
-    """Return a classifier with the probability 1/K for each of K classes."""
-    return DummyClassifier(strategy="uniform", random_state=0)
 
 
 def weighted(learner: Callable[..., Any]) -> Callable[..., CellWeightedClassifier]:

@@ -209,7 +209,10 @@ class ModelCard:
         for section in self.sections:
             blocks.append(f"## {section.title}")
             if section.heads:
-                heads, *rows = [[*map(_cell, row)] for row in (section.heads, *section.rows)]
+                heads, *rows = [
+                    [_escaped(cell).replace("|", "\\|") for cell in row]
+                    for row in (section.heads, *section.rows)
+                ]
                 alignment = ["---"] + ["---:"] * (len(heads) - 1)
                 lines = [" | ".join(cells) for cells in (heads, alignment, *rows)]
                 blocks.append("\n".join(f"| {line} |" for line in lines))
@@ -315,11 +318,6 @@ def _escaped(text: str) -> str:
     for mark in "\\`*_[]#":
         line = line.replace(mark, f"\\{mark}")
     return line.replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _cell(text: str) -> str:
-    """Return a text for a cell of a table in Markdown."""
-    return _escaped(text).replace("|", "\\|")
 
 
 def _limits_of(certificate: Certificate | None) -> list[LimitLine]:

@@ -9,10 +9,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from sklearn.dummy import DummyClassifier
+
 from tailboost import classifiers
-from tailboost.app.baselines import average, random_guess, tuned, weighted, weighted_xgboost
+from tailboost.app.baselines import average, tuned, weighted, weighted_xgboost
 from tailboost.core.array_types import Floats, Model, Seed, Table
 from tailboost.core.spelling import did_you_mean
 from tailboost.learners.named import LEARNERS
@@ -161,7 +164,7 @@ METHODS: dict[str, Method] = {
             "the average of their probabilities, class weights tuned out of fold for the worst class",
             tuned(average)),
         Method("random-guess", "Random guess", "each class with probability 1/K: CVaR 1 − 1/K at each α",
-            random_guess, randomized=True),
+            partial(DummyClassifier, strategy="uniform", random_state=0), randomized=True),
     )
 }  # fmt: skip
 

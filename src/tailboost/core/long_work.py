@@ -309,15 +309,11 @@ def unfitted(estimator: E) -> E:
 
     Results are private attributes, and names with an underscore at the end, as in scikit-learn.
     """
-
-    def is_result(name: str) -> bool:
-        if name.startswith(OF_SKLEARN):
-            return False
-        return name.startswith("_") or name.endswith("_")
-
     copy: E = object.__new__(type(estimator))
-    params = {name: value for name, value in vars(estimator).items() if not is_result(name)}
-    copy.__dict__.update(params)
+    for name, value in vars(estimator).items():
+        is_result = name.startswith("_") or name.endswith("_")
+        if name.startswith(OF_SKLEARN) or not is_result:
+            copy.__dict__[name] = value
     return copy
 
 
@@ -375,15 +371,11 @@ def count_threads(n_jobs: int | None, shape: tuple[int, ...]) -> int:
     if is_small or _fork.is_child:
         return 1
     takes_all_cores = n_jobs is None or n_jobs < 0
-    if takes_all_cores and _in_joblibs_thread():  # the other threads need cores, too
+    backend, _ = get_active_backend()
+    in_joblibs_thread = backend.nesting_level > 0 and parent_process() is None
+    if takes_all_cores and in_joblibs_thread:  # the other threads need cores, too
         return 1
     return int(_openmp_effective_n_threads(n_jobs))
-
-
-def _in_joblibs_thread() -> bool:
-    """Return whether this is one of several threads of a joblib call."""
-    backend, _ = get_active_backend()
-    return backend.nesting_level > 0 and parent_process() is None
 
 
 def predict_in_blocks(

@@ -46,7 +46,7 @@ def curve_page(curve: Curve, measured: Points | None = None) -> str:
     '<!doctype html>'
     """
     # This module needs jinja2, which drawings do not need.
-    from tailboost.app.report.html import inline_script, json_block, page
+    from tailboost.app.report.html import page
 
     tables = [curve.rates(place) for place in range(len(curve))]
     least_error = min(map(_overall_error, tables))
@@ -78,13 +78,13 @@ def curve_page(curve: Curve, measured: Points | None = None) -> str:
         notes.append("Rates are those of the label distribution, from which answers are drawn.")
     return page(
         "curve.html.j2",
+        script="curve.js",
         curve=curve,
         points=points,
         start=points[start],
         by_error=Objective.from_expression(error()) in (curve.limited, curve.objective),
         notes=notes,
-        data=json_block(document),
-        **inline_script("curve.js"),
+        document=document,
     )
 
 

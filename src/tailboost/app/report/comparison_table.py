@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tailboost.app.report.results import Results, resampled_interval
+from tailboost.core.spelling import how_many
 
 ComparedMethod = Mapping[str, Any]  # an entry of "methods" in the document
 
@@ -68,17 +69,22 @@ class Difference:
         return Cell(f"{mean:+.3f}".replace("-", "−"), half, mark)
 
     @property
+    def verdict(self) -> str:
+        """Whether ours is better, in a word; "difference" without an interval."""
+        if self.cell.half is None:
+            return "difference"
+        return {"lower": "better", "higher": "worse", "": "not significant"}[self.cell.mark]
+
+    @property
     def words(self) -> str:
         """The difference and its interval, in percentage points."""
         mean = 100 * self.interval["mean"]
         half = self.cell.half
-        interval = f"no interval from {splits_words(self.interval['n'])}"
+        interval = f"no interval from {how_many(self.interval['n'], 'split')}"
         if half is not None:
             low = max(mean - 100 * half, -100.0)  # errors differ by at most 100 points
             high = min(mean + 100 * half, 100.0)
             interval = f"95 % interval {low:.1f} to {high:.1f}"
-            if not self.cell.mark:
-                interval += ", not significant"
         return f"difference {mean:+.1f} percentage points, {interval}".replace(" -", " −")
 
 
@@ -254,7 +260,10 @@ class ComparisonTable:
     ) -> Mapping[str, Any]:
         """Return mean and interval of a difference of worst errors from its values on the splits."""
         test_size = self.settings["test_size"]
-        n_test = max(1.0, test_size * self._fewest_rows(worst))  # rows of the error, about
+        n_rows = self.data["class_counts"]
+        if worst == WORST_GROUP:
+            n_rows = [n for counts in self.data["groups"].values() for n in counts.values()]
+        n_test = max(1.0, test_size * min(n_rows))  # rows of the error, about
         interval = resampled_interval(
             on_splits, test_size / (1 - test_size), step=1 / n_test, tests=n_compared
         )
@@ -262,12 +271,6 @@ class ComparisonTable:
         if half is not None and half >= 1.0:  # every possible difference would be inside
             interval |= {"low": None, "high": None}
         return interval
-
-    def _fewest_rows(self, worst: str) -> int:
-        """Return the rows of the smallest class; of the smallest group for the worst-group error."""
-        if worst == WORST_CLASS_COLUMN:
-            return int(min(self.data["class_counts"]))
-        return int(min(min(counts.values()) for counts in self.data["groups"].values()))
 
     def _place_on_curve(
         self, ours: ComparedMethod, baseline: ComparedMethod, worst: str
@@ -308,6 +311,8 @@ class ComparisonTable:
         ours = compared.ours["title"]
         baseline = compared.baseline["title"]
         difference = compared.words
+        if compared.verdict == "not significant":
+            difference += ", not significant"
         if abs(error - baseline_error) < NO_DIFFERENCE:
             return (
                 f"At an overall error of {100 * baseline_error:.1f} %, {ours} has a "
@@ -371,13 +376,6 @@ def figure_of(method: ComparedMethod, *path: str) -> Any:
     for key in path:
         figure = None if figure is None else figure.get(key)
     return figure
-
-
-def splits_words(n: int) -> str:
-    """Return the number of splits, too few for an interval, in words."""
-    if n == 1:
-        return "a single split"
-    return f"{n} splits"
 
 
 def _half(figure: Mapping[str, Any]) -> float | None:

@@ -13,7 +13,6 @@ from tailboost.app.report.comparison_table import (
     NO_DIFFERENCE,
     ComparisonTable,
     Difference,
-    splits_words,
 )
 from tailboost.classifiers.calibrating import calibrate
 from tailboost.classifiers.robust_mixture import tune
@@ -25,12 +24,6 @@ from tailboost.rates import Limit
 # Fractions of the rows at which the rows for training, selection and the certificate end; then test rows.
 ENDS_OF_PARTS = (0.4, 0.6, 0.8)
 DIFFERENCES = "difference, left of 0: better"
-# Verdict of a difference by the mark of its cell, and whether it is the wanted one.
-VERDICTS = {
-    "lower": ("better", True),
-    "higher": ("worse", False),
-    "": ("not significant", None),
-}
 
 
 class UseCase:
@@ -150,15 +143,19 @@ class Demo:
 def _difference_line(difference: Difference) -> LimitLine:
     """Return a difference to a baseline for a chart, with its verdict and interval; the bound is 0."""
     mean = difference.interval["mean"]
-    half = difference.cell.half
-    baseline = f"instead of {difference.baseline['title']}"
-    if half is None:
-        splits = splits_words(difference.interval["n"])
-        numbers = f"{100 * mean:+.1f} points, no interval from {splits}".replace("-", "−")
-        return LimitLine("difference", None, baseline, "", numbers, mean, bound=0.0)
-    low = max(-1.0, mean - half)  # errors differ by at most 1
-    high = min(mean + half, 1.0)
-    interval = f"95 % interval {100 * low:+.1f} to {100 * high:+.1f}"
-    numbers = f"{100 * mean:+.1f} points, {interval}".replace("-", "−")
-    verdict, good = VERDICTS[difference.cell.mark]
-    return LimitLine(verdict, good, baseline, "", numbers, mean, low, high, bound=0.0)
+    low = None
+    high = None
+    if difference.cell.half is not None:
+        low = max(-1.0, mean - difference.cell.half)  # errors differ by at most 1
+        high = min(1.0, mean + difference.cell.half)
+    return LimitLine(
+        difference.verdict,
+        {"better": True, "worse": False}.get(difference.verdict),
+        f"instead of {difference.baseline['title']}",
+        "",
+        difference.words,
+        mean,
+        low,
+        high,
+        bound=0.0,
+    )

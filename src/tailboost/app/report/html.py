@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
@@ -98,8 +97,11 @@ def render_monitor(monitor: Monitor, title: str = "Monitor") -> str:
     )
 
 
-def page(template: str, **values: Any) -> str:
-    """Return a page in the style of the reports, from a template and its variables."""
+def page(template: str, script: str | None = None, **values: Any) -> str:
+    """Return a page in the style of the reports, from a template and its variables.
+
+    ``script`` names the script of the page. The security policy allows it by its hash, and no other.
+    """
     import jinja2
 
     environment = jinja2.Environment(
@@ -111,20 +113,12 @@ def page(template: str, **values: Any) -> str:
     # Words begin at the left of a column, numbers end at the right.
     environment.globals["least_splits"] = LEAST_SPLITS
     environment.globals["is_words"] = lambda rows, j: any(row[j][:1].isalpha() for row in rows)
-    return environment.get_template(template).render(css=_asset("report.css"), **values)
-
-
-def inline_script(name: str) -> dict[str, str]:
-    """Return a script as variables of a page, with its hash for the security policy."""
-    script = _asset(name).replace("\r\n", "\n")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return {"script": script, "script_hash": f"'sha256-{digest}'"}
-
-
-def json_block(document: Any) -> str:
-    """Return JSON for a script element, without text that can end the element."""
-    text = json.dumps(document, allow_nan=False)  # ASCII alone
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+    values |= {"css": _asset("report.css"), "script_hash": "'none'"}
+    if script is not None:
+        values["script"] = _asset(script).replace("\r\n", "\n")
+        digest = hashlib.sha256(values["script"].encode()).digest()
+        values["script_hash"] = f"'sha256-{base64.b64encode(digest).decode()}'"
+    return environment.get_template(template).render(**values)
 
 
 def _asset(name: str) -> str:
