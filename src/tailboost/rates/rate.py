@@ -795,7 +795,8 @@ class Limit(Expression):
         The bound, or bounds by subgroup. The name None stands for all other subgroups; without it they are
         free.
     margins : tuple of m tuples of m floats, optional
-        For a gap or ratio: margin of each pair of subgroups, see `with_margins`.
+        For a gap or ratio: margin of each ordered pair of subgroups. It tightens ``rᵢ − rⱼ ≤ bound`` for a
+        gap, and ``bound rᵢ − rⱼ ≤ 0`` for a ratio.
     strict : bool, default=False
         Whether a rate equal to its bound violates the limit, as an error of exactly 1 − θ does in Saito et
         al. 2024. Only for "at most".
@@ -940,13 +941,6 @@ class Limit(Expression):
             return float(duals @ (of_factor * values[first_of_pair] + of_gap))
         of_upper, of_lower = np.split(duals, 2)
         return float(of_gap * of_upper.sum() + of_factor * values.max() * of_lower.sum())
-
-    def with_margins(self, margins: Floats) -> Limit:
-        """Return the gap or ratio with the margin (i, j) for each ordered pair of subgroups, shape (m, m).
-
-        The margin tightens ``rᵢ − rⱼ ≤ bound`` for a gap, and ``bound rᵢ − rⱼ ≤ 0`` for a ratio.
-        """
-        return replace(self, margins=tuple(map(tuple, margins.tolist())))
 
     @property
     def pair(self) -> tuple[float, float]:

@@ -427,14 +427,9 @@ def unpacked(text: str) -> NDArray[np.uint32]:
 
 def squeezed(numbers: NDArray[Any]) -> str:
     """Return numbers below 2³² as compressed text: small numbers take few bytes."""
-    # Shape (4, n): the lowest bytes of all numbers, …, the highest bytes.
+    # Shape (4, n): the lowest bytes of all numbers, …, the highest bytes, which are nearly all equal.
     bytes_by_place = numbers.astype("<u4").view(np.uint8).reshape(-1, 4).T
-    compressor = zlib.compressobj(9, strategy=zlib.Z_RLE)
-    compressed = b""
-    # The bytes of each place have a code of their own: the higher ones are nearly all equal.
-    for place in bytes_by_place:
-        compressed += compressor.compress(place.tobytes()) + compressor.flush(zlib.Z_FULL_FLUSH)
-    return base64.b85encode(compressed + compressor.flush()).decode()
+    return base64.b85encode(zlib.compress(bytes_by_place.tobytes(), 9)).decode()
 
 
 def unsqueezed(text: str, most: int) -> NDArray[np.uint32]:

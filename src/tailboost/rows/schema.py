@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Column, Ints, Mask, Table
+from tailboost.core.array_types import Column, Ints, Table
 from tailboost.core.checks import is_missing, is_nested
 from tailboost.core.exceptions import TableChangedWarning as TableChangedWarning
 from tailboost.core.spelling import (
@@ -511,18 +511,15 @@ def as_written(values: list[Any], *, feature: bool = True) -> tuple[NDArray[Any]
         few = -1
     if feature and not _are_numbers(numbers, texts, n_other / max(len(texts), 1), few):
         return None, 0
-    if not has_gaps and n_other == 0 and all(map(_may_be_integer, texts)):
+    # The text of an integer is short, and has neither a decimal point nor an exponent.
+    may_be_whole = (len(text) < 25 and not re.search("[.einEIN]", text) for text in texts)
+    if not has_gaps and n_other == 0 and all(may_be_whole):
         integers = list(map(int, texts))
         if max(map(abs, integers), default=0) < 2**63:  # the range of int64
             return np.array(integers, dtype=np.int64), 0
     column = np.full(len(values), np.nan)
     column[[isinstance(value, str) for value in values]] = numbers
     return column, n_other
-
-
-def _may_be_integer(spelled: str) -> bool:
-    """Return whether the text of a number is short, and has neither a decimal point nor an exponent."""
-    return len(spelled) < 25 and re.search("[.ein]", spelled.lower()) is None
 
 
 def _are_numbers(
@@ -688,8 +685,13 @@ def read_columns(frame: Table, schema: TableSchema) -> Any:
             is_expected = not len(present) or is_unknown_row.mean() <= UNKNOWN
         if is_expected:
             continue
-        change = f"column {name!r}: {_unknown_words(present, is_unknown_row, fault)}"
-        change += fitted.others_in_fit
+        example = present[is_unknown_row].iloc[0]
+        if isinstance(example, np.generic):  # printed as a plain value
+            example = example.item()
+        change = (
+            f"column {name!r}: {is_unknown_row.sum():,} of {len(present):,} values {fault}, such as "
+            f"{example!r}{fitted.others_in_fit}"
+        )
         if is_unknown_row.all() and len(present) >= ROWS_WITHOUT_KNOWN:
             raise ValueError(
                 f"X, {change}; no value is known from fit: spell them as in fit, in the same "
@@ -709,14 +711,6 @@ def _not_in_fit(categories: Sequence[str]) -> str:
     if len(categories) > 4:
         shown.append("…")
     return f"were not in fit ({', '.join(shown)})"
-
-
-def _unknown_words(present: Column, is_unknown: Mask, fault: str) -> str:
-    """Return the count of the unknown values of a column without missing ones, with an example."""
-    example = present[is_unknown].iloc[0]
-    if isinstance(example, np.generic):  # printed as a plain value
-        example = example.item()
-    return f"{is_unknown.sum():,} of {len(present):,} values {fault}, such as {example!r}"
 
 
 def _numbers(present: Any, name: Any) -> Any:

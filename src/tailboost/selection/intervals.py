@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -369,7 +369,8 @@ def tightened(
     certain = np.isnan(counted.values) | decided_rates(counted.terms, strata, counts)
     variance[certain] = 0.0
     if limit.compares:
-        return limit.with_margins(n_errors * limit.deviations(variance))
+        margins = n_errors * limit.deviations(variance)
+        return replace(limit, margins=tuple(map(tuple, margins.tolist())))
     margins = n_errors * np.sqrt(variance + (width * counted.spread) ** 2)
     return limit.tightened(dict(zip(counted.terms.names, margins.tolist(), strict=True)))
 

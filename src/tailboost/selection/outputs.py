@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -200,7 +200,8 @@ class LogProbabilities:
             )
         scores = None
         if first.scores is not None:
-            scores = partial(_scores_of, batches)
+            readers = [batch.scores for batch in batches if batch.scores is not None]
+            scores = cache(lambda: np.concatenate([read() for read in readers]))
         return replace(
             first,
             n_rows=sum(batch.n_rows for batch in batches),
@@ -250,11 +251,6 @@ class LogProbabilities:
         if key not in self._computed:
             self._computed[key] = make()
         return self._computed[key]
-
-
-def _scores_of(batches: Sequence[LogProbabilities]) -> Floats:
-    """Return the scores of the rows of all batches, shape (n,)."""
-    return np.concatenate([batch.scores() for batch in batches if batch.scores is not None])
 
 
 def check_named(probabilities: Table) -> None:

@@ -562,13 +562,9 @@ class Best:
             solution=None,
         )
 
-    def counts_in(self, pool: Pool) -> Floats:
-        """Return the confusion counts of the rule in a pool of the same candidates on other rows."""
-        return mixed(self.weights, [pool.counts[number] for number in self.numbers])
-
     def in_pool(self, pool: Pool, program: Program) -> Best:
         """Return the same selection, with its gap, counted in a pool of the same candidates on other rows."""
-        counts = self.counts_in(pool)
+        counts = mixed(self.weights, [pool.counts[number] for number in self.numbers])
         value = program.value(counts)
         return replace(
             self,

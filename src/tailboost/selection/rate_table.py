@@ -302,12 +302,6 @@ class RateTable:
         priced = zip(self.lines, prices.tolist(), strict=True)
         return replace(self, lines=tuple(replace(line, price=price) for line, price in priced))
 
-    def expecting(self, likely: str) -> RateTable:
-        """Return the table with a sentence that the limits hold on new rows; unchanged without one."""
-        if not likely:
-            return self
-        return replace(self, likely=likely, notes=(*self.notes, likely))
-
     @classmethod
     def measured(
         cls, stated: Iterable[Rate | Limit], answered: Answered, words: str

@@ -163,7 +163,10 @@ class Selected(ABC):
         """The same rates without shadow prices."""
         stated: list[tuple[Rate, Limit | None]] = [(self.program.objective.rate, None)]
         stated += [(limit.rate, limit) for limit in self.program.limits]
-        return self._counted(stated, self.counts).expecting(self._sure)
+        table = self._counted(stated, self.counts)
+        if not self._sure:
+            return table
+        return replace(table, likely=self._sure, notes=(*table.notes, self._sure))
 
     @cached_property
     def errors(self) -> RateTable:
