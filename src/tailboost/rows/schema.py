@@ -257,7 +257,6 @@ class TableSchema:
             frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         changes = []
         self._refuse_missing_columns(frame.columns.tolist())
-        self._refuse_unreadable(frame)
         # Number columns are converted together: one by one the conversion takes longer than most models.
         dtypes = dict(zip(frame.columns, frame.dtypes, strict=True))
         number_names = []
@@ -291,32 +290,6 @@ class TableSchema:
                 stacklevel=2,
             )
         return table
-
-    def _refuse_unreadable(self, frame: Table) -> None:
-        """Raise ValueError for a column of numbers or truth values that has other values alone.
-
-        ``frame`` is a later table with all features. Fewer than `ROWS_WITHOUT_KNOWN` values may all be
-        unknown, so one row is read as among others.
-        """
-        for column in self.columns:
-            values = frame[column.name]
-            if column.kind == "text" or is_plain(values.dtype, "number", "truth"):
-                continue
-            convert = _CONVERTERS[column.kind]
-            if any(not is_missing(value) and convert(value) is not None for value in values):
-                continue  # after the first row of most tables
-            present = values.dropna()
-            if len(present) < ROWS_WITHOUT_KNOWN:
-                continue
-            if column.kind == "number":
-                texts = [value for value in present if isinstance(value, str)]
-                refuse_commas_among_numbers(texts, f"column {column.name!r}")
-            refuse_kinds(present, f"column {column.name!r}")
-            raise ValueError(
-                f"column {column.name!r}: its values {_OTHERWISE[column.kind]}, such as "
-                f"{str(present.iloc[0])[:40]!r}; write them as in the rows of the fit, and leave unknown "
-                "values empty"
-            )
 
     def _refuse_missing_columns(self, names: list[str]) -> None:
         """Raise ValueError if the columns of a later table lack a feature."""
@@ -382,6 +355,13 @@ def _converted(column: Column, schema: ColumnSchema) -> tuple[NDArray[np.float64
     if schema.expects(len(rows_without_number), len(values)):
         return numbers, ""
     first = rows_without_number[0]
+    # Fewer values may all be unknown, so that one row is read as among others.
+    if np.isnan(numbers).all() and len(rows_without_number) >= ROWS_WITHOUT_KNOWN:
+        raise ValueError(
+            f"column {column.name!r}: its values {_OTHERWISE[schema.kind]}, such as "
+            f"{str(column.iloc[first])[:40]!r}; write them as in the rows of the fit, and leave unknown "
+            "values empty"
+        )
     return numbers, (
         f"{len(rows_without_number)} of {len(column)} values {_OTHERWISE[schema.kind]} and count as missing "
         f"(row {first} holds {str(column.iloc[first])[:40]!r}){schema.others_in_fit}"
