@@ -107,17 +107,12 @@ class CrossFit:
         if any(len(np.unique(stratum[rows])) < n_strata for rows in (first_half, second_half)):
             return None
 
-        halves = tuple(
-            (
-                _half(
-                    problem, engine, outputs, X, costs, selects=first_half, held_out=second_half
-                ),
-                _half(
-                    problem, engine, outputs, X, costs, selects=second_half, held_out=first_half
-                ),
-            )
-            for engine in engines
-        )
+        half_of = partial(_half, problem, outputs=outputs, X=X, costs=costs)
+        halves = []
+        for engine in engines:
+            first = half_of(engine, selects=first_half, held_out=second_half)
+            second = half_of(engine, selects=second_half, held_out=first_half)
+            halves.append((first, second))
 
         base = outputs.rows.base
         mass: Floats = np.bincount(stratum, base, len(labelled.strata.mass)).astype(np.float64)
@@ -126,7 +121,7 @@ class CrossFit:
             costs = None
         elif labelled.costs is not None:
             costs = labelled.costs[compared]
-        return cls(SelectionData(strata, stratum, base, costs=costs), halves)
+        return cls(SelectionData(strata, stratum, base, costs=costs), tuple(halves))
 
     def compared(
         self, kind: int, engine: ProbabilityEngine, problem: Problem
@@ -156,10 +151,10 @@ class CrossFit:
 def _half(
     problem: Problem,
     engine: ProbabilityEngine,
+    *,
     outputs: ModelOutputs,
     X: Table,
     costs: Floats | None,
-    *,
     selects: Ints,
     held_out: Ints,
 ) -> Half:

@@ -357,11 +357,7 @@ class Master:
 
     def add(self, counts: Floats) -> None:
         """Add a candidate by its confusion counts."""
-        cost, *left_sides = self.program.column(counts).tolist()
-        entries = np.array([*left_sides, 1.0])
-        rows = np.arange(len(entries), dtype=np.int32)
-        self.highs.addCol(cost, 0.0, highspy.kHighsInf, len(entries), rows, entries)
-        self.n_candidates += 1
+        self._add_all(counts[None])
 
     def raise_price(self) -> bool:
         """Raise the price of violations; return whether it was below its maximum."""

@@ -363,10 +363,10 @@ class RateTable:
             return None
         return values
 
-    def intervals(self, rule: str = "predict") -> Floats | None:
-        """Return the intervals of a rule, shape (m, 2); None without any."""
-        low = self.column("low", rule)
-        high = self.column("high", rule)
+    def intervals(self) -> Floats | None:
+        """Return the intervals of `predict`, shape (m, 2); None without any."""
+        low = self.column("low")
+        high = self.column("high")
         if low is None or high is None:
             return None
         return np.column_stack([low, high])

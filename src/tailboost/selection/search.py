@@ -165,7 +165,7 @@ def _best_without_limits(pool: Pool, program: Program, *, budgeted: bool) -> int
     if program.objective.worst:
         return number_selected(pool, program.within(kept_limits))
     if program.objective.rate.needs_costs:
-        sweep(pool, program, 0)  # the stratum does not tell the cost of a row
+        sweep(pool, program)  # the stratum does not tell the cost of a row
         return number_selected(pool, program.within(kept_limits))
     least_cost = Candidate.from_costs(program.plain)
     return pool.add(with_full_deferral(pool, program, least_cost))
@@ -232,7 +232,7 @@ def _extend(pool: Pool, program: Program, n_starts: int, *, randomized: bool) ->
     if randomized:
         return best_in_pool(pool, program, randomized=True)
     _add_with_full_deferral(pool, program)
-    sweep(pool, program, 0)
+    sweep(pool, program)
 
     weights = solution.weights
     heaviest = np.argsort(-weights, kind="stable")[:n_starts]
@@ -449,15 +449,15 @@ def _thresholds_between(changes: Floats, max_thresholds: int) -> Floats:
     return np.concatenate([changes[:1] - 1.0, middles, changes[-1:] + 1.0])
 
 
-def sweep(pool: Pool, program: Program, number: int) -> None:
-    """Add the best threshold on each line from the candidate of a ``number`` towards a constant.
+def sweep(pool: Pool, program: Program) -> None:
+    """Add the best threshold on each line from the first candidate towards a constant.
 
     For two classes without groups these lines contain all thresholds on the score.
     """
     data = pool.data.in_memory
-    candidate = pool.candidates[number]
-    expected = expected_costs(data.probabilities, candidate.action_costs)
-    costs = contrasts(candidate.action_costs)
+    action_costs = pool.candidates[0].action_costs
+    expected = expected_costs(data.probabilities, action_costs)
+    costs = contrasts(action_costs)
     for action in range(len(expected)):
         thresholds, counts = counts_on_line(data, expected, action, np.ones(len(data)), SWEPT)
         if not len(thresholds):

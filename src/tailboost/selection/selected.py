@@ -272,17 +272,18 @@ class Comparison:
     program: Program
     selection: Best
 
-    def pays_beside(self, simpler: Comparison, errors: float = PAYING_ERRORS) -> bool:
+    def pays_beside(self, simpler: Comparison) -> bool:
         """Whether this selection is better than one of simpler rules by more than noise.
 
         The sum of the objective and of the largest excess of a limit is compared, both in the scale of their
-        rates. It must be lower by more than ``errors`` standard errors of the difference.
+        rates. It must be lower by more than `PAYING_ERRORS` standard errors of the difference.
         """
         value, excess = self.program.evaluate(self.selection.counts)
         simpler_value, simpler_excess = simpler.program.evaluate(simpler.selection.counts)
         lead = float(simpler_value + simpler_excess - value - excess)
         scale = self.program.objective.rate.scale(self.program.strata)
-        return lead > 0.0 and lead > errors * simpler.error_of_difference(self) / scale
+        noise = PAYING_ERRORS * simpler.error_of_difference(self) / scale
+        return lead > 0.0 and lead > noise
 
     def error_of_difference(self, other: Comparison) -> float:
         """Return the standard error of the difference of two objectives on the same rows.
