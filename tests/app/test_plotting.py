@@ -210,9 +210,7 @@ def test_the_trade_off_and_other_classifiers(case):
     assert labels == ["ours", "on the selection data", "selected rule", "plain model", "logistic"]
     plain = clf.classes_[clf.predict_proba(X).argmax(axis=1)]
     assert display.others["plain model"][0] == pytest.approx(zero_one_loss(y, plain, sample_weight=weight))
-    alone = TradeOffDisplay.from_estimator(clf, X, y, show_selection=False)
-    assert alone.selection_line_ is None
-    assert alone.name == "GroupDROBoostClassifier"
+    assert TradeOffDisplay.from_estimator(clf, X, y).name == "GroupDROBoostClassifier"
 
 
 def test_curves_of_several_limits_share_axes():

@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
@@ -479,11 +478,7 @@ def _worst_class(certificate: Certificate | None, rows_name: str) -> str:
         return (
             f"Nothing is certified: {rows_name} are, or equal, rows of training or selection."
         )
-    bounds = [
-        bound
-        for bound in certificate.bounds
-        if bound.kind == "class" and bound.rule == "predict"
-    ]
+    bounds = [bound for bound in certificate.bounds if bound.kind == "class"]
     for bound in bounds:
         if bound.estimate is None:
             return f"No row of {bound.name} is among the {certificate.n_rows:,} rows ({rows_name})."
@@ -547,28 +542,42 @@ def _errors(measured: _Measured) -> Section:
     if certificate is None:
         return Section("Errors on new rows", [f"Not measured: {measured.leakage}."])
     with_bounds = measured.calibrated is None
-    heads = ["result", "error of", "rule", "target", "rows"]
-    heads += ["error", "95 % interval", "bound", "reason"]
-    has_randomised_rule = any(bound.rule != "predict" for bound in certificate.bounds)
-    bound_words_here = partial(bound_words, in_percent=measured.in_percent)
+    in_percent = measured.in_percent
+    heads = [
+        "result",
+        "error of",
+        "target",
+        "rows",
+        "error",
+        "95 % interval",
+        "bound",
+        "reason",
+    ]
     rows = []
     for bound in certificate.bounds:
         if bound.kind == "worst":
             continue
-        bound = replace(bound, in_percent=measured.in_percent)
+        bound = replace(bound, in_percent=in_percent)
         interval = "–"
-        if bound.estimate is not None and bound.rule == "predict":
+        if bound.estimate is not None:
             low, high = map(float, clopper_pearson_interval(bound.estimate, bound.n, 0.95))
-            low_text = bound_words_here(low, bound.n, above=False).removesuffix(" %")
-            interval = f"{low_text} to {bound_words_here(high, bound.n, above=True)}"
-        numbers = [f"{bound.n:,}", bound.estimate_text, interval]
+            low_words = bound_words(low, bound.n, above=False, in_percent=in_percent)
+            high_words = bound_words(high, bound.n, above=True, in_percent=in_percent)
+            interval = f"{low_words.removesuffix(' %')} to {high_words}"
+        cells = {
+            "error of": bound.name,
+            "rows": f"{bound.n:,}",
+            "error": bound.estimate_text,
+            "95 % interval": interval,
+        }
         if with_bounds:
-            verdict = CERTIFIED_WORDS[bound.certified]
-            rule = bound.rule if has_randomised_rule else ""
-            subject = [verdict, bound.name, rule, bound.limit]
-            rows.append([*subject, *numbers, bound.bound_text, bound.reason])
-        elif bound.rule == "predict":
-            rows.append(["", bound.name, "", "", *numbers, "", ""])
+            cells |= {
+                "result": CERTIFIED_WORDS[bound.certified],
+                "target": bound.limit,
+                "bound": bound.bound_text,
+                "reason": bound.reason,
+            }
+        rows.append([cells.get(head, "") for head in heads])
     lines = [f"Measured on {measured.rows_name}. Each 95 % interval holds by itself."]
     if measured.training_rows_are_unknown:
         lines.append(UNCOMPARED)
@@ -663,9 +672,8 @@ def _not_tested(
     measured: _Measured, purpose: str, groups: Groups, monitor: Monitor | None
 ) -> Section:
     """Return the open questions of the card."""
-    certificate = measured.errors_certificate
-    lines = []
-    if certificate is None:
+    lines = ["Growth of errors under a shift of the population."]
+    if measured.errors_certificate is None:
         lines.append("Errors on new rows.")
     if measured.training_rows_are_unknown:
         lines.append(f"Whether the models were trained on {measured.rows_name}.")
@@ -673,8 +681,6 @@ def _not_tested(
         lines.append(f"The stated limits on these rows: {measured.rates_failure}.")
     if groups is None:
         lines.append("Errors by group: the rows have no groups.")
-    if certificate is not None and not any(b.kind == "shift" for b in certificate.bounds):
-        lines.append("Growth of errors under a shift of the population.")
     if monitor is None:
         lines.append("Later rows: the card has no monitor.")
     lines.append(

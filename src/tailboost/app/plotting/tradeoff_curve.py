@@ -93,11 +93,9 @@ class TradeOffDisplay(Display):
         X: Table,
         y: ArrayLike,
         *,
-        rates: tuple[Any, Any] = (None, None),
         others: Mapping[str, Any] | None = None,
         sample_weight: ArrayLike | None = None,
         groups: Groups = None,
-        show_selection: bool = True,
         name: str | None = None,
         ax: Axes = None,
         **kwargs: Any,
@@ -112,16 +110,12 @@ class TradeOffDisplay(Display):
             Has ``tradeoff()``.
         X, y : array-like of shape (n, d), (n,)
             Test rows and labels.
-        rates : pair of rates, default=(None, None)
-            Limited rate and minimised rate, as in ``tradeoff``.
         others : mapping of name to fitted classifier, default=None
             Other classifiers, measured on the same rows.
         sample_weight : array-like of shape (n,), default=None
             Weights of the rows.
         groups : optional
             Groups of the rows, for rates by group.
-        show_selection : bool, default=True
-            Whether to draw the curve on the selection data.
         name, ax, **kwargs
             As in `plot`; the default label is the name of the class.
 
@@ -132,14 +126,12 @@ class TradeOffDisplay(Display):
         """
         if name is None:
             name = type(estimator).__name__
-        curve = estimator.tradeoff(*rates)
+        curve = estimator.tradeoff()
         row_arguments = {"sample_weight": sample_weight, "groups": groups}
         classifiers = {SELECTED_RULE: estimator, **plain_models(estimator), **(others or {})}
         points = curve.measured(classifiers, X, y, **row_arguments)
-        display = cls.of(curve, curve.predicted(X, y, **row_arguments), points, name)
-        if not show_selection:
-            display.selection = None
-        return display.plot(ax=ax, **kwargs)
+        measured = curve.predicted(X, y, **row_arguments)
+        return cls.of(curve, measured, points, name).plot(ax=ax, **kwargs)
 
     @classmethod
     def of(
