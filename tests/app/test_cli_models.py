@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import re
-import shlex
 import shutil
 import signal
 import subprocess
@@ -580,10 +579,9 @@ class TestTradeoff:
         curve = load_model(model)[-1].tradeoff()
         np.testing.assert_allclose([p["limited"] for p in about["points"]], curve.values.limited)
         assert len(about["measured"]) == len(curve)
-        pick = shlex.split(about["points"][0]["texts"][1])
-        assert pick[:3] == ["tailboost", "tradeoff", str(model)]
+        (level,) = re.fullmatch(r"curve\.at\((.*)\)", about["points"][0]["call"]).groups()
         point = tmp_path / "point.model"
-        done(*pick[1:-1], point)
+        done("tradeoff", model, "--pick", level, "--model", point)
         expected = curve[0].classifier.estimator_weights_
         np.testing.assert_allclose(load_model(point)[-1].estimator_weights_, expected)
 

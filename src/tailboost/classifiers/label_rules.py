@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -993,6 +993,10 @@ class LabelThresholds:
     def order(self, pairs: Floats) -> Ints:
         """Return the numbers of the pairs in the order of their scores."""
         return np.argsort(self.scores(pairs), kind="stable")
+
+    def once(self, pairs: Floats, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return the result of ``make``: arrays of pairs remember nothing."""
+        return make()
 
     def scores_between_selected(self, pairs: Floats) -> Floats:
         """Return a score of each pair by which it is beyond the same thresholds as its value.

@@ -101,8 +101,7 @@ EQUAL_TO_NAMED = (
 HOW_COMPARED = "Numbers are compared as rounded float32; labels are not compared."
 EQUAL_BY_NATURE = (
     "According to the caller, rows are equal by nature and nobody copied a row. The number of "
-    "equal rows, and their labels if the model keeps labels, do not contradict this; a few "
-    "copies stay undetected."
+    "equal rows does not contradict this; copies of common rows stay undetected."
 )
 UNKNOWN_ROWS = (
     "The rows of the fit are not known here, so these rows are fresh as you state: none of "
@@ -791,6 +790,7 @@ def fresh_rows(
         elif not errors:
             _refuse_deferral(rates, final)
     labels = classes[:0] if given.labels is None else given.labels
+    positions(labels, classes, "y")
     n_unlabeled = len(answers) - len(labels)
     if n_unlabeled:
         # Any label: `without_labels` removes them.

@@ -289,9 +289,9 @@ def scored_fresh(
             order=np.concatenate(orders),
         )
 
-    engine = id(selection.engine)
-    key = ("scored", engine, family.key, losses.tobytes(), between_selected)
-    rows: ScoredRows = fresh.opened[0].derived(key, make)
+    rows: ScoredRows = thresholds.once(
+        fresh.opened[0], (losses.tobytes(), between_selected), make
+    )
     return rows
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tailboost.core.array_types import Bits, Column, Floats, Groups, Ints, Mask, Stated, Table
 from tailboost.core.rate_words import stated_words
 from tailboost.core.spelling import meant, with_known_arguments
-from tailboost.rates.comparisons import AT_LEAST, AT_MOST, COMPARISONS, GAP, Comparison
+from tailboost.rates.comparisons import AT_LEAST, AT_MOST, COMPARISONS, GAP, RATIO, Comparison
 from tailboost.rates.strata import Answered, Sample, Strata, names_in, plain
 from tailboost.rows.subgroups import HUMAN_REVIEW
 
@@ -1039,6 +1039,31 @@ class Limit(Expression):
             rate = replace(self.rate, kind=COMPLEMENTS[self.rate.kind])
             limits.insert(0, replace(self, rate=rate))
         return limits
+
+    def stated_on(self, rate: Rate, strata: Strata) -> Limit | None:
+        """Return the same limit stated on another rate; None if the rate does not tell whether it is kept.
+
+        A miss rate of at most .3 is a recall of at least .7, and a false negative rate of at most .3.
+        """
+        if rate == self.rate:
+            return self
+        if rate.by != self.rate.by or rate.kind == "cost" or self.strict:
+            return None
+        counted, among = rate.tables(strata)
+        own_counted, own_among = self.rate.tables(strata)
+        if not np.array_equal(among, own_among):
+            return None
+        if np.array_equal(counted, own_counted):
+            return replace(self, rate=rate)
+        if not np.array_equal(counted, own_among - own_counted) or self.form == RATIO:
+            return None
+        if self.form == GAP:
+            return replace(self, rate=rate)
+        form = AT_LEAST if self.from_above else AT_MOST
+        if isinstance(self.bound, tuple):
+            pairs = tuple((name, round(1.0 - bound, 12)) for name, bound in self.bound)
+            return replace(self, form=form, rate=rate, bound=pairs)
+        return replace(self, form=form, rate=rate, bound=round(1.0 - self.bound, 12))
 
     def keeps(self, value: float, bound: float) -> bool | None:
         """Return whether a value satisfies a bound of this limit; None if one of them is NaN."""

@@ -219,7 +219,7 @@ class KnownScores:
             strata = stratum_probabilities(probabilities, table)
             return KnownScores(scores_in(table, score), places, strata)
 
-        known: KnownScores = table.derived(("known scores", id(probabilities)), make)
+        known: KnownScores = table.derived(("known scores", probabilities), make)
         return known
 
     @cached_property

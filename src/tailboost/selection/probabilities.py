@@ -370,7 +370,7 @@ def stratum_probabilities(probabilities: StratumProbabilities, table: LogProbabi
             groups = probabilities.groups_of(group_features(probabilities, table))
         return probabilities.predict(table.pooled, groups, table.groups)
 
-    return table.derived(("strata", id(probabilities)), make)
+    return table.derived(("strata", probabilities), make)
 
 
 def group_features(probabilities: StratumProbabilities, table: LogProbabilities) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
@@ -322,8 +322,12 @@ class Thresholds:
             by_stratum = stratum_probabilities(probabilities, rows)
             return np.argsort(by_stratum[self.family.y == 1].sum(axis=0), kind="stable")
 
-        order: Ints = rows.derived(("order", id(probabilities)), make)
+        order: Ints = rows.derived(("order", probabilities), make)
         return order
+
+    def once(self, rows: LogProbabilities, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return the result of ``make`` about rows, called once for a key by all families like this one."""
+        return rows.derived((self.engine, self.family.key, key), make)
 
     def places(self, rows: LogProbabilities) -> Ints:
         """Return the number of each row's threshold, shape (n,)."""

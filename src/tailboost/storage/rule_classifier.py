@@ -27,6 +27,7 @@ from tailboost.rows.judged import (
 )
 from tailboost.rows.ledger import Attempt, Ledger, Records
 from tailboost.rows.subgroups import HUMAN_REVIEW
+from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import Rule
 from tailboost.selection.threshold_rule import ThresholdRule
 
@@ -105,6 +106,16 @@ class RuleClassifier(ReportedClassifier):
     def classes_(self) -> NDArray[Any]:
         """The labels."""
         return np.asarray(self.rule.classes)
+
+    @property
+    def rates_(self) -> RateTable:
+        """None: a file of a rule has no selection data."""
+        raise AttributeError("a rule of a file has no selection data, so no rates_")
+
+    @property
+    def limits_met_(self) -> bool | None:
+        """Whether all limits are certified; None without a certificate."""
+        return None if self.certificate_ is None else super().limits_met_
 
     @property
     def rule_(self) -> ThresholdRule | Rule:

@@ -315,7 +315,7 @@ def measured_rates(
 ) -> RateTable | None:
     """Return the rates and limits ``stated``, measured for `predict` on new rows; None if there are none.
 
-    A rate with a limit of the fit is measured against this limit.
+    A rate with a limit of the fit is measured against this limit, also if the limit is on its complement.
     Rates with costs by row are left out if ``costs``, a file, has none.
     """
     classifier = stored.classifier
@@ -340,10 +340,15 @@ def measured_rates(
         costs=cost_table.by_row,
         labels=classifier.classes_,
     )
-    limits = stated_by(classifier).limits
     measured: list[Any] = []
     for goal in goals:
-        measured += [limit for limit in limits if goal == limit.rate] or [goal]
+        limits_on_goal: list[Any] = []
+        if isinstance(goal, rates.Rate):
+            for limit in stated_by(classifier).limits:
+                limit_on_goal = limit.stated_on(goal, answered.strata)
+                if limit_on_goal is not None:  # None: a limit on another rate
+                    limits_on_goal.append(limit_on_goal)
+        measured += limits_on_goal or [goal]
     name = f"the {len(rows.y):,} rows of {rows.path.name}"
     table = RateTable.measured(measured, answered, name)
     certificate = judged(classifier).certificate
