@@ -24,7 +24,7 @@ MODULES = [
     "tailboost.classifiers.published", "tailboost.guarantees.calibration",
     "tailboost.guarantees.certificates", "tailboost.guarantees.robustness", "tailboost.learners",
     "tailboost.rates", "tailboost.rates.bounds",
-    "tailboost.rates.metrics", "tailboost.selection.mixture", "tailboost.solvers", "tailboost.storage",
+    "tailboost.rates.metrics", "tailboost.selection.mixture", "tailboost.solvers",
 ]  # fmt: skip
 
 

@@ -72,11 +72,11 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.selection.summary import Bound as Bound
     from tailboost.selection.summary import Summary as Summary
     from tailboost.selection.threshold_rule import ThresholdRule as ThresholdRule
-    from tailboost.storage import load_model as load_model
-    from tailboost.storage import load_rule as load_rule
-    from tailboost.storage import save_model as save_model
-    from tailboost.storage import save_rule as save_rule
+    from tailboost.storage.models import load_model as load_model
+    from tailboost.storage.models import save_model as save_model
     from tailboost.storage.onnx import export_onnx as export_onnx
+    from tailboost.storage.rule_documents import save_rule as save_rule
+    from tailboost.storage.rule_files import load_rule as load_rule
 
 __version__ = "0.1.0"
 
@@ -105,7 +105,9 @@ _MODULES = {
     "selection.problem": "CVaR WorstRow",
     "selection.rule": "Rule RulePart",
     "selection.threshold_rule": "ThresholdRule",
-    "storage": "load_model load_rule save_model save_rule",
+    "storage.models": "load_model save_model",
+    "storage.rule_documents": "save_rule",
+    "storage.rule_files": "load_rule",
 }
 _HOME = {
     name: f"tailboost.{module}" for module, names in _MODULES.items() for name in names.split()

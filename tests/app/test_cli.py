@@ -32,7 +32,7 @@ from tailboost.app.cli.parameters import literal
 from tailboost.app.cli.shared import BadInput, bad_input, shortened
 from tailboost.app.registry import METHODS
 from tailboost.rows.judged import label_shares
-from tailboost.storage import load_model, save_model
+from tailboost.storage.models import load_model, save_model
 
 
 @pytest.fixture

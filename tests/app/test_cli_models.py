@@ -28,7 +28,7 @@ from tailboost.app.cli import shared
 from tailboost.app.datasets import load_credit_default
 from tailboost.app.registry import METHODS
 from tailboost.core.long_work import steps
-from tailboost.storage import load_model, read_notes
+from tailboost.storage.models import load_model, read_notes
 
 SECRET = "a secret for the tests, no other"
 #: Options of a fit for tests of what is around the model.
@@ -953,7 +953,7 @@ class TestNotes:
 
         from sklearn.tree import DecisionTreeClassifier
 
-        from tailboost.storage import save_model
+        from tailboost.storage.models import save_model
 
         tree = DecisionTreeClassifier().fit([[0], [1]], [0, 1])
         path = tmp_path / "t.model"

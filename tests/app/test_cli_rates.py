@@ -14,7 +14,7 @@ from shell import call
 
 from tailboost import RobustMixtureClassifier, rates
 from tailboost.core.table_files import read_raw
-from tailboost.storage import load_model
+from tailboost.storage.models import load_model
 
 LIMIT = "gap(selected(yes, by=sex)) <= 12%"
 

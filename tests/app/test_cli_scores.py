@@ -574,10 +574,10 @@ def test_errors_name_file_and_column(files, rule):
     pd.read_csv(fresh).replace({"lang": {"de": "fr"}}).to_csv(files / "french.csv", index=False)
     assert "fr" in refused("predict", rule, files / "french.csv")
     older = json.loads(rule.read_text())
-    assert older["format"] == 4
+    assert older["format"] == 5
     older["format"] = 1
     (files / "older.json").write_text(json.dumps(older))
-    assert "format 1, not 4; run tune again" in refused("predict", files / "older.json", fresh)
+    assert "format 1, not 5; run tune again" in refused("predict", files / "older.json", fresh)
     (files / "none.json").write_text("{}")
     assert "none.json: this is no rule of `tailboost tune`: it has no 'format'" in refused(
         "predict", files / "none.json", fresh

@@ -14,7 +14,7 @@ for needed in ("typer", "rich", "jinja2"):
 from shell import call, done, refused
 
 import tailboost as tb
-from tailboost.storage import load_model
+from tailboost.storage.models import load_model
 
 GAP = "gap(selected(yes, by=sex)) <= .12"
 

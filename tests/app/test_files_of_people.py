@@ -12,7 +12,7 @@ pd = pytest.importorskip("pandas")
 
 from shell import call, done, refused
 
-from tailboost.storage import load_model
+from tailboost.storage.models import load_model
 
 LIMIT = ("--limit", "miss(yes) <= .45")
 

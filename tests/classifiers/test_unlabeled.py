@@ -18,7 +18,7 @@ from tailboost.rates import Strata
 from tailboost.rows.fingerprints import copies_of
 from tailboost.selection import data as selection_data
 from tailboost.selection.data import SelectionData, by_probabilities
-from tailboost.storage import load_model, save_model
+from tailboost.storage.models import load_model, save_model
 
 SELECTED = rates.gap(rates.selected(1, by="group"))
 

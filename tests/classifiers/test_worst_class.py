@@ -677,7 +677,7 @@ def test_interrupted_and_fitted_again(interrupted, combine):
     ],
 )
 def test_models_can_be_stored(tmp_path, params):
-    from tailboost.storage import load_model, save_model
+    from tailboost.storage.models import load_model, save_model
 
     X, y = rare(23)
     groups = X[:, 0] > 0 if "subgroups" in params else None

@@ -21,8 +21,9 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from tailboost.storage import constructors, load_model, reviewed, save_model
+from tailboost.storage import constructors, reviewed
 from tailboost.storage.model_files import packed
+from tailboost.storage.models import load_model, save_model
 
 pytestmark = pytest.mark.fuzz
 PART = "forged types"

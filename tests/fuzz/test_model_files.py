@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 
 import tailboost as tb
 from tailboost.learners import HistBoostClassifier
-from tailboost.storage import save_model
+from tailboost.storage.models import save_model
 
 pytestmark = pytest.mark.fuzz
 PART = "model files"

@@ -15,7 +15,7 @@ from tailboost.learners import HistTreeClassifier
 xgboost = pytest.importorskip("xgboost")
 import test_models as stored
 
-from tailboost.storage import ModelVersionWarning, load_model, save_model
+from tailboost.storage.models import ModelVersionWarning, load_model, save_model
 
 pytestmark = pytest.mark.fuzz
 PART = "versions"

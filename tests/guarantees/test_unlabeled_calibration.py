@@ -16,7 +16,7 @@ from tailboost.core.exceptions import LeakageError
 from tailboost.rates.bounds import most_reached
 from tailboost.rows.fingerprints import UsedRows, hash_rounded_rows
 from tailboost.rows.ledger import Ledger
-from tailboost.storage import load_model, save_model
+from tailboost.storage.models import load_model, save_model
 
 SELECTED = rates.selected(1, by="group")
 LIMITS = {

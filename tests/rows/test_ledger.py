@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 import pickle
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -34,7 +35,7 @@ from tailboost.rows.fingerprints import (
 )
 from tailboost.rows.given import Given
 from tailboost.rows.ledger import Attempt, Ledger, attempts_of
-from tailboost.storage.models import model_digest, read_ledger, write_ledger
+from tailboost.storage.models import model_digest, read_ledger, read_notes, write_ledger
 
 LIMIT = [rates.error(by="group") <= 0.26]
 
@@ -291,8 +292,8 @@ def test_rows_of_a_calibration_are_called_so():
         tb.certify(point, X, y)
 
 
-def test_rows_that_chance_makes_equal_are_not_called_rows_of_the_calibration():
-    """The message says that they are equal, how many, and the argument with which the call works."""
+def test_rows_that_chance_makes_equal_are_not_called_rows_of_the_calibration(tmp_path):
+    """The message says that they are equal, how many, and the argument, which is stated once for a rule."""
     rng = np.random.default_rng(0)
 
     def rows(n):
@@ -312,10 +313,18 @@ def test_rows_that_chance_makes_equal_are_not_called_rows_of_the_calibration():
     words = "^X: 800 of these 800 rows equal calibration rows of the rule.*equal_rows='natural'$"
     for way in ways.values():
         with pytest.raises(tb.LeakageError, match=words):
-            way()
-        way(equal_rows="natural")
+            way(equal_rows="copies")
+        way()  # as stated to calibrate
     with pytest.warns(UserWarning, match="has its certificate, and no errors on these rows: X: 800 .* equal"):
-        card = tb.ModelCard.of(rule, X, y)
+        card = tb.ModelCard.of(rule, X, y, equal_rows="copies")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tb.ModelCard.of(rule, X, y)
+    path = tmp_path / "rule.model"
+    tb.save_model(rule, path)
+    loaded = tb.load_model(path)
+    state = tb.Monitor.against(loaded).add(X[:400], y[:400]).to_dict()
+    tb.Monitor.from_dict(state, loaded).add(X[400:], y[400:])
     assert card.summary.startswith("All stated limits are certified")
     for how in ("copies", "natural"):
         with pytest.raises(tb.LeakageError, match=r"are calibration rows of the rule\. Give fresh rows$"):
@@ -616,7 +625,7 @@ def test_the_ledger_of_a_model_file_changes_alone(rule, tmp_path):
     loaded = tb.load_model(path)
     assert [attempt.key for attempt in loaded.ledger_.attempts] == ["key"]
     assert loaded.predict(scored(5, 50)[0]).tolist() == rule.predict(scored(5, 50)[0]).tolist()
-    assert tb.storage.read_notes(path)["notes"] == {"purpose": "test"}
+    assert read_notes(path)["notes"] == {"purpose": "test"}
     write_ledger(path, Ledger())
     assert path.read_bytes() == content
 

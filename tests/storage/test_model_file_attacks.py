@@ -36,8 +36,9 @@ from sklearn.tree import DecisionTreeClassifier
 import tailboost as tb
 from tailboost.core.files import held
 from tailboost.learners import HistBoostClassifier
-from tailboost.storage import constructors, load_model, parts, reviewed, save_model
+from tailboost.storage import constructors, parts, reviewed
 from tailboost.storage.model_files import packed
+from tailboost.storage.models import load_model, save_model
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 3))
@@ -274,7 +275,7 @@ class TestCalls:
             "experiments.trials.Trials",
             "tailboost.boosting.learner.CrossFit", "tailboost.rows.rows.Split",
             "tailboost.learners.torch.net_learner.TorchSession",
-            "tailboost.storage.models.os.system", "tailboost.storage.load_model",
+            "tailboost.storage.models.os.system", "tailboost.storage.models.load_model",
             "tailboost.nothing.there",
             "sklearn.model_selection._search.GridSearchCV",
             "sklearn.utils.metaestimators._AvailableIfDescriptor",

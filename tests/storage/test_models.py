@@ -31,8 +31,8 @@ import tailboost as tb
 from tailboost.app.table_encoder import TableEncoder
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.forest import TableForest  # reads data frames
-from tailboost.storage import ModelVersionWarning, load_model, save_model
 from tailboost.storage.model_files import MODEL_FORMAT
+from tailboost.storage.models import ModelVersionWarning, load_model, save_model
 from tailboost.storage.reviewed import UFUNCS
 
 SECURITY = (Path(__file__).parents[2] / "SECURITY.md").read_text(encoding="utf-8")

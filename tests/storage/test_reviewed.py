@@ -51,7 +51,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 import tailboost as tb
-from tailboost.storage import load_model, save_model
+from tailboost.storage.models import load_model, save_model
 from tailboost.storage.trees import packed_trees
 
 RNG = np.random.default_rng(0)

@@ -99,7 +99,7 @@ class ModelCard:
         clusters: Column = None,
         max_error: Stated = None,
         confidence: float = 0.95,
-        equal_rows: Any = "copies",
+        equal_rows: Any = None,
         training_rows: Table = None,
         title: str = "Model card",
         purpose: str = "",
@@ -126,8 +126,8 @@ class ModelCard:
         title, purpose, rows_are : str
             Heading, intended use of the model, and a name for the rows in sentences ("the rows of test.csv").
         notes, versions : mapping, optional
-            Training record of a model file (`tailboost.storage.read_notes`), and versions of the libraries;
-            by default the installed ones.
+            Training record of a model file (`tailboost.storage.models.read_notes`), and versions of the
+            libraries; by default the installed ones.
         digests : mapping of str to str, optional
             SHA-256 of the files of model and rows, by the words for them.
         monitor : Monitor, optional

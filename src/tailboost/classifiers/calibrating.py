@@ -114,7 +114,7 @@ def calibrate(
     rule: AnsweringRule = "predict",
     previous: Any = None,
     subgroups: Any = None,
-    equal_rows: EqualRows = "copies",
+    equal_rows: EqualRows | None = None,
     clusters: Column = None,
     attempts: int | None = None,
     selection_share: float | None = None,
@@ -449,7 +449,9 @@ def certified_on_rest(
     return calibrated
 
 
-def _assumed_of_equal_rows(classifier: RobustMixtureClassifier, equal_rows: EqualRows) -> str:
+def _assumed_of_equal_rows(
+    classifier: RobustMixtureClassifier, equal_rows: EqualRows | None
+) -> str:
     """Return what a certificate of one batch assumes of equal rows."""
     if judged(classifier).reads_scores:
         return "rows with equal scores are different rows"

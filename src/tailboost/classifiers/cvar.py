@@ -29,7 +29,7 @@ from tailboost.classifiers.base import MixtureClassifier, learner_of
 from tailboost.classifiers.boosted_selection import counts_of
 from tailboost.classifiers.boosting_fit import BoostingFit, Cautions, set_results
 from tailboost.classifiers.input import ROUNDS_OR_AUTO, preset, with_parameters
-from tailboost.core.checks import OneOf
+from tailboost.core.constraints import OneOf
 from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.guarantees.game_bounds import (
     edge_bound,

@@ -16,7 +16,8 @@ from tailboost.boosting.players.dro import MARGIN_LOSSES, RealAdditive, WorstCas
 from tailboost.classifiers.additive import AdditiveClassifier, open_steps, play_steps
 from tailboost.classifiers.boosting_fit import BoostingFit, Cautions
 from tailboost.classifiers.input import with_parameters
-from tailboost.core.checks import OneOf, take
+from tailboost.core.checks import take
+from tailboost.core.constraints import OneOf
 from tailboost.guarantees.additive_summary import ON_TRAINING, Cost, margin_bound
 from tailboost.guarantees.robustness import dro_radius
 from tailboost.rows.rows import TrainingSet

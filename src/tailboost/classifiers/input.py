@@ -20,8 +20,6 @@ from sklearn.utils.validation import validate_data
 
 from tailboost.core.array_types import Column, Floats, Ints, Model, Table
 from tailboost.core.checks import (
-    OneOf,
-    Share,
     as_pandas,
     check_labels,
     check_row_shape,
@@ -39,6 +37,7 @@ from tailboost.core.checks import (
     unboxed,
     unpack,
 )
+from tailboost.core.constraints import OneOf, Share
 from tailboost.core.exceptions import ResubstitutionWarning
 from tailboost.core.spelling import as_typed, listed, with_known_arguments
 from tailboost.core.warn import warn_user

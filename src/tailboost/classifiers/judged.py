@@ -28,9 +28,9 @@ from tailboost.core.checks import has_named_columns, label_vector
 from tailboost.guarantees.additive_summary import rates_of
 from tailboost.learners.scores import only_scores
 from tailboost.rates import Limit, Rate, error
-from tailboost.rows.fingerprints import RowHashes, digest
+from tailboost.rows.fingerprints import RowHashes, digest, digest_of_rule
 from tailboost.rows.given import refuse
-from tailboost.rows.judged import Recorded, digest_of_rule, judged
+from tailboost.rows.judged import Recorded, columns_of, judged
 from tailboost.rows.ledger import Records
 from tailboost.selection.candidates import can_defer, scores_in, shares
 from tailboost.selection.candidates import deferred as deferred_rows
@@ -117,7 +117,8 @@ class JudgedModels(JudgedSelection):
         engine = self.classifier.selection_.engine
         models = engine.outputs.models
         if only_scores(models.fitted) and not models.are_given:
-            return digest_of_rule(self.rule, [model.estimator for model in models.fitted])
+            columns = [columns_of(model.estimator) for model in models.fitted]
+            return digest_of_rule(self.rule, columns)
         outputs = [log_probabilities.tobytes() for log_probabilities in engine.outputs.logs]
         return digest(digest_of_rule(self.rule).encode(), *outputs)
 

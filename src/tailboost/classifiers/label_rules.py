@@ -43,10 +43,11 @@ from tailboost.rows.fingerprints import (
     UsedRows,
     copies_of,
     digest,
+    digest_of_rule,
     hash_rounded_rows,
 )
 from tailboost.rows.given import Given
-from tailboost.rows.judged import RecordedScores, digest_of_rule, judged
+from tailboost.rows.judged import RecordedScores, judged
 from tailboost.rows.ledger import Ledger, Records
 from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.selection.candidates import Scale

@@ -63,8 +63,6 @@ from tailboost.core.array_types import (
     Table,
 )
 from tailboost.core.checks import (
-    OneOf,
-    Share,
     batched,
     check_costs,
     check_indexes,
@@ -74,6 +72,7 @@ from tailboost.core.checks import (
     refuse_swapped,
     unpack,
 )
+from tailboost.core.constraints import OneOf, Share
 from tailboost.core.long_work import fitting_apart, telling
 from tailboost.core.spelling import did_you_mean, with_known_arguments
 from tailboost.learners.scores import as_fitted

@@ -22,7 +22,7 @@ from tailboost.boosting.players.additive_player import (
 from tailboost.classifiers.additive import AdditiveClassifier, open_steps, play_steps
 from tailboost.classifiers.boosting_fit import BoostingFit, Cautions
 from tailboost.classifiers.input import CONSTRAINTS, preset, with_parameters
-from tailboost.core.checks import OneOf
+from tailboost.core.constraints import OneOf
 from tailboost.guarantees.additive_summary import Cost, margin_bound
 from tailboost.learners import StumpClassifier
 from tailboost.rows.rows import TrainingSet

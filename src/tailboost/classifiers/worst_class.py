@@ -50,7 +50,8 @@ from tailboost.classifiers.input import (
 )
 from tailboost.classifiers.judged import JudgedSubgroups
 from tailboost.core.array_types import Column, Floats, Groups, Stated, Table
-from tailboost.core.checks import OneOf, unpack
+from tailboost.core.checks import unpack
+from tailboost.core.constraints import OneOf
 from tailboost.core.exceptions import BoundNotMetWarning, SmallSubgroupsWarning
 from tailboost.guarantees.game_bounds import edge_bound, hedge_game_bounds
 from tailboost.learners import HistBoostClassifier

@@ -5,20 +5,17 @@ A message has the name of the argument, the expected value and the actual one.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from numbers import Real
+from numbers import Integral, Real
+from types import ModuleType
 from typing import Any, TypeGuard
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import _safe_indexing, column_or_1d
-from sklearn.utils._missing import is_pandas_na, is_scalar_nan
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Labels, Mask, Model, Table
 from tailboost.core.spelling import alike, did_you_mean, how_many, listed
@@ -30,24 +27,6 @@ BATCH_VALUES = 2**30
 PANDAS_TEXT = ("str", "string")
 # The most known labels or groups in a message.
 NAMES_SHOWN = 10
-
-
-class OneOf(StrOptions):
-    """Allowed texts of a parameter. Messages list them in this order, and not in the order of a set."""
-
-    def __init__(self, *texts: str) -> None:
-        super().__init__(set(texts))
-        self.options = texts
-
-
-class Share(Interval):
-    """A number in (0, 1]. Messages say how 30 % is written."""
-
-    def __init__(self) -> None:
-        super().__init__(Real, 0, 1, closed="right")
-
-    def __str__(self) -> str:
-        return f"{super().__str__()} (30 % is 0.3)"
 
 
 @contextmanager
@@ -88,9 +67,22 @@ def as_pandas(table: Table) -> Any:
     return table
 
 
+def sklearn_utils() -> ModuleType:
+    """Return `sklearn.utils`, imported when a check needs it: a rule of a file answers without it."""
+    import sklearn.utils.multiclass
+
+    return sklearn.utils
+
+
+def is_sparse(X: Any) -> bool:
+    """Return whether a table is a sparse matrix; there is none unless its library is imported."""
+    library = sys.modules.get("scipy.sparse")
+    return library is not None and bool(library.issparse(X))
+
+
 def has_named_columns(X: Table) -> TypeGuard[Mapping[str, Any]]:
     """Return whether a table is a dict of columns; SciPy's DOK arrays derive from dict, but are tables."""
-    return isinstance(X, Mapping) and not sp.issparse(X)
+    return isinstance(X, Mapping) and not is_sparse(X)
 
 
 def as_table(X: Table, names: Sequence[Any] | None = None) -> Any:
@@ -106,7 +98,7 @@ def as_table(X: Table, names: Sequence[Any] | None = None) -> Any:
     if has_named_columns(X):
         return np.column_stack([np.asarray(X[name]) for name in sorted_names(list(X))])
     X = as_pandas(X)
-    if sp.issparse(X):
+    if is_sparse(X):
         return X.tocsr()  # some formats have no row indexing
     is_frame = hasattr(X, "iloc")
     if is_frame and names is not None and set(names) <= set(X.columns):
@@ -123,7 +115,7 @@ def summed(X: Table) -> Any:
     and conversions to csr share the arrays of the original. Other matrices are therefore copied, so the
     caller's matrix never changes.
     """
-    if not sp.issparse(X) or X.ndim != 2:
+    if not is_sparse(X) or X.ndim != 2:
         return X
     matrix = X
     if X.format not in ("csr", "csc"):
@@ -165,11 +157,11 @@ def take(X: Table, rows: NDArray[Any]) -> Any:
         return None
     if has_named_columns(X):
         return {name: take(_column_of(column), rows) for name, column in X.items()}
-    if sp.issparse(X):
+    if is_sparse(X):
         X = X.tocsr()  # some formats have no row indexing
     if rows.dtype == np.bool_:  # some tables take no mask
         rows = np.flatnonzero(rows)
-    return _safe_indexing(X, rows)
+    return sklearn_utils()._safe_indexing(X, rows)
 
 
 def _column_of(values: Any) -> Any:
@@ -573,7 +565,9 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
 
 def is_missing(value: object) -> bool:
     """Return whether a value is None, NaN or pandas' NA."""
-    return value is None or is_scalar_nan(value) or is_pandas_na(value)
+    if value is None or value is getattr(sys.modules.get("pandas"), "NA", None):
+        return True
+    return isinstance(value, Real) and not isinstance(value, Integral) and math.isnan(value)
 
 
 GIVE_A_VALUE = "drop their rows or give them a value"
@@ -678,7 +672,7 @@ def unboxed(labels: Any) -> Any:
 
 def label_vector(labels: Any, *, warn: bool = False) -> Labels:
     """Return labels as an array of shape (n,) of their type; a table of one column gets a warning."""
-    vector: Labels = column_or_1d(unboxed(labels), warn=warn)
+    vector: Labels = sklearn_utils().column_or_1d(unboxed(labels), warn=warn)
     return vector
 
 
@@ -692,7 +686,7 @@ def numbered(values: Column, name: str, n: int) -> Ints:
     if np.ndim(values) == 2 and np.shape(values)[1] != 1:
         raise ValueError(f"{name} must be one column, got the shape {np.shape(values)}")
     try:
-        _, numbers = distinct_and_places(column_or_1d(values))
+        _, numbers = distinct_and_places(sklearn_utils().column_or_1d(values))
     except TypeError as error:
         raise ValueError(
             f"{name}: values of types that cannot be ordered ({error}); convert them to text"
@@ -956,7 +950,7 @@ def distinct_and_places(values: NDArray[Any]) -> tuple[NDArray[Any], Ints]:
 def check_labels(y: Labels) -> None:
     """Raise ValueError unless ``y`` has labels of classes, all text or all numbers."""
     refuse_quantity(label_column(y, "y"))
-    check_classification_targets(y)
+    sklearn_utils().multiclass.check_classification_targets(y)
 
 
 def refuse_quantity(labels: Labels) -> None:

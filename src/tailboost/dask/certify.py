@@ -34,7 +34,6 @@ from tailboost.rows.fingerprints import (
     EqualRows,
     Fingerprint,
     RowCounts,
-    check_equal_rows,
 )
 from tailboost.rows.given import Given
 from tailboost.rows.judged import (
@@ -61,7 +60,7 @@ def certify(
     subgroups: Any = None,
     rates: Any = None,
     limits: Any = None,
-    equal_rows: EqualRows = "copies",
+    equal_rows: EqualRows | None = None,
 ) -> Certificate:
     """Return confidence bounds on a classifier's errors on new rows, from rows in Dask collections.
 
@@ -89,7 +88,6 @@ def certify(
         If an argument is not as described.
     """
     check_number(confidence, "confidence", 0, 1, below=True)
-    check_equal_rows(equal_rows)
     if not hasattr(model, "predict") or not hasattr(model, "classes_"):
         raise TypeError(f"model must be a fitted classifier, got {type(model).__name__}")
     stated, max_error = requested_rates(model, rates, limits, max_error)

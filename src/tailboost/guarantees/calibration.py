@@ -209,7 +209,7 @@ def calibrate_selected(
     reference_answers = (reference.name, reference.on(fresh))
 
     # Recorded before any test: whatever ends this call, its rows are used up.
-    call = repr((stated, confidence, rule, given.subgroups, given.equal_rows))
+    call = repr((stated, confidence, rule, given.subgroups, fresh.equal_rows))
     all_attempts = model.records_.spend(
         fresh.used,
         what_is_tested(model, fresh, call),
@@ -697,6 +697,7 @@ def certified_classifier(
         rule=judged(classifier).rule_digest,
         used=attempts[-1].rows,
         as_stated=fresh.as_stated,
+        equal_rows=fresh.equal_rows,
         remarks=tuple(remarks),
         one_answer=tuple(one_answer),
         forced_by=forced_by,

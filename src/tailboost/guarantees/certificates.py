@@ -73,6 +73,7 @@ from tailboost.rows.fingerprints import (
     EqualRows,
     Fingerprint,
     UsedRows,
+    checked_equal_rows,
     equal_by_nature,
     too_many,
 )
@@ -198,6 +199,8 @@ class Certificate:
         The limited groups in which all rows have one answer, in a sentence for each answer.
     as_stated : bool
         Whether only the caller knows of no model trained on the rows: the training rows are not known.
+    equal_rows : {"copies", "natural"}
+        How equal rows were treated, and are by default in later calls with the certified rule.
     """
 
     bounds: tuple[CertifiedBound, ...]
@@ -213,6 +216,7 @@ class Certificate:
     forced_by: Forced | None = field(default=None, compare=False)
     one_answer: tuple[str, ...] = ()
     as_stated: bool = False
+    equal_rows: EqualRows = "copies"
     # The rows, for comparison if equal rows are different rows; otherwise None.
     used: UsedRows | None = field(default=None, repr=False, compare=False)
 
@@ -301,7 +305,7 @@ class Certificate:
         previous: Recheck | None = None,
         costs: Any = None,
         cost_range: tuple[float, float] | None = None,
-        equal_rows: EqualRows = "copies",
+        equal_rows: EqualRows | None = None,
         clusters: Column = None,
         deferred: Column = None,
     ) -> Recheck:
@@ -324,7 +328,8 @@ class Certificate:
         previous : Recheck, optional
             The result of earlier batches, to continue from.
         costs, cost_range, equal_rows, clusters, deferred : optional
-            As in `certify`. The range of costs must stay the same. A cluster may be in one batch only, and in
+            As in `certify`; ``equal_rows`` by default as in the certificate. The range of costs must stay the
+            same. A cluster may be in one batch only, and in
             one of the subgroups of a gap or ratio.
 
         Raises
@@ -347,6 +352,7 @@ class Certificate:
         if len(previous.evidence) != len(self.tested):
             raise ValueError("previous belongs to another certificate")
         options = {"costs": costs, "cost_range": cost_range, "deferred": deferred}
+        equal_rows = equal_rows or self.equal_rows
         given = Given(X, y, groups, clusters=clusters, equal_rows=equal_rows, **options)
         rules: set[Rule] = {bound.rule for bound in self.tested} or {"predict"}
         rows_by_rule = {rule: self._answered_rows(judge, given, rule) for rule in rules}
@@ -430,6 +436,7 @@ class Certificate:
             "one_answer": list(self.one_answer),
             "rule": self.rule,
             "as_stated": self.as_stated,
+            "equal_rows": self.equal_rows,
             "forced_by": None if self.forced_by is None else self.forced_by.to_dict(),
         }
 
@@ -455,6 +462,7 @@ class Certificate:
                 one_answer=tuple(document["one_answer"]),
                 forced_by=forced and Forced.from_dict(forced),
                 as_stated=bool(document["as_stated"]),
+                equal_rows=checked_equal_rows(document["equal_rows"]),
             )
 
     @property
@@ -738,7 +746,7 @@ def certify(
     limits: Stated = None,
     costs: Any = None,
     cost_range: tuple[float, float] | None = None,
-    equal_rows: EqualRows = "copies",
+    equal_rows: EqualRows | None = None,
     clusters: Column = None,
     deferred: Column = None,
     X_unlabeled: Table = None,
@@ -792,10 +800,11 @@ def certify(
     subgroups : list or dict of lists, optional
         All groups of the population, by the names of the bounds, or ``{"class": […], "group": […]}``. If
         neither this list nor the model gives them, "worst" is about the groups (labels) among the rows.
-    equal_rows : {"copies", "natural"}, default="copies"
+    equal_rows : {"copies", "natural"}, optional
         Reason for rows equal to training rows. "copies": more than one in twenty (by three standard errors)
         is refused, because errors on training rows are too small. "natural": features take few values, and
-        nobody copied a row, neither here nor in the training table.
+        nobody copied a row, neither here nor in the training table. By default as in the certificate of the
+        model or, without one, "copies".
     clusters : array-like of shape (n,), optional
         Cluster of each row: person, household or place. A cluster has one vote in a class or group, or in the
         denominator of a rate: one of its rows there counts, drawn at random from a generator with a fixed
@@ -1099,6 +1108,7 @@ def certificate_of(
         rule=judged(fresh.model).rule_digest,
         remarks=tuple(rule_remarks(bounds, fresh)),
         as_stated=fresh.as_stated,
+        equal_rows=fresh.equal_rows,
     )
 
 

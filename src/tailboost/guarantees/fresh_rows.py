@@ -49,7 +49,7 @@ from tailboost.rows.fingerprints import (
     Fingerprint,
     RowHashes,
     UsedRows,
-    check_equal_rows,
+    checked_equal_rows,
     fingerprint_of,
     hash_rows,
     nth_of_kind,
@@ -740,7 +740,6 @@ def fresh_rows(
     ValueError
         If an argument is not as in `certify`.
     """
-    check_equal_rows(given.equal_rows)
     check_indexes(X=given.X, y=given.y, model=model, **given.by_row)
     is_model = hasattr(model, "predict")
     titles = judged(model if is_model else fitted).group_titles
@@ -753,13 +752,13 @@ def fresh_rows(
 
     final = fitted
     listed_labels = given.listed[0]
-    equal_rows = given.equal_rows
+    equal_rows = checked_equal_rows(given.equal_rows or "copies")
     if is_model:
         final = last_step(model)
         classes = _classes_of(model, given)
         if hasattr(model, "classes_"):
             listed_labels = classes
-        equal_rows = reason_of_equal_rows(judged(final), equal_rows)
+        equal_rows = reason_of_equal_rows(judged(final), given.equal_rows)
     else:
         answers, classes = _given_answers(model, given, rates)
     training_rows = _named_training_rows(model, given)

@@ -56,7 +56,7 @@ from tailboost.guarantees.recheck import (
 from tailboost.guarantees.stated import as_model, stated_by
 from tailboost.rates import Limit, Strata, checked_limits
 from tailboost.rates.strata import CELL, CLASS, EVERYTHING, GROUP, names_in
-from tailboost.rows.fingerprints import CHANCE, EqualRows, check_equal_rows, digest
+from tailboost.rows.fingerprints import CHANCE, EqualRows, checked_equal_rows, digest
 from tailboost.rows.judged import (
     judged,
     refuse_other_rule,
@@ -172,7 +172,7 @@ class Monitor:
         cls,
         certificate: Certificate,
         model: Model | None = None,
-        equal_rows: EqualRows = "copies",
+        equal_rows: EqualRows | None = None,
     ) -> Self:
         """Return a monitor of certified bounds.
 
@@ -182,8 +182,9 @@ class Monitor:
             From `tailboost.certify`, or the ``certificate_`` of a calibrated classifier.
         model : fitted classifier, optional
             The rule of the certificate, for `add`.
-        equal_rows : {"copies", "natural"}, default="copies"
-            How each `add` treats equal rows, see there.
+        equal_rows : {"copies", "natural"}, optional
+            How each `add` treats equal rows, see there. By default as in the certificate or, without one,
+            "copies".
 
         Raises
         ------
@@ -202,7 +203,7 @@ class Monitor:
                 "the certificate has no bound that later rows can test: on the error of all "
                 "rows, a class or a group, or on a rate"
             )
-        check_equal_rows(equal_rows)
+        equal_rows = checked_equal_rows(equal_rows or certificate.equal_rows)
         return cls(certificate, model=as_model(model), equal_rows=equal_rows)
 
     @classmethod
@@ -215,7 +216,7 @@ class Monitor:
         limits: Stated = (),
         subgroups: Any = None,
         confidence: float = 0.95,
-        equal_rows: EqualRows = "copies",
+        equal_rows: EqualRows | None = None,
     ) -> Self:
         """Return a monitor of targets or limits of a rule; the monitor keeps the rule.
 
@@ -235,8 +236,9 @@ class Monitor:
             All groups, if different from the groups of the fit.
         confidence : float in (0, 1), default=0.95
             One minus the probability of any false alarm.
-        equal_rows : {"copies", "natural"}, default="copies"
-            How each `add` treats equal rows, see there.
+        equal_rows : {"copies", "natural"}, optional
+            How each `add` treats equal rows, see there. By default as in the certificate or, without one,
+            "copies".
 
         Raises
         ------

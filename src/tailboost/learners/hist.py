@@ -23,7 +23,8 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Seed, Table
-from tailboost.core.checks import OneOf, check_labelled_rows, refuse_frame, summed
+from tailboost.core.checks import check_labelled_rows, refuse_frame, summed
+from tailboost.core.constraints import OneOf
 from tailboost.core.long_work import (
     N_JOBS,
     count_threads,

@@ -10,13 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.special import gammaln, xlogy
 
 from tailboost.core.array_types import Column, Floats, Hashes, Ints, Mask, Table
-from tailboost.core.checks import distinct_and_places, is_missing, summed
+from tailboost.core.checks import distinct_and_places, is_missing, is_sparse, summed
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.spelling import as_typed
 from tailboost.rows.schema import distinct
@@ -119,8 +116,8 @@ def _hashes(X: Table, *, exact: bool) -> Hashes:
 
     Zeros add nothing, so a sparse and a dense matrix have equal sums. Sums wrap around at 2⁶⁴.
     """
-    if sp.issparse(X):
-        matrix = sp.csr_matrix(summed(X))  # one entry for each place
+    if is_sparse(X):
+        matrix = summed(X).tocsr()  # one entry for each place
         row_of_entry = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
         multipliers = _multipliers(matrix.shape[1])[matrix.indices]
         terms = _mix(_words(matrix.data, exact, row_of_entry)) * multipliers
@@ -259,6 +256,19 @@ def digest(*contents: bytes) -> str:
     for content in contents:
         hashed.update(content)
     return hashed.hexdigest()
+
+
+def digest_of_rule(rule: Any, columns: Sequence[Any] = ()) -> str:
+    """Return the digest of a rule that identifies it in every form: in memory, as a document and in a file.
+
+    Parameters
+    ----------
+    rule : Rule or ThresholdRule
+        The rule.
+    columns : sequence of tuple, optional
+        Columns, label, kind and missing value of each `Scores` that it reads.
+    """
+    return digest(repr((rule.identity, list(columns))).encode())
 
 
 # -- draws and fingerprints ---------------------------------------------------------------------------------
@@ -675,6 +685,8 @@ def _chance_of_split(a: Ints, b: Ints) -> float:
         gradient = [n_contents @ mean_agreement - observed, n_contents @ mean_outcome - n_first]
         return float(value), np.array(gradient)
 
+    from scipy.optimize import minimize  # not needed where a rule of a file answers
+
     best = minimize(
         log_bound, np.zeros(2), jac=True, method="L-BFGS-B", bounds=[(0, 1e4), (-1e4, 1e4)]
     )
@@ -685,6 +697,8 @@ def _chance_of_split(a: Ints, b: Ints) -> float:
 
 def _log_binomial(k: Any, n: Any, p: float) -> Any:
     """Return the logarithms of the binomial probabilities of k out of n."""
+    from scipy.special import gammaln, xlogy
+
     logs = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
     return logs + xlogy(k, p) + xlogy(n - k, 1 - p)
 
@@ -861,10 +875,11 @@ class UsedRows:
         return cls(contents, labelled, state["use"], read)
 
 
-def check_equal_rows(value: object) -> None:
-    """Raise if ``equal_rows`` has another value than the two allowed ones."""
-    if value not in ("copies", "natural"):
+def checked_equal_rows(value: EqualRows) -> EqualRows:
+    """Return ``equal_rows``; raise ValueError if it has another value than the two allowed ones."""
+    if value not in get_args(EqualRows):
         raise ValueError(f"equal_rows must be 'copies' or 'natural', got {value!r}")
+    return value
 
 
 def equal_by_nature() -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from numbers import Real
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tailboost.core.array_types import Column, Groups, Labels, Table
 from tailboost.core.checks import (
@@ -20,8 +20,10 @@ from tailboost.core.checks import (
     refuse_swapped,
     refuse_texts,
 )
-from tailboost.rows.fingerprints import EqualRows
 from tailboost.rows.subgroups import by_column, checked_columns, plain_list
+
+if TYPE_CHECKING:
+    from tailboost.rows.fingerprints import EqualRows
 
 NO_DETAILS: Mapping[str, Any] = MappingProxyType({})
 BY_ROW = ("X", "y", "groups", "sample_weight", "costs", "clusters")
@@ -40,7 +42,7 @@ class Given:
     X_unlabeled: Table = None
     groups_unlabeled: Groups = None
     subgroups: Any = None
-    equal_rows: EqualRows = "copies"
+    equal_rows: EqualRows | None = None
     training_rows: Table = None
     cost_range: Any = None
     deferred: Column = None  # with an array of answers

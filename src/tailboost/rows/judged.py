@@ -17,7 +17,7 @@ from tailboost.core.checks import as_table
 from tailboost.core.exceptions import DeferredRowsWarning, UncertifiedGroupsWarning
 from tailboost.core.limit_lines import LimitLine
 from tailboost.core.warn import warn_user, without_warning
-from tailboost.rows.fingerprints import RowHashes, digest, hash_rounded_rows
+from tailboost.rows.fingerprints import EqualRows, RowHashes, hash_rounded_rows
 from tailboost.rows.ledger import Records
 from tailboost.rows.other_groups import GroupsByColumn
 from tailboost.rows.subgroups import GroupUse, by_column, plain_list
@@ -80,6 +80,14 @@ class Judged:
             return {}
         named: GroupsByColumn = self.certificate.groups_named
         return named
+
+    @property
+    def equal_rows(self) -> EqualRows:
+        """How the certificate treated equal rows: as copies without one."""
+        if self.certificate is None:
+            return "copies"
+        equal_rows: EqualRows = self.certificate.equal_rows
+        return equal_rows
 
     def reads(self, column: Any) -> bool:
         """Whether answers need the groups of a column."""
@@ -250,18 +258,9 @@ def judged(model: Model) -> Any:
     return made_by(final)
 
 
-def digest_of_rule(rule: Any, scores: Sequence[Any] = ()) -> str:
-    """Return the digest of a rule that identifies it in every form: in memory, as a document and in a file.
-
-    Parameters
-    ----------
-    rule : Rule or ThresholdRule
-        The rule.
-    scores : sequence of Scores, optional
-        The columns that it reads.
-    """
-    columns = [(score.column_list, score.label, score.kind, score.missing) for score in scores]
-    return digest(repr((rule.identity, columns)).encode())
+def columns_of(scores: Any) -> tuple[Any, ...]:
+    """Return what a `Scores` reads as plain values, for `digest_of_rule`."""
+    return scores.column_list, scores.label, scores.kind, scores.missing
 
 
 def is_about(certificate: Any, model: Model) -> bool:

@@ -19,7 +19,7 @@ from tailboost.rows.fingerprints import (
     Fingerprint,
     RowHashes,
     UsedRows,
-    check_equal_rows,
+    checked_equal_rows,
     hash_rounded_rows,
     refuse_used,
 )
@@ -89,12 +89,15 @@ def row_hashes(model: Model, X: Table) -> RowHashes:
     return RowHashes(hash_rounded_rows(as_table(table, names)))
 
 
-def reason_of_equal_rows(reader: Judged, equal_rows: EqualRows) -> EqualRows:
-    """Return the reason for equal rows of a classifier: "natural" if its rows are scores alone."""
-    check_equal_rows(equal_rows)
+def reason_of_equal_rows(reader: Judged, equal_rows: EqualRows | None) -> EqualRows:
+    """Return the reason for equal rows of a classifier: "natural" if its rows are scores alone.
+
+    None is the reason in its certificate.
+    """
+    reason = checked_equal_rows(equal_rows or reader.equal_rows)
     if reader.reads_scores:
         return "natural"
-    return equal_rows
+    return reason
 
 
 # -- records of a fit, and of fresh rows ---------------------------------------------------------------------
@@ -220,15 +223,16 @@ class Overlap:
                 tables.append(UsedRows.together(parts_of_table))
         return cls(np.sum([part.counts for part in parts], axis=0), tuple(tables))
 
-    def refuse(self, model: Model, equal_rows: EqualRows, name: str = "X") -> None:
+    def refuse(self, model: Model, equal_rows: EqualRows | None, name: str = "X") -> None:
         """Raise if the model, or one within it, was trained, selected or calibrated on the rows.
 
         Parameters
         ----------
         model : classifier
             The model that was compared with the rows.
-        equal_rows : {"copies", "natural"}
-            As in `tailboost.certify`; rows of scores alone are different rows in any case.
+        equal_rows : {"copies", "natural"} or None
+            As in `tailboost.certify`, with its default None; rows of scores alone are different rows in any
+            case.
         name : str, default="X"
             Name of the rows in messages.
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import column_or_1d
 
 from tailboost.core.array_types import Column, Groups, Ints, Labels, Mask, Table
 from tailboost.core.checks import (
@@ -25,10 +24,13 @@ from tailboost.core.checks import (
     n_rows_of,
     positions,
     refuse_missing,
+    sklearn_utils,
 )
 from tailboost.core.spelling import as_typed, name_in_limit, warn_alike
-from tailboost.rows.rows import Rows
 from tailboost.rows.schema import text
+
+if TYPE_CHECKING:
+    from tailboost.rows.rows import Rows
 
 # Rows of a first check, which rules out most columns.
 FIRST_LOOK = 1000
@@ -443,7 +445,7 @@ def checked_columns(
 
 def _as_given(values: Column, words: str) -> Labels:
     """Return a column of groups of any type."""
-    column: Labels = column_or_1d(values)
+    column: Labels = sklearn_utils().column_or_1d(values)
     return column
 
 

@@ -12,20 +12,12 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.core.array_types import Floats, Groups, Ints, Labels
+from tailboost.core.array_types import Floats, Groups
 from tailboost.core.checks import (
-    MISSING_GROUP,
-    check_length,
-    columns_by_name,
-    label_column,
-    positions,
     reading,
-    with_missing_group,
 )
 from tailboost.core.html import html_details
-from tailboost.core.spelling import as_typed
 from tailboost.rates import Limit
-from tailboost.rows.given import refuse
 from tailboost.rows.other_groups import GroupsByColumn, warn_of_other_groups
 from tailboost.rows.subgroups import HUMAN_REVIEW, estimates_words, unit_name, with_cure
 from tailboost.selection.outputs import (
@@ -34,6 +26,14 @@ from tailboost.selection.outputs import (
     check_named,
     logs_of,
     stacked,
+)
+from tailboost.selection.rule_forms import (
+    are_different,
+    check_sql_form,
+    group_numbers,
+    sql_by_group,
+    sql_number,
+    sql_value,
 )
 
 RULE_FORMAT = 1
@@ -136,10 +136,8 @@ class Rule:
         Smaller probabilities are raised to this one.
     limits : tuple of Limit
         The stated limits, of a rule that `tailboost.load_rule` has read.
-    certificate : Certificate or None
-        The certificate of such a rule.
-    classifier : classifier or None
-        Such a rule as a fitted classifier of a table with its columns of scores.
+    file : object or None
+        The file of such a rule, from which `certificate` and `classifier` are made when they are read.
     groups_named : mapping
         The groups in the limits of the certificate, by column. `predict` warns of rows in others.
     """
@@ -149,8 +147,7 @@ class Rule:
     parts: list[RulePart]
     least_probability: float = LEAST_PROBABILITY
     limits: tuple[Limit, ...] = field(default=(), compare=False, repr=False)
-    certificate: Any = field(default=None, compare=False, repr=False)
-    classifier: Any = field(default=None, compare=False, repr=False)
+    file: Any = field(default=None, compare=False, repr=False)
     groups_named: GroupsByColumn = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -189,6 +186,16 @@ class Rule:
         if self.defers:
             actions.add(HUMAN_REVIEW)
         return actions
+
+    @property
+    def certificate(self) -> Any:
+        """The certificate of a rule that `tailboost.load_rule` has read; None without one."""
+        return None if self.file is None else self.file.certificate
+
+    @property
+    def classifier(self) -> Any:
+        """Such a rule as a fitted classifier of a table with its columns of scores; None for other rules."""
+        return None if self.file is None else self.file.classifier
 
     @property
     def identity(self) -> Any:
@@ -693,45 +700,6 @@ def _identity(value: Any) -> Any:
     return value
 
 
-def group_numbers(
-    groups: Groups, rule_groups: Sequence[Any] | None, n: int, counted_in: str, cure: str = ""
-) -> Ints:
-    """Return the number of the group of each row; 0 if ``rule_groups`` is None: a group-blind rule.
-
-    Parameters
-    ----------
-    groups : column, or table of one column, optional
-        The groups of the rows. Missing entries are the group 'missing' if the rule has a group of this name.
-    rule_groups : sequence or None
-        The groups of the rule.
-    n : int
-        Number of rows, counted in the argument that ``counted_in`` names for the message.
-    counted_in : str
-        See ``n``.
-    cure : str, default=""
-        Ends the message for unknown groups.
-    """
-    if rule_groups is None:
-        refuse("blind rule", groups=groups)
-        return np.zeros(n, dtype=np.intp)
-    column = only_column(with_missing_group(groups, rule_groups), n, counted_in)
-    return positions(column, np.asarray(rule_groups), "groups", "groups not seen in fit", cure)
-
-
-def only_column(groups: Groups, n: int, counted_in: str) -> Labels:
-    """Return the only column of groups, which a group-aware rule reads; parameters as in `group_numbers`."""
-    refuse("group-aware rule", groups=groups)
-    columns = columns_by_name(groups, "groups")
-    if len(columns) > 1:
-        raise ValueError(
-            f"groups must be the one column that the rule reads, got {list(columns)}"
-        )
-    (values,) = columns.values()
-    column = label_column(values, "groups")
-    check_length(column, "groups", n, counted_in)
-    return column
-
-
 def tie_break(place: int) -> float:
     """Return the small weight by which the first parts of a rule settle ties."""
     return 2.0**-34 / 2.0**place
@@ -754,11 +722,6 @@ def _need(holds: bool, words: str) -> None:
         raise ValueError(f"this is no rule: {words}")
 
 
-def are_different(names: Sequence[Any]) -> bool:
-    """Whether labels or groups are different, and of one type: True and 1.0 are no 1."""
-    return len(set(names)) == len(names) and len(set(map(type, names))) <= 1
-
-
 def _are_numbers(values: Any, shape: tuple[int, ...] | None = None) -> bool:
     """Whether values are finite numbers, not text or booleans, in nested lists of a shape; () is one number.
 
@@ -772,76 +735,6 @@ def _are_numbers(values: Any, shape: tuple[int, ...] | None = None) -> bool:
         return True
     fits = shape is None or array.shape == shape
     return fits and array.dtype.kind in "iuf" and bool(np.isfinite(array).all())
-
-
-def sql_by_group(
-    groups: Sequence[Any] | None, group: str | None, table: str, answers: Sequence[str]
-) -> str:
-    """Return the answer of each row's group as SQL; the only answer of a group-blind rule.
-
-    ``group`` is the column of groups. NULL is the group 'missing' if there is one.
-    """
-    if groups is None:
-        return answers[0]
-    if group is None:
-        argument = as_typed("group='COL'", "--group COL")
-        raise ValueError(f"{argument} is needed: the rule reads the row's group")
-    cases = [
-        f"WHEN {sql_value(value)} THEN {answer}"
-        for value, answer in zip(groups, answers, strict=True)
-    ]
-    column = f"{sql_name(table)}.{sql_name(group)}"
-    if MISSING_GROUP in groups:
-        column = f"COALESCE({column}, {sql_value(MISSING_GROUP)})"
-    return f"CASE {column} {' '.join(cases)} END"
-
-
-def sql_name(name: str) -> str:
-    """Return the name of a column or table as SQL."""
-    return _quoted(name, '"')
-
-
-def sql_number(table: str, column: str) -> str:
-    """Return a column of numbers as SQL. Text in the column is no number, also in SQLite.
-
-    SQLite compares a column of type TEXT with numbers as text. After the sign + it compares by type, and any
-    text is larger than every number.
-    """
-    return f"+{sql_name(table)}.{sql_name(column)}"
-
-
-def check_sql_form(what: object) -> None:
-    """Raise ValueError unless ``what`` is a form of the answers in SQL."""
-    if what not in ("action", "label", "deferred"):
-        raise ValueError(f"what must be 'action', 'label' or 'deferred', got {what!r}")
-
-
-def sql_value(value: object) -> str:
-    """Return a label or group as SQL."""
-    if isinstance(value, bool):
-        if value:
-            return "TRUE"
-        return "FALSE"
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise ValueError(
-            f"SQL: {value} needs more than the 64 bits of databases; use the rule as JSON"
-        )
-    if isinstance(value, (int, float)):
-        return repr(value)
-    return _quoted(str(value), "'")
-
-
-def _quoted(text: str, mark: str) -> str:
-    """Return text in quotation marks.
-
-    MySQL, BigQuery and Spark read a backslash as an escape, other databases do not; SQLite ends text at NUL.
-    """
-    if "\\" in text or "\0" in text:
-        raise ValueError(
-            f"SQL: {text!r} contains a backslash or NUL, which databases read differently; use "
-            "the rule as JSON or another name"
-        )
-    return mark + text.replace(mark, mark * 2) + mark
 
 
 def _cheapest(values: Sequence[str], labels: Sequence[str]) -> str:

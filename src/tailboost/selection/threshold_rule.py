@@ -26,7 +26,7 @@ from tailboost.core.spelling import as_typed, listed
 from tailboost.rates import Limit
 from tailboost.rows.other_groups import GroupsByColumn, warn_of_other_groups
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
-from tailboost.selection.rule import (
+from tailboost.selection.rule_forms import (
     are_different,
     check_sql_form,
     group_numbers,
@@ -70,10 +70,8 @@ class ThresholdRule:
         The column of the groups of a group-aware rule, if it has a name.
     limits : tuple of Limit
         The stated limits, of a rule that `tailboost.load_rule` has read.
-    certificate : Certificate or None
-        The certificate of such a rule.
-    classifier : classifier or None
-        Such a rule as a fitted classifier of a table with its columns of scores.
+    file : object or None
+        The file of such a rule, from which `certificate` and `classifier` are made when they are read.
     groups_named : mapping
         The groups in the limits of the certificate, by column. `predict` warns of rows in others.
     """
@@ -87,8 +85,7 @@ class ThresholdRule:
     model: str | None = None
     group_column: Any = field(default=None, compare=False, repr=False)
     limits: tuple[Limit, ...] = field(default=(), compare=False, repr=False)
-    certificate: Any = field(default=None, compare=False, repr=False)
-    classifier: Any = field(default=None, compare=False, repr=False)
+    file: Any = field(default=None, compare=False, repr=False)
     groups_named: GroupsByColumn = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -149,6 +146,16 @@ class ThresholdRule:
         if self.groups is not None and column == self.group_column and group in self.groups:
             bands = [self.bands[self.groups.index(group)]]
         return {action for band in bands for _, action in band}
+
+    @property
+    def certificate(self) -> Any:
+        """The certificate of a rule that `tailboost.load_rule` has read; None without one."""
+        return None if self.file is None else self.file.certificate
+
+    @property
+    def classifier(self) -> Any:
+        """Such a rule as a fitted classifier of a table with its columns of scores; None for other rules."""
+        return None if self.file is None else self.file.classifier
 
     @property
     def identity(self) -> Any:

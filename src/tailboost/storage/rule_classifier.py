@@ -16,13 +16,11 @@ from tailboost.core.checks import column_name, columns_by_name
 from tailboost.core.limit_lines import LimitLine
 from tailboost.guarantees.certificates import Certificate
 from tailboost.learners.scores import Scores, score_columns
-from tailboost.rates import Limit, checked_limits
-from tailboost.rows.fingerprints import UsedRows
+from tailboost.rates import Limit
+from tailboost.rows.fingerprints import UsedRows, digest_of_rule
 from tailboost.rows.judged import (
     RecordedScores,
-    digest_of_rule,
-    is_about,
-    judged,
+    columns_of,
     labels_or_mark,
 )
 from tailboost.rows.ledger import Attempt, Ledger, Records
@@ -30,10 +28,7 @@ from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import Rule
 from tailboost.selection.threshold_rule import ThresholdRule
-
-# Form of a rule file. Files of form 1 had no number, and their rules no kind of score. Certificates of form 2
-# named no rule. Form 3 did not name the column of a rule.
-RULE_FILE_FORMAT = 4
+from tailboost.storage.rule_files import columns_of_file
 
 
 class JudgedRule(RecordedScores):
@@ -54,7 +49,7 @@ class JudgedRule(RecordedScores):
     @property
     def rule_digest(self) -> str:
         """Digest of the rule and of the columns of scores."""
-        return digest_of_rule(self.rule, [self.classifier.scores])
+        return digest_of_rule(self.rule, [columns_of(self.classifier.scores)])
 
     @property
     def limit_lines(self) -> list[LimitLine]:
@@ -177,62 +172,28 @@ class RuleClassifier(ReportedClassifier):
         return {"groups": columns[self.by_group]}
 
 
-def rule_alone(document: Mapping[str, Any]) -> ThresholdRule | Rule:
-    """Return a rule from its ``to_dict`` or ``to_json``; only threshold rules have bands."""
-    rule_class = ThresholdRule if "bands" in document else Rule
-    return rule_class.from_dict(document)
-
-
-def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
-    """Return the rule of the content of a file, with its limits, its classifier and the certificate about it.
+def classifier_of(
+    rule: ThresholdRule | Rule, content: Mapping[str, Any], *, certified: bool
+) -> RuleClassifier:
+    """Return the classifier of the rule of a file, with the records and, if ``certified``, the certificate.
 
     Raises
     ------
     KeyError, TypeError, ValueError
-        If the content is of another version, or damaged.
+        If the content is damaged.
     """
-    if "bands" in content or "parts" in content:
-        raise ValueError(
-            "it is a rule alone, by to_json, which tailboost.load_rule reads in Python; the command "
-            "line needs a rule file: of `tailboost tune`, `tailboost calibrate`, or in Python "
-            "tailboost.save_rule(classifier, 'rule.json')"
-        )
-    file_format = content["format"]
-    if file_format != RULE_FILE_FORMAT:
-        raise ValueError(
-            f"it has format {str(file_format)[:20]}, not {RULE_FILE_FORMAT}; run tune again"
-        )
     selection = content["selection"]
-    limits = tuple(checked_limits(selection["limits"]))
-    rule = replace(rule_alone(content["rule"]), limits=limits)
-    scores = scores_of(selection)
-    by_group = selection["by_group"]
-    if isinstance(rule, ThresholdRule):
-        if rule.column not in scores.column_list:
-            raise ValueError(f"its column {rule.column!r} is none of its scores")
-        rule = replace(rule, group_column=by_group)
-    if (rule.groups is not None) != (by_group is not None):
-        raise ValueError("its rule and its selection differ in whether groups are read")
-    classifier = RuleClassifier(rule, scores, limits, by_group)
+    classifier = RuleClassifier(rule, scores_of(selection), rule.limits, selection["by_group"])
     if content["groups"]:
         classifier.groups_ = [tuple(name) for name in content["groups"]]
     classifier.records_ = _records(content)
-    certificate = None
-    if content["certificate"] is not None:
-        certificate = replace(
+    if certified and content["certificate"] is not None:
+        classifier.certificate_ = replace(
             Certificate.from_dict(content["certificate"]),
             model=classifier,
             attempts=_attempts(content, classifier.records_.ledger),
         )
-        if not is_about(certificate, classifier):  # load_rule warns
-            certificate = None
-        classifier.certificate_ = certificate
-    return replace(
-        rule,
-        certificate=certificate,
-        classifier=classifier,
-        groups_named=judged(classifier).groups_named,
-    )
+    return classifier
 
 
 def _records(content: Mapping[str, Any]) -> Records:
@@ -253,13 +214,7 @@ def _attempts(content: Mapping[str, Any], ledger: Ledger) -> tuple[Attempt, ...]
 
 def scores_of(selection: Mapping[str, Any]) -> Scores:
     """Return the scores of a rule from the part "selection" of its file."""
-    columns = selection["scores"]
-    labels = selection["labels"]
-    if not all(isinstance(name, str) for name in columns):
-        raise ValueError("scores must be names of columns")
-    if not columns or len(labels) != len(columns):
-        raise ValueError("each score needs a label")
-    options = {"kind": selection["kind"], "missing": selection["missing"]}
-    if len(columns) == 1:
-        return Scores(columns[0], labels[0], **options)
-    return Scores(list(columns), list(labels), **options)
+    columns, label, kind, missing = columns_of_file(selection)
+    return Scores(
+        columns[0] if len(columns) == 1 else columns, label, kind=kind, missing=missing
+    )

@@ -1,27 +1,32 @@
-"""Rule files, which Python and the shell write and read: a rule with its limits and its certificate."""
+"""Rule files, read: a rule with its limits, and with its certificate and its classifier on demand.
+
+A service reads a rule and answers. This takes NumPy alone, so classifiers and certificates, which need
+scikit-learn, are imported when they are read.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tailboost.core.array_types import Model
 from tailboost.core.checks import reading
-from tailboost.core.files import write_output
 from tailboost.core.warn import warn_user
-from tailboost.learners.scores import Scores
-from tailboost.rates import as_expression
-from tailboost.rows.judged import judged
-from tailboost.selection.rule import Rule
+from tailboost.rates import checked_limits
+from tailboost.rows.fingerprints import digest_of_rule
 from tailboost.selection.threshold_rule import ThresholdRule
-from tailboost.storage.rule_classifier import RULE_FILE_FORMAT, rule_alone, rule_of
+
+if TYPE_CHECKING:
+    from tailboost.selection.rule import Rule
 
 KIND_OF_RULE_FILE = "rule of `tailboost tune`"
-RULE_FILE = ".json"
-SELECTION_DATA = "selection data"
+# Form of a rule file. Files of form 1 had no number, and their rules no kind of score. Certificates of form 2
+# named no rule. Form 3 did not name the column of a rule, and form 4 no groups of the certificate.
+RULE_FILE_FORMAT = 5
 # Characters of a file: a certificate with many attempts has some hundred thousands.
 LONGEST_FILE = 100_000_000
 
@@ -40,12 +45,14 @@ def load_rule(path: str | os.PathLike[str]) -> ThresholdRule | Rule:
     ThresholdRule or Rule
         With its stated ``limits`` and, after a calibration, its ``certificate``. `certify` and `Monitor` take
         it as a model of a table with its columns of scores. A rule by ``to_json`` has neither limits nor
-        certificate, and only answers; `save_rule` writes them too.
+        certificate, and only answers; `save_rule` writes them too. The rule answers without scikit-learn,
+        which its ``certificate`` and its ``classifier`` import when they are read.
 
     Raises
     ------
     ValueError
-        If the file is no rule file, is damaged, or is of another version.
+        If the file is no rule file, its rule is damaged, or it is of another version. A damaged certificate
+        raises where it is read.
 
     Examples
     --------
@@ -75,7 +82,7 @@ def load_rule(path: str | os.PathLike[str]) -> ThresholdRule | Rule:
             rule = rule_of(content)
     except ValueError as error:
         raise ValueError(f"{str(file)!r}: {error}") from None
-    if content["certificate"] is not None and rule.certificate is None:
+    if rule.file.is_of_another_rule:
         warn_user(
             f"{str(file)!r}: its certificate is about another rule, and is left out; calibrate "
             "again"
@@ -83,118 +90,101 @@ def load_rule(path: str | os.PathLike[str]) -> ThresholdRule | Rule:
     return rule
 
 
-def save_rule(
-    classifier: Model, path: str | os.PathLike[str], *, target: str | None = None
-) -> None:
-    """Write the rule of a classifier on columns of scores as a rule file, as `tailboost tune` does.
+@dataclass(frozen=True, eq=False)
+class RuleFile:
+    """The content of a rule file, from which more than the rule is made when it is read.
 
-    The file has the rule, its limits, certificate and ledger, and fingerprints of the rows that were used.
-    `load_rule` and the commands read it.
-
-    Parameters
+    Attributes
     ----------
-    classifier : classifier
-        Selected by `tune` or `calibrate` on `Scores`. Groups, if any, came in a table with named columns.
-    path : str or path
-        The file to write; its name ends in .json.
-    target : str, optional
-        Name of the column of the labels in files for the commands, otherwise their option --target.
+    rule : ThresholdRule or Rule
+        The rule with its limits.
+    content : mapping
+        The content of the file.
+    is_of_another_rule : bool
+        Whether its certificate is about another rule, because somebody edited the file; it is left out.
+    """
+
+    rule: ThresholdRule | Rule
+    content: Mapping[str, Any]
+    is_of_another_rule: bool
+
+    @cached_property
+    def classifier(self) -> Any:
+        """The rule as a fitted classifier of a table with its columns of scores."""
+        from tailboost.storage.rule_classifier import classifier_of
+
+        with reading(KIND_OF_RULE_FILE):
+            return classifier_of(self.rule, self.content, certified=not self.is_of_another_rule)
+
+    @property
+    def certificate(self) -> Any:
+        """The certificate of the rule; None without one."""
+        if self.content["certificate"] is None or self.is_of_another_rule:
+            return None
+        return self.classifier.certificate_
+
+
+def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
+    """Return the rule of the content of a file, with its limits and the file itself.
 
     Raises
     ------
-    ValueError, TypeError
-        If the classifier has no rule on columns of scores, or a column has no name. Nothing is written.
-
-    Examples
-    --------
-    >>> import tailboost as tb
-    >>> rule = tb.calibrate(tb.Scores("p", "yes"), X, y, limits=["miss(yes) <= 20%"])  # doctest: +SKIP
-    >>> tb.save_rule(rule, "rule.json")  # doctest: +SKIP
+    KeyError, TypeError, ValueError
+        If the content is of another version, or damaged.
     """
-    file = Path(path)
-    if file.suffix != RULE_FILE:
-        raise ValueError(f"{str(file)!r}: the name of a rule file must end in {RULE_FILE!r}")
-    settings = _settings_of(classifier) | {"target": target}
-    text = text_of(rule_document(classifier, settings))
-    write_output(file, text)
-
-
-def text_of(content: Mapping[str, Any]) -> str:
-    """Return the content of a rule file as text."""
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-
-
-def rule_document(
-    classifier: Model, settings: Mapping[str, Any], **notes: Any
-) -> dict[str, Any]:
-    """Return the content of a rule file: rule of a classifier, settings of its selection, and notes."""
-    certificate = judged(classifier).certificate
-    selection_tables = [
-        rows.to_dict() for rows in classifier.records_.tables if rows.use == SELECTION_DATA
-    ]
-    return {
-        "format": RULE_FILE_FORMAT,
-        "rule": classifier.rule_.to_dict(),
-        "selection": dict(settings),
-        "groups": list(judged(classifier).groups),
-        "certificate": None if certificate is None else certificate.to_dict(),
-        "used": {
-            "selection": selection_tables,
-            "attempts": 0 if certificate is None else len(certificate.attempts),
-        },
-        "ledger": classifier.records_.ledger.to_dict(),
-        **notes,
-    }
-
-
-def _settings_of(classifier: Model) -> dict[str, Any]:
-    """Return the settings of a selection on columns of scores, as in a rule file."""
-    scores = _scores_of(classifier)
-    columns = scores.column_list
-    group_columns = list(judged(classifier).group_titles)
-    _refuse_unnamed(columns, "tb.Scores('p', label)")
-    _refuse_unnamed(group_columns, "groups={'site': site}")
-    by_group = classifier.by_group or None
-    if by_group is True:
-        by_group = group_columns[0]
-    objective = classifier.objective
-    if as_expression(objective):
-        objective = repr(objective)
-    return {
-        "scores": columns,
-        "labels": scores.label_list,
-        "group": group_columns,
-        "by_group": by_group,
-        "objective": objective,
-        "limits": [limit.text for limit in judged(classifier).stated_limits],
-        "data": "",
-        "kind": scores.kind,
-        "missing": scores.missing,
-        "confidence": classifier.confidence,
-        "unlabeled": None,
-        "csv": {},
-    }
-
-
-def _scores_of(classifier: Model) -> Scores:
-    """Return the scores of a classifier; raise TypeError if its models are others."""
-    models = getattr(classifier, "estimators_", [])
-    if len(models) == 1:
-        scores = getattr(models[0], "estimator", None)
-        if isinstance(scores, Scores) and scores.made_by is None:
-            return scores
-    raise TypeError(
-        f"a rule file has a rule on columns of scores, selected by tune or calibrate on tb.Scores; this "
-        f"{type(classifier).__name__} has none. save_model keeps other models in a file, and rule_.to_json() "
-        "is the text of a rule without its limits"
+    if "bands" in content or "parts" in content:
+        raise ValueError(
+            "it is a rule alone, by to_json, which tailboost.load_rule reads in Python; the command "
+            "line needs a rule file: of `tailboost tune`, `tailboost calibrate`, or in Python "
+            "tailboost.save_rule(classifier, 'rule.json')"
+        )
+    file_format = content["format"]
+    if file_format != RULE_FILE_FORMAT:
+        raise ValueError(
+            f"it has format {str(file_format)[:20]}, not {RULE_FILE_FORMAT}; run tune again"
+        )
+    selection = content["selection"]
+    rule = replace(
+        rule_alone(content["rule"]), limits=tuple(checked_limits(selection["limits"]))
     )
+    columns = columns_of_file(selection)
+    by_group = selection["by_group"]
+    if isinstance(rule, ThresholdRule):
+        if rule.column not in columns[0]:
+            raise ValueError(f"its column {rule.column!r} is none of its scores")
+        rule = replace(rule, group_column=by_group)
+    if (rule.groups is not None) != (by_group is not None):
+        raise ValueError("its rule and its selection differ in whether groups are read")
+    certificate = content["certificate"]
+    is_of_another_rule = False
+    groups_named = {}
+    if certificate is not None:
+        is_of_another_rule = certificate["rule"] != digest_of_rule(rule, [columns])
+    if not is_of_another_rule:
+        groups_named = {column: list(groups) for column, groups in content["groups_named"]}
+    file = RuleFile(rule, content, is_of_another_rule)
+    return replace(rule, file=file, groups_named=groups_named)
 
 
-def _refuse_unnamed(columns: Sequence[Any], cure: str) -> None:
-    """Raise ValueError for a column whose name is no text."""
-    for name in columns:
-        if not isinstance(name, str):
-            raise ValueError(
-                f"a rule file names its columns by text, and a column here is {name!r}: select on a table "
-                f"with named columns, as {cure}"
-            )
+def rule_alone(document: Mapping[str, Any]) -> ThresholdRule | Rule:
+    """Return a rule from its ``to_dict`` or ``to_json``; only threshold rules have bands."""
+    if "bands" in document:
+        return ThresholdRule.from_dict(document)
+    from tailboost.selection.rule import Rule
+
+    return Rule.from_dict(document)
+
+
+def columns_of_file(selection: Mapping[str, Any]) -> tuple[list[str], Any, str, float | None]:
+    """Return the columns, label and kind of the scores of a rule file, and the score of rows without one.
+
+    The last is None if such rows are refused.
+    """
+    columns = selection["scores"]
+    labels = selection["labels"]
+    if not all(isinstance(name, str) for name in columns):
+        raise ValueError("scores must be names of columns")
+    if not columns or len(labels) != len(columns):
+        raise ValueError("each score needs a label")
+    label = labels[0] if len(columns) == 1 else list(labels)
+    return list(columns), label, selection["kind"], selection["missing"]

@@ -133,7 +133,7 @@ def certify(
     require: Require = False,
     costs: options.Costs = None,
     cost_range: CostRange = None,
-    equal_rows: options.EqualRows = "copies",
+    equal_rows: options.EqualRows = None,
     cluster: options.Cluster = None,
     training_rows: options.TrainingRows = None,
     csv: options.CsvFormat = options.CSV,
@@ -290,7 +290,7 @@ def calibrate(
     objective: options.Objective = None,
     unlabeled: options.Unlabeled = None,
     training_rows: options.TrainingRows = None,
-    equal_rows: options.EqualRows = "copies",
+    equal_rows: options.EqualRows = None,
     csv: options.CsvFormat = options.CSV,
     details: options.Details = False,
 ) -> None:
@@ -402,7 +402,7 @@ class _FreshFiles:
     csv: options.CsvFormat
     target: str | None
     cluster: str | None
-    equal_rows: EqualRows
+    equal_rows: EqualRows | None
 
     def column_names(self) -> list[str]:
         """Read the names of the columns of the fresh rows."""
@@ -707,7 +707,7 @@ def card(
     cluster: options.Cluster = None,
     max_error: options.MaxError = None,
     confidence: options.Confidence = 0.95,
-    equal_rows: options.EqualRows = "copies",
+    equal_rows: options.EqualRows = None,
     monitor: MonitorState = None,
     csv: options.CsvFormat = options.CSV,
 ) -> None:

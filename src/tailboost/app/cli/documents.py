@@ -25,7 +25,8 @@ from tailboost.core.table_files import is_csv
 from tailboost.core.written_numbers import as_number, refuse_commas_among_numbers
 from tailboost.rows.fingerprints import digest
 from tailboost.rows.ledger import Ledger
-from tailboost.storage.rule_files import KIND_OF_RULE_FILE, text_of
+from tailboost.storage.rule_documents import text_of
+from tailboost.storage.rule_files import KIND_OF_RULE_FILE
 
 # Most rows named by a message.
 ROWS_OF_MESSAGE = 5

@@ -40,7 +40,7 @@ from tailboost.core.array_types import Model, Table
 from tailboost.core.long_work import ending_at_interrupts
 from tailboost.rows.judged import group_uses, judged
 from tailboost.rows.subgroups import revealing_features
-from tailboost.storage import save_model
+from tailboost.storage.models import save_model
 
 # Options of `fit`.
 MethodName = Annotated[

@@ -32,7 +32,7 @@ from tailboost.app.cli.shared import (
     write_out,
 )
 from tailboost.core.array_types import Stated
-from tailboost.storage.rule_files import text_of
+from tailboost.storage.rule_documents import text_of
 
 # Columns of the table of pairs of row and label.
 LABEL = "label"

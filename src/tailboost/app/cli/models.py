@@ -34,8 +34,15 @@ from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, predicted_labels
 from tailboost.rows.ledger import Ledger
 from tailboost.rows.schema import group_names
-from tailboost.storage import check_model_path, load_model, read_notes, save_model
-from tailboost.storage.models import model_digest, read_ledger, write_ledger
+from tailboost.storage.models import (
+    check_model_path,
+    load_model,
+    model_digest,
+    read_ledger,
+    read_notes,
+    save_model,
+    write_ledger,
+)
 
 GROUPS_NAMED = 100  # values of a column of groups, as in `load_table`
 # Seconds to wait for another process that records an attempt in the same file.

@@ -90,7 +90,7 @@ def monitor(
     batch: Batch = None,
     row_id: RowId = None,
     page: Page = None,
-    equal_rows: options.EqualRows = "copies",
+    equal_rows: options.EqualRows = None,
     cluster: options.Cluster = None,
     csv: options.CsvFormat = options.CSV,
     as_json: options.Json = False,

@@ -99,7 +99,7 @@ CSV = CsvFormat()
 def csv_noted_in(path: Path | None) -> dict[str, Any]:
     """Return the fields of `CsvFormat` in the notes of a rule or model file; none for another file."""
     # The storage imports the library, which `tailboost -h` does not need.
-    from tailboost.storage import read_notes
+    from tailboost.storage.models import read_notes
 
     if path is None:
         return {}
@@ -289,11 +289,12 @@ Costs = Annotated[
     ),
 ]
 EqualRows = Annotated[
-    Literal["copies", "natural"],
+    Literal["copies", "natural"] | None,
     option(
         None,
         "How rows that equal training rows are treated. copies: they are refused as data leakage; natural: "
-        "columns have few values, and equal rows are different cases.",
+        "columns have few values, and equal rows are different cases. Default: as in the certificate of "
+        "MODEL, otherwise copies.",
     ),
 ]
 

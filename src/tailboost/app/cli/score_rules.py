@@ -40,10 +40,10 @@ from tailboost.core.score_kinds import score_kind
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.subgroups import HUMAN_REVIEW
-from tailboost.storage import save_model
-from tailboost.storage.models import SUFFIX
-from tailboost.storage.rule_classifier import RULE_FILE_FORMAT, rule_of, scores_of
-from tailboost.storage.rule_files import KIND_OF_RULE_FILE, rule_document, text_of
+from tailboost.storage.models import SUFFIX, save_model
+from tailboost.storage.rule_classifier import scores_of
+from tailboost.storage.rule_documents import rule_document, text_of
+from tailboost.storage.rule_files import KIND_OF_RULE_FILE, RULE_FILE_FORMAT, rule_of
 
 # A column with more different values has no labels.
 MOST_LABELS = 100
@@ -497,12 +497,13 @@ class StoredRule(StoredDocument):
                 "monitor take it"
             )
         with shared.bad_input(f"{path}: "), reading(KIND_OF_RULE_FILE):
-            rule = rule_of(content)
+            file = rule_of(content).file
+            classifier = file.classifier
             selection = RuleSelection.from_dict(content["selection"])
-            warn_if_left_out(path, content, rule.certificate)
+            warn_if_left_out(path, content, file.certificate)
         return cls(
             path,
-            rule.classifier,
+            classifier,
             selection.notes,
             {"rule file of format": str(RULE_FILE_FORMAT)},
             selection=selection,

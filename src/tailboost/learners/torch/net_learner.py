@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Model, Seed, Table
-from tailboost.core.checks import OneOf, check_labelled_rows, check_row_shape, unpack
+from tailboost.core.checks import check_labelled_rows, check_row_shape, unpack
+from tailboost.core.constraints import OneOf
 from tailboost.core.long_work import fitting_apart
 from tailboost.learners.torch.fitted_net import Architecture, FittedNet
 from tailboost.learners.torch.losses import make_loss

@@ -1,0 +1,137 @@
+"""What both forms of decision rules share: groups by number, and SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tailboost.core.array_types import Groups, Ints, Labels
+from tailboost.core.checks import (
+    MISSING_GROUP,
+    check_length,
+    columns_by_name,
+    label_column,
+    positions,
+    with_missing_group,
+)
+from tailboost.core.spelling import as_typed
+from tailboost.rows.given import refuse
+
+
+def are_different(names: Sequence[Any]) -> bool:
+    """Whether labels or groups are different, and of one type: True and 1.0 are no 1."""
+    return len(set(names)) == len(names) and len(set(map(type, names))) <= 1
+
+
+def group_numbers(
+    groups: Groups, rule_groups: Sequence[Any] | None, n: int, counted_in: str, cure: str = ""
+) -> Ints:
+    """Return the number of the group of each row; 0 if ``rule_groups`` is None: a group-blind rule.
+
+    Parameters
+    ----------
+    groups : column, or table of one column, optional
+        The groups of the rows. Missing entries are the group 'missing' if the rule has a group of this name.
+    rule_groups : sequence or None
+        The groups of the rule.
+    n : int
+        Number of rows, counted in the argument that ``counted_in`` names for the message.
+    counted_in : str
+        See ``n``.
+    cure : str, default=""
+        Ends the message for unknown groups.
+    """
+    if rule_groups is None:
+        refuse("blind rule", groups=groups)
+        return np.zeros(n, dtype=np.intp)
+    column = only_column(with_missing_group(groups, rule_groups), n, counted_in)
+    return positions(column, np.asarray(rule_groups), "groups", "groups not seen in fit", cure)
+
+
+def only_column(groups: Groups, n: int, counted_in: str) -> Labels:
+    """Return the only column of groups, which a group-aware rule reads; parameters as in `group_numbers`."""
+    refuse("group-aware rule", groups=groups)
+    columns = columns_by_name(groups, "groups")
+    if len(columns) > 1:
+        raise ValueError(
+            f"groups must be the one column that the rule reads, got {list(columns)}"
+        )
+    (values,) = columns.values()
+    column = label_column(values, "groups")
+    check_length(column, "groups", n, counted_in)
+    return column
+
+
+# -- SQL ---------------------------------------------------------------------------------------------------
+
+
+def sql_by_group(
+    groups: Sequence[Any] | None, group: str | None, table: str, answers: Sequence[str]
+) -> str:
+    """Return the answer of each row's group as SQL; the only answer of a group-blind rule.
+
+    ``group`` is the column of groups. NULL is the group 'missing' if there is one.
+    """
+    if groups is None:
+        return answers[0]
+    if group is None:
+        argument = as_typed("group='COL'", "--group COL")
+        raise ValueError(f"{argument} is needed: the rule reads the row's group")
+    cases = [
+        f"WHEN {sql_value(value)} THEN {answer}"
+        for value, answer in zip(groups, answers, strict=True)
+    ]
+    column = f"{sql_name(table)}.{sql_name(group)}"
+    if MISSING_GROUP in groups:
+        column = f"COALESCE({column}, {sql_value(MISSING_GROUP)})"
+    return f"CASE {column} {' '.join(cases)} END"
+
+
+def sql_name(name: str) -> str:
+    """Return the name of a column or table as SQL."""
+    return _quoted(name, '"')
+
+
+def sql_number(table: str, column: str) -> str:
+    """Return a column of numbers as SQL. Text in the column is no number, also in SQLite.
+
+    SQLite compares a column of type TEXT with numbers as text. After the sign + it compares by type, and any
+    text is larger than every number.
+    """
+    return f"+{sql_name(table)}.{sql_name(column)}"
+
+
+def check_sql_form(what: object) -> None:
+    """Raise ValueError unless ``what`` is a form of the answers in SQL."""
+    if what not in ("action", "label", "deferred"):
+        raise ValueError(f"what must be 'action', 'label' or 'deferred', got {what!r}")
+
+
+def sql_value(value: object) -> str:
+    """Return a label or group as SQL."""
+    if isinstance(value, bool):
+        if value:
+            return "TRUE"
+        return "FALSE"
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError(
+            f"SQL: {value} needs more than the 64 bits of databases; use the rule as JSON"
+        )
+    if isinstance(value, (int, float)):
+        return repr(value)
+    return _quoted(str(value), "'")
+
+
+def _quoted(text: str, mark: str) -> str:
+    """Return text in quotation marks.
+
+    MySQL, BigQuery and Spark read a backslash as an escape, other databases do not; SQLite ends text at NUL.
+    """
+    if "\\" in text or "\0" in text:
+        raise ValueError(
+            f"SQL: {text!r} contains a backslash or NUL, which databases read differently; use "
+            "the rule as JSON or another name"
+        )
+    return mark + text.replace(mark, mark * 2) + mark

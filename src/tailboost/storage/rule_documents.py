@@ -1,0 +1,137 @@
+"""The text of rule files, from the classifiers of Python and of the shell."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tailboost.core.array_types import Model
+from tailboost.core.files import write_output
+from tailboost.learners.scores import Scores
+from tailboost.rates import as_expression
+from tailboost.rows.judged import judged
+from tailboost.storage.rule_files import RULE_FILE_FORMAT
+
+RULE_FILE = ".json"
+SELECTION_DATA = "selection data"
+
+
+def save_rule(
+    classifier: Model, path: str | os.PathLike[str], *, target: str | None = None
+) -> None:
+    """Write the rule of a classifier on columns of scores as a rule file, as `tailboost tune` does.
+
+    The file has the rule, its limits, certificate and ledger, and fingerprints of the rows that were used.
+    `load_rule` and the commands read it.
+
+    Parameters
+    ----------
+    classifier : classifier
+        Selected by `tune` or `calibrate` on `Scores`. Groups, if any, came in a table with named columns.
+    path : str or path
+        The file to write; its name ends in .json.
+    target : str, optional
+        Name of the column of the labels in files for the commands, otherwise their option --target.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the classifier has no rule on columns of scores, or a column has no name. Nothing is written.
+
+    Examples
+    --------
+    >>> import tailboost as tb
+    >>> rule = tb.calibrate(tb.Scores("p", "yes"), X, y, limits=["miss(yes) <= 20%"])  # doctest: +SKIP
+    >>> tb.save_rule(rule, "rule.json")  # doctest: +SKIP
+    """
+    file = Path(path)
+    if file.suffix != RULE_FILE:
+        raise ValueError(f"{str(file)!r}: the name of a rule file must end in {RULE_FILE!r}")
+    settings = _settings_of(classifier) | {"target": target}
+    text = text_of(rule_document(classifier, settings))
+    write_output(file, text)
+
+
+def text_of(content: Mapping[str, Any]) -> str:
+    """Return the content of a rule file as text."""
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def rule_document(
+    classifier: Model, settings: Mapping[str, Any], **notes: Any
+) -> dict[str, Any]:
+    """Return the content of a rule file: rule of a classifier, settings of its selection, and notes."""
+    certificate = judged(classifier).certificate
+    selection_tables = [
+        rows.to_dict() for rows in classifier.records_.tables if rows.use == SELECTION_DATA
+    ]
+    return {
+        "format": RULE_FILE_FORMAT,
+        "rule": classifier.rule_.to_dict(),
+        "selection": dict(settings),
+        "groups": list(judged(classifier).groups),
+        "groups_named": list(judged(classifier).groups_named.items()),
+        "certificate": None if certificate is None else certificate.to_dict(),
+        "used": {
+            "selection": selection_tables,
+            "attempts": 0 if certificate is None else len(certificate.attempts),
+        },
+        "ledger": classifier.records_.ledger.to_dict(),
+        **notes,
+    }
+
+
+def _settings_of(classifier: Model) -> dict[str, Any]:
+    """Return the settings of a selection on columns of scores, as in a rule file."""
+    scores = _scores_of(classifier)
+    columns = scores.column_list
+    group_columns = list(judged(classifier).group_titles)
+    _refuse_unnamed(columns, "tb.Scores('p', label)")
+    _refuse_unnamed(group_columns, "groups={'site': site}")
+    by_group = classifier.by_group or None
+    if by_group is True:
+        by_group = group_columns[0]
+    objective = classifier.objective
+    if as_expression(objective):
+        objective = repr(objective)
+    return {
+        "scores": columns,
+        "labels": scores.label_list,
+        "group": group_columns,
+        "by_group": by_group,
+        "objective": objective,
+        "limits": [limit.text for limit in judged(classifier).stated_limits],
+        "data": "",
+        "kind": scores.kind,
+        "missing": scores.missing,
+        "confidence": classifier.confidence,
+        "unlabeled": None,
+        "csv": {},
+    }
+
+
+def _scores_of(classifier: Model) -> Scores:
+    """Return the scores of a classifier; raise TypeError if its models are others."""
+    models = getattr(classifier, "estimators_", [])
+    if len(models) == 1:
+        scores = getattr(models[0], "estimator", None)
+        if isinstance(scores, Scores) and scores.made_by is None:
+            return scores
+    raise TypeError(
+        f"a rule file has a rule on columns of scores, selected by tune or calibrate on tb.Scores; this "
+        f"{type(classifier).__name__} has none. save_model keeps other models in a file, and rule_.to_json() "
+        "is the text of a rule without its limits"
+    )
+
+
+def _refuse_unnamed(columns: Sequence[Any], cure: str) -> None:
+    """Raise ValueError for a column whose name is no text."""
+    for name in columns:
+        if not isinstance(name, str):
+            raise ValueError(
+                f"a rule file names its columns by text, and a column here is {name!r}: select on a table "
+                f"with named columns, as {cure}"
+            )
