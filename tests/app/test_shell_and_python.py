@@ -99,3 +99,34 @@ def test_errors_of_groups_need_the_groups(folder):
         tb.certify(clf, X[["a", "b"]], y)
     certificate = tb.certify(clf, X[["a", "b"]], y, groups=groups["groups"]["sex"])
     assert {bound.rate for bound in certificate.bounds} == {rates.error(by="group")}
+
+
+@pytest.mark.parametrize("kind", ["probability", "number"])
+def test_short_numbers_give_the_same_rule_from_every_source(kind, tmp_path):
+    """NumPy, data frames with any other columns, CSV and Parquet files, in Python and in the shell."""
+    rng = np.random.default_rng(5)
+    p = rng.random(3_000)
+    y = (rng.random(3_000) < p).astype(int)
+    s = p.astype(np.float32) if kind == "probability" else np.exp(20.0 * p).astype(np.float32)
+    table = pd.DataFrame({"s": s, "y": y, "site": "a", "age": rng.normal(size=3_000)})
+    files = {"csv": tmp_path / "rows.csv", "parquet": tmp_path / "rows.parquet"}
+    table.to_csv(files["csv"], index=False)
+    table.to_parquet(files["parquet"], index=False)
+    tables = [
+        table[["s"]],
+        table[["s", "age"]],
+        table,
+        pd.read_csv(files["csv"]),
+        pd.read_parquet(files["parquet"]),
+    ]
+    limits = ["miss(1) <= 20%"]
+    of_array = tb.calibrate(tb.Scores(0, 1, kind=kind), s[:, None], y, limits=limits)
+    rules = [tb.calibrate(tb.Scores("s", 1, kind=kind), X, y, limits=limits).rule_ for X in tables]
+    for name, path in files.items():
+        out = tmp_path / f"{name}.json"
+        done(
+            "calibrate", path, "--score", "s", "--target", "y", "--positive", 1, "--kind", kind,
+            "--limit", limits[0], "--out", out,
+        )  # fmt: skip
+        rules.append(tb.load_rule(out))
+    assert [rule.bands for rule in rules] == [of_array.rule_.bands] * len(rules)

@@ -322,6 +322,8 @@ def test_short_numbers_are_the_decimals_that_they_print():
         rng.random(500).round(3),
         20.0 * rng.normal(size=500),
         np.exp(8.0 * rng.normal(size=500)).clip(1e-20, 1e8),
+        np.exp(rng.uniform(-85.0, 85.0, 3_000)),
+        rng.integers(10**9, 10**10, 500),
         [0.0, -0.0, 1.0, NAN, INF, -INF, 0.415],
     ].astype(np.float32)
     printed = numbers.astype(str).astype(np.float64)

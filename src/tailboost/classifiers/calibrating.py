@@ -370,10 +370,11 @@ def selected_on_part(
     labels = _checked_labels(arguments)
     if selection_share is not None:
         check_number(selection_share, "selection_share", 0, 1, below=True)
-    scores = [score for _, score in named_models(model) if isinstance(score, Scores)]
-    for score in scores:  # errors name rows of the whole table
-        score.values(X)
-        if arguments.X_unlabeled is not None:
+    models = [model for _, model in named_models(model)]
+    scores = [model for model in models if isinstance(model, Scores)]
+    score_values = [score.values(X) for score in scores]  # errors name rows of the whole table
+    if arguments.X_unlabeled is not None:
+        for score in scores:
             score.values(arguments.X_unlabeled)
 
     by_group = params.get("by_group", False)
@@ -384,7 +385,10 @@ def selected_on_part(
     params = {"random_state": 0, "training_rows": arguments.training_rows} | params
     seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
 
-    selects = _drawn_to_select(arguments, labels, share, seed)
+    drawn = arguments
+    if len(scores) == len(models):  # the same rows for any other columns and type of number
+        drawn = replace(arguments, X=np.hstack(score_values))
+    selects = _drawn_to_select(drawn, labels, share, seed)
     _refuse_one_sided(as_typed("y_cal", "labels"), labels, selects)
     all_columns = by_group is True or max_error is not None
     needed_groups = _needed_groups(groups, target_limits, by_group, all_columns=all_columns)

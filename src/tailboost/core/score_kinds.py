@@ -22,6 +22,9 @@ LARGEST_SCORE = 1e200
 LARGEST_GRADE = 10
 # Most rows named by an error.
 ROWS_NAMED = 5
+# Of 6 to 9 digits of numbers between 1e-14 and 1e6, the powers of 10 are exact: from 1 to 1e22.
+MOST_DIGITS_BEFORE = 5
+MOST_ZEROS_BEHIND = 14
 
 
 @dataclass(frozen=True)
@@ -207,12 +210,28 @@ def shortest_decimals(numbers: NDArray[np.float32]) -> Floats:
     decimals = exact.copy()
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         magnitude = np.floor(np.log10(np.abs(exact)))
+        is_large_or_small = (magnitude > MOST_DIGITS_BEFORE) | (magnitude < -MOST_ZEROS_BEHIND)
         for n_digits in (9, 8, 7, 6):  # fewer digits are six with zeros at the end
             power = 10.0 ** (n_digits - 1 - magnitude)
             rounded = np.rint(exact * power) / power
-            is_same = (rounded.astype(np.float32) == numbers) & (power >= 1.0)
+            is_same = rounded.astype(np.float32) == numbers
             decimals[is_same] = rounded[is_same]
+    others = is_large_or_small & np.isfinite(exact) & (exact != 0.0)
+    decimals[others] = numbers[others].astype(str).astype(np.float64)
     return decimals
+
+
+def with_shortest_decimals(table: Any) -> Any:
+    """Return an array or data frame with the `shortest_decimals` in the place of float32 numbers."""
+    if not hasattr(table, "iloc"):
+        if table.dtype == np.float32:
+            return shortest_decimals(table)
+        return table
+    table = table.copy(deep=False)
+    for number, dtype in enumerate(table.dtypes):
+        if dtype == np.float32:
+            table.isetitem(number, shortest_decimals(table.iloc[:, number].to_numpy()))
+    return table
 
 
 def _rows(marked: NDArray[np.bool_]) -> list[int]:

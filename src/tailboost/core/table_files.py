@@ -142,7 +142,7 @@ def _check_content(path: Path, suffix: str) -> None:
 def _read_parquet(path: Path) -> Any:
     """Return the table of a Parquet file; numbers of float32 become the numbers of a CSV file."""
     # The import loads NumPy, and `tailboost -h` needs none.
-    from tailboost.core.score_kinds import shortest_decimals
+    from tailboost.core.score_kinds import with_shortest_decimals
 
     pandas = import_pandas("load_table")
     try:
@@ -150,11 +150,7 @@ def _read_parquet(path: Path) -> Any:
         # Damaged text raises only when decoded.
         for _, column in frame.select_dtypes("string").items():
             column.to_numpy(dtype=object)
-        for number, dtype in enumerate(frame.dtypes):
-            if dtype == "float32":
-                single = frame.iloc[:, number].to_numpy()
-                frame.isetitem(number, shortest_decimals(single))
-        return frame
+        return with_shortest_decimals(frame)
     except (ImportError, MemoryError):  # no fault of the file
         raise
     except Exception as error:  # damaged files raise exceptions of many types

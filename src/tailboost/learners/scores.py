@@ -22,7 +22,7 @@ from tailboost.core.checks import (
     n_rows_of,
     no_classes,
 )
-from tailboost.core.score_kinds import score_kind
+from tailboost.core.score_kinds import score_kind, with_shortest_decimals
 from tailboost.core.spelling import as_typed, listed, meant, shell_word
 from tailboost.core.warn import warn_user
 from tailboost.rates.strata import plain
@@ -346,7 +346,8 @@ def score_columns(X: Table, columns: Sequence[Any], owner: str) -> NDArray[Any]:
             raise ValueError(
                 f"{owner}: the table has no column {absent[0]!r}; it has {list(X.columns)[:20]}"
             )
-        scores = X[list(columns)].to_numpy()
+        # Columns of different types would have one type in common.
+        scores = with_shortest_decimals(X[list(columns)]).to_numpy()
         if scores.shape[1] > len(columns):
             raise ValueError(f"{owner}: the table has more than one column of this name")
         return np.asarray(scores)
