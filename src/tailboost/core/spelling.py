@@ -109,35 +109,31 @@ def with_known_arguments(
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        parameters = inspect.signature(function).parameters.values()
         named = [
             param.name
-            for param in parameters
+            for param in inspect.signature(function).parameters.values()
             if param.kind is not param.VAR_KEYWORD and param.name not in ("self", "cls")
         ]
-        allowed = named
+        passed_on: list[str] = []
         listing = ", ".join(named)
         if further is not None:
             passed_on = [
                 name for name in inspect.signature(further).parameters if name not in instead
             ]
-            allowed = [*named, *passed_on]
             listing += f", and the parameters of {further.__name__}"
 
         @wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             for name in kwargs:
-                if name not in allowed:
-                    advice = instead.get(name)
-                    if advice is None and name in OF_OTHERS:
-                        own_name = OF_OTHERS[name]
-                        advice = f"did you mean {own_name!r}? " if own_name in named else ""
-                    elif advice is None:
-                        advice = did_you_mean(name, named) or did_you_mean(name, allowed)
-                    called = function.__qualname__.removesuffix(".__init__")
-                    raise TypeError(
-                        f"{called} has no argument {name!r}; {advice}arguments are {listing}"
-                    )
+                if name in named or name in passed_on:
+                    continue
+                meaning = OF_OTHERS.get(name, name)
+                advice = did_you_mean(meaning, named) or did_you_mean(meaning, passed_on)
+                called = function.__qualname__.removesuffix(".__init__")
+                raise TypeError(
+                    f"{called} has no argument {name!r}; {instead.get(name, advice)}arguments are "
+                    f"{listing}"
+                )
             return function(*args, **kwargs)
 
         return checked
