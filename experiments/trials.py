@@ -30,6 +30,7 @@ from experiments._tables import Split, load_all, split
 from tailboost.boosting.game import Round, Schedule, Trace
 from tailboost.classifiers import AdaLPBoostClassifier
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
+from tailboost.learners.hist import BoostSession
 from tailboost.rates.metrics import cvar, cvar_zero_one_loss
 from tailboost.solvers import minimize_cvar_mixture
 
@@ -47,11 +48,25 @@ SETS = (
     "credit default", "adult", "bank", "COMPAS", "higgs", "spambase", "wine, binary", "wine, 7 classes",
     "yeast", "letter", "page blocks",
 )  # fmt: skip
+
+
+class VectorSession(BoostSession):
+    """Fits of `VectorBoost`."""
+
+    def _targets(self, y: Any) -> Any:
+        return y.astype(np.float32)
+
+
+class VectorBoost(HistBoostClassifier):
+    """Boosted trees whose leaves contain a score for every class."""
+
+    _session = VectorSession
+    _vector_leaves = True
+
+
 LEARNERS: dict[str, Any] = {
-    "tree": HistTreeClassifier,
-    "strong": partial(HistBoostClassifier, vector_leaves=True),
-    "strong, tree per class": partial(HistBoostClassifier, vector_leaves=False),
-}
+    "tree": HistTreeClassifier, "strong": VectorBoost, "strong, tree per class": HistBoostClassifier,
+}  # fmt: skip
 VALIDATIONS = ("train", 0.2, "cv")
 VARIANTS = [(learner, validation) for learner in ("tree", "strong") for validation in VALIDATIONS]
 DEFAULT = ("strong", "cv")
@@ -111,8 +126,8 @@ def single_fits(rows: Split, n_jobs: int) -> Cell:
     from xgboost import XGBClassifier
 
     models = {
-        "HistBoost (vector leaves)": HistBoostClassifier(n_jobs=n_jobs, vector_leaves=True),
-        "HistBoost (tree per class)": HistBoostClassifier(n_jobs=n_jobs, vector_leaves=False),
+        "HistBoost (vector leaves)": VectorBoost(n_jobs=n_jobs),
+        "HistBoost (tree per class)": HistBoostClassifier(n_jobs=n_jobs),
         "XGBClassifier (tree per class)": XGBClassifier(
             n_estimators=50, max_depth=5, learning_rate=0.3, n_jobs=n_jobs
         ),

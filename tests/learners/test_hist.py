@@ -199,7 +199,7 @@ def test_weight_2_equals_the_row_twice_for_tied_splits(seed):
     X = rng.integers(0, 3, (80, 6)).astype(float)
     y, weight = rng.integers(0, 3, 80), rng.integers(1, 6, 80)
     many = rng.permutation(np.repeat(np.arange(80), weight))
-    clf = HistBoostClassifier(n_estimators=15, max_depth=3, vector_leaves=False)
+    clf = HistBoostClassifier(n_estimators=15, max_depth=3)
     one = clone(clf).fit(X, y, weight).predict_proba(X)
     float32 = {"rtol": 0, "atol": 1e-6}
     np.testing.assert_allclose(clone(clf).fit(X[many], y[many]).predict_proba(X), one, **float32)

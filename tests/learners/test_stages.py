@@ -48,7 +48,7 @@ EXACT = {
     "hist gradient boosting": (HistGradientBoostingClassifier(max_iter=6, early_stopping=False), "max_iter"),
     "hist boost": (HistBoostClassifier(n_estimators=6, backend="sklearn"), "n_estimators"),
     "hist boost, xgboost": (HistBoostClassifier(n_estimators=6), "n_estimators"),
-    "hist boost, trees per class": (HistBoostClassifier(n_estimators=6, vector_leaves=False), "n_estimators"),
+    "hist boost, trees per class": (HistBoostClassifier(n_estimators=6), "n_estimators"),
     "pipeline": (
         make_pipeline(StandardScaler(), RandomForestClassifier(5)),
         "randomforestclassifier__n_estimators",

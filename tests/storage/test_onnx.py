@@ -42,7 +42,7 @@ def test_default_models(K, params, tmp_path):
     X, y = rows(K)
     labels = y if K == 2 else np.array(["a", "b", "c"])[y]
     models = [
-        ("boosted", HistBoostClassifier(n_estimators=8, max_depth=3, vector_leaves=False)),
+        ("boosted", HistBoostClassifier(n_estimators=8, max_depth=3)),
         ("forest", TableForest(n_trees=10)),
         ("linear", TableLinear()),
     ]
@@ -81,7 +81,7 @@ def test_deferral_at_ties(K, randomized, tmp_path):
     z = X[:, 0] + X[:, 1] / 2 + rng.normal(size=300) * 0.2
     y = np.digitize(z, np.quantile(z, np.linspace(0, 1, K + 1)[1:-1]))
     models = [
-        ("boosted", HistBoostClassifier(n_estimators=4, max_depth=2, vector_leaves=False)),
+        ("boosted", HistBoostClassifier(n_estimators=4, max_depth=2)),
         ("linear", TableLinear()),
     ]
     mix = tb.RobustMixtureClassifier(
@@ -101,7 +101,7 @@ def test_deferral_at_ties(K, randomized, tmp_path):
 def test_what_has_no_graph_is_refused(tmp_path):
     X, y = rows(2)
     groups = np.where(np.nan_to_num(X[:, 1]) > 0, "x", "y")  # known from a feature
-    models = [("boosted", HistBoostClassifier(n_estimators=4, vector_leaves=False))]
+    models = [("boosted", HistBoostClassifier(n_estimators=4))]
     limits = [error(by="group") <= 0.9]
     mix = tb.RobustMixtureClassifier(models, limits=limits, infer_groups=True, random_state=0)
     mix.fit(X, y, groups=groups)

@@ -166,8 +166,9 @@ class HistSession:
             self.table = self.reader.bins(table)
         else:
             kinds = reader.feature_types
-            # Trees with vector leaves cannot split sets of categories.
-            if template._vector_leaves(n_classes):
+            # Trees with a value for each class in a leaf cannot split sets of categories.
+            self.vector_leaves = template._vector_leaves and n_classes > 2
+            if self.vector_leaves:
                 kinds = ["q"] * len(kinds)
             self.threads = count_threads(template.n_jobs, self.table.shape)
             reference = cut_table(opened, template.max_bins, kinds)
@@ -208,8 +209,7 @@ class HistSession:
 
     def _targets(self, y: Ints) -> NDArray[np.float32]:
         """Return labels for XGBoost: class numbers, or class indicators for a tree with vector leaves."""
-        is_single_tree = isinstance(self.template, HistTreeClassifier)
-        if is_single_tree and self.n_classes > 2:
+        if self.vector_leaves:
             return np.eye(self.n_classes, dtype=np.float32)[y]  # shape (n, K)
         return y.astype(np.float32)
 
@@ -258,7 +258,7 @@ class HistSession:
         data = self.data
         # A new array, by which `table_weight` recognises the fit.
         row_weight = row_weight * scale
-        if whole and rows is not None and not model._vector_leaves(self.n_classes):
+        if whole and rows is not None and not self.vector_leaves:
             # A new binned table of the used rows is faster here: XGBoost would otherwise count and predict
             # the rows of weight 0 with every tree. Other fits in stages need predictions of all rows.
             data = self.bin(self.table[rows])
@@ -294,6 +294,8 @@ class HistSession:
             "min_child_weight": template.min_child_weight, "nthread": self.threads, "verbosity": 0,
             **template._booster_params(self.y, weight, self.n_classes),
         }  # fmt: skip
+        if self.vector_leaves:
+            params["multi_strategy"] = "multi_output_tree"
         for penalty in ("min_child_weight", "reg_lambda"):
             params[penalty] = min(params[penalty] * scale, HEAVIEST)
             if params[penalty] < 1.0 / HEAVIEST:  # no denormal numbers
@@ -520,10 +522,11 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     backend: str
     n_jobs: int | None
     random_state: Seed
-    vector_leaves: bool
     model_: Any  # XGBoost's model as bytes, or scikit-learn's classifier
 
     _session: ClassVar[type[HistSession]] = HistSession
+    # With more than two classes: whether a leaf contains a value for every class.
+    _vector_leaves: ClassVar[bool] = False
     # With two classes: class 1 is predicted if XGBoost's output is above.
     _threshold: ClassVar[float]
 
@@ -539,16 +542,6 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     @abstractmethod
     def _booster_params(self, y: Ints, weight: Floats, n_classes: int) -> dict[str, Any]:
         """Return XGBoost parameters of this learner."""
-
-    def _vector_leaves(self, n_classes: int) -> bool:
-        """Return whether a leaf contains a value for every class."""
-        return n_classes > 2 and self.vector_leaves
-
-    def _strategy(self, n_classes: int) -> str:
-        """Return XGBoost's name for trees with vector leaves, or with one value in a leaf."""
-        if self._vector_leaves(n_classes):
-            return "multi_output_tree"
-        return "one_output_per_tree"
 
     @abstractmethod
     def _sklearn_estimator(self) -> Any:
@@ -790,6 +783,7 @@ class HistTreeClassifier(_HistClassifier):
     """
 
     _threshold: ClassVar[float] = 0.5
+    _vector_leaves = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_HistClassifier._parameter_constraints,
@@ -821,14 +815,14 @@ class HistTreeClassifier(_HistClassifier):
         # value of a leaf is the class distribution.
         """Return XGBoost's parameters for one tree, whose splits minimise the Gini impurity."""
         params = {
-            "objective": "reg:squarederror", "base_score": 0.0, "eta": 1.0, "reg_lambda": 0.0,
-            "multi_strategy": self._strategy(n_classes),
-        }  # fmt: skip
+            "objective": "reg:squarederror",
+            "base_score": 0.0,
+            "eta": 1.0,
+            "reg_lambda": 0.0,
+        }
         if self.max_leaf_nodes is not None:
             params |= {"max_leaves": self.max_leaf_nodes, "grow_policy": "lossguide"}
         return params
-
-    vector_leaves = True
 
     def _sklearn_estimator(self) -> Any:
         return DecisionTreeClassifier(
@@ -852,10 +846,10 @@ class HistBoostClassifier(_HistClassifier):
     Parameters
     ----------
     n_estimators : int or "auto", default=50
-        Boosting iterations. With K > 2 classes each grows K trees, or one tree with vector leaves. "auto"
-        grows trees until the log loss of held-out rows has not fallen for a while, at most 300. In a
-        cross-fit these are the rows of all folds, which then have one number of trees, with K > 2 classes at
-        most 160. Otherwise a fifth of the rows gives the number, and all rows are fitted with it.
+        Boosting iterations. With K > 2 classes each grows K trees. "auto" grows trees until the log loss of
+        held-out rows has not fallen for a while, at most 300. In a cross-fit these are the rows of all folds,
+        which then have one number of trees, with K > 2 classes at most 160. Otherwise a fifth of the rows
+        gives the number, and all rows are fitted with it.
     max_depth : int, default=5
         Largest depth of a tree.
     learning_rate : float, default=0.3
@@ -866,12 +860,6 @@ class HistBoostClassifier(_HistClassifier):
         Minimum sum of Hessians in a child.
     l2_regularization : float, default=1.0
         L2 penalty on leaf values.
-    vector_leaves : bool, default=False
-        With K > 2 classes, whether an iteration grows one tree whose leaves contain a score for every class,
-        instead of K trees. Vector leaves are experimental in XGBoost, and treat categories as ordered codes.
-        They predict faster if there are many classes. Test errors in our trials (`results/trials.md`), one
-        tree per class against vector leaves: letter .074 and .088, wine .376 and .400, yeast .427 and .412,
-        page blocks equal. One tree per class took at most the same time.
     backend : {"auto", "xgboost", "sklearn"}, default="auto"
         ``"auto"`` uses XGBoost if installed, else scikit-learn's trees, with a warning.
     n_jobs : int, optional
@@ -912,14 +900,12 @@ class HistBoostClassifier(_HistClassifier):
         "n_estimators": [Interval(Integral, 1, None, closed="left"), OneOf("auto")],
         "learning_rate": [Interval(Real, 0, 1, closed="right")],
         "l2_regularization": [Interval(Real, 0, None, closed="left")],
-        "vector_leaves": ["boolean"],
     }
 
     def __init__(
         self, *, n_estimators: int | str = 50, max_depth: int = 5, learning_rate: float = 0.3,
         max_bins: int = 256, min_child_weight: float = 1.0, l2_regularization: float = 1.0,
-        vector_leaves: bool = False, backend: str = "auto",
-        n_jobs: int | None = None, random_state: Seed = None,
+        backend: str = "auto", n_jobs: int | None = None, random_state: Seed = None,
     ) -> None:  # fmt: skip
         self.n_estimators = n_estimators
         self.max_depth = max_depth
@@ -927,7 +913,6 @@ class HistBoostClassifier(_HistClassifier):
         self.max_bins = max_bins
         self.min_child_weight = min_child_weight
         self.l2_regularization = l2_regularization
-        self.vector_leaves = vector_leaves
         self.backend = backend
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -943,9 +928,10 @@ class HistBoostClassifier(_HistClassifier):
         shared = {"eta": self.learning_rate, "reg_lambda": self.l2_regularization}
         if n_classes > 2:
             return shared | {
-                "objective": "multi:softprob", "num_class": n_classes, "base_score": 0.5,
-                "multi_strategy": self._strategy(n_classes),
-            }  # fmt: skip
+                "objective": "multi:softprob",
+                "num_class": n_classes,
+                "base_score": 0.5,
+            }
         # Start at the weighted frequency of class 1, in float32 as in the model file.
         prior = float(np.float32(weight[y == 1].sum() / weight.sum()))
         start = min(max(prior, 1e-6), 1 - 1e-6)  # its logit is finite

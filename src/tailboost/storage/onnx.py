@@ -501,7 +501,7 @@ def _xgboost_tree(tree: dict[str, Any], target: int, columns: Ints, name: str) -
     """
     if int(tree["tree_param"]["size_leaf_vector"]) > 1:
         raise ValueError(
-            f"{name!r} has trees with a leaf for all classes: set vector_leaves=False"
+            f"{name!r} has trees with a leaf for all classes: set multi_strategy='one_output_per_tree'"
         )
     if any(tree.get("split_type", ())):
         raise ValueError(f"{name!r} splits by categories, which ONNX trees do not support")
