@@ -46,7 +46,7 @@ from tailboost.classifiers import default_models
 from tailboost.classifiers.default_models import TableKind, default_estimators
 from tailboost.learners import HistBoostClassifier, hist
 from tailboost.learners.hist import BoostSession
-from tailboost.selection import probabilities
+from tailboost.selection import outputs
 from tailboost.selection.outputs import Average, logs_of
 
 MANY, TEST_ROWS, ROWS = 100_000, 20_000, 10_000
@@ -194,11 +194,11 @@ def paired(rows: Rows) -> dict[str, Any]:
             "60" if variant == "60" else "forest",
             "linear",
         ]
-        places = [mix._models.names.index(name) for name in learned]
-        with patch.object(probabilities, "IDLE", -1.0 if variant == "all" else probabilities.IDLE):
+        places = [judged.models.names.index(name) for name in learned]
+        with patch.object(outputs, "IDLE", -1.0 if variant == "all" else outputs.IDLE):
             average = Average.learned([judged.logs[i] for i in places], judged.rows)
         answering = ["one" if variant == "one" and n == "boosted" else n for n in learned]
-        used = [answering[i] for i in average.asked.tolist()]
+        used = [answering[i] for i in average.used_models.tolist()]
         scores = average.of(logs[name] for name in used)
         found[variant] = {
             "log loss": -float(scores[np.arange(len(y_test)), y_test].mean()),
