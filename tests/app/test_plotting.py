@@ -415,6 +415,18 @@ def test_the_monitor_shows_the_rate_of_each_month_and_the_alarm(stated):
         tb.Monitor.of(stated.certified.certificate_).plot()
 
 
+@pytest.mark.parametrize(("bound", "unit"), [("60%", " %"), (".6", "")])
+def test_the_page_of_a_monitor_has_the_unit_of_its_limits(stated, bound, unit):
+    pytest.importorskip("jinja2")
+    from tailboost.app.report import render_monitor
+
+    monitor = tb.Monitor.against(stated.model, limits=[f"error() <= {bound}"])
+    monitor = monitor.add(stated.X, stated.y)
+    error = zero_one_loss(stated.y, stated.model.predict(stated.X))
+    cell = f"{100 * error:.1f} %" if unit else f"{error:.3f}"
+    assert f"<td>{cell} <small>of 800</small></td>" in render_monitor(monitor)
+
+
 def test_a_long_name_of_a_bound_is_cut_within_the_figure_and_the_bound_is_not():
     name = "selection rate of 'low' by race: ratio of the smallest to the largest rate"
     display = MonitorDisplay(["a", "b"], [name], [[0.9], [0.1]], [0.8], [np.nan], [1])

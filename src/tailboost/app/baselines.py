@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -291,32 +292,26 @@ class TunedThresholdClassifier(MetaClassifier):
         return self.classes_[adjusted_answers(self.predict_proba(X), self.log_weights_)]
 
 
-def weighted(learner: Callable[..., Any]) -> Callable[..., CellWeightedClassifier]:
-    """Return a factory of a learner with balanced weights of classes or class × group cells.
+def weighted(
+    learner: Callable[..., Any], *, random_state: Seed = None, n_jobs: int | None = None
+) -> CellWeightedClassifier:
+    """Return a learner with balanced weights of classes or class × group cells.
 
     ``class_weight="balanced"`` is not used: scikit-learn 1.9 refuses it for the labels "0" and "1".
     """
-
-    def make(*, random_state: Seed = None, n_jobs: int | None = None) -> CellWeightedClassifier:
-        return CellWeightedClassifier(learner(random_state=random_state, n_jobs=n_jobs))
-
-    return make
+    return CellWeightedClassifier(learner(random_state=random_state, n_jobs=n_jobs))
 
 
-def tuned(learner: Callable[..., Any]) -> Callable[..., TunedThresholdClassifier]:
-    """Return a factory of a learner with class weights tuned out of fold."""
-
-    def make(
-        *, random_state: Seed = None, n_jobs: int | None = None
-    ) -> TunedThresholdClassifier:
-        estimator = learner(random_state=random_state, n_jobs=n_jobs)
-        return TunedThresholdClassifier(estimator, random_state=random_state)
-
-    return make
+def tuned(
+    learner: Callable[..., Any], *, random_state: Seed = None, n_jobs: int | None = None
+) -> TunedThresholdClassifier:
+    """Return a learner with class weights tuned out of fold."""
+    estimator = learner(random_state=random_state, n_jobs=n_jobs)
+    return TunedThresholdClassifier(estimator, random_state=random_state)
 
 
 #: XGBoost with balanced weights of classes or, with groups, of class × group cells.
-weighted_xgboost = weighted(plain_xgboost)
+weighted_xgboost = partial(weighted, plain_xgboost)
 
 
 def average(*, random_state: Seed = None, n_jobs: int | None = None) -> VotingClassifier:
