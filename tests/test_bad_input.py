@@ -538,6 +538,39 @@ CURES = {
         lambda: tb.calibrate(FITTED, X, Y, groups=X[:, :1], limits=["error(by=group) <= 30%"]),
         "groups: the column has .* different numbers, and each would be a group of few rows; make bands",
     ),
+    "numbers as groups of tune": (
+        lambda: tb.tune(FITTED, X, Y, groups=X[:, :1], limits=["error(by=group) <= 30%"]),
+        "groups: the column has 60 different numbers, and each would be a group of few rows; make bands",
+    ),
+    "the name of the labels": (
+        lambda: tb.tune(tb.Scores("a", 1), FRAME, "y", limits=["miss(1) <= 30%"]),
+        r"y is the text 'y'; give the column of labels, such as table\['y'\]",
+    ),
+    "labels that are missing": (
+        lambda: tb.tune(tb.Scores("a", 1), FRAME, put(Y, 0, None), limits=["miss(1) <= 30%"]),
+        "y contains NaN or None: 1 of 60 entries are missing; drop their rows",
+    ),
+    "no rows": (lambda: tb.tune(tb.Scores("a", 1), FRAME[:0], Y[:0]), "y has no rows"),
+    "no groups beside by_group": (
+        lambda: tb.tune(FITTED, X, Y, by_group=True),
+        "by_group needs groups: give groups=",
+    ),
+    "another column of scores": (
+        lambda: tb.tune(tb.Scores(["a", "b"], [0, 1], kind="logit"), FRAME.assign(b="x"), Y),
+        "column 'b': scores must be numbers, got the text 'x'; make numbers of text",
+    ),
+    "a rule as a model": (
+        lambda: tb.save_model(SCORES.rule_, "rule.model"),
+        "a rule is no model: give the classifier whose rule_ it is",
+    ),
+    "a rule as a classifier": (
+        lambda: tb.save_rule(SCORES.rule_, "rule.json"),
+        "a rule alone has no ledger to write: give the classifier of tune or calibrate",
+    ),
+    "rows as a model": (
+        lambda: tb.ModelCard.of(FRAME, Y, FITTED),
+        "the first argument is the model, and a DataFrame is none; the order is model, X, y",
+    ),
     "a parameter": (
         lambda: SCORES.set_params(limit=["miss(1) <= 3%"]),
         "has no parameter 'limit'; did you mean 'limits'",

@@ -148,6 +148,11 @@ class ModelCard:
         final = last_step(model)
         if monitor is not None:
             refuse_other_rule(monitor.certificate, model, "the certificate of the monitor")
+        if not hasattr(model, "predict"):
+            raise TypeError(
+                f"ModelCard.of: the first argument is the model, and a {type(model).__name__} is none; the "
+                "order is model, X, y"
+            )
         row_arguments = {"groups": groups, "clusters": clusters, "equal_rows": equal_rows}
         measured = _Measured.on(
             model, X, y, rows_are, max_error, confidence, row_arguments, training_rows

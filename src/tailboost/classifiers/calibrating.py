@@ -69,6 +69,7 @@ from tailboost.rows.fingerprints import EqualRows, hash_rows, random_numbers
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step
 from tailboost.rows.readers import row_hashes
+from tailboost.rows.subgroups import refuse_many_numbers
 from tailboost.selection.rule import Rule
 from tailboost.selection.threshold_rule import ThresholdRule
 
@@ -85,9 +86,6 @@ FOR_RANKS = 0.1
 # with .1.
 FOR_MANY_GROUPS = 0.15
 MANY_GROUPS = 8
-# A column of groups may have so many different numbers, or more with so many rows on average.
-MOST_NUMBERS = 20
-FEWEST_OF_A_NUMBER = 10
 # Warnings about limits and the objective on the selection data: the limits are tested on the
 # other rows.
 ABOUT_SELECTION = (
@@ -393,7 +391,7 @@ def selected_on_part(
     all_columns = by_group is True or max_error is not None
     needed_groups = _needed_groups(groups, target_limits, by_group, all_columns=all_columns)
     for title, column in needed_groups.items():
-        _refuse_many_numbers(title, column)
+        refuse_many_numbers(title, distinct(column), len(column))
         _refuse_one_sided("groups", column, selects)
     for score in scores:
         score.refuse_other_label(take(X, selects), labels[selects])
@@ -572,21 +570,6 @@ def _needed_groups(
         for name, column in group_columns(groups, "groups").items()
         if all_columns or name in needed_names
     }
-
-
-def _refuse_many_numbers(title: Any, column: Labels) -> None:
-    """Raise ValueError if a column of groups has many numbers with few rows each; ``title`` is its name."""
-    if column.dtype.kind not in "iuf":
-        return
-    n_values = len(distinct(column))
-    if n_values <= MOST_NUMBERS or n_values * FEWEST_OF_A_NUMBER < len(column):
-        return
-    name = "the column" if title is None else repr(title)
-    bands = as_typed("make bands with pandas.cut", "put them into bands")
-    raise ValueError(
-        f"groups: {name} has {n_values:,} different numbers, and each would be a group of few rows; "
-        f"{bands} first"
-    )
 
 
 def _refuse_one_sided(name: str, column: Labels, selects: Mask) -> None:

@@ -42,6 +42,7 @@ from tailboost.rows.ledger import UNNAMED_ROWS, Records
 from tailboost.rows.probes import probe_rows
 from tailboost.rows.readers import holds_unknown, records_of_fit
 from tailboost.rows.rows import N_FOLDS, Rows, TrainingSet
+from tailboost.rows.subgroups import refuse_many_numbers
 from tailboost.selection.data import with_unlabeled
 from tailboost.selection.kinds import Kinds
 from tailboost.selection.outputs import ModelOutputs, Models, averaging
@@ -269,6 +270,8 @@ def _check_strata(mix: Model, problem: Problem, training: TrainingSet) -> None:
     if training.groups is not None:
         names = mix._group_names
         rule_column = column_read(mix)
+        for j in problem.columns(names.titles):
+            refuse_many_numbers(names.titles[j], names.values[j], len(training.y))
     rows = training.rows
     if training.validation is not None:
         _, rows = training.validation

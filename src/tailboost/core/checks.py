@@ -672,6 +672,10 @@ def unboxed(labels: Any) -> Any:
 
 def label_vector(labels: Any, *, warn: bool = False) -> Labels:
     """Return labels as an array of shape (n,) of their type; a table of one column gets a warning."""
+    if isinstance(labels, str):
+        raise ValueError(
+            f"y is the text {labels!r}; give the column of labels, such as table[{labels!r}]"
+        )
     vector: Labels = sklearn_utils().column_or_1d(unboxed(labels), warn=warn)
     return vector
 
@@ -847,6 +851,8 @@ def positions(
         pairs = _equal_as_text(unknown_values, known.tolist())
         if pairs:
             cure = f"they are of another type: map them, as in pd.Series(values).map({pairs})"
+        if len(unknown_values) == 1:
+            listing = did_you_mean(str(unknown_values[0]), map(str, known.tolist())) + listing
         hints = [listing, alike([*unknown_values, *known.tolist()]), cure]
         sentence = f"{name} holds {fault}: {unknown_values[:5]}"
         raise ValueError("; ".join([sentence, *filter(None, hints)]))

@@ -111,7 +111,8 @@ def read_raw(
         raise ValueError(f"{str(path)!r} {fault}; a file is needed")
     if suffix is None:
         raise ValueError(
-            f"{str(path)!r} must end in one of {', '.join([*_OPENERS, *_PARQUET])}"
+            f"{str(path)!r} must end in one of {', '.join([*_OPENERS, *_PARQUET])}; save the table of "
+            "another program as CSV"
         )
     _check_content(path, suffix)
     if suffix in _OPENERS:
@@ -237,9 +238,8 @@ def _check_csv(
         if not header:
             raise ValueError("its first line is empty; a header is needed")
         if "\0" in "".join(header):
-            raise ValueError(
-                "its header has zero bytes, as UTF-16 has: state encoding='utf-16-le'"
-            )
+            option = as_typed("encoding='utf-16-le'", "--encoding utf-16-le")
+            raise ValueError(f"its header has zero bytes, as UTF-16 has: state {option}")
         checked_names(header, "its header")
         _check_rows(reader, header, sep, n_before)
         return sep, n_before, len(header)

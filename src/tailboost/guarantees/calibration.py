@@ -358,7 +358,10 @@ def stated_limits(max_error: Any, limits: Any, *, own: Sequence[Limit] = ()) -> 
     if limits is not None:
         stated = list(checked_limits(checked_rates(limits)))
     if not stated:
-        raise ValueError("max_error or limits is needed: there is no target to certify")
+        raise ValueError(
+            "max_error or limits is needed: there is no target to certify. Give limits=['miss(1) <= 40%'], "
+            "for example"
+        )
     return stated
 
 

@@ -21,6 +21,7 @@ from tailboost.core.checks import (
     label_vector,
     n_rows_of,
     no_classes,
+    refuse_missing,
 )
 from tailboost.core.score_kinds import score_kind, with_shortest_decimals
 from tailboost.core.spelling import as_typed, listed, meant, shell_word
@@ -142,6 +143,7 @@ class Scores(ClassifierMixin, BaseEstimator):
         ValueError, TypeError
             If the labels of the scores are not stated, or scores are missing or not of the stated kind.
         """
+        refuse_missing(y, "y")
         y = label_vector(y)
         try:
             score_kind(self.kind).check_missing(self.missing)
@@ -186,6 +188,8 @@ class Scores(ClassifierMixin, BaseEstimator):
         name, or more than two labels.
         """
         labels = y_labels.tolist()
+        if not labels:
+            raise ValueError(f"{self._named}: y has no rows")
         if self.label is None:
             choices = " or ".join(f"label={label!r}" for label in labels[:2])
             raise ValueError(
@@ -267,7 +271,15 @@ class Scores(ClassifierMixin, BaseEstimator):
 
     def values(self, X: Table) -> Floats:
         """Return the scores of rows, checked, shape (n, columns)."""
-        return self.checked(score_columns(X, self.column_list, self._named))
+        values = score_columns(X, self.column_list, self._named)
+        if len(self.column_list) == 1:
+            return self.checked(values)
+        kind = score_kind(self.kind)
+        checked_columns = [
+            kind.checked(column, f"{self._named}: column {name!r}", self.missing, kind.remedy)
+            for name, column in zip(self.column_list, values.T, strict=True)
+        ]
+        return np.column_stack(checked_columns)
 
     def checked(self, values: NDArray[Any]) -> Floats:
         """Return scores of shape (n, columns), checked; a missing score becomes that of ``missing``."""

@@ -346,7 +346,7 @@ selection, rate of groups, no groups
     {rate!r} needs groups: give groups=, with an entry for each row
 
 by_group, no groups
-    by_group needs groups
+    by_group needs groups: give groups=, with an entry for each row
 
 certificate, rate of groups, no groups
     groups is needed: {rate!r} needs groups; give groups=, with an entry for each row

@@ -38,6 +38,9 @@ FIRST_LOOK = 1000
 FEWEST_OF_A_GROUP = 10
 # Tables with more columns are not checked.
 MOST_COLUMNS = 2000
+# A column of groups may have so many different numbers, or more with so many rows on average.
+MOST_NUMBERS = 20
+FEWEST_OF_A_NUMBER = 10
 
 #: Answer to a deferred row in every output, and name of the column of its costs.
 HUMAN_REVIEW = "human review"
@@ -369,6 +372,23 @@ class GroupNames:
         if len(numbers) == 1:
             return numbers[0]
         return np.column_stack(numbers)
+
+
+def refuse_many_numbers(title: Any, values: Labels, n: int) -> None:
+    """Raise ValueError if a column of groups has many numbers with few rows each.
+
+    ``title`` is its name, ``values`` are its distinct values, and n is the number of rows.
+    """
+    if values.dtype.kind not in "iuf":
+        return
+    if len(values) <= MOST_NUMBERS or len(values) * FEWEST_OF_A_NUMBER < n:
+        return
+    name = "the column" if title is None else repr(title)
+    bands = as_typed("make bands with pandas.cut", "put them into bands")
+    raise ValueError(
+        f"groups: {name} has {len(values):,} different numbers, and each would be a group of few rows; "
+        f"{bands} first"
+    )
 
 
 def named_as(groups: Groups, titles: Sequence[Any]) -> Any:

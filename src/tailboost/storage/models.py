@@ -20,6 +20,8 @@ from tailboost.core.exceptions import ModelVersionWarning as ModelVersionWarning
 from tailboost.core.files import write
 from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Ledger
+from tailboost.selection.rule import Rule
+from tailboost.selection.threshold_rule import ThresholdRule
 from tailboost.storage.answers import Answers, answers
 from tailboost.storage.constructors import Refused
 from tailboost.storage.model_files import (
@@ -130,6 +132,10 @@ def save_model(
     True
     """
     path = check_model_path(path)
+    if isinstance(model, (Rule, ThresholdRule)):
+        raise TypeError(
+            "a rule is no model: give the classifier whose rule_ it is; to_json is the rule alone"
+        )
     try:
         json.dumps(dict(notes or {}))
     except TypeError as error:

@@ -13,6 +13,8 @@ from tailboost.core.files import write_output
 from tailboost.learners.scores import Scores
 from tailboost.rates import as_expression
 from tailboost.rows.judged import judged
+from tailboost.selection.rule import Rule
+from tailboost.selection.threshold_rule import ThresholdRule
 from tailboost.storage.rule_files import RULE_FILE_FORMAT
 
 RULE_FILE = ".json"
@@ -115,6 +117,11 @@ def _settings_of(classifier: Model) -> dict[str, Any]:
 
 def _scores_of(classifier: Model) -> Scores:
     """Return the scores of a classifier; raise TypeError if its models are others."""
+    if isinstance(classifier, (Rule, ThresholdRule)):
+        raise TypeError(
+            "a rule alone has no ledger to write: give the classifier of tune or calibrate, whose rule_ it "
+            "is. The file of a rule that load_rule has read can be copied"
+        )
     models = getattr(classifier, "estimators_", [])
     if len(models) == 1:
         scores = getattr(models[0], "estimator", None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import platform
+import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -211,6 +212,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         message = error.format_message()
         if "unexpected extra argument" in message and len(_files_among(words)) > 1:
             message += "; a command takes one table: join the files first"
+        elif "unexpected extra argument" in message and re.search("[<>]=", message):
+            message += "; put a limit into quotes: --limit 'miss(1) <= 40%'"
         if words[0] in BY_NAME:
             message += f" (tailboost {words[0]} -h lists the options)"
         else:

@@ -607,7 +607,9 @@ def _calibrate_scores(
     """
     test_arguments = request.test_arguments()
     if request.targets is None and not request.limits:
-        raise BadInput("--max-error or --limit: one of them is needed")
+        raise BadInput(
+            "--max-error or --limit: one of them is needed, such as --limit 'miss(1) <= 40%'"
+        )
     score_rules.check_options(kind, missing, objective=objective, limits=request.limits)
     out, fresh = request.out, request.fresh
     data = fresh.data

@@ -135,7 +135,8 @@ class NewRows:
             column = self.table[name]
             if column.nunique() > GROUPS_NAMED:
                 raise BadInput(
-                    f"{self._option_of(name)}: column {name!r} has more than {GROUPS_NAMED} different values"
+                    f"{self._option_of(name)}: column {name!r} has more than {GROUPS_NAMED} different "
+                    "values; name a column of few groups, or put its values into bands"
                 )
             groups[name] = group_names(column, "missing")
         if not groups:
