@@ -34,7 +34,7 @@ import numpy as np
 from numpy.polynomial.legendre import leggauss
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.special import bdtr, betainc, betaincinv, ndtri
+from scipy.special import bdtr, betainc, betaincinv
 from scipy.stats import beta, ksone, t
 
 from tailboost.core.array_types import Floats, Ints, Mask
@@ -596,28 +596,15 @@ def most_reached(n: int, bound: float, level: float) -> int:
 
 
 def each_most_reached(n: Ints, bound: float, level: float) -> Ints:
-    """Return `most_reached` for each of several numbers of scores ``n``, shape (k,).
-
-    An approximate quantile of the binomial is nearly always within 1 of the result, so the bisection begins
-    around it. Where it is not, the bisection begins with all counts.
-    """
+    """Return `most_reached` for each of several numbers of scores ``n``, shape (k,)."""
     if bound >= 1.0:
         return n
 
     def is_certified(counts: Ints) -> Mask:
-        probabilities: Floats = bdtr(np.maximum(counts, 0).astype(np.float64), n, bound)
-        return (probabilities <= level) | (counts < 0)
+        certified: Mask = bdtr(counts.astype(np.float64), n, bound) <= level
+        return certified
 
-    probit = ndtri(level)
-    variance = bound * (1.0 - bound)
-    skew = (probit**2 - 1.0) * (1.0 - 2.0 * bound) / 6.0
-    quantile = n * bound + probit * np.sqrt(n * variance) + skew - 0.5
-    last = n - 1
-    low = np.clip(np.floor(quantile).astype(np.intp) - 1, -1, last)
-    high = np.minimum(low + 2, last)
-    low = np.where(is_certified(low), low, -1)
-    is_last = (high == last) | ~is_certified(np.minimum(high + 1, last))
-    return last_inside(is_certified, low, np.where(is_last, high, last))
+    return last_inside(is_certified, np.full_like(n, -1), n - 1)
 
 
 def last_inside(holds: Callable[[Ints], Mask], low: Ints, high: Ints) -> Ints:
