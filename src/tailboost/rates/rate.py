@@ -156,11 +156,6 @@ def _specificity(cells: Cells) -> tuple[Mask, Mask]:
     return ~cells.of_class & ~cells.answer, ~cells.of_class
 
 
-def _f_score(cells: Cells) -> tuple[Any, Any]:
-    rows = cells.beta**2 * cells.of_class + cells.answer
-    return cells.of_class & cells.answer, rows / (1.0 + cells.beta**2)
-
-
 KINDS = {
     "error": Kind("error", lambda c: (c.wrong, c.every)),
     "miss": Kind("miss rate of {label}", _misses, labelled=True),
@@ -193,7 +188,15 @@ KINDS = {
         labelled=True,
         gain=True,
     ),
-    "f_score": Kind("F score of {label}, β = {beta:g}", _f_score, labelled=True, gain=True),
+    "f_score": Kind(
+        "F score of {label}, β = {beta:g}",
+        lambda c: (
+            c.of_class & c.answer,
+            (c.beta**2 * c.of_class + c.answer) / (1.0 + c.beta**2),
+        ),
+        labelled=True,
+        gain=True,
+    ),
     "representation": Kind(
         "share of the rows answered {label}",
         lambda c: (c.answer, c.answer),

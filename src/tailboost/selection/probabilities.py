@@ -105,13 +105,6 @@ def with_class(X: Table, y: Ints, n_classes: int) -> Any:
     return np.column_stack([table.reshape(len(table), -1), indicators])
 
 
-def _sample_weights(stratum: Ints, weights: Floats, rows: Ints, n_strata: int) -> Floats:
-    """Return the weights of a sample of the rows, by which each stratum keeps its mass."""
-    mass = np.bincount(stratum, weights, n_strata)
-    sampled = np.bincount(stratum[rows], weights[rows], n_strata)
-    return weights[rows] * (mass / np.maximum(sampled, 1e-300))[stratum[rows]]
-
-
 def _softmax(scores: Floats) -> Floats:
     exponentials: Floats = np.exp(scores - scores.max(axis=0))
     return exponentials / _summed(exponentials)
@@ -326,27 +319,19 @@ class StratumProbabilities:
         """
         rows = rows_spread_over_strata(stratum, FACTOR_ROWS)
         joint = self.joint(logs[rows], None, read_group[rows])
-        self.factors = self._fitted_factors(joint, stratum, weights, rows)
-
-    def _fitted_factors(
-        self, joint: Floats, stratum: Ints, weights: Floats, rows: Ints
-    ) -> Floats:
-        """Return factors, shape (S, 1), with which probabilities have the mass of each stratum.
-
-        ``joint`` are the probabilities of the sampled ``rows``, shape (S, m), and ``stratum`` and ``weights``
-        of all rows, shape (n,).
-        """
         mass = np.bincount(stratum, weights, len(joint))
+        # Weights of the sampled rows, by which each stratum keeps its mass.
+        sampled_mass = np.bincount(stratum[rows], weights[rows], len(joint))
+        weight = weights[rows] * (mass / np.maximum(sampled_mass, 1e-300))[stratum[rows]]
         by_class = mass.reshape(-1, len(self.combinations))  # a view
         unseen = by_class == 0.0
         by_class += np.where(unseen, UNSEEN * by_class.sum(axis=0), 0.0)
-        weight = _sample_weights(stratum, weights, rows, len(joint))
         factors = np.ones((len(joint), 1))
         for _ in range(SCALINGS):
             scaled = joint * factors
             expected = (scaled / _summed(scaled)) @ weight
             factors[:, 0] *= mass / np.where(expected > 0, expected, 1.0)
-        return factors
+        self.factors = factors
 
 
 def shares_within_read_group(strata: Strata, places: Ints) -> Floats:
