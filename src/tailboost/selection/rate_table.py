@@ -372,19 +372,6 @@ class RateTable:
         return np.column_stack([low, high])
 
     @property
-    def interval_words(self) -> list[str]:
-        """What the intervals are about, and why they are wide, in a sentence; none without intervals."""
-        if all(np.isnan(line.low) for line in self.lines):
-            return []
-        words = "Each 95 % interval is for new rows, from the effective rows here"
-        if REFITTED in self.notes:
-            words += (
-                ". It is wide enough for a refit too: models of the folds were counted here, and models "
-                "refitted on all rows answer"
-            )
-        return [f"{words}."]
-
-    @property
     def worst(self) -> tuple[Any, float, tuple[float, float] | None] | None:
         """Name, error and interval of the subgroup with the largest error of `predict`; None without any.
 

@@ -511,7 +511,7 @@ class Summary(PrintedSummary):
             lines.insert(0, f"Overall error of predict {words}.")
         table = self.by_class if self.errors is None else self.errors
         if table is not None:
-            lines = [table.of_rule("predict").text, *table.interval_words, *lines]
+            lines = [str(table.of_rule("predict")), *lines]
         if self.certificate is not None:
             lines = [str(self.certificate), "", *lines]
         return "\n".join(lines)
