@@ -138,7 +138,7 @@ BALLS["tv"] = Ball(_total_variation, lambda mass, share: share - mass, smooths=F
     },
     "A form of the rule.": {
         "selection/threshold_rule.py": [(
-            "    certificate: Any = field(default=None, compare=False, repr=False)\n",
+            "    groups_named: GroupsByColumn = field(default_factory=dict, compare=False, repr=False)\n",
             """
     def to_ranges(self):
         if self.groups is not None:
