@@ -8,7 +8,6 @@ frozen: a round makes a new position.
 
 from __future__ import annotations
 
-import enum
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -295,16 +294,16 @@ def normalised_exp(log_w: Floats) -> tuple[Floats, float]:
     return w, largest + float(np.log(total))
 
 
-class StopKind(enum.Enum):
-    """Reason for the end of a game, for decisions in code. The text is in `Stop`."""
+class StopKind:
+    """Reasons for the end of a game, for decisions in code. The text is in `Stop`."""
 
-    PLAYED = "all rounds played"
-    PLATEAU = "the objective no longer falls"
-    ZERO = "the objective reached 0"
-    RULE = "the weight player is done"
-    LEARNER = "the learner does not meet its condition"
-    TIME = "time limit"
-    INTERRUPT = "interrupted"
+    PLAYED = "PLAYED"  # all rounds were played
+    PLATEAU = "PLATEAU"  # the objective no longer falls
+    ZERO = "ZERO"  # the objective reached 0
+    RULE = "RULE"  # the weight player is done
+    LEARNER = "LEARNER"  # the learner does not meet its condition
+    TIME = "TIME"
+    INTERRUPT = "INTERRUPT"
 
 
 @dataclass(frozen=True)
@@ -313,22 +312,14 @@ class Stop:
 
     Attributes
     ----------
-    kind : StopKind
-        Reason, for decisions in code.
+    kind : str
+        Reason, one of `StopKind`.
     text : str
         Reason with its numbers, for messages.
     """
 
-    kind: StopKind
+    kind: str
     text: str
-
-    # Model files store no enumerations.
-    def __getstate__(self) -> dict[str, str]:
-        return {"kind": self.kind.name, "text": self.text}
-
-    def __setstate__(self, state: dict[str, str]) -> None:
-        object.__setattr__(self, "kind", StopKind[state["kind"]])
-        object.__setattr__(self, "text", state["text"])
 
     @property
     def early(self) -> bool:

@@ -726,7 +726,7 @@ class OCOBoostClassifier(MixtureClassifier):
         )
         play_for_vote(self, fit, training, learner, game)
         stop = self.trace_.stop
-        if stop.kind is not StopKind.LEARNER:
+        if stop.kind != StopKind.LEARNER:
             return []
         caution = f"{stop.text}; {self.n_iter_} of {n_rounds} rounds vote, without a bound"
         return [(caution, BoundNotMetWarning)]

@@ -12,14 +12,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Floats, Groups, Ints, Mask, Model, Table
 from tailboost.core.checks import n_rows_of, refuse_missing
 from tailboost.rows.given import refuse
-from tailboost.rows.judged import group_arguments, judged
+from tailboost.rows.judged import final_step, group_arguments, judged, last_step
 from tailboost.rows.subgroups import answers_or_review
 
 __all__ = ["Decisions", "RandomizedDecision", "verify"]
@@ -122,7 +121,7 @@ class RandomizedDecision:
         if isinstance(hasher, Exception):
             raise hasher
         self._hasher = hasher
-        _split_model(model)
+        _mixture_in(model)
 
     def draw(self, ids: Any) -> Floats:
         """Return the numbers u of some ids; they do not depend on the model.
@@ -162,7 +161,7 @@ class RandomizedDecision:
         TypeError, ValueError
             As in `draw`; also if the number of ids is not n, or if groups are missing or unused by the model.
         """
-        transformers, mixture = _split_model(self.model)
+        mixture = _mixture_in(self.model)
         if not judged(mixture).by_group:
             refuse("blind rule", groups=groups)
         encoded = _encoded_ids(ids)
@@ -173,8 +172,7 @@ class RandomizedDecision:
             )
         u = _draws(self._hasher, encoded)
         candidate = drawn_candidates(mixture.estimator_weights_, u)
-        if transformers is not None:
-            X = transformers.transform(X)
+        _, X = final_step(self.model, X)
         group_argument = group_arguments(mixture, groups)
         deferred = np.zeros(n, dtype=bool)
         if judged(mixture).can_defer:
@@ -277,20 +275,15 @@ def _draws(hasher: Any, encoded: list[bytes]) -> Floats:
     return u
 
 
-def _split_model(model: Model) -> tuple[Any, Any]:
-    """Return the steps of a pipeline before its classifier, None without any, and the classifier.
+def _mixture_in(model: Model) -> Any:
+    """Return the classifier at the end of a model, whose candidates a draw selects.
 
     Raises
     ------
     TypeError, ValueError
         If the classifier has no mixture weights, or a candidate that draws answers of its own.
     """
-    transformers = None
-    classifier = model
-    if isinstance(model, Pipeline):
-        if len(model) > 1:
-            transformers = model[:-1]
-        classifier = model[-1]
+    classifier = last_step(model)
     if isinstance(classifier, type):
         raise TypeError(f"model={classifier!r} is a class; a fitted classifier is needed")
     if hasattr(classifier, "fit"):
@@ -308,7 +301,7 @@ def _split_model(model: Model) -> tuple[Any, Any]:
             "probabilities, so one draw does not determine the answer; select with a rate as "
             "objective instead"
         )
-    return transformers, classifier
+    return classifier
 
 
 def _encoded_ids(ids: Any) -> list[bytes]:

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 from sklearn.base import is_regressor
-from sklearn.pipeline import Pipeline
 
 from tailboost.boosting.game import Candidate, Request, Units, round_seed
 from tailboost.boosting.learner import CrossFit, Whole
@@ -20,6 +19,7 @@ from tailboost.core.checks import take
 from tailboost.core.constraints import OneOf
 from tailboost.guarantees.additive_summary import ON_TRAINING, Cost, margin_bound
 from tailboost.guarantees.robustness import dro_radius
+from tailboost.rows.judged import last_step
 from tailboost.rows.rows import TrainingSet
 from tailboost.solvers import worst_case_weights
 from tailboost.solvers.worst_case import BALLS, Uncertainty, check_has_radius, check_smooths
@@ -271,8 +271,7 @@ def warning_of_large_radius(clf: DROBoostClassifier) -> Cautions:
 
 def n_leaves(model: Any) -> int:
     """Return the number of leaves of a tree or of a pipeline that ends in one, and 1 for other models."""
-    if isinstance(model, Pipeline):
-        model = model[-1]
+    model = last_step(model)
     if hasattr(model, "get_n_leaves"):
         return int(model.get_n_leaves())
     return 1

@@ -279,11 +279,14 @@ def _fits(
         for i, (name, estimator) in enumerate(estimators)
         if not frozen[i]
     }
-    on_table = [i for i in jobs if isinstance(estimators[i][1], TableLearner)]
-    alone = [i for i in jobs if i not in on_table]
+    table_jobs = {
+        i: job for i, job in jobs.items() if isinstance(estimators[i][1], TableLearner)
+    }
+    single_jobs = {i: job for i, job in jobs.items() if i not in table_jobs}
     if not any(frozen):  # otherwise a frozen one can answer
-        first = (on_table or alone)[0]
-        jobs[first] = replace(jobs[first], is_first=True)
+        begun_first = table_jobs or single_jobs
+        first = next(iter(begun_first))
+        begun_first[first] = replace(begun_first[first], is_first=True)
 
     n_fits = len(split.parts) + 1  # of each estimator: the last is on all rows
     stopped = False
@@ -292,28 +295,17 @@ def _fits(
         noticing_interrupts() as interrupted,
     ):
         try:
-            if on_table:
-                fit_on_table = partial(
-                    _fits_on_table, training, split, seed, report_fit, OpenTable(training.X)
-                )
-                parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
-                table_fits = parallel(delayed(fit_on_table)(jobs[i]) for i in on_table)
-                for i, estimator_fits in zip(on_table, table_fits, strict=True):
-                    fits[i] = estimator_fits
-            if alone:
-                all_rows = np.ones(len(training.y), dtype=bool)
-                tasks = list(product(alone, enumerate([*split.fitted, all_rows])))
-                single_fits = Parallel(n_jobs=n_jobs, return_as="generator")(
-                    delayed(_fit_alone)(training, weighted, jobs[i], number, rows)
-                    for i, (number, rows) in tasks
-                )
-                for (i, _), fit in zip(tasks, single_fits, strict=True):
-                    # A learner that catches Ctrl-C may have returned a half-trained model.
-                    if interrupted():
-                        raise KeyboardInterrupt
-                    fits[i].append(fit)
-                    if fit is not None:
-                        report_fit(detail=jobs[i].name)
+            for i, table_fits in _table_fits(
+                table_jobs, training, split, seed, report_fit, n_jobs
+            ):
+                fits[i] = table_fits
+            for i, fit in _single_fits(single_jobs, training, split, weighted, n_jobs):
+                # A learner that catches Ctrl-C may have returned a half-trained model.
+                if interrupted():
+                    raise KeyboardInterrupt
+                fits[i].append(fit)
+                if fit is not None:
+                    report_fit(detail=jobs[i].name)
         except KeyboardInterrupt:
             stopped = True
 
@@ -337,6 +329,44 @@ class Job:
     def is_late(self, number: int) -> bool:
         """Return whether the fit with this number, from 0, must not begin any more."""
         return time.time() >= self.until and not (self.is_first and number == 0)
+
+
+def _table_fits(
+    jobs: dict[int, Job],
+    training: TrainingSet,
+    split: Split,
+    seed: int,
+    report_fit: Steps,
+    n_jobs: int | None,
+) -> Iterator[tuple[int, list[Fit | None]]]:
+    """Yield the number of each learner of tailboost, with all its fits on one prepared table."""
+    if not jobs:
+        return
+    opened = OpenTable(training.X)
+    fit_on_table = partial(_fits_on_table, training, split, seed, report_fit, opened)
+    parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
+    all_fits = parallel(delayed(fit_on_table)(job) for job in jobs.values())
+    yield from zip(jobs, all_fits, strict=True)
+
+
+def _single_fits(
+    jobs: dict[int, Job],
+    training: TrainingSet,
+    split: Split,
+    weighted: bool,
+    n_jobs: int | None,
+) -> Iterator[tuple[int, Fit | None]]:
+    """Yield the number of an estimator with each of its fits, estimator by estimator."""
+    if not jobs:
+        return
+    all_rows = np.ones(len(training.y), dtype=bool)
+    tasks = list(product(jobs, enumerate([*split.fitted, all_rows])))
+    single_fits = Parallel(n_jobs=n_jobs, return_as="generator")(
+        delayed(_fit_alone)(training, weighted, jobs[i], number, rows)
+        for i, (number, rows) in tasks
+    )
+    for (i, _), fit in zip(tasks, single_fits, strict=True):
+        yield i, fit
 
 
 @contextmanager

@@ -183,9 +183,7 @@ class LabelRules:
         ValueError
             If a column or label is missing, or there is no limit.
         """
-        stated = self.by_label(self.limits if limits is None else limits)
-        if not stated:
-            raise ValueError("limits is needed: there is no rate to bound")
+        stated = self._stated(limits)
         pairs = self._fresh_pairs(X, Y, clusters, X_unlabeled)
         return self._of_rows(certify(**pairs, rates=stated, confidence=confidence))
 
@@ -241,9 +239,7 @@ class LabelRules:
             )
         if limits is None:
             limits = self.limits
-        stated = self.by_label(limits)
-        if not stated:
-            raise ValueError("limits is needed: there is no target to certify")
+        stated = self._stated(limits)
         pairs = self._fresh_pairs(X, Y, clusters, X_unlabeled)
         model = pairs.pop("model")
         options = {"confidence": confidence, "previous": previous, "attempts": attempts}
@@ -318,6 +314,13 @@ class LabelRules:
     def by_label(self, limits: Stated) -> list[Limit]:
         """Return limits, as `tune_labels` takes them, as limits on pairs: "any label" is a row as a whole."""
         return stacked_limits(limits, list(self.rules))
+
+    def _stated(self, limits: Stated) -> list[Limit]:
+        """Return limits on pairs, by default those of the selection; raise ValueError if there is none."""
+        stated = self.by_label(self.limits if limits is None else limits)
+        if not stated:
+            raise ValueError("limits is needed: there is no rate to certify")
+        return stated
 
     def _of_rows(self, certificate: Certificate) -> Certificate:
         """Return a certificate of pairs with the number of rows."""
@@ -905,28 +908,20 @@ class _CalibratedScore:
         """
         fitted = clone(score).set_params(label=1).fit(tables[0], y)
         values = np.concatenate([fitted.values(table)[:, 0] for table in tables])
-        calibrated = cls(
-            name=str(score.label),
-            column=column,
-            score=fitted,
-            slope=1.0,
-            intercept=0.0,
-            values=values,
-            probability=np.empty(0),
-        )
-        log_odds = logit(calibrated.probabilities(values[: len(y)]))
-        calibration = LogisticRegression().fit(log_odds[:, None], y)
+        log_odds = _log_odds(fitted, values)
+        of_labelled = logit(expit(log_odds[: len(y)]))
+        calibration = LogisticRegression().fit(of_labelled[:, None], y)
         slope = float(calibration.coef_[0, 0])
-        if slope > 0:
-            intercept = float(calibration.intercept_[0])
-            calibrated = replace(calibrated, slope=slope, intercept=intercept)
-        return replace(calibrated, probability=calibrated.probabilities(values))
+        intercept = float(calibration.intercept_[0])
+        if slope <= 0:
+            slope = 1.0
+            intercept = 0.0
+        probability = expit(slope * log_odds + intercept)
+        return cls(str(score.label), column, fitted, slope, intercept, values, probability)
 
     def probabilities(self, values: Floats) -> Floats:
         """Return the calibrated probability at values of the score."""
-        P = self.score.probabilities_of(self.score.checked(values[:, None]))[:, 1]
-        P = np.clip(P, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
-        return np.asarray(expit(self.slope * logit(P) + self.intercept))
+        return np.asarray(expit(self.slope * _log_odds(self.score, values) + self.intercept))
 
     def pair_mask(self, pairs: Floats) -> Mask:
         """Return the pairs of this label."""
@@ -948,6 +943,12 @@ class _CalibratedScore:
         actions = classifier.predict(self.probability[first_rows, None], **options)
         ranges = ranges_between(values, actions.astype(np.intp))
         return ThresholdRule.of_ranges(self.score, classes=[0, 1], groups=None, ranges=[ranges])
+
+
+def _log_odds(score: Scores, values: Floats) -> Floats:
+    """Return the log odds of a label at values of its score, without a calibration."""
+    P = score.probabilities_of(score.checked(values[:, None]))[:, 1]
+    return np.asarray(logit(np.clip(P, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)))
 
 
 @dataclass(frozen=True, eq=False)
