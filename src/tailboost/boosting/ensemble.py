@@ -65,6 +65,34 @@ class MixtureEnsemble:
         used = np.flatnonzero(self.weights > 0)
         return len(used) > 1 or bool(np.isin(used, self.random_candidates).any())
 
+    def numbers(self, members: Any, n: int) -> Ints:
+        """Return the number of the base model that answers each of n rows, checked.
+
+        Raises
+        ------
+        ValueError
+            If ``members`` are not n numbers of base models, or a base model draws its label.
+        """
+        numbers = np.asarray(members)
+        if numbers.shape != (n,) or numbers.dtype.kind not in "iu":
+            raise ValueError(
+                f"members must be {n:,} integers, one per row; got {numbers.dtype}, "
+                f"{numbers.shape}"
+            )
+        outside = numbers[(numbers < 0) | (numbers >= len(self))]
+        if len(outside):
+            raise ValueError(
+                f"members holds {outside[0]}; there are members 0 … {len(self) - 1}"
+            )
+        drawing = np.intersect1d(numbers, self.random_candidates)
+        if len(drawing):
+            raise ValueError(
+                f"members holds {drawing[0]}, a candidate that draws its label from "
+                "probabilities; a classifier with a rate as its objective has no such "
+                "candidates"
+            )
+        return numbers
+
     def answer(self, member: int, X: Table) -> Ints:
         """Return the class numbers of one base model, shape (n,)."""
         return next(self.answers(X, [member]))

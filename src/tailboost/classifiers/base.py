@@ -36,13 +36,11 @@ from tailboost.classifiers.reported import (
     ReportedClassifier,
     rates_with_verdicts,
 )
-from tailboost.classifiers.reselection import drawn_members, fractions_of
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Model, Seed, Stated, Table
 from tailboost.core.checks import check_number, n_rows_of, take, unpack
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.foreign import is_constant
 from tailboost.learners.named import named_learner
-from tailboost.rates import deferred as deferred_rate
 from tailboost.rows.given import Given, refuse
 from tailboost.rows.judged import judged
 from tailboost.selection.summary import Bounds, Summary
@@ -289,8 +287,8 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         n_points : int, default=9
             Number of limits for which candidates are searched. The curve has one point for each undominated
             candidate.
-        deferred : sequence of float in [0, 1), optional
-            Fractions of the rows that may be deferred; there is one curve for each.
+        deferred : optional
+            For models: no hypothesis defers rows.
 
         Returns
         -------
@@ -306,10 +304,10 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         """
         check_is_fitted(self)
         problem = self.selection_.problem
-        if deferred is not None:  # a mixture defers no rows: the selection raises
-            for fraction in fractions_of(deferred):
-                limits = (*problem.limits, deferred_rate() <= fraction)
-                self.selection_.aiming_at(problem.within(limits))
+        if deferred is not None:
+            raise ValueError(
+                "deferred: no hypothesis defers rows; tune models with a limit on deferral instead"
+            )
         if a is None and b is None and problem.over_rows:  # the objective is a CVaR
             return tail_curve(self)
         return rate_curve(self, problem.traded(a, b), n_points)
@@ -487,7 +485,7 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         """
         refuse("blind rule", groups=groups)
         ensemble, X = rule_and_table(self, X)
-        candidates = drawn_members(ensemble, members, n_rows_of(X))
+        candidates = ensemble.numbers(members, n_rows_of(X))
 
         def answer_rows(member: int, rows: Ints) -> Any:
             return ensemble.answer(member, take(X, rows))

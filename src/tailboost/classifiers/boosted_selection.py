@@ -13,7 +13,6 @@ from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.subgroups import allowed_errors
 from tailboost.classifiers.boosting_fit import set_rule
 from tailboost.classifiers.input import marked_if_seen, regroup, selection_data
-from tailboost.classifiers.reselection import bound_of, cvar_curve
 from tailboost.core.array_types import Groups, Stated
 from tailboost.core.checks import check_number, n_rows_of
 from tailboost.core.exceptions import BoundNotMetWarning, ResubstitutionWarning
@@ -23,7 +22,8 @@ from tailboost.rows.given import Given
 from tailboost.rows.judged import group_uses, judged
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import GroupNames, rows_among, unit_name
-from tailboost.selection.curve import Curve, CurvePoint, undominated_rules
+from tailboost.selection.curve import Curve, CurvePoint, bound_of, undominated_rules
+from tailboost.selection.curve import tail_curve as curve_of_tail
 from tailboost.selection.hypotheses import along
 from tailboost.selection.mixture import Counts, Mixture
 from tailboost.selection.problem import Problem, objective_named
@@ -293,7 +293,7 @@ def tail_curve(clf: Any) -> Curve:
         set_rule(new_clf, corner.mixture, corner.ensemble)
         return new_clf
 
-    return cvar_curve(clf, judged(clf).selected, answering)
+    return curve_of_tail(clf, judged(clf).selected, answering)
 
 
 # -- the result ------------------------------------------------------------------------------------------

@@ -34,7 +34,6 @@ from tailboost.classifiers.reported import (
     ReportedClassifier,
     rule_screen,
 )
-from tailboost.classifiers.reselection import drawn_members
 from tailboost.classifiers.robust_selection import (
     check_groups,
     column_read,
@@ -803,7 +802,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         """
         check_is_fitted(self)
         table = opened(self, X, groups)
-        candidates = drawn_members(self.ensemble_, members, table.n_rows)
+        candidates = self.ensemble_.numbers(members, table.n_rows)
 
         def answer(candidate: int, rows: Ints) -> Ints:
             numbers: Ints = self.ensemble_.base_models[candidate].predict_table(
@@ -845,7 +844,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         """
         check_is_fitted(self)
         table = opened(self, X, groups)
-        candidates = drawn_members(self.ensemble_, members, table.n_rows)
+        candidates = self.ensemble_.numbers(members, table.n_rows)
         is_deferred = np.zeros(table.n_rows, dtype=bool)
         if judged(self).can_defer:
             for candidate in np.unique(candidates):

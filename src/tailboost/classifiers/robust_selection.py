@@ -18,7 +18,6 @@ from tailboost.classifiers.input import (
     regroup,
     selection_data,
 )
-from tailboost.classifiers.reselection import bound_of, cvar_curve, fractions_of
 from tailboost.core.array_types import Groups, Ints, Mask, Model, Stated, Table
 from tailboost.core.checks import (
     as_pandas,
@@ -37,7 +36,8 @@ from tailboost.rates import Largest, Limit, Objective, deferred, error
 from tailboost.rates.strata import names_in
 from tailboost.rows.given import Given, refuse
 from tailboost.rows.subgroups import GroupNames, rows_among
-from tailboost.selection.curve import Curve, CurvePoint
+from tailboost.selection.curve import Curve, CurvePoint, bound_of, fractions_of
+from tailboost.selection.curve import tail_curve as curve_of_tail
 from tailboost.selection.kinds import Kinds
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models, stacked
 from tailboost.selection.problem import Problem, name_of, stated
@@ -335,7 +335,7 @@ def tail_curve(mix: Any) -> Curve:
         set_rule(new_mix, replace(selection, problem=problem, rule=rule))
         return new_mix
 
-    return cvar_curve(mix, selection.rule, answering)
+    return curve_of_tail(mix, selection.rule, answering)
 
 
 def deferral_curves(

@@ -15,7 +15,7 @@ from tailboost.core.checks import check_indexes, unpack
 from tailboost.core.drawing import display
 from tailboost.core.files import write_output
 from tailboost.core.html import html_table, text_table
-from tailboost.rates import Limit, Objective, Rate, Spread, error, measure
+from tailboost.rates import AT_LEAST, Limit, Objective, Rate, Spread, error, measure
 from tailboost.rates import deferred as deferred_rate
 from tailboost.rows.judged import group_arguments, judged, predicted_labels
 from tailboost.selection.problem import Problem
@@ -492,3 +492,66 @@ def undominated_rules(limited: Stated, reached: Floats, value: Floats) -> list[i
     defined = np.flatnonzero(~np.isnan(reached) & ~np.isnan(value))
     order = undominated(value[defined].round(12), reached[defined].round(12))
     return defined[order].tolist()
+
+
+def bound_of(problem: Problem, limited: Stated) -> float | None:
+    """Return the bound of a problem's limit on the limited rate of a curve; None without such a limit.
+
+    A least recall is a largest miss rate: the bound is then 1 minus the bound of the limit.
+    """
+    form = limited.within(limited.most).form
+    for limit in problem.limits:
+        # Bounds by subgroup are no point of a curve.
+        if not isinstance(limit.bound, (int, float)):
+            continue
+        if limit.form == form and limit.rate == limited.rate:
+            return float(limit.bound)
+        if limit.form == AT_LEAST and replace(limit.rate, complement=True) == limited.rate:
+            return round(1.0 - float(limit.bound), 12)  # 1 − .9 is .1
+    return None
+
+
+def fractions_of(deferred: Any) -> list[float]:
+    """Return the checked fractions of rows that may be deferred, from 0 to below 1: one for each curve."""
+    fractions = [
+        float((deferred_rate() <= fraction).bound)
+        for fraction in np.ravel(np.asarray(deferred, dtype=object)).tolist()
+    ]
+    inside = all(fraction < 1.0 for fraction in fractions)
+    repeated = len(set(fractions)) < len(fractions)
+    if not fractions or not inside or repeated:
+        raise ValueError(
+            f"deferred must be different fractions of the rows, from 0 to below 1, got {deferred!r}"
+        )
+    return fractions
+
+
+def tail_curve(clf: Any, rule: Any, answering: Callable[[Any], Any]) -> Curve:
+    """Return the trade-off of the overall error with a CVaR.
+
+    Parameters
+    ----------
+    clf : classifier
+        The fitted classifier.
+    rule : SelectedTail
+        Its rule.
+    answering : callable
+        ``answering(rule)`` returns the classifier with another rule of the curve.
+    """
+    corners, gap = rule.curve()
+
+    def at(limit: Limit, point: Any) -> Any:
+        error_budget = max(0.0, limit.bound - rule.least)
+        return answering(rule.within(error_budget))
+
+    points = tuple(CurvePoint(mean, tail, answering(corner)) for mean, tail, corner in corners)
+    overall_error = Objective.from_expression(error())
+    return Curve(
+        points,
+        limited=overall_error,
+        objective=rule.objective,
+        measured_on=rule.words,
+        _at=at,
+        _source=clf,
+        gap=gap,
+    )
