@@ -339,7 +339,10 @@ def _table_fits(
     report_fit: Steps,
     n_jobs: int | None,
 ) -> Iterator[tuple[int, list[Fit | None]]]:
-    """Yield the number of each learner of tailboost, with all its fits on one prepared table."""
+    """Yield the number of each learner of tailboost, with all its fits on one prepared table.
+
+    A fit that would begin too late is None.
+    """
     if not jobs:
         return
     opened = OpenTable(training.X)
@@ -356,7 +359,10 @@ def _single_fits(
     weighted: bool,
     n_jobs: int | None,
 ) -> Iterator[tuple[int, Fit | None]]:
-    """Yield the number of an estimator with each of its fits, estimator by estimator."""
+    """Yield the number of an estimator with each of its fits, estimator by estimator.
+
+    A fit that would begin too late is None.
+    """
     if not jobs:
         return
     all_rows = np.ones(len(training.y), dtype=bool)
