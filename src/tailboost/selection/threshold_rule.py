@@ -480,7 +480,8 @@ class ThresholdRule:
         """Return the action as an SQL expression; NULL for rows that `predict` refuses.
 
         These are rows without score, with a score outside the range of `kind`, with text in its place, or of
-        an unknown group. A group of NULL is the group 'missing' if the rule has one.
+        an unknown group. A group of NULL is the group 'missing' if the rule has one. A score of NULL is
+        the score ``missing`` if the rule has one; a NaN, which some databases have beside NULL, gives NULL.
 
         Parameters
         ----------
