@@ -59,3 +59,16 @@ def test_a_limit_that_fails_in_all_groups_is_no_fault_of_a_group(limits):
 def test_one_batch_names_the_share_that_selects():
     _, message = refused(tb.calibrate, rows([2.0, 2.0, -1.0]), LIMITS)
     assert "A selection_share= above 0.1 lets more rows select. No limit was tested on calibration" in message
+
+
+@pytest.mark.parametrize("deferral", [[], ["deferred <= 10%"]])
+def test_human_review_is_advised_only_where_no_limit_allows_it(deferral):
+    rng = np.random.default_rng(0)
+    score = rng.random(2_000)
+    y = (rng.random(2_000) < score).astype(int)
+    limits = ["miss(1) <= 1%", "false_alarm(1) <= 1%", *deferral]
+    with pytest.raises(tb.InfeasibleLimitsError) as refused:
+        tb.tune(tb.Scores(0, 1), score[:, None], y, limits=limits)
+    assert ("human review of some rows" in str(refused.value)) == (not deferral)
+    assert "Wider limits" in str(refused.value)
+    assert str(refused.value).splitlines()[0].endswith("may do")

@@ -82,11 +82,12 @@ def contradiction(pool: Pool, solution: Solution, words: str) -> InfeasibleLimit
         cures = (
             f"{_forced_words(groups, pool, program)} More selecting rows, wider limits there"
         )
+    if not program.strata.defers:
+        cures += ", or human review of some rows ('deferred <= 20%'),"
     error = InfeasibleLimitsError(
         "limits: no rule, also none with random draws, meets these together on "
         f"{words}: {limits_and_values}. "
-        f"These values are of the rule that comes nearest to all limits. {cures}, or human "
-        "review of some rows ('deferred <= 20%'), may do"
+        f"These values are of the rule that comes nearest to all limits. {cures} may do"
     )
     error.lacks_rows = bool(groups)
     return error
