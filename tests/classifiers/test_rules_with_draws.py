@@ -92,7 +92,7 @@ def test_draws_on_many_rows_come_near_the_least_error():
     P = np.column_stack([1 - p, p])
     clf = tb.tune(lambda X: X, P, y, groups=group, by_group=True, randomized=True, limits=limits)
     least = least_error_of_draws(p, y, group, 0.05)
-    assert least - 1e-9 <= clf.selection_.rule.selection.value <= least + 3e-3
+    assert least - 1e-9 <= clf.selection_.rule.selection.value <= least + 5e-4
 
 
 def test_draws_may_reach_a_confidence():

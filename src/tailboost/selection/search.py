@@ -28,11 +28,13 @@ from tailboost.selection.program import (
     SOLVED,
     Best,
     Program,
+    Solution,
     best_in_pool,
     charge_of,
     grow,
     number_selected,
     overall_errors,
+    solve,
 )
 from tailboost.solvers.tradeoff import undominated
 
@@ -152,7 +154,10 @@ def best_by_search(
     if not randomized:
         return _best_by_sample(pool, program, sample, starts)
 
-    _extend(sample, program.over(small.strata), starts, randomized=True)
+    on_sample = program.over(small.strata)
+    best = _extend(sample, on_sample, starts, randomized=True)
+    # The limits on all rows need other candidates than those on the sample.
+    descend(sample, on_sample, best.solution)
     pool.add_all(sample.candidates)
     return best_in_pool(pool, program, randomized=True)
 
@@ -343,6 +348,10 @@ SWEPT = 256
 MOST_THRESHOLDS = 2_000
 MOST_CELLS = 2_000_000
 MOST_ANSWERS = 3
+# The most candidates of least counted cost. On 100,000 rows of a score that is no probability, the error
+# within odds gaps was .0001 above the least one, without these candidates .0020. On at most 2,000 rows of 24
+# problems such candidates fit noise: the excess over limits on precision was .004 to .016 larger.
+DESCENTS = 40
 # The least improvement that counts as one.
 BETTER = 1e-9
 
@@ -468,6 +477,32 @@ def sweep(pool: Pool, program: Program) -> None:
         moved = costs.copy()
         moved[:, action] += thresholds[best]
         pool.add(Candidate.from_costs(from_contrasts(moved)))
+
+
+def descend(pool: Pool, program: Program, solution: Solution) -> None:
+    """Add candidates of least counted cost under the shadow prices, until they improve the mixture no more.
+
+    Column generation takes the rule of least expected cost. This is not the rule of least counted cost if the
+    stratum probabilities are wrong, as for a score that is no probability.
+    """
+    data = pool.data.in_memory
+    lines = _lines_by_combination(data)
+    for _ in range(DESCENTS):
+        n_before = len(pool.candidates)
+        heaviest = pool.candidates[solution.weights.argmax()]
+        pool.add(_moved_along(data, heaviest, lines, _reduced_cost(solution), SWEPT))
+        if len(pool.candidates) == n_before:
+            return
+        previous_value = solution.value
+        solution = solve(pool.counts, program)
+        if previous_value - solution.value <= BETTER:
+            return
+
+
+def _reduced_cost(solution: Solution) -> Callable[[Floats], Floats]:
+    """Return the function from confusion counts, shape (T, W, A), to their costs under the shadow prices."""
+    costs = solution.program.cost + solution.duals @ solution.program.matrix
+    return lambda counts: counts.reshape(len(counts), -1) @ costs
 
 
 def polish(pool: Pool, program: Program, number: int, charge: float) -> None:
