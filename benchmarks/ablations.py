@@ -13,8 +13,7 @@ Parts: "all", or one of
     powers         powers of the probabilities of drawn labels, for a CVaR
     blend          blend of labels with probabilities, where rows without labels are counted
     refit          spread of rates between models of folds and their refit
-    more rows      distance of a rate from its limit from which a certificate says that more rows may help
-    room           part of a bound from which on a certificate names no room below it
+    room           part of a bound from which on a limit may force the rule
 
 Selecting rows and fresh rows are drawn from made populations and from the bundled credit and wine tables,
 with --data also from Adult and a bank's clients. Scores are those of a model of other rows. Each variant is
@@ -569,8 +568,6 @@ PARTS: dict[str, Part] = {
 
 # -- constants of sentences in certificates ----------------------------------------------------------------
 
-BINS = (0.0, 0.05, 0.1, 0.2, 0.5, np.inf)
-
 
 def binned(values: Any, changes: Any, edges: Sequence[float]) -> list[dict[str, Any]]:
     """Return the mean change of the error by a value."""
@@ -581,29 +578,6 @@ def binned(values: Any, changes: Any, edges: Sequence[float]) -> list[dict[str, 
         row = {"from": low, "cases": len(here), "change": apart(here.tolist())}
         rows.append(row | {"higher, lower": [int((here > 0.002).sum()), int((here < -0.002).sum())]})
     return rows
-
-
-def more_rows(folder: Path | None, seeds: int) -> list[dict[str, Any]]:
-    """Return the change of the true error with four times as many rows, by the margin below the limit.
-
-    The margin is that of the limit that forces the rule, as a part of the allowed share.
-    """
-    margins, changes = [], []
-    for name in ("made", "credit", *(("adult", "bank") if folder else ())):
-        sizes = (500, 2_000) if name == "credit" else (500, 2_000, 8_000)
-        for n, seed in product(sizes, range(seeds or 3)):
-            draw = of_scores(name, 4 * n, seed, folder)
-            few = Draw(draw.model, draw.chosen.part(slice(n)), draw.fresh)
-            for limit in (("", "miss", "g", 0.3), ("", "miss", None, 0.3), ("", "false_alarm", "g", 0.15)):
-                call = {"function": "calibrate", "limits": [limit], "by_group": False}
-                rule, other = rule_of(call, few, seed), rule_of(call, draw, seed)
-                if rule is None or other is None:
-                    continue
-                forced = rule.certificate_.forced_by
-                margins.append(abs(forced.target - forced.estimate) / forced.target)
-                errors = [reached(each, draw, [limit])["error"] for each in (rule, other)]
-                changes.append(errors[1] - errors[0])
-    return binned(margins, changes, BINS)
 
 
 def room(folder: Path | None, seeds: int) -> list[dict[str, Any]]:
@@ -627,7 +601,7 @@ def room(folder: Path | None, seeds: int) -> list[dict[str, Any]]:
     return binned(used, changes, (0.0, 0.5, 0.75, 0.9, np.inf))
 
 
-SENTENCES = {"more rows": more_rows, "room": room}
+SENTENCES = {"room": room}
 
 
 def cases(part: Part, folder: Path | None, seeds: int) -> Iterator[tuple[str, dict[str, Any]]]:

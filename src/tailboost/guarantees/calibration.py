@@ -657,7 +657,6 @@ def certified_classifier(
         *deferral_prices(limits, calibration.reference, answered),
     )
     overall = next((price.given for price in prices if price.name == OVERALL_PRICE), None)
-    reference_name, _ = calibration.reference
 
     notes = [
         f"The limits are certified, and nothing tighter. {result.made}",
@@ -679,7 +678,7 @@ def certified_classifier(
         result,
         fresh,
         run_for=calibration.run_for,
-        reference=(reference_name, overall),
+        given_error=overall,
     )
 
     classifier = answering(fresh.model, result.selection, limits)

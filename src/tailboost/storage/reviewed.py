@@ -179,7 +179,7 @@ tailboost.selection.problem: CVaR Problem WorstRow
 tailboost.selection.program: Best Program Solution
 tailboost.guarantees.certificates: Certificate Price
 tailboost.rows.ledger: Attempt Records
-tailboost.guarantees.forced: Forced Room
+tailboost.guarantees.forced: Forced
 tailboost.guarantees.rate_bounds: CertifiedBound
 tailboost.boosting.additive: AdditiveSelection SoftMargin SoftMarginWeights
 tailboost.guarantees.additive_summary: AdditiveSummary Cost
