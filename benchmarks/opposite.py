@@ -79,7 +79,7 @@ def cases(name: str, folder: Path, seeds: list[int]) -> dict[str, Any]:
                 "both": call(*parts, both, seed),
                 "both, tight": call(*parts, [misses, f"false_alarm(1) <= {tight}"], seed),
             }
-            with patch.object(RanksAndTest, "lacks", "left out"):
+            with patch.object(RanksAndTest, "applies", False):
                 calls["one threshold"] = call(*parts, both, seed)
             found[f"{name}, {size} rows, seed {seed}"] = calls
             print(name, size, seed, json.dumps(rounded(calls)), flush=True)

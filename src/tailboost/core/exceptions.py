@@ -92,8 +92,6 @@ class NotCertifiedError(ValueError):
         This and all earlier attempts with their rows, for ``calibrate(previous=…)``.
     advice : str
         The next step in Python, after the message.
-    lacking : sequence of str
-        Why simpler procedures do not apply; the last line.
     """
 
     def __init__(
@@ -102,27 +100,16 @@ class NotCertifiedError(ValueError):
         shortfalls: Sequence[Any] = (),
         attempts: tuple[Any, ...] = (),
         advice: str = "",
-        lacking: Sequence[str] = (),
     ) -> None:
-        self.lacking = tuple(lacking)
-        super().__init__("\n".join(filter(None, [message, advice, self.last_line])))
+        super().__init__("\n".join(filter(None, [message, advice])))
         self.reason = message
         self.shortfalls = tuple(shortfalls)
         self.attempts = attempts
         self.advice = advice
 
-    @property
-    def last_line(self) -> str:
-        """Why simpler procedures do not apply, in a line; empty if all do."""
-        if not self.lacking:
-            return ""
-        return f"Does not apply: {'; '.join(self.lacking)}."
-
     def advised(self, advice: str) -> NotCertifiedError:
         """Return the same error with another advice."""
-        return NotCertifiedError(
-            self.reason, self.shortfalls, self.attempts, advice, self.lacking
-        )
+        return NotCertifiedError(self.reason, self.shortfalls, self.attempts, advice)
 
     @property
     def forced_by(self) -> Any:

@@ -286,19 +286,18 @@ class Calibration:
         """
         fresh = self.fresh
         procedures = procedures_for(self.selection, fresh, self.level)
-        too_few_rows = [rates_with_too_few_rows(procedure) for procedure, _ in procedures]
+        too_few_rows = [rates_with_too_few_rows(procedure) for procedure in procedures]
         if all(too_few_rows):
             reason = _too_few_words(too_few_rows[0], self.limits, fresh)
             raise self._untested(f"{reason} {ONLY_COUNTED}", too_few_rows[0])
         outcome, best = best_certified(procedures, fresh)
-        procedure, lacking = procedures[best]
         if isinstance(outcome, Certified):
-            return certified_classifier(outcome, lacking, self)
+            return certified_classifier(outcome, self)
         strata = fresh.answered.strata
         read_labels = any(limit.rate.needs_labels(strata) for limit in self.limits)
         if not outcome.tested and not read_labels:
             raise self._untested(f"{outcome.why}. {AT_EQUAL_SCORES}", ())
-        raise refusal(outcome, lacking, self, part_of_level=procedure.level / self.level)
+        raise refusal(outcome, self, part_of_level=procedures[best].level / self.level)
 
     def _untested(self, message: str, shortfalls: Sequence[Shortfall]) -> NotCertifiedError:
         """Return the error of an attempt without a test, and withdraw the attempt."""
@@ -307,7 +306,7 @@ class Calibration:
 
     def run_for(self, selection: Any) -> Certified | Refused | None:
         """Return the result of another selection's procedure at the whole level; None if this takes long."""
-        procedure, _ = first_that_applies(selection, self.fresh, self.level)
+        procedure = first_that_applies(selection, self.fresh, self.level)
         if procedure.takes_long:
             return None
         return procedure.run()
@@ -320,7 +319,7 @@ class Calibration:
         if len(self.fresh) > MOST_ROWS_TRIED:
             return False
         procedures = procedures_for(self.selection.within(limits), self.fresh, level)
-        if any(procedure.takes_long for procedure, _ in procedures):
+        if any(procedure.takes_long for procedure in procedures):
             return False
         outcome, _ = best_certified(procedures, self.fresh)
         return isinstance(outcome, Certified)
@@ -412,15 +411,15 @@ def selected_within(model: Any, limits: list[Limit]) -> Any:
 
 
 def best_certified(
-    procedures: Sequence[tuple[Procedure, list[str]]], fresh: FreshRows
+    procedures: Sequence[Procedure], fresh: FreshRows
 ) -> tuple[Certified | Refused, int]:
     """Return the certified rule or a refusal, and the index of its procedure.
 
-    ``procedures`` has a result of `first_that_applies` for each kind of rule. The kinds divide the level, so
+    ``procedures`` has the procedure of each kind of rule. The kinds divide the level, so
     their results hold together. The simplest of equally good certified rules is taken, because few
     selecting rows could not choose the kind. ``benchmarks/kinds.py`` compares with each kind alone.
     """
-    results = [procedure.run() for procedure, _ in procedures]
+    results = [procedure.run() for procedure in procedures]
     best = simplest_certified(results, fresh)
     result = results[best]
     if len(results) > 1 and isinstance(result, Certified):
@@ -428,9 +427,7 @@ def best_certified(
     return result, best
 
 
-def procedures_for(
-    selection: Any, fresh: FreshRows, level: float
-) -> list[tuple[Procedure, list[str]]]:
+def procedures_for(selection: Any, fresh: FreshRows, level: float) -> list[Procedure]:
     """Return the result of `first_that_applies` for each kind of rules of a selection.
 
     Two kinds divide the level, so both results hold together: thresholds, then an inferred group.
@@ -445,18 +442,10 @@ def procedures_for(
     ]
 
 
-def first_that_applies(
-    selection: Any, fresh: FreshRows, level: float
-) -> tuple[Procedure, list[str]]:
-    """Return the first of the `PROCEDURES` to apply, and why each simpler one does not."""
-    reasons = []
-    for procedure_class in PROCEDURES:
-        procedure = procedure_class(selection, fresh, level)
-        lacks = procedure.lacks
-        if lacks is None:
-            break
-        reasons.append(f"{procedure.title}: {lacks}")
-    return procedure, reasons  # the last one applies to all limits
+def first_that_applies(selection: Any, fresh: FreshRows, level: float) -> Procedure:
+    """Return the first of the `PROCEDURES` to apply; the last one applies to all limits."""
+    procedures = (procedure(selection, fresh, level) for procedure in PROCEDURES)
+    return next(procedure for procedure in procedures if procedure.applies)
 
 
 def _refuse_absent(
@@ -636,13 +625,8 @@ def _group_cure(limits: Sequence[Limit], model: Any) -> list[str]:
 # -- certificates ------------------------------------------------------------------------------------------
 
 
-def certified_classifier(
-    result: Certified, lacking: Sequence[str], calibration: Calibration
-) -> Any:
-    """Return a classifier with a certified rule and its certificate.
-
-    ``lacking`` says why simpler procedures do not apply.
-    """
+def certified_classifier(result: Certified, calibration: Calibration) -> Any:
+    """Return a classifier with a certified rule and its certificate."""
     fresh = calibration.fresh
     limits = calibration.limits
     attempts = calibration.attempts
@@ -662,7 +646,6 @@ def certified_classifier(
         f"The limits are certified, and nothing tighter. {result.made}",
         f"This was attempt {len(attempts)}. It spent {attempts[-1].spent:.3g} of the allowed "
         "error probability. All attempts in the model's ledger together keep the confidence.",
-        *[f"Does not apply: {procedure}." for procedure in lacking],
         *answered.notes,  # of the certified rule, which may defer other rows than the given one
         *unlisted(fresh, [limit.rate.by for limit in limits]),
     ]
@@ -968,9 +951,9 @@ def _warn_of_useless_rule(fresh: FreshRows, limits: Sequence[Limit], objective: 
 
 
 def refusal(
-    result: Refused, lacking: Sequence[str], calibration: Calibration, *, part_of_level: float
+    result: Refused, calibration: Calibration, *, part_of_level: float
 ) -> NotCertifiedError:
-    """Return the error with the missed limits of the tested rule, and why simpler procedures do not apply.
+    """Return the error with the missed limits of the tested rule.
 
     If nothing was tested, or no limit was missed, it has the reason of the refusal instead.
 
@@ -978,8 +961,6 @@ def refusal(
     ----------
     result : Refused
         The tested rule.
-    lacking : sequence of str
-        Why simpler procedures do not apply.
     calibration : Calibration
         The attempt.
     part_of_level : float
@@ -1019,7 +1000,6 @@ def refusal(
         attempts=attempts,
         advice=f"This was attempt {len(attempts)}. Its rows cannot be used again, alone or with "
         f"others. {advice}",
-        lacking=lacking,
     )  # fmt: skip
 
 

@@ -45,7 +45,7 @@ class Path(Procedure):
 
     title = "fixed sequence"
     takes_long = True
-    lacks = None
+    applies = True
 
     @property
     def tests_pairs(self) -> bool:

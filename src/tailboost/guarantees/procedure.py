@@ -112,8 +112,8 @@ class Procedure(ABC):
 
     @property
     @abstractmethod
-    def lacks(self) -> str | None:
-        """Why the procedure does not apply; None if it does.
+    def applies(self) -> bool:
+        """Whether the procedure serves these limits and rows.
 
         The answer depends on the selection data and on numbers of fresh rows alone. So the next procedure
         may have the whole level.

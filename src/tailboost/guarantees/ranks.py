@@ -52,10 +52,10 @@ from tailboost.guarantees.recheck import percent
 from tailboost.guarantees.shares import (
     ONE_ANSWER,
     Share,
+    are_shares,
     fresh_shares,
     joins_thresholds,
     level_of_each,
-    no_shares_because,
     ranks_of,
     shares_on,
 )
@@ -325,36 +325,28 @@ class Ranks(Procedure):
     title = "ranks"
 
     @property
-    def lacks(self) -> str | None:
-        """Why the procedure does not apply; None if it does."""
+    def applies(self) -> bool:
+        """Whether all limits are on shares, with ranks of this many rows.
+
+        A gap or ratio is the only limit. Each of its groups has a threshold and rows of its own.
+        """
         objective = self.selection.problem.objective
-        reason = no_shares_because(objective, self.limits, self.fresh.answered.strata)
-        if reason is not None:
-            return reason
+        if not are_shares(objective, self.limits, self.fresh.answered.strata):
+            return False
         if self.beside_room is not None:
-            return None
-        if RanksAndTest(self.selection, self.fresh, self.level).lacks is None:
-            return "limits join groups that have limits of their own"
-        if self.compares and len(self.limits) > 1:
-            return "a gap or ratio is one of several limits"
-        if self.compares and not self.fresh.are_apart(self.fresh.samples(self.limits[0].rate)):
-            rows = "rows" if self.fresh.clusters is None else "clusters"
-            return f"some {rows} are in several groups that {self.limits[0]!r} compares"
-        if not self.shares:
-            return "no group has a limit"
-        if self.family is None and self.compares:
-            return "the rule has no threshold for each compared group"
-        if self.family is None:
-            return "the rule is no threshold on one score"
+            return True
+        if RanksAndTest(self.selection, self.fresh, self.level).applies:
+            return False
         if not self.compares:
-            return None
-        if self.selected_shares is None:
-            return "a compared group has no rows, or none in the selection data"
+            return bool(self.shares) and self.family is not None
+        samples = self.fresh.samples(self.limits[0].rate)
+        if len(self.limits) > 1 or not self.fresh.are_apart(samples):
+            return False
+        if not self.shares or self.family is None or self.selected_shares is None:
+            return False
         if self.rank_ranges is None:
-            return f"no ranks of so many rows certify {self.limits[0]!r} for a rule better than one answer"
-        if self.fresh.clusters is None and self.are_wide:
-            return f"equal scores leave few thresholds at the ranks that certify {self.limits[0]!r}"
-        return None
+            return False
+        return self.fresh.clusters is not None or not self.are_wide
 
     def run(self) -> Certified | Refused:
         """Return the rule of least loss within the ranks, or a refusal.

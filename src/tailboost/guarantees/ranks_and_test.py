@@ -36,9 +36,9 @@ from tailboost.guarantees.procedure import (
 from tailboost.guarantees.shares import (
     ONE_ANSWER,
     Share,
+    are_shares,
     fresh_shares,
     joins_thresholds,
-    no_shares_because,
     ranks_of,
 )
 from tailboost.rates import Limit
@@ -55,7 +55,6 @@ from tailboost.selection.outputs import LogProbabilities
 # The part of the level for the test. A half costs .0015 ± .0007 of error, a fiftieth saves .0001 ± .0001
 # (48 draws, benchmarks/ablations.py).
 PART = 0.1
-NO_JOINT_LIMIT = "no limit by group stands beside a limit that joins groups"
 THE_SAFEST_RULE = "the rule within the ranks that is farthest from the joint limits"
 AT_RANKS_OF_ONE_CLASS = (
     "Each threshold is at a rank of the scores of one class of these rows, which needs no test. The limits "
@@ -109,33 +108,27 @@ class RanksAndTest(Procedure):
     title = "ranks of one class and a test of the other"
 
     @property
-    def lacks(self) -> str | None:
-        """Why the procedure does not apply; None if it does."""
+    def applies(self) -> bool:
+        """Whether a limit by group stands beside one that joins groups, on rows of the other class.
+
+        Rows are independent cases, the rule draws nothing, and limits by group are on one answer.
+        """
         problem = self.selection.problem
-        if len(self.limits) < 2:  # before any score is computed
-            return NO_JOINT_LIMIT
-        reason = no_shares_because(problem.objective, self.limits, self.fresh.answered.strata)
-        if reason is not None:
-            return reason
-        if problem.randomized:
-            return "the rule may draw"
+        if len(self.limits) < 2 or problem.randomized:  # before any score is computed
+            return False
         if any(limit.compares for limit in self.limits):
-            return "groups are compared"
-        if self.fresh.clusters is not None:
-            return "both classes may be in one cluster"
-        if not self.selection.has_independent_cases:
-            return "a row may have both answers as labels"
-        if self.family is None:
-            return "the rule has no threshold for each group"
-        if not (self.ranked and self.joint):
-            return NO_JOINT_LIMIT
+            return False
+        if self.fresh.clusters is not None or not self.selection.has_independent_cases:
+            return False
+        if not are_shares(problem.objective, self.limits, self.fresh.answered.strata):
+            return False
+        if self.family is None or not (self.ranked and self.joint):
+            return False
         if len({share.answer for share in self.ranked}) > 1:
-            return "limits by group are on both answers"
+            return False
         ranked_rows = np.concatenate([share.rows for share in self.ranked])
         joint_rows = np.concatenate([share.rows for share in self.joint])
-        if len(np.intersect1d(ranked_rows, joint_rows)):
-            return "a row counts in a limit by group and in a joint one"
-        return None
+        return not len(np.intersect1d(ranked_rows, joint_rows))
 
     def run(self) -> Certified | Refused:
         """Return the rule of least expected loss if it passes its tests, otherwise the safest rule.

@@ -29,23 +29,23 @@ class ScorePath(Procedure):
     title = "thresholds for all limits together"
 
     @cached_property
-    def lacks(self) -> str | None:
-        """Why the procedure does not apply; None if it does."""
+    def applies(self) -> bool:
+        """Whether thresholds on one score are likely to keep all limits, in which rows count whole.
+
+        Rows are in one of the groups that a limit compares.
+        """
         if self.odds is None:
-            return "the rule is no pair of thresholds on one score"
+            return False
         strata = self.odds.data.strata
         if losses_of(self.selection.problem.objective, strata) is None:
-            return f"the objective {self.selection.problem.objective} is no sum of losses of the answers"
+            return False
         if len(families_of(self.limits, strata)) < len(self.limits):
-            return "rows count in part in a limit"
-        if not all(
-            self.fresh.are_apart(self.fresh.samples(limit.rate)) for limit in self.compared
-        ):
-            return "some rows are in several groups that a limit compares"
+            return False
+        compared = [self.fresh.samples(limit.rate) for limit in self.limits if limit.compares]
+        if not all(map(self.fresh.are_apart, compared)):
+            return False
         _, probits = self.path
-        if probits.max(initial=-np.inf) < WORTHWHILE:
-            return "no pair of thresholds on the score is likely to keep all limits on so many rows"
-        return None
+        return bool(probits.max(initial=-np.inf) >= WORTHWHILE)
 
     @property
     def may_keep_by_construction(self) -> bool:
@@ -64,11 +64,6 @@ class ScorePath(Procedure):
     def tests_pairs(self) -> bool:
         """Whether each gap or ratio has the exact test of pairs."""
         return True
-
-    @property
-    def compared(self) -> list[Limit]:
-        """The gaps and ratios: their tests take the compared groups as independent."""
-        return [limit for limit in self.limits if limit.compares]
 
     @cached_property
     def odds(self) -> LogOdds | None:

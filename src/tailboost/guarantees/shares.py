@@ -80,18 +80,11 @@ def shares_of(
     ]
 
 
-def no_shares_because(
-    objective: Objective, limits: Sequence[Limit], strata: Strata
-) -> str | None:
-    """Return why the limits are not on shares of one of two answers to fixed rows; None if they are."""
-    if strata.defers:
-        return "rows may be deferred"
-    if losses_of(objective, strata) is None:
-        return f"the objective {objective} is no sum of losses of two answers"
-    for limit in limits:
-        if counted_answer(limit.rate, strata) is None:
-            return f"{limit.rate!r} is no share of rows with one of two answers"
-    return None
+def are_shares(objective: Objective, limits: Sequence[Limit], strata: Strata) -> bool:
+    """Whether limits are on shares of one of two answers to fixed rows, and the objective sums losses."""
+    if strata.defers or losses_of(objective, strata) is None:
+        return False
+    return all(counted_answer(limit.rate, strata) is not None for limit in limits)
 
 
 def fresh_shares(limits: Sequence[Limit], fresh: FreshRows) -> list[Share]:

@@ -369,23 +369,23 @@ class ThresholdSequences(Procedure):
     title = "sequences of thresholds"
 
     @property
-    def lacks(self) -> str | None:
-        """Why the procedure does not apply; None if it does."""
+    def applies(self) -> bool:
+        """Whether each limited rate depends on one threshold, and rows count whole, without clusters.
+
+        The votes of clusters depend on the answers.
+        """
         strata = self.fresh.answered.strata
-        if strata.defers:
-            return "rows may be deferred"
-        if losses_of(self.selection.problem.objective, strata) is None or self.family is None:
-            return f"the rule is no threshold{' for each group' if self.by_group else ''}"
-        if self.fresh.clusters is not None:
-            return "the votes of clusters depend on the answers"
-        for limit in self.limits:
-            if not limited_rates(limit, strata, self.fresh.answered.stratum):
-                return f"{limit!r} compares groups, or counts rows in part"
+        if strata.defers or self.fresh.clusters is not None or self.family is None:
+            return False
+        if losses_of(self.selection.problem.objective, strata) is None:
+            return False
+        if not all(
+            limited_rates(limit, strata, self.fresh.answered.stratum) for limit in self.limits
+        ):
+            return False
         # Fresh rows show the threshold of a subgroup, and whether an answer keeps its limits.
         places = self.tests.fresh.place
-        if any(len(np.unique(places[rate.rows])) != 1 for rate in self.tests.fresh_rates):
-            return "a limit has no rows, or rows with several thresholds"
-        return None
+        return all(len(np.unique(places[rate.rows])) == 1 for rate in self.tests.fresh_rates)
 
     @property
     def may_keep_by_construction(self) -> bool:

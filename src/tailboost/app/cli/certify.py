@@ -585,8 +585,6 @@ def _reporting_failure(recorded_in: Path | None, ledger: Any) -> Iterator[None]:
                 f"{len(ledger.attempts)}. Call calibrate again with a file of other rows: each further "
                 "attempt has a smaller part of the error probability"
             )
-        if error.lacking:
-            shared.tell_aside(error.last_line)
         raise typer.Exit(code) from None
 
 
