@@ -89,7 +89,7 @@ class TestCalibrate:
         out = tmp_path / "out.json"
         command = ["calibrate", rules, "--selection", folder / "select.csv", "--model", out]
         command += ["--unlabeled", folder / "more-bare.csv"]
-        assert "needs the labels of rows with the label 1" in refused(*command)
+        assert "needs labels, and no row here has one" in refused(*command)
         done(*command, "--limit", "selected(1) <= .6", "--attempts", "2")
         assert [attempt.spent for attempt in read(out).ledger_.attempts] == [0.5]
         assert read(out).certificate_.n_rows == 1500

@@ -143,7 +143,7 @@ class TestCalibrate:
         assert "DATA is missing: a rule is selected first" in refused("calibrate", rule, *more)
         selected = ["--selection", folder / "scores-train.csv", *more]
         said = refused("calibrate", rule, "--limit", "miss(yes) <= .3", *selected)
-        assert "needs the labels of rows with the label 'yes'" in said
+        assert "needs labels, and no row here has one" in said
         assert "--cluster and --unlabeled" in refused("calibrate", rule, "--cluster", "sex", *selected)
         assert "DATA is missing" in refused("calibrate", rule, "--model", tmp_path / "out.json")
         errors = "--unlabeled: bounds of errors, from --max-error or the fit, need labels. State limits on"

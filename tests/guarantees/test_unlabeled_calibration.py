@@ -228,15 +228,15 @@ class TestWithoutAnyLabel:
     @pytest.mark.parametrize(
         ("limit", "said"),
         [
-            (rates.miss(1) <= 0.5, r"miss\(1\) needs the labels of rows with the label 1"),
-            (rates.precision(1) >= 0.5, r"precision\(1\) needs the labels of rows with the answer 1"),
-            (rates.error() <= 0.5, r"error\(\) needs the labels of all rows"),
-            (rates.selected(1, by="class") <= 0.5, "needs the labels of all rows"),
+            (rates.miss(1) <= 0.5, r"miss\(1\) needs labels"),
+            (rates.precision(1) >= 0.5, r"precision\(1\) needs labels"),
+            (rates.error() <= 0.5, r"error\(\) needs labels"),
+            (rates.selected(1, by="class") <= 0.5, r"selected\(1, by='class'\) needs labels"),
         ],
     )
     def test_limits_that_need_labels_name_them(self, limit, said):
         clf = tuned([rates.selected(1) <= 0.4])
-        with pytest.raises(ValueError, match=f"y is needed: .*{said}, and no row here has a label"):
+        with pytest.raises(ValueError, match=f"y is needed: .*{said}, and no row here has one"):
             calibrated(clf, limits=[rates.selected(1) <= 0.4, limit])
         assert not clf.ledger_.attempts  # nothing was tested
         with pytest.raises(ValueError, match=said):

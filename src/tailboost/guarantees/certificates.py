@@ -45,7 +45,6 @@ from tailboost.guarantees.rate_bounds import (
     rate_bounds,
     rule_remarks,
     shared_bounds,
-    subgroup_words,
     with_deferral,
 )
 from tailboost.guarantees.recheck import (
@@ -1135,15 +1134,8 @@ def worst_of(bounds: Sequence[CertifiedBound], all_listed: bool) -> CertifiedBou
 
 
 def _notes_of_rates(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Iterator[str]:
-    """Yield the assumptions of bounds on rates, the rates without rows, and the division of the level."""
+    """Yield the assumptions of bounds on rates, and the division of the level."""
     yield from fresh.notes
-    empty = dict.fromkeys(
-        f"{bound.rate} of {bound.name}"
-        for bound in bounds
-        if not bound.n and bound.subgroup not in COMPARISONS
-    )
-    if empty:
-        yield f"No row to count, so the bounds are trivial: {joined(list(empty), BOUNDS_SHOWN, '; ')}."
     yield (
         "The error probability is divided evenly among the bounds on means of subgroups with "
         "rows (union bound). Bounds on gaps and ratios follow from them."
@@ -1154,22 +1146,9 @@ def _notes_of_rates(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Itera
 
 
 def _notes_of_errors(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Iterator[str]:
-    """Yield the assumptions of bounds on errors, subgroups without rows, and the division of the level."""
+    """Yield the assumptions of bounds on errors, and the division of the level."""
     yield from fresh.notes
-    plurals = {"class": "classes", "group": "groups", "cell": "cells"}
-
     kinds = list(dict.fromkeys(bound.kind for bound in bounds if bound.kind != "worst"))
-    for kind in kinds:
-        empty = [
-            subgroup_words(bound.subgroup)
-            for bound in bounds
-            if bound.kind == kind and not bound.n
-        ]
-        if empty and kind in plurals:
-            yield (
-                f"No row is of these {plurals[kind]}, so their bounds are 1, and the bound of "
-                f"the worst {kind} is 1: {joined(empty, BOUNDS_SHOWN)}."
-            )
     yield from unlisted(fresh, kinds[1:])
 
     if fresh.hashes is not None and fresh.clusters is None and not fresh.only_scores:

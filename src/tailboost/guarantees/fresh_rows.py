@@ -6,7 +6,6 @@ import copy
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -43,7 +42,7 @@ from tailboost.core.spelling import as_typed
 from tailboost.guarantees.recheck import Claim
 from tailboost.learners.scores import Scores
 from tailboost.rates import Answered, Limit, Rate, Sample, Strata, error
-from tailboost.rates.strata import CELL, CLASS, GROUP, names_in
+from tailboost.rates.strata import names_in
 from tailboost.rows.fingerprints import (
     EqualRows,
     Fingerprint,
@@ -968,28 +967,16 @@ def _classes_of(model: Model, given: Given) -> Labels:
 
 
 def _refuse_missing_labels(rates: Sequence[Rate], classes: Labels) -> None:
-    """Raise if a rate needs labels, for rows without labels; the error names the rows of the rate."""
+    """Raise if a rate needs labels, for rows without labels."""
     one_row = np.zeros(1, dtype=np.intp)
     no_groups = None
     strata, _ = Strata.of(one_row, no_groups, np.ones(1), classes, defers=True)
     for rate in rates:
-        if not rate.needs_labels(strata):
-            continue
-        _, denominator = rate.tables(strata)
-        label_counts = (denominator != 0).any(axis=1)
-        answer_counts = (denominator != 0).any(axis=0)[: len(classes)]
-        rows_in_words = "all rows"
-        if not label_counts.all():
-            names = ", ".join(map(repr, classes[label_counts].tolist()))
-            rows_in_words = f"rows with the label {names}"
-        elif not answer_counts.all():
-            names = ", ".join(map(repr, classes[answer_counts].tolist()))
-            rows_in_words = f"rows with the answer {names}"
-        raise ValueError(
-            f"y is needed: {rate!r} needs the labels of {rows_in_words}, and no row here has a "
-            "label. Rates of answers alone need none: selected(…), deferred(), their gaps and "
-            "ratios, by groups"
-        )
+        if rate.needs_labels(strata):
+            raise ValueError(
+                f"y is needed: {rate!r} needs labels, and no row here has one. Rates of answers "
+                "alone need none: selected(…), deferred(), their gaps and ratios, by groups"
+            )
 
 
 def not_among(labelled: RowHashes, unlabeled: RowHashes) -> Mask:
@@ -1069,28 +1056,12 @@ def _with_groups_as_pairs(strata: Strata) -> Strata:
 
 
 def unlisted(fresh: FreshRows, families: Sequence[Any]) -> Iterator[str]:
-    """Yield notes on rates with incomplete lists of subgroups: others may exist.
+    """Yield a note if the subgroups of a rate are not all listed: others may exist.
 
     ``families`` has the ``by`` of each rate: "class", a column of groups, or several of these.
     """
-    unlisted_names = [names_in(by) for by in families if not fresh.knows(by)]
-    names = set(chain.from_iterable(unlisted_names))
-    plurals = {}  # the kinds of subgroups in these rates, in words
-    if names & {CLASS, CELL}:
-        plurals[CLASS] = "labels"
-    if names - {None, CLASS}:
-        plurals[GROUP] = "groups"
-    for kind, plural in plurals.items():
-        if not fresh.knows(kind):
-            yield (
-                f"The {plural} of the population are not listed: bounds on every one, or on "
-                f"the worst, are about the {plural} among these rows (subgroups= lists all)."
-            )
-    group_columns = [tuple(name for name in by if name != CLASS) for by in unlisted_names]
-    # Each column is listed by itself, but not the combinations of several columns.
-    if fresh.knows(GROUP) and not all(map(fresh.knows, group_columns)):
+    if not all(map(fresh.knows, families)):
         yield (
-            "The combinations of groups of the population are not listed: bounds on every one "
-            "are about those among these rows (subgroups= lists the groups, and then all their "
-            "combinations count)."
+            "The labels or groups of the population are not listed: bounds on every one, or on "
+            "the worst, are about those among these rows (subgroups= lists all)."
         )

@@ -21,7 +21,6 @@ from tailboost.guarantees.recheck import CERTIFIED_WORDS, Claim, rows_by_subgrou
 from tailboost.rates import (
     ABOVE,
     BELOW,
-    COMPARISONS,
     Expression,
     Limit,
     Rate,
@@ -843,32 +842,17 @@ def rule_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str
 
 
 def group_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str]:
-    """Return remarks on groups with bounds and without rows, and on groups unknown to the fit.
+    """Return remarks on groups unknown to the fit.
 
     Columns whose groups the fit did not have get no remark on unknown groups. Combinations of columns get no
     remark.
     """
     groups_by_column = by_column(groups_of_fit(fresh.final))
-    counted = [bound for bound in bounds if bound.is_counted]
     remarks = []
-    for by in dict.fromkeys(bound.counted.by for bound in counted):
+    for by in dict.fromkeys(bound.counted.by for bound in bounds if bound.is_counted):
         if by in (None, CLASS, CELL) or isinstance(by, tuple):
             continue
         sizes = rows_by_subgroup(fresh.answered, by)
-        # A certified limit without rows is kept by construction.
-        uncertain_groups = {
-            bound.subgroup
-            for bound in counted
-            if bound.counted.by == by and not bound.certified
-        }
-        absent = [
-            name for name in uncertain_groups - {None, *COMPARISONS} if not sizes.get(name)
-        ]
-        if absent:
-            absent_in_words = ", ".join(sorted(map(unit_name, absent))[:MOST_GROUPS])
-            remarks.append(
-                f"No row is of these groups, so nothing is certified there: {absent_in_words}."
-            )
         known_groups = set(groups_by_column.get(by, groups_by_column.get(None, ())))
         if not known_groups:
             continue
