@@ -226,10 +226,7 @@ def test_a_group_with_few_rows_has_one_answer_and_its_certificate_says_so():
     assert answers[groups == "many"].mean() > 0.1
     few = next(bound for bound in rule.certificate_.bounds if bound.subgroup == "few")
     assert (few.method, few.n, few.certified) == ("one answer", 0, True)
-    sentence = (
-        "few: every row there has the answer 0, so no row of label 1 is found there, and limits without a "
-        "row that counts are kept by construction."
-    )
+    sentence = "few: every row there has the answer 0, so no row of label 1 is found there."
     certificate = rule.certificate_
     assert str(certificate).splitlines()[1] == sentence
     assert sentence in str(rule).splitlines()[1]
@@ -264,8 +261,8 @@ def test_a_group_without_fresh_rows_gets_the_answer_that_keeps_its_limit():
     rule = tb.calibrate(rule, X[fresh], y[fresh], groups=groups[fresh])
     assert not rule.predict(X[groups == "c"], groups=groups[groups == "c"]).any()
     words = str(rule.certificate_)
-    assert "c has no row with the answer 1, so the limit is kept by construction" in words
-    assert "nothing is certified there" not in words
+    (line,) = [line for line in words.splitlines() if line.startswith("  c ")]
+    assert "kept by construction" in line
 
 
 def test_the_noise_of_the_number_of_fresh_rows_lowers_the_power_of_the_smallest_number():

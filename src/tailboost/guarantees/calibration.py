@@ -654,7 +654,7 @@ def certified_classifier(result: Certified, calibration: Calibration) -> Any:
         *rule_remarks(bounds, answered),
     ]
 
-    one_answer = groups_with_one_answer(bounds, answered, limits, objective)
+    one_answer = groups_with_one_answer(answered, limits, objective)
     forced_by = what_forces(
         [family.bounds(calibration.level) for family in families],
         limits,
@@ -822,16 +822,14 @@ def deferral_prices(
 
 
 def groups_with_one_answer(
-    bounds: Sequence[Any], answered: FreshRows, limits: Sequence[Limit], objective: Any
+    answered: FreshRows, limits: Sequence[Limit], objective: Any
 ) -> list[str]:
-    """Return a sentence on the limited groups with each single answer, and on each other limit without rows.
+    """Return a sentence on the limited groups with each single answer.
 
     Warn of them, and of a rule no better than one answer to all rows.
 
     Parameters
     ----------
-    bounds : sequence of CertifiedBound
-        The bounds of the certificate.
     answered : FreshRows
         The fresh rows with the answers of the certified rule.
     limits : sequence of Limit
@@ -843,28 +841,13 @@ def groups_with_one_answer(
     for name, answer in _constant_groups(answered, limits).items():
         groups_by_answer.setdefault(answer, []).append(name)
     labels = [repr(label) for label in answered.answered.strata.classes]
-    without_rows = [bound for bound in bounds if not bound.n]
     sentences = []
     for answer, names in groups_by_answer.items():
         sentence = f"{joined(names, MOST_GROUPS)}: every row there has the answer {answer}"
         if answer != HUMAN_REVIEW:
             other_labels = " or ".join(label for label in labels if label != answer)
             sentence += f", so no row of label {other_labels} is found there"
-        in_group = [
-            group_words(bound.name, bound.counted.by, limits) in names for bound in without_rows
-        ]
-        if any(in_group):
-            sentence += ", and limits without a row that counts are kept by construction"
         sentences.append(f"{sentence}.")
-        without_rows = [
-            bound
-            for bound, is_named in zip(without_rows, in_group, strict=True)
-            if not is_named
-        ]
-    sentences += [
-        f"{bound.title} {bound.without_rows}, so the limit is kept by construction."
-        for bound in without_rows
-    ]
     _warn_of_useless_rule(answered, limits, objective)
     if sentences:
         warn_user(" ".join(sentences), UselessRuleWarning)
