@@ -31,7 +31,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 import tailboost as tb
 from tailboost.exceptions import InfeasibleLimitsError, NotCertifiedError
-from tailboost.guarantees.one_sided import BesideRoom
+from tailboost.guarantees.one_sided import PlannedRoom
 
 FITTED, FURTHER, SIZES = 4_000, 20_000, (2_500, 8_000)
 BOUNDS = {"adult": 0.4, "bank": 0.4, "credit": 0.5}
@@ -88,7 +88,7 @@ def cases(name: str, folder: Path, seeds: list[int]) -> dict[str, Any]:
             for call, limits in second_limits(BOUNDS[name]).items():
                 calls[call] = error(rows, further, [misses, *limits], seed)
                 if limits:
-                    with patch.object(BesideRoom, "from_selection", return_value=None):
+                    with patch.object(PlannedRoom, "beside_room", None):
                         calls[call + WITHOUT] = error(rows, further, [misses, *limits], seed)
             errors[f"{name}, {size} rows, seed {seed}"] = calls
             print(name, size, seed, json.dumps(rounded(calls)), flush=True)

@@ -71,7 +71,6 @@ from tailboost.guarantees.rate_bounds import (
     RateFamily,
     Shortfall,
     better_answer,
-    bound_without_error,
     limit_bounds,
     n_deferred,
     rows_for_no_error,
@@ -92,6 +91,7 @@ from tailboost.rates import (
     deferred,
 )
 from tailboost.rates.pair_test import some_counts_pass
+from tailboost.rates.power import MOST_ROWS
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Attempt, Records, attempts_of, may_follow, spent_by_next
@@ -511,7 +511,8 @@ def rates_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
             if not 0 < n < needed:
                 continue
 
-            possible_room = bound_without_error(n, level) * width
+            # The exact upper bound on an error rate from n rows without an error.
+            possible_room = (1.0 - level ** (1.0 / n)) * width
             possible = sample.low + possible_room
             more_or_less = "more"
             if not limit.from_above:
@@ -999,7 +1000,7 @@ def _shortfall_words(
     sufficient_rows = {
         shortfall.name: shortfall.more_rows
         for shortfall in shortfalls
-        if shortfall.is_kept and shortfall.is_practical
+        if shortfall.is_kept and (shortfall.more_rows or MOST_ROWS) < MOST_ROWS
     }
     bounds = [
         replace(bound, sufficient_rows=sufficient_rows.get(bound.title))

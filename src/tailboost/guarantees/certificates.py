@@ -645,7 +645,8 @@ class Certificate:
             for bound in family:
                 row = [
                     _first_cell(bound, title if in_one_row else None),
-                    bound.rows_text,
+                    # Estimate and bound of the worst subgroup may be of two subgroups.
+                    "" if bound.kind == "worst" else f"{bound.n:,}",
                     bound.estimate_text,
                     bound.bound_text,
                     bound.deferred_text,

@@ -94,7 +94,7 @@ class Forced:
 
     @property
     def forces(self) -> bool:
-        """Whether the error is lower without the limit by more than noise, also in the printed digits.
+        """Whether the error is lower without the limit by more than noise (95 %, one-sided), also as printed.
 
         False if one of the two errors is not known.
         """
@@ -102,7 +102,7 @@ class Forced:
             return False
         if self._in_words(self.without) == self._in_words(self.error):
             return False
-        return is_above_noise(self.error, self.without, self.noise)
+        return bool(self.error - self.without > ONE_SIDED * self.noise)
 
     def _in_words(self, error: float) -> str:
         """Return an error in the unit of the limits."""
@@ -136,14 +136,6 @@ class Forced:
         """Return the limit written by `to_dict`; raises TypeError for other documents."""
         room = np.inf if document["room"] is None else document["room"]
         return cls(**{**document, "room": room})
-
-
-def is_above_noise(error: float, without: float, noise: float) -> bool:
-    """Return whether a rule's error is above that of another rule by more than noise (95 %, one-sided).
-
-    ``noise`` is the standard error of the difference, on the same rows.
-    """
-    return error - without > ONE_SIDED * noise
 
 
 def group_words(name: str, by: Any, limits: Sequence[Limit]) -> str:

@@ -786,7 +786,9 @@ def fresh_rows(
         if judged(final).can_defer:
             is_deferred = np.zeros(len(answers), dtype=bool)
         elif not errors:
-            _refuse_deferral(rates, final)
+            for rate in rates:
+                if rate.needs_deferral:
+                    raise ValueError(f"{rate!r}: this {type(final).__name__} defers no row")
     labels = classes[:0] if given.labels is None else given.labels
     positions(labels, classes, "y")
     n_unlabeled = len(answers) - len(labels)
@@ -924,13 +926,6 @@ def _compared_with_fit(
     all_cases = np.concatenate(cases) if cases else None
     repeated: Ints = np.sum(counts, axis=0)
     return all_cases, repeated if len(repeated) else None
-
-
-def _refuse_deferral(rates: Sequence[Rate], final: Model) -> None:
-    """Raise if a rate counts deferred rows, for a classifier without deferral."""
-    for rate in rates:
-        if rate.needs_deferral:
-            raise ValueError(f"{rate!r}: this {type(final).__name__} defers no row")
 
 
 def _refuse_missing_data(given: Given, rates: Sequence[Rate]) -> None:

@@ -204,49 +204,6 @@ class BesideRoom:
     level: float
     part: float
 
-    @classmethod
-    def from_selection(
-        cls,
-        selection: Any,
-        family: ThresholdFamily,
-        limits: Sequence[Limit],
-        fresh: FreshRows,
-        level: float,
-        *,
-        part: float = PART,
-        needs_room: bool = True,
-    ) -> BesideRoom | None:
-        """Return the procedure for several limits; None if no limit has room that another one would use.
-
-        The limits are on shares of one of two answers. The result depends on the selection data, and on
-        numbers of fresh rows alone. Without ``needs_room``, limits that join rows may cost something.
-        """
-        planned = PlannedRoom(
-            selection, family, limits, fresh, level, part=part, needs_room=needs_room
-        )
-        if not planned.is_possible:
-            return None
-        ranked, roomy, joint = planned.divided_shares
-        if not ranked or not (roomy or joint):
-            return None
-        selected, _ = scored_selection(selection, family, expected=False)
-        return cls(
-            family,
-            ranked=ranked,
-            roomy=roomy,
-            joint=joint,
-            line=planned.line(ranked[0].answer),
-            fresh=planned.fresh_rows,
-            selected=selected,
-            level=level,
-            part=part,
-        )
-
-    @property
-    def limits_with_room(self) -> list[Limit]:
-        """The limits that have a small part of the level."""
-        return list(dict.fromkeys(share.limit for share in (*self.roomy, *self.joint)))
-
     @property
     def level_of_rank(self) -> float:
         """Level of the rank of one share that is not kept along the line."""
@@ -280,7 +237,7 @@ class BesideRoom:
 class PlannedRoom:
     """What the selection data say of the room of several limits on shares of one of two answers.
 
-    Attributes are as in `BesideRoom.from_selection`.
+    The attributes are as in `BesideRoom`. Without ``needs_room``, limits that join rows may cost something.
     """
 
     selection: Any
@@ -290,6 +247,30 @@ class PlannedRoom:
     level: float
     part: float = PART
     needs_room: bool = True
+
+    @property
+    def beside_room(self) -> BesideRoom | None:
+        """The procedure for the limits; None if no limit has room that another one would use.
+
+        It depends on the selection data, and on numbers of fresh rows alone.
+        """
+        if not self.is_possible:
+            return None
+        ranked, roomy, joint = self.divided_shares
+        if not ranked or not (roomy or joint):
+            return None
+        selected, _ = scored_selection(self.selection, self.family, expected=False)
+        return BesideRoom(
+            self.family,
+            ranked=ranked,
+            roomy=roomy,
+            joint=joint,
+            line=self.line(ranked[0].answer),
+            fresh=self.fresh_rows,
+            selected=selected,
+            level=self.level,
+            part=self.part,
+        )
 
     @property
     def is_possible(self) -> bool:

@@ -394,18 +394,13 @@ class Ranks(Procedure):
         if self.compares or self.same_for_all:
             return None
         if self.same_for_all is False:
-            planned = self.planned
-            return BesideRoom.from_selection(
-                planned.selection, planned.family, planned.limits, planned.fresh, planned.level,
-                part=planned.part, needs_room=planned.needs_room,
-            )  # fmt: skip
-        for by_group in (True, False):
-            family = self.selection.family(by_group=by_group)
-            if family is not None:
-                return BesideRoom.from_selection(
-                    self.selection, family, self.limits, self.fresh, self.level
-                )
-        return None
+            return self.planned.beside_room
+        family = self.selection.family(by_group=True) or self.selection.family(by_group=False)
+        if family is None:
+            return None
+        return PlannedRoom(
+            self.selection, family, self.limits, self.fresh, self.level
+        ).beside_room
 
     @property
     def planned(self) -> PlannedRoom:
@@ -429,7 +424,8 @@ class Ranks(Procedure):
         """How the rule was made, for the certificate."""
         if self.beside_room is None:
             return AT_RANKS
-        limits = " and ".join(map(str, self.beside_room.limits_with_room))
+        further = [*self.beside_room.roomy, *self.beside_room.joint]
+        limits = " and ".join(dict.fromkeys(str(share.limit) for share in further))
         how = BESIDE_ROOM if self.same_for_all is None else ALONG_A_LINE
         return f"{AT_RANKS} {how.format(limits=limits)}"
 

@@ -91,11 +91,6 @@ def rows_for_no_error(allowed: float, level: float) -> int:
     return math.ceil(math.log(level) / math.log1p(-allowed))
 
 
-def bound_without_error(n: int, level: float) -> float:
-    """Return the exact upper bound on an error rate from n rows without an error."""
-    return -math.expm1(math.log(level) / n)
-
-
 @dataclass(frozen=True)
 class CertifiedBound:
     """Confidence bound on an error or a rate on new rows.
@@ -313,11 +308,6 @@ class CertifiedBound:
         return estimate_words(
             self.estimate, self.n, beside=self.target, in_percent=self.in_percent
         )
-
-    @property
-    def rows_text(self) -> str:
-        """The rows, or nothing for the worst subgroup: its estimate and its bound may be of two subgroups."""
-        return "" if self.kind == "worst" else f"{self.n:,}"
 
     @property
     def deferred_text(self) -> str:
@@ -1070,11 +1060,6 @@ class Shortfall:
         if self.is_kept:
             return f"If this is the true value, {outcome}"
         return f"The true value may be as {direction} as {possible} (95 %); then {outcome}"
-
-    @property
-    def is_practical(self) -> bool:
-        """Whether a practical number of rows would do."""
-        return self.more_rows is not None and self.more_rows < MOST_ROWS
 
     @property
     def is_kept(self) -> bool:

@@ -537,7 +537,8 @@ class Recheck:
         largest : sequence of float, optional
             The largest evidence after any batch, which then decides instead of the last evidence.
         """
-        heads = ["result", "rate", "bound", ALL_BATCHES, ROWS_COUNTED, self._evidence_head]
+        evidence_head = f"evidence (alarm at {self.threshold:.4g})"
+        heads = ["result", "rate", "bound", ALL_BATCHES, ROWS_COUNTED, evidence_head]
         if last is not None:
             heads.insert(3, LAST_BATCH)
         rows = []
@@ -559,11 +560,6 @@ class Recheck:
                 row.insert(3, rechecked.words_of(estimate, n_rows))
             rows.append(row)
         return heads, rows
-
-    @property
-    def _evidence_head(self) -> str:
-        """Heading of the evidence, with the evidence that contradicts a bound."""
-        return f"evidence (alarm at {self.threshold:.4g})"
 
     @property
     def notes(self) -> list[str]:
