@@ -20,13 +20,12 @@ from tailboost.core.exceptions import (
     NotCertifiedError,
     UselessRuleWarning,
 )
-from tailboost.core.rate_words import bound_words, estimate_words
+from tailboost.core.rate_words import bound_words
 from tailboost.core.spelling import as_typed, did_you_mean
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certifiable import MOST_ROWS_TRIED, certifiable_limit
 from tailboost.guarantees.certificates import (
     OVERALL_PRICE,
-    PAIRED,
     Certificate,
     Price,
     check_unlabeled,
@@ -117,8 +116,6 @@ OF_BOTH_KINDS = (
 )
 # Who gives the answers with which a rule is compared, and the fresh rows with them; None if there are none.
 ReferenceAnswers = tuple[str, FreshRows | None]
-# The most limited rates of the reference in a refusal.
-MOST_RATES = 6
 # The most groups of one answer in a sentence.
 MOST_GROUPS = 8
 # The most shortfalls with rows in the explanation of a refusal.
@@ -993,7 +990,7 @@ def _shortfall_words(
     result: Refused,
     calibration: Calibration,
 ) -> str:
-    """Return the table of the tested bounds, the needs of missed limits, and the rates of the reference."""
+    """Return the table of the tested bounds, the needs of missed limits, and a limit to certify."""
     limits = calibration.limits
     answered = result.answered
     # If the estimate is true and a number of rows would do, the table has this number.
@@ -1026,8 +1023,6 @@ def _shortfall_words(
     words += "".join(
         f" {sentence}" for sentence in better_answer(answered, in_percent=in_percent)
     )
-    prices = list(price_of(limits, calibration.reference, answered))
-    words += _reference_words(calibration.reference, prices, in_percent)
     certifiable = certifiable_limit(
         limits,
         bounds_by_limit,
@@ -1039,23 +1034,6 @@ def _shortfall_words(
             "rows, at the error probability of the next attempt."
         )
     return words
-
-
-def _reference_words(
-    reference: ReferenceAnswers, prices: Sequence[Price], in_percent: bool
-) -> str:
-    """Return a line with the overall error and the first limited rates of the reference; "" without one."""
-    name, answered = reference
-    if answered is None:
-        return ""
-    rates = [
-        f"{price.name} {estimate_words(price.given, PAIRED * price.n, in_percent=in_percent)}"
-        for price in prices
-    ]
-    n_shown = 1 + MOST_RATES  # the overall error comes first
-    if len(rates) > n_shown:
-        rates = [*rates[:n_shown], "…"]
-    return f"\n{name[:1].upper()}{name[1:]} on these rows: {', '.join(rates)}."
 
 
 def shortfalls_of(
