@@ -38,15 +38,11 @@ def certifiable_limit(
     if len(limits) != 1 or all(bound.certified is not False for bound in bounds[0]):
         return None
     (limit,) = limits
-    levels = looser_levels(limit)
-
-    def holds(index: int) -> bool:
-        return is_certified([replace(limit, bound=levels[index])])
-
-    index = last_true(holds, len(levels) - 1)
+    looser = [replace(limit, bound=level) for level in looser_levels(limit)]
+    index = last_true(lambda index: is_certified([looser[index]]), len(looser) - 1)
     if index < 0:
         return None
-    return replace(limit, bound=levels[index])
+    return looser[index]
 
 
 def looser_levels(limit: Limit) -> list[float]:

@@ -75,9 +75,14 @@ class ScorePath(Procedure):
     def path(self) -> tuple[Bands, Floats]:
         """The rules in the order of their tests, and the probit of passing all of them for each rule.
 
-        Of the fresh rows only their number is read.
+        Of the fresh rows only their number is read, or that of clusters, which have one vote each. More
+        clusters have a row of a class than this number times the share of its rows, so its votes are
+        predicted with care.
         """
         assert self.odds is not None
+        n_votes = len(self.fresh)
+        if self.fresh.clusters is not None:
+            n_votes = len(np.unique(self.fresh.clusters))
         strata = self.odds.data.strata
         losses = losses_of(self.selection.problem.objective, strata)
         assert losses is not None
@@ -88,21 +93,10 @@ class ScorePath(Procedure):
             families=families_of(self.limits, strata),
             losses=np.pad(losses, without_deferral),
             chances=self.odds.chances,
-            ratio=self.n_votes / self.odds.n_rows,
+            ratio=n_votes / self.odds.n_rows,
             level=self.level,
             defers=strata.defers,
         ).path()
-
-    @property
-    def n_votes(self) -> int:
-        """Number of fresh rows, or of clusters, which have one vote each.
-
-        More clusters have a row of a class than this number times the share of its rows, so its votes are
-        predicted with care.
-        """
-        if self.fresh.clusters is None:
-            return len(self.fresh)
-        return len(np.unique(self.fresh.clusters))
 
     def run(self) -> Certified | Refused:
         """Return the last rule before the first failure."""
