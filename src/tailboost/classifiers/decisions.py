@@ -114,13 +114,14 @@ class RandomizedDecision:
     """
 
     def __init__(self, model: Model, secret: bytes, context: str) -> None:
-        hasher = _keyed(secret, context)
-        del secret  # a traceback that prints local variables must not show the secret
         self.model = model
         self.context = context
-        if isinstance(hasher, Exception):
-            raise hasher
-        self._hasher = hasher
+        fault = _fault(secret, context)
+        if fault is None:
+            self._hasher = _hasher(secret, context)
+        del secret  # a traceback that prints local variables must not show the secret
+        if fault is not None:
+            raise fault
         _mixture_in(model)
 
     def draw(self, ids: Any) -> Floats:
@@ -211,10 +212,12 @@ def verify(ids: Any, u: ArrayLike, *, secret: bytes, context: str) -> Mask:
     TypeError, ValueError
         If `RandomizedDecision` refuses the secret, the context or the ids, or if ``u`` is not n numbers.
     """
-    hasher = _keyed(secret, context)
-    del secret
-    if isinstance(hasher, Exception):
-        raise hasher
+    fault = _fault(secret, context)
+    if fault is None:
+        hasher = _hasher(secret, context)
+    del secret  # as in `RandomizedDecision`
+    if fault is not None:
+        raise fault
     recomputed = _draws(hasher, _encoded_ids(ids))
     recorded = np.asarray(u)
     if recorded.shape != recomputed.shape or recorded.dtype.kind not in "iuf":
@@ -234,10 +237,21 @@ def drawn_candidates(weights: Floats, u: Floats) -> Ints:
     return used[np.searchsorted(borders, u, side="right")]
 
 
-def _keyed(secret: Any, context: Any) -> Any:
-    """Return the keyed hash function of a context, or an error, which the caller raises.
+def _hasher(secret: bytes, context: str) -> Any:
+    """Return the keyed hash function from which the draws of a context are made.
 
-    The traceback of an error raised here would show the secret.
+    The key of a context does not reveal the secret, and draws do not reveal the key of their context.
+    """
+    key = hashlib.blake2b(
+        context.encode(), key=secret, digest_size=32, person=KEY_DOMAIN
+    ).digest()
+    return hashlib.blake2b(key=key, digest_size=8, person=DRAW_DOMAIN)
+
+
+def _fault(secret: Any, context: Any) -> Exception | None:
+    """Return why there is no hash function, or None.
+
+    The caller raises it, after it has forgotten the secret: a traceback may print local variables.
     """
     if secret is None:
         return TypeError("secret must be bytes, got None")
@@ -253,11 +267,10 @@ def _keyed(secret: Any, context: Any) -> Any:
     if not context:
         return ValueError("context is empty: name the decision, such as 'loans-2026'")
     try:
-        context_bytes = context.encode()
+        context.encode()
     except UnicodeEncodeError:
         return ValueError(f"context: {context!r} cannot be encoded as UTF-8")
-    key = hashlib.blake2b(context_bytes, key=secret, digest_size=32, person=KEY_DOMAIN).digest()
-    return hashlib.blake2b(key=key, digest_size=8, person=DRAW_DOMAIN)
+    return None
 
 
 def _draws(hasher: Any, encoded: list[bytes]) -> Floats:

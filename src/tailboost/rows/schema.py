@@ -479,41 +479,42 @@ def as_written(values: list[Any], *, feature: bool = True) -> tuple[NDArray[Any]
     has_gaps = len(texts) < len(values)
     if not has_gaps and all(value.casefold() in _TRUTH for value in texts):
         return np.array([value.casefold() == "true" for value in texts], dtype=bool), 0
-    most_other = 0
-    if feature:
-        most_other = int((1 - MOSTLY) * len(texts))
+
+    most_other = int((1 - MOSTLY) * len(texts)) if feature else 0
     numbers = _spelled_numbers(texts, most_other)
     if numbers is None:
         return None, 0
     n_other = int(np.isnan(numbers).sum())
-    few = MANY  # with other texts, a few numbers may be categories
-    if n_other == 0:
-        few = -1
-    if feature and not _are_numbers(numbers, texts, n_other / max(len(texts), 1), few):
-        return None, 0
-    # The text of an integer is short, and has neither a decimal point nor an exponent.
-    may_be_whole = (len(text) < 25 and not re.search("[.einEIN]", text) for text in texts)
-    if not has_gaps and n_other == 0 and all(may_be_whole):
-        integers = list(map(int, texts))
-        if max(map(abs, integers), default=0) < 2**63:  # the range of int64
-            return np.array(integers, dtype=np.int64), 0
+    if feature:
+        if any(map(_CODE.match, texts)):
+            return None, 0
+        # Beside other texts, a few different numbers may be categories.
+        if n_other > 0 and _n_different(numbers) <= MANY:
+            return None, 0
+
+    if not has_gaps and n_other == 0:
+        integers = _written_integers(texts)
+        if integers is not None:
+            return integers, 0
     column = np.full(len(values), np.nan)
     column[[isinstance(value, str) for value in values]] = numbers
     return column, n_other
 
 
-def _are_numbers(
-    numbers: NDArray[np.float64], texts: Iterable[str], share_of_others: float, few: int
-) -> bool:
-    """Return whether a column of text holds numbers: it has more than ``few`` different ones and no code.
+def _written_integers(texts: Sequence[str]) -> NDArray[np.int64] | None:
+    """Return the integers of texts that are numbers; None if one is no integer or has too many digits."""
+    longest = 24  # more than the digits of int64, with separators
+    if not all(len(text) <= longest and not re.search("[.einEIN]", text) for text in texts):
+        return None  # a point, an exponent, "inf" or "nan"
+    integers = list(map(int, texts))
+    if max(map(abs, integers), default=0) >= 2**63:
+        return None
+    return np.array(integers, dtype=np.int64)
 
-    ``numbers`` are those of the texts, NaN for a text without a number. ``share_of_others`` is the fraction
-    of rows with such a text, which must be small.
-    """
-    n_different = len(np.unique(numbers[~np.isnan(numbers)]))
-    if share_of_others > 1 - MOSTLY or n_different <= few:
-        return False
-    return not any(map(_CODE.match, texts))
+
+def _n_different(numbers: NDArray[np.float64]) -> int:
+    """Return how many different numbers there are, NaN aside."""
+    return len(np.unique(numbers[~np.isnan(numbers)]))
 
 
 def _spelled_numbers(texts: Iterable[str], most_other: int) -> NDArray[np.float64] | None:
@@ -712,10 +713,11 @@ def _numbers(present: Any, name: Any) -> Any:
         refuse_commas(
             texts, f"X, column {name!r}", remedy=_AS_CATEGORIES.format(f"X[{name!r}]")
         )
-    few = 0  # a number among the objects shows that texts are numbers, too
-    if len(texts) == len(values):
-        few = MANY
-    if not _are_numbers(numbers, texts, has_no_number[code].mean(), few):
+    if has_no_number[code].mean() > 1 - MOSTLY or any(map(_CODE.match, texts)):
+        return None
+    # Texts alone may be categories. A number among the objects shows that texts are numbers, too.
+    are_texts_alone = len(texts) == len(values)
+    if _n_different(numbers) <= (MANY if are_texts_alone else 0):
         return None
     n_other = int(has_no_number[code].sum())
     exception = ""

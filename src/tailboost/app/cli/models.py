@@ -352,20 +352,24 @@ class StoredModel:
         """Raise `BadInput` if the rule has no answer to rows, because of their group."""
         for name in self.columns_read:
             known_groups = self.groups_known(name)
+            if not known_groups:  # the rule answers any group
+                continue
             groups = rows.groups_by([name])[name]
             is_unknown = ~groups.isin(known_groups)
-            if not known_groups or not is_unknown.any():
-                continue
             is_empty = rows.table[name].isna().to_numpy()
-            unknown = groups[is_unknown & ~is_empty]
+            unknown_values = groups[is_unknown & ~is_empty]
+            n_empty = int((is_unknown & is_empty).sum())
             faults = []
-            if len(unknown):
-                values = listed(sorted(set(unknown)))
+            if len(unknown_values):
+                n_unknown = how_many(len(unknown_values), "row")
+                values = listed(sorted(set(unknown_values)))
                 faults.append(
-                    f"{how_many(len(unknown), 'row')} with a {name!r} that the rule does not know: {values}"
+                    f"{n_unknown} with a {name!r} that the rule does not know: {values}"
                 )
-            if len(unknown) < is_unknown.sum():
-                faults.append(f"{how_many(int(is_empty.sum()), 'row')} with an empty {name!r}")
+            if n_empty:
+                faults.append(f"{how_many(n_empty, 'row')} with an empty {name!r}")
+            if not faults:
+                continue
             raise BadInput(
                 f"{str(rows.path)!r} has {', and '.join(faults)}. The rule knows {listed(known_groups)}; "
                 "drop these rows, or let tailboost predict answer them: --default LABEL"

@@ -104,8 +104,8 @@ def resampled_interval(
 def summarise(records: Sequence[Any], but: Sequence[str] = ()) -> Any:
     """Replace each number of nested records of equal shape, one per split, by its `interval`.
 
-    Records without a number are skipped for this number. The result is None if all are. The keys
-    ``but`` are left out.
+    ``[{"error": .1}, {"error": .3}]`` becomes ``{"error": interval([.1, .3])}``. Records without a number are
+    skipped for this number; the result is None if all are. The outermost keys ``but`` are left out.
     """
     measured = [record for record in records if record is not None]
     if not measured:
