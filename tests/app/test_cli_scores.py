@@ -224,6 +224,10 @@ def test_predict_warns_once_of_groups_without_a_certificate(files, tmp_path):
     assert result.exit_code == 0
     assert result.stderr.count("lang 'missing' (2 rows), 'nl' (3 rows) are no groups of the certificate") == 1
     assert "certificate" not in call("predict", certified, files / "fresh.csv").stderr
+    measured = call("evaluate", certified, new)
+    assert measured.exit_code == 0
+    assert measured.stderr.count("'missing' (2 rows), 'nl' (3 rows) are no groups of the certificate") == 1
+    assert "certificate" not in call("evaluate", certified, files / "fresh.csv").stderr
 
 
 def test_a_model_gives_a_default_to_unknown_groups_too(files, tmp_path):
@@ -493,7 +497,13 @@ def test_a_model_file_names_its_target_and_takes_the_columns_that_it_needs(files
             "column 'label' has the label 'toxic' alone; rows of both labels are needed",
         ),
         ({}, ["--target", "p_toxic"], "column 'p_toxic' has 1,500 different values (such as '0."),
-        ({"p_toxic": "10.5%"}, [], "no number in row 0: '10.5%'. Write plain numbers, such as 0.105"),
+        ({"p_toxic": "10.5%"}, [], "no number in row 0: '10.5%'. Remove the percent sign, and divide by 100"),
+        (
+            {"p_toxic": "10,5 %"},
+            ["--target", "label", "--decimal", ","],
+            "no number in row 0: '10,5 %'. Remove the percent sign, and divide by 100",
+        ),
+        ({"p_toxic": "none"}, [], "Leave unknown scores empty, and tune with --missing SCORE"),
         ({"p_toxic": 42.5}, [], "score 'p_toxic': values from 42.5 to 42.5 are no probabilities"),
         (
             {"p_toxic": 42.5},

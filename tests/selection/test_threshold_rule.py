@@ -312,6 +312,9 @@ def test_missing_scores_are_refused_or_get_a_stated_level():
     table = TABLE.assign(p=TABLE["p"].mask(np.arange(N) % 100 == 7))
     with pytest.raises(ValueError, match=r"10 rows have no score \(row 7, 107, 207, 307, 407, …\)"):
         tb.tune(tb.Scores("p", "toxic"), table[A], Y[A])
+    rule = tb.tune(tb.Scores("p", "toxic"), TABLE[A], Y[A]).rule_
+    with pytest.raises(ValueError, match=r"select a rule with tb\.Scores\(…, missing=SCORE\)"):
+        rule.predict({"p": None})
     clf = tb.tune(tb.Scores("p", "toxic", missing=1.0), table[A], Y[A])
     assert (clf.predict(table[B])[7::100] == "toxic").all()
     assert (clf.rule_.predict([np.nan]) == "toxic").all()

@@ -77,3 +77,33 @@ def test_a_damaged_certificate_is_refused_where_it_is_read(rule_file, tmp_path, 
     assert len(rule.predict([0.1], groups=["a"] if rule.groups else None)) == 1
     with pytest.raises(ValueError, match=f"it has no '{part}'"):
         _ = rule.certificate
+
+
+@pytest.mark.parametrize("by_group", [False, "g"])
+def test_certificates_and_monitors_take_the_groups_from_the_table_as_the_rule_does(tmp_path, by_group):
+    """A table without ``groups`` has the bounds of the column, and empty cells are the group 'missing'."""
+    rng = np.random.default_rng(1)
+    s = rng.random(9_000)
+    names = rng.choice(["a", "b", "missing"], len(s))
+    table = pd.DataFrame({"s": s, "g": names, "note": "text"})
+    y = np.where(rng.random(len(s)) < s, "ill", "well")
+    old, new = slice(0, 5_000), slice(5_000, None)
+    rule = tb.calibrate(
+        tb.Scores("s", "ill"), table[["s"]][old], y[old], groups=table[["g"]][old], by_group=by_group,
+        limits=["miss(ill, by=g) <= 30%"],
+    )  # fmt: skip
+    tb.save_rule(rule, tmp_path / "rule.json")
+    rule = tb.load_rule(tmp_path / "rule.json")
+    expected = tb.certify(rule, table[["s"]][new], y[new], groups=names[new]).bounds
+    assert {bound.subgroup for bound in expected} >= {"a", "b", "missing"}
+    with_empty_cells = table.assign(g=table.g.mask(names == "missing", None))[new]
+    for groups in (None, with_empty_cells[["g"]], with_empty_cells.g.to_numpy(), ["g"]):
+        assert tb.certify(rule, with_empty_cells, y[new], groups=groups).bounds == expected
+        look = tb.Monitor.against(rule).add(with_empty_cells, y[new], groups=groups)
+        same = tb.Monitor.against(rule).add(table[["s"]][new], y[new], groups=names[new])
+        assert look.recheck.to_dict() == same.recheck.to_dict()
+    selected = {"rates": ["selected(ill, by=g)"]}
+    without_labels = tb.certify(rule, table[["s"]][new], None, groups=names[new], **selected)
+    assert tb.certify(rule, with_empty_cells, None, **selected).bounds == without_labels.bounds
+    with pytest.raises(ValueError, match="groups is needed"):
+        tb.certify(rule, with_empty_cells[["s"]], y[new])

@@ -101,7 +101,7 @@ class ScoreKind:
             raise ValueError(
                 f"{owner}: {how_many(len(rows_without_score), 'row')} {verb} no score (row "
                 f"{_shown(rows_without_score)}); drop them, or select a rule with "
-                f"{as_typed('missing=', '--missing SCORE')}, the score of such rows"
+                f"{as_typed('tb.Scores(…, missing=SCORE)', 'tune --missing SCORE')}, the score of such rows"
             )
         rows_outside = _rows((values < self.least) | (values > self.most))
         if rows_outside:

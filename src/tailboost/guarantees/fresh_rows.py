@@ -739,12 +739,14 @@ def fresh_rows(
     ValueError
         If an argument is not as in `certify`.
     """
-    check_indexes(X=given.X, y=given.y, model=model, **given.by_row)
     is_model = hasattr(model, "predict")
-    titles = judged(model if is_model else fitted).group_titles
+    reader = judged(model if is_model else fitted)
+    tables_by_argument = {"groups": given.X, "groups_unlabeled": given.X_unlabeled}
     named_groups = {
-        name: named_as(getattr(given, name), titles) for name in ("groups", "groups_unlabeled")
+        name: named_as(reader.groups_of(X, getattr(given, name)), reader.group_titles)
+        for name, X in tables_by_argument.items()
     }
+    check_indexes(X=given.X, y=given.y, model=model, **given.by_row)
     given = replace(given, **named_groups)
     _refuse_missing_data(given, rates)
     given = _with_equal_columns(given)

@@ -337,7 +337,7 @@ class Monitor:
         refuse_swapped(X, y)
         refuse_other_rule(self.certificate, model, "the certificate of this monitor")
         refuse_texts(X)
-        groups = groups_in(X, groups)
+        groups = judged(model).groups_of(X, groups_in(X, groups))
         check_indexes(X=X, y=y, groups=groups, costs=costs, clusters=clusters)
         n = n_rows_of(X)
         if not n:

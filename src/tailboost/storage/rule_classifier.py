@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from tailboost.classifiers.reported import ReportedClassifier
 from tailboost.core.array_types import Floats, Groups, Mask, Table
-from tailboost.core.checks import column_name, columns_by_name
+from tailboost.core.checks import column_name, columns_by_name, with_missing_group
 from tailboost.core.limit_lines import LimitLine
 from tailboost.guarantees.certificates import Certificate
 from tailboost.learners.scores import Scores, score_columns
@@ -24,7 +25,7 @@ from tailboost.rows.judged import (
     labels_or_mark,
 )
 from tailboost.rows.ledger import Attempt, Ledger, Records
-from tailboost.rows.subgroups import HUMAN_REVIEW
+from tailboost.rows.subgroups import HUMAN_REVIEW, by_column, plain_list
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import Rule
 from tailboost.selection.threshold_rule import ThresholdRule
@@ -40,6 +41,17 @@ class JudgedRule(RecordedScores):
         """Return the scores, shape (n, columns)."""
         scores = self.classifier.scores
         return score_columns(X, scores.column_list, repr(scores))
+
+    def groups_of(self, X: Table, groups: Groups) -> Groups:
+        """Return the groups of rows, by default the columns of the table that the limits and the rule read.
+
+        Empty cells are the group 'missing' if the rule has it.
+        """
+        groups_by_column = by_column(plain_list(self.groups))
+        if groups is None:
+            columns = getattr(X, "columns", ())
+            groups = {name: X[name] for name in groups_by_column if name in columns} or None
+        return with_missing_group(groups, list(chain(*groups_by_column.values())))
 
     @property
     def can_defer(self) -> bool:

@@ -22,7 +22,7 @@ from tailboost.core.checks import reading
 from tailboost.core.files import write_output
 from tailboost.core.long_work import doing
 from tailboost.core.table_files import is_csv
-from tailboost.core.written_numbers import as_number, refuse_commas_among_numbers
+from tailboost.core.written_numbers import refuse_commas_among_numbers
 from tailboost.rows.fingerprints import digest
 from tailboost.rows.ledger import Ledger
 from tailboost.storage.rule_documents import text_of
@@ -179,10 +179,9 @@ def numbers_of(table: Table, name: str, data: Path) -> Any:
             refuse_commas_among_numbers(column.dropna().astype(str), subject)
         first_row = rows_of_text[0]
         text = str(column.iloc[first_row])[:40]
-        cure = "Leave unknown scores empty, and state --missing SCORE"
-        percents = re.fullmatch(r"\s*([\d.]+)\s*%\s*", text)
-        if percents is not None and as_number(percents[1]) is not None:
-            cure = f"Write plain numbers, such as {float(percents[1]) / 100:.6g}"
+        cure = "Leave unknown scores empty, and tune with --missing SCORE"
+        if re.fullmatch(r"[\d.,\s]+%\s*", text):
+            cure = "Remove the percent sign, and divide by 100"
         raise BadInput(
             f"{str(data)!r}: column {name!r} holds no number in row {first_row}: {text!r}. {cure}"
         )

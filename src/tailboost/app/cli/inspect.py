@@ -65,6 +65,7 @@ def evaluate(
         if cluster is not None:
             _, cluster_numbers = np.unique(rows.clusters, return_inverse=True)
         groups = {} if rows.groups is None else rows.groups
+        stored.warn_of_other_groups(rows)
         predicted, deferred = stored.answers(rows)
         leakage = warn_of_leakage(classifier, rows.features)
         measured = rates_of_options or fitted_rates(classifier, columns)

@@ -33,6 +33,7 @@ from tailboost.core.spelling import did_you_mean, how_many, listed, other_separa
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, predicted_labels
 from tailboost.rows.ledger import Ledger
+from tailboost.rows.other_groups import warn_of_other_groups
 from tailboost.rows.schema import group_names
 from tailboost.storage.models import (
     check_model_path,
@@ -374,6 +375,12 @@ class StoredModel:
                 f"{str(rows.path)!r} has {', and '.join(faults)}. The rule knows {listed(known_groups)}; "
                 "drop these rows, or let tailboost predict answer them: --default LABEL"
             )
+
+    def warn_of_other_groups(self, rows: NewRows) -> None:
+        """Warn of rows in groups that the certificate does not name, if the file has their columns."""
+        named = judged(self.classifier).groups_named
+        columns = {name: rows.table[name] for name in named if name in rows.table}
+        warn_of_other_groups(named, columns)
 
     def answers(self, rows: NewRows) -> tuple[Any, Any]:
         """Return the answers of ``predict``, and which rows are deferred (None if none can be)."""

@@ -22,7 +22,6 @@ from tailboost.core.array_types import Mask, Model, Table
 from tailboost.core.table_files import is_parquet
 from tailboost.core.written_numbers import as_number
 from tailboost.rows.judged import judged, predicted_labels
-from tailboost.rows.other_groups import warn_of_other_groups
 from tailboost.rows.subgroups import HUMAN_REVIEW, answers_or_review
 from tailboost.storage.rule_classifier import RuleClassifier
 
@@ -76,7 +75,7 @@ def predict(
             rows = stored.read_rows(data, csv, Reading("predict", unused=unused, fresh=False))
             answers = _answers_with_default(stored, rows, default)
             if default is None:
-                _warn_of_other_groups(stored, rows)
+                stored.warn_of_other_groups(rows)
         columns: dict[str, Any] = {"row": range(len(rows.table))}
         if id_column is not None:
             columns[id_column] = rows.column(id_column, "--id").to_numpy()
@@ -99,13 +98,6 @@ def _answers_with_default(
         groups = stored.group_arguments(_with_known_groups(rows, stored, is_unknown))
         answers = _predictions(stored.classifier, rows.features, groups)
         return _with_default(answers, is_unknown, answer)
-
-
-def _warn_of_other_groups(stored: StoredModel, rows: NewRows) -> None:
-    """Warn of rows in groups that the certificate does not name, if the file has the columns of groups."""
-    named = judged(stored.classifier).groups_named
-    columns = {name: rows.table[name] for name in named if name in rows.table}
-    warn_of_other_groups(named, columns)
 
 
 def _default_answer(text: str, stored: StoredModel) -> Any:
@@ -270,7 +262,7 @@ def decide(
     reading = Reading("decide on", unused=[id_column], fresh=False)
     with shared.warnings_as_lines():
         rows = stored.read_rows(data, csv, reading)
-        _warn_of_other_groups(stored, rows)
+        stored.warn_of_other_groups(rows)
         ids = rows.column(id_column, "--id")
         groups = stored.group_arguments(rows)
         with shared.bad_input(f"{data}: --id {id_column}: "):
