@@ -1208,3 +1208,31 @@ def test_decide_warns_of_groups_without_a_certificate(tmp_path):
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert result.stderr.count("site 'west' (2 rows) is no group of the certificate") == 1
+
+
+def test_advice_to_read_the_group_works_as_printed(tmp_path):
+    """A rule of `fit` gets its thresholds by group from `fit`; the advice names this option alone."""
+    rng = np.random.default_rng(0)
+    n = 3000
+    site = np.where(rng.random(n) < 0.3, "hard", "easy")
+    y = rng.random(n) < np.where(site == "hard", 0.2, 0.5)
+    x = (2 * y - 1) + np.where(site == "hard", 2.0, 0.8) * rng.normal(size=n)
+    table = pd.DataFrame({"x": x.round(9), "site": site, "sick": np.where(y, "yes", "no")})
+    data, fresh, model = tmp_path / "data.csv", tmp_path / "fresh.csv", tmp_path / "a.model"
+    table[:1000].to_csv(data, index=False)
+    table[1000:].to_csv(fresh, index=False)
+    fit = (
+        "fit", data, "--target", "sick", "--group", "site", "--limit", "miss(yes, by=site) <= 25%",
+        "--set", "infer_groups=false", "--set", "estimators=[('t', 'tree')]", "--model", model,
+    )  # fmt: skip
+    done(*fit)
+    out = tmp_path / "b.model"
+    said = " ".join(done("calibrate", model, fresh, "--out", out).stdout.split())
+    assert "--by-group" not in said
+    (advised,) = re.findall(r"may read the group \(of fit: (--set by_group=site)\)", said)
+    assert "tailboost fit with --set by_group=site" in refused(
+        "calibrate", model, fresh, "--by-group", "site", "--out", out
+    )
+    done(*fit, *advised.split(), "--set", "infer_groups=auto")
+    assert "certified" in done("calibrate", model, fresh, "--out", out).stdout.lower()
+    assert load_model(out)[-1].by_group == "site"

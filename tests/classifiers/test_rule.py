@@ -1,6 +1,7 @@
 """Exported rules: numbers, JSON and SQL give the predictions of the mixture."""
 
 import json
+import re
 import sqlite3
 from pathlib import Path
 
@@ -348,3 +349,53 @@ def test_a_probability_equal_to_the_threshold_is_answered_as_by_the_exported_rul
             told = {"groups": np.repeat(["a"], n)} if by_group else {}
             assert rule.rule_.predict(np.full(n, threshold), **told).tolist() == [1] * n
             assert rule.predict(np.full((n, 1), threshold), **told).tolist() == [1] * n
+
+
+@pytest.mark.parametrize("models", [["forest"], ["forest", "my bayes"]])
+def test_deferral_of_two_classes_is_said_by_thresholds(models):
+    """The printed ranges of the printed probability give the rule's answers away from their ends."""
+    P, y, _ = TABLES[2]
+    given = {name: P[name] for name in models}
+    limits = [rates.error() <= 0.07, rates.deferred() <= 0.6]
+    mix = tb.RobustMixtureClassifier.from_probabilities(given, y, limits=limits)
+    rule, (low, high) = mix.rule_, mix.classes_
+    said = str(rule)
+    ends = r"P\(%s\) >= (.*): %s; (.*) < P\(%s\) < (.*): human review; else %s"
+    (found,) = re.findall(ends % (high, high, high, low), said)
+    upper, lower, same = map(float, found)
+    assert upper == same > lower
+    assert "cost" not in said
+    assert any(f"P({high}) >= {found[0]}" in line for line in rule.short)
+    p = mix.predict_proba(given)[:, 1]
+    expected = np.where(p >= upper, high, np.where(p > lower, "human review", low))
+    clear = (abs(p - upper) > 1e-3) & (abs(p - lower) > 1e-3)
+    answers = rule.predict(given)
+    assert (answers == expected)[clear].all()
+    assert set(answers[clear]) == {low, high, "human review"}
+
+
+def test_thresholds_of_any_action_costs_are_those_of_the_cheapest_action():
+    """Ranges of random costs, by their words, against the rule's own answers on a grid."""
+    rng = np.random.default_rng(0)
+    p = np.linspace(0.0005, 0.9995, 1000)
+    for costs in np.round(rng.normal(size=(200, 2, 3)), 3):
+        part = RulePart(1.0, {"m": 1.0}, [0.0, 0.0], [costs.tolist()])
+        rule = Rule(["a", "b"], None, [part])
+        *_, line = rule.short
+        line = line.removeprefix("P of m: ")
+        if (always := re.fullmatch(r"predicts '?(a|b|human review)'? for every row", line)) is not None:
+            expected = np.full(1000, always[1], dtype=object)
+        else:
+            *ranges, expected = line.split("; ")
+            expected = np.full(1000, expected.removeprefix("else "), dtype=object)
+            for condition, action in (text.split(": ") for text in ranges):
+                inside = np.ones(1000, dtype=bool)
+                if (end := re.search(r"([\d.e-]+) <=? P", condition)) is not None:
+                    inside &= p > float(end[1])
+                if (end := re.search(r"P\(b\) <=? ([\d.e-]+)", condition)) is not None:
+                    inside &= p < float(end[1])
+                if (end := re.search(r"P\(b\)'? >=? ([\d.e-]+)", condition)) is not None:
+                    inside &= p > float(end[1])
+                expected[inside] = action
+        wrong = rule.predict({"m": np.c_[1 - p, p]}) != expected
+        assert wrong.sum() <= 2, line  # printed thresholds have four digits

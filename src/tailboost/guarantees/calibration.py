@@ -92,7 +92,7 @@ from tailboost.rates import (
 from tailboost.rates.pair_test import some_counts_pass
 from tailboost.rates.power import MOST_ROWS
 from tailboost.rows.given import Given
-from tailboost.rows.judged import judged
+from tailboost.rows.judged import judged, last_step
 from tailboost.rows.ledger import Attempt, Records, attempts_of, may_follow, spent_by_next
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.problem import by_group_option
@@ -616,7 +616,10 @@ def _group_cure(limits: Sequence[Limit], model: Any) -> list[str]:
     for limit in limits:
         by_group = by_group_to_read(limit, model)
         if by_group is not None:
-            return [f"let the rule read the group ({by_group_option(by_group)})"]
+            option = by_group_option(
+                by_group, reads_scores=judged(last_step(model)).reads_scores
+            )
+            return [f"let the rule read the group ({option})"]
     return []
 
 

@@ -58,6 +58,8 @@ class Forced:
     by_group : str, bool or None
         Value of the parameter ``by_group`` with which the rule reads the limited groups: a column, or True.
         None if the rule reads them or cannot, or if the limit is on no group.
+    reads_scores : bool
+        Whether the rule reads given scores; otherwise ``fit`` trained its models.
     answer : str or None
         The answer of all rows of the subgroup, if the rule gives them one and other rows another.
     given : float or None
@@ -73,6 +75,7 @@ class Forced:
     noise: float = 0.0
     in_percent: bool = False
     by_group: str | bool | None = None
+    reads_scores: bool = True
     answer: str | None = None
     given: float | None = None
 
@@ -119,7 +122,7 @@ class Forced:
             return ""
         ways = "More rows there, or a looser limit,"
         if self.by_group is not None:
-            option = by_group_option(self.by_group)
+            option = by_group_option(self.by_group, reads_scores=self.reads_scores)
             ways = (
                 f"Thresholds by group, if the rule may read the group ({option}), more rows there, "
                 "or a looser limit"
@@ -395,6 +398,7 @@ def _as_forced(limited: LimitedBound, limits: Sequence[Limit], fresh: FreshRows)
         room=limited.room,
         in_percent=any(stated.in_percent for stated in limits),
         by_group=by_group,
+        reads_scores=fresh.only_scores,
         answer=limited.answer,
     )
 

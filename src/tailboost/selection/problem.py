@@ -61,13 +61,14 @@ def group_to_read(limit: Limit, titles: Sequence[Any]) -> str | bool | None:
     return str(column)
 
 
-def by_group_option(by_group: str | bool) -> str:
-    """Return the parameter ``by_group`` as written by users, in Python or in the shell."""
-    column = "COLUMN" if by_group is True else by_group
-    word = shell_word(column)
-    return as_typed(
-        f"by_group={by_group!r}", f"--by-group {word}; of fit: --set by_group={word}"
-    )
+def by_group_option(by_group: str | bool, *, reads_scores: bool) -> str:
+    """Return the parameter ``by_group`` as written by users, in Python or in the shell.
+
+    Commands that select a rule on scores have an option of their own; ``fit``, which trains, has ``--set``.
+    """
+    word = shell_word("COLUMN" if by_group is True else by_group)
+    in_shell = f"--by-group {word}" if reads_scores else f"of fit: --set by_group={word}"
+    return as_typed(f"by_group={by_group!r}", in_shell)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import combinations, pairwise
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -626,9 +627,8 @@ class Rule:
         thresholds = set()
         for part in self.parts:
             for costs in map(np.asarray, part.action_costs or ()):
-                if costs.shape == (2, 2):
-                    thresholds.add(_threshold(costs))
-        thresholds.discard(None)
+                if len(costs) == 2:
+                    thresholds.update(lower for lower, _ in _ranges(costs)[1:])
         for digits in range(4, 17):
             written = {f"{threshold:.{digits}g}" for threshold in thresholds}
             if len(written) == len(thresholds):
@@ -638,20 +638,14 @@ class Rule:
     def _decision_in_words(self, action_costs: Floats) -> list[str]:
         """Return in words how action costs of one group, shape (K, actions), decide.
 
-        The words are a threshold for two classes, weights if each class has the same cost of all wrong
+        The words are thresholds for two classes, weights if each class has the same cost of all wrong
         labels, and otherwise all costs.
         """
         K = len(self.classes)
         labels = [str(label) for label in self.classes]
         can_defer = action_costs.shape[1] > K
-        if K == 2 and not can_defer:
-            threshold = _threshold(action_costs)
-            if threshold is None:
-                always = self.classes[action_costs.sum(axis=0).argmin()]
-                return [f"predicts {always!r} for every row"]
-            return [
-                f"predicts {self.classes[1]!r} if P({labels[1]}) > {threshold:.{self._digits}g}"
-            ]
+        if K == 2:
+            return [self._ranges_in_words(action_costs)]
         label_costs = action_costs[:, :K]
         largest = label_costs.max(axis=1)
         weight = largest - np.diag(label_costs)  # of a wrong label less the right one
@@ -668,13 +662,51 @@ class Rule:
             lines.append(f"  in class {label}: {', '.join(costs)}")
         return lines
 
+    def _ranges_in_words(self, action_costs: Floats) -> str:
+        """Return the ranges of P of the second of two classes with their actions, the highest first.
 
-def _threshold(action_costs: Floats) -> float | None:
-    """Return the probability of the second class above which it is predicted; None if one label always is."""
-    in_first, in_second = action_costs[:, 1] - action_costs[:, 0]
-    if in_first <= 0 or in_second >= 0:
-        return None
-    return float(in_first / (in_first - in_second))
+        Deferral must be cheaper than both labels, so an end between both ranges is in that of the label.
+        """
+        (_, lowest), *higher = _ranges(action_costs)
+        K = len(self.classes)
+        actions = [*map(str, self.classes), HUMAN_REVIEW]
+        P = f"P({self.classes[1]})"
+        if not higher:
+            words = repr(self.classes[lowest]) if lowest < K else HUMAN_REVIEW
+            return f"predicts {words} for every row"
+        if action_costs.shape[1] == K:
+            ((end, action),) = higher
+            return f"predicts {self.classes[action]!r} if {P} > {end:.{self._digits}g}"
+        ends = [f"{end:.{self._digits}g}" for end, _ in higher]
+        in_upper = [below == K for below in [lowest, *(action for _, action in higher)]]
+        words = []
+        for i, (_, action) in enumerate(higher[:-1]):
+            from_end = "<=" if in_upper[i] else "<"
+            to_end = "<" if in_upper[i + 1] else "<="
+            words.append(f"{ends[i]} {from_end} {P} {to_end} {ends[i + 1]}: {actions[action]}")
+        sign = ">=" if in_upper[len(words)] else ">"
+        words.append(f"{P} {sign} {ends[-1]}: {actions[higher[-1][1]]}")
+        return "; ".join([*reversed(words), f"else {actions[lowest]}"])
+
+
+def _ranges(action_costs: Floats) -> list[tuple[float, int]]:
+    """Return the ranges of the probability of the second of two classes: lower end and cheapest action.
+
+    The expected costs are linear in this probability. So the action changes only where two costs are equal.
+    """
+    first, second = action_costs
+    ends = {0.0}
+    for a, b in combinations(range(len(first)), 2):
+        excess_in_first, excess_in_second = first[b] - first[a], second[b] - second[a]
+        if excess_in_first * excess_in_second < 0:
+            ends.add(float(excess_in_first / (excess_in_first - excess_in_second)))
+    lowers = sorted(ends)
+    middles = (np.array(lowers) + np.array([*lowers[1:], 1.0])) / 2
+    cheapest = (
+        (np.outer(1 - middles, first) + np.outer(middles, second)).argmin(axis=1).tolist()
+    )
+    ranges = list(zip(lowers, cheapest, strict=True))
+    return ranges[:1] + [here for before, here in pairwise(ranges) if here[1] != before[1]]
 
 
 def _average(part: RulePart) -> str:

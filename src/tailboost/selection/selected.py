@@ -603,7 +603,7 @@ class SelectedRule(Selected):
         for limit in self.problem.limits:
             by_group = group_to_read(limit, strata.columns)
             if limit.compares and by_group is not None:
-                option = by_group_option(by_group)
+                option = by_group_option(by_group, reads_scores=False)
                 return f". Thresholds by group may do better, if the rule may read the group ({option})"
         return ""
 

@@ -36,6 +36,7 @@ from tailboost.app.cli.shared import BadInput
 from tailboost.classifiers.calibrating import certified_on_rest, own_answers, selected_on_part
 from tailboost.core.array_types import Model, Stated
 from tailboost.core.long_work import doing
+from tailboost.core.spelling import shell_word
 from tailboost.guarantees.calibration import calibrate_selected
 from tailboost.guarantees.stated import stated_by
 from tailboost.rows.fingerprints import EqualRows
@@ -489,9 +490,12 @@ def _calibrate_model(
     test_arguments = request.test_arguments()
     stored = _model_to_calibrate(request, model, selection)
     if by_group is not None and by_group not in stored.columns_read:
+        again = "tailboost tune, or calibrate with --score, and this option"
+        if not judged(last_step(stored.classifier)).reads_scores:
+            again = f"tailboost fit with --set by_group={shell_word(by_group)}"
         raise BadInput(
-            f"--by-group: {str(model)!r} was selected without thresholds by {by_group!r}; select again with "
-            "it (tailboost tune, or calibrate with --score), or name the column of a limit by --group"
+            f"--by-group: {str(model)!r} was selected without thresholds by {by_group!r}; select again "
+            f"({again}), or name the column of a limit by --group"
         )
     classifier = stored.classifier
     ledger = FileLedger(stored)
