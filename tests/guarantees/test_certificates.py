@@ -518,7 +518,7 @@ def test_the_walk_is_the_fixed_sequence(mixture):
 @pytest.mark.slow
 def test_targets_that_cannot_be_certified(mixture):
     other = without_attempts(mixture)
-    with pytest.raises(tb.NotCertifiedError, match="more rows would not help") as raised:
+    with pytest.raises(tb.NotCertifiedError, match="no number of rows certifies it") as raised:
         tb.calibrate(mixture, X[FRESH], Y[FRESH], max_error=0.01)
     assert {s.more_rows for s in raised.value.shortfalls} == {None}
     few = slice(800, 830)
@@ -761,7 +761,7 @@ def test_more_rows_would_not_help_only_where_that_is_shown():
         low = beta.ppf(0.05, losses.sum(), len(losses) - losses.sum() + 1)
         assert short.possible == pytest.approx(low)
         assert (short.more_rows is not None) == helps == (low < 0.3)
-        assert ("would not help" in str(short)) == (not helps)
+        assert ("no number of rows" in str(short)) == (not helps)
 
 
 @pytest.mark.parametrize(
@@ -795,6 +795,8 @@ def test_rows_whose_freshness_is_the_word_of_the_caller_are_said_to_be_so():
         certified = tb.calibrate(rule, X[fresh], y[fresh])
         certificate = certified.certificate_
         assert (words in str(certificate)) is stated
+        assert ("certified from 1,500 rows, fresh as you state\n" in str(certified)) is stated
+        assert ("certified from 1,500 fresh rows\n" in str(certified)) is not stated
         assert ("fresh as you state" in certificate.assumptions) is stated
         assert "unknown share" not in certificate.assumptions
         assert Certificate.from_dict(certificate.to_dict()).as_stated is stated

@@ -268,7 +268,7 @@ def test_a_refusal_names_enough_rows_for_the_next_attempt():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_the_true_value_of_a_refusal_is_rarely_better_than_said():
-    """A refusal: "The true value is at least X (95 %)"."""
+    """A refusal: "The true value of this rule is at least X (95 %)"."""
     draws, false, refusals = 100, 0, 0
     for i in range(draws):
         rule = tuned(*exact(2000, 300), "error() <= .2")

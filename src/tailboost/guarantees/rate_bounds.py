@@ -1040,14 +1040,14 @@ class Shortfall:
             beside=self.target,
             in_percent=self.in_percent,
         )
-        true_value = f"The true value is {side} {possible} (95 %)"
+        true_value = f"The true value of this rule is {side} {possible} (95 %)"
         if self.missing == "selection rows":
             return (
                 f"{true_value}, but it met the target on the selection data. More selection rows "
                 "may give another rule"
             )
         if self.missing == "nothing that rows can give":
-            return f"{true_value}: more rows would not help"
+            return f"{true_value}: no number of rows certifies it"
         if self.more_rows is not None and self.more_rows >= MOST_ROWS:
             return (
                 "No practical number of rows certifies this rule. A limit that it breaks leads "
