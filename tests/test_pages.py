@@ -25,6 +25,7 @@ OTHERS = [
     "weak-regions",
     "drift",
     "guide/additive",
+    "guide/tails",
     "multi-label",
     "published",
     "power",

@@ -10,6 +10,7 @@ import pytest
 from conftest import errors_of, noisy
 from scipy.optimize import linprog
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import load_breast_cancer
 from sklearn.dummy import DummyClassifier
 from sklearn.tree import DecisionTreeClassifier
 
@@ -425,3 +426,18 @@ def test_a_budget_is_named_as_a_budget(limits):
     names = [*["the limits"] * bool(limits), "the error budget"]
     assert summary.conditions == tuple(names)
     assert f"answers that ignore the features keep {' and '.join(names)}; this rule does." in str(summary)
+
+
+def test_values_that_are_not_shown_to_be_better_are_named():
+    """The sentence has the objective of both; here it is recomputed from the drawn answers of the rows."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X, y = X[:200], y[:200]
+    stump = DecisionTreeClassifier(max_depth=1, random_state=0)
+    clf = tb.published.adalpboost(stump, alpha=0.1, T=100, eta=1.0, random_state=0).fit(X, y)
+    losses = 1.0 - clf.predict_distribution(X)[np.arange(200), np.searchsorted(clf.classes_, y)]
+    worst_tenth = np.sort(losses)[-20:].mean()
+    assert worst_tenth < 0.5
+    assert clf.summary_.comparison == (
+        f"On the 200 training rows: CVaR at α = 0.1 is {worst_tenth:.3f}, below that of the best answers "
+        "that ignore the features (0.500). Not shown to be better on new rows: no interval for them is known."
+    )

@@ -624,7 +624,7 @@ class Rule:
     @property
     def _digits(self) -> int:
         """Significant digits to distinguish thresholds: a draw may divide rows with one score."""
-        thresholds = set()
+        thresholds: set[float] = set()
         for part in self.parts:
             for costs in map(np.asarray, part.action_costs or ()):
                 if len(costs) == 2:
@@ -672,8 +672,9 @@ class Rule:
         actions = [*map(str, self.classes), HUMAN_REVIEW]
         P = f"P({self.classes[1]})"
         if not higher:
-            words = repr(self.classes[lowest]) if lowest < K else HUMAN_REVIEW
-            return f"predicts {words} for every row"
+            if lowest == K:
+                return f"{HUMAN_REVIEW} for every row"
+            return f"predicts {self.classes[lowest]!r} for every row"
         if action_costs.shape[1] == K:
             ((end, action),) = higher
             return f"predicts {self.classes[action]!r} if {P} > {end:.{self._digits}g}"

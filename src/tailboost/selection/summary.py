@@ -374,12 +374,12 @@ class Summary(PrintedSummary):
                 f"On {self.measured_on}: no better than the best {ignoring}. "
                 f"{', or '.join(reasons)}."
             )
-        interval = "no interval for new rows is known"
+        interval = "no interval for them is known"
         if self.upper is not None:
-            interval = f"the 95 % interval for new rows extends to {self.upper:.3f}"
+            interval = f"the 95 % interval for them extends to {self.upper:.3f}"
         return (
-            f"On {self.measured_on}: not shown to be better than the best {ignoring}; "
-            f"{interval}."
+            f"On {self.measured_on}: {self.objective} is {self.achieved:.3f}, below that of the "
+            f"best {ignoring}. Not shown to be better on new rows: {interval}."
         )
 
     @property
