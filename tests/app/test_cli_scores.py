@@ -937,14 +937,20 @@ def test_further_rows_do_not_withdraw_the_certificate_of_a_rule(files, tmp_path)
     assert " above " in evaluated
     assert "NO" not in evaluated
     said = done("certify", out, tmp_path / "few.csv")
-    assert said.startswith("The certificate of stands.json stands; these rows do not contradict it.")
+    assert said.startswith(
+        "The earlier certificate stands; these rows do not contradict it. By these rows alone:"
+    )
     assert "0 of 1 limits are certified" in said
     assert "looks for a certified rule" not in said
+    rule = tb.load_rule(out)
+    python = tb.certify(rule, few[["p_toxic"]].assign(p_toxic=table(20, 12)["p_toxic"]), few["label"])
+    assert python.earlier_stands
+    assert str(python).splitlines()[:2] == said.splitlines()[:2]
     other = table(2000, 13)
     other["p_toxic"] /= 10.0
     other.to_csv(tmp_path / "other.csv", index=False)
     said = done("certify", out, tmp_path / "other.csv")
-    assert said.startswith("These rows contradict the certificate of stands.json: all rows.")
+    assert said.startswith("These rows contradict the earlier certificate: all rows.")
     assert "looks for a certified rule" in said
     json.loads(done("certify", out, tmp_path / "few.csv", "--json"))
 

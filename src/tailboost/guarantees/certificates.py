@@ -216,6 +216,9 @@ class Certificate:
     one_answer: tuple[str, ...] = ()
     as_stated: bool = False
     equal_rows: EqualRows = "copies"
+    # What these rows say of the earlier certificate of a calibrated rule, and whether that one stands.
+    earlier: str = field(default="", repr=False, compare=False)
+    earlier_stands: bool = field(default=False, repr=False, compare=False)
     # The rows, for comparison if equal rows are different rows; otherwise None.
     used: UsedRows | None = field(default=None, repr=False, compare=False)
 
@@ -557,9 +560,15 @@ class Certificate:
         -------
         str
         """
-        return "\n".join(
-            [self.title, *self.one_answer, "", self.table(), "", *self.lines(rest)]
-        )
+        return "\n".join([*self._heads, "", self.table(), "", *self.lines(rest)])
+
+    @property
+    def _heads(self) -> list[str]:
+        """The lines above the table."""
+        heads = [self.title, *self.one_answer]
+        if self.earlier:
+            return [f"{self.earlier} By these rows alone:", *heads]
+        return heads
 
     def table(self) -> str:
         """Return the table of bounds as text."""
@@ -573,7 +582,7 @@ class Certificate:
     def _repr_html_(self) -> str:
         lines = "".join(f"<p>{escape(line)}</p>" for line in self.lines("below"))
         details = html_details("Assumptions, attempts and prices", self.assumptions)
-        title = " ".join([self.title, *self.one_answer])
+        title = " ".join(self._heads)
         return f"<div>{html_table(*self.cells(), title)}{lines}{details}</div>"
 
     def stated_limits(self) -> list[tuple[str, str]]:
@@ -895,10 +904,34 @@ def certify(
         certificate = replace(certificate, used=fresh.used)
 
     if hasattr(model, "predict"):
-        return replace(certificate, model=model)
+        return _beside_earlier(replace(certificate, model=model), given)
     if deferred is not None:
         return certificate
     return replace(certificate, notes=(*certificate.notes, ANSWERED))
+
+
+def _beside_earlier(certificate: Certificate, given: Given) -> Certificate:
+    """Return a certificate that says whether its rows contradict the earlier one of a calibrated rule."""
+    earlier = judged(last_step(certificate.model)).certificate
+    if earlier is None or given.y is None or given.X_unlabeled is not None:
+        return certificate
+    try:
+        recheck = earlier.recheck(
+            given.X,
+            given.y,
+            groups=given.groups,
+            model=certificate.model,
+            costs=given.costs,
+            cost_range=given.cost_range,
+            equal_rows=given.equal_rows,
+            clusters=given.clusters,
+        )
+    except ValueError as failure:
+        untested = f"No test of these rows against the earlier certificate: {failure}."
+        return replace(certificate, earlier=untested)
+    return replace(
+        certificate, earlier=recheck.verdict, earlier_stands=not recheck.contradicted
+    )
 
 
 def check_unlabeled(

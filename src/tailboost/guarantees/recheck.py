@@ -476,6 +476,16 @@ class Recheck:
         ]
 
     @property
+    def verdict(self) -> str:
+        """Whether the rows contradict the certificate, in sentences."""
+        if self.contradicted:
+            return f"These rows contradict the earlier certificate: {', '.join(self.broken)}."
+        words = "The earlier certificate stands; these rows do not contradict it."
+        if self.not_compared:
+            words += f" {self.not_compared.capitalize()}."
+        return words
+
+    @property
     def not_compared(self) -> str:
         """How many bounds have no row among these rows, in words; empty if all have one."""
         n_without_rows = sum(not rechecked.n for rechecked in self.bounds)

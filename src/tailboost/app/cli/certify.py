@@ -17,7 +17,6 @@ from tailboost.app.cli import options, score_rules, shared
 from tailboost.app.cli.label_files import LabelFile
 from tailboost.app.cli.models import (
     FileLedger,
-    NewRows,
     Reading,
     StoredModel,
     check_model_output,
@@ -174,13 +173,6 @@ def certify(
         stored.refuse_unknown_groups(rows)
         rows.tell_of_empty_groups()
         cost_table = CostTable.read(costs, labels, rows.y, data, csv)
-        row_arguments: dict[str, Any] = {
-            "groups": rows.groups,
-            "clusters": rows.clusters,
-            "equal_rows": equal_rows,
-            "costs": cost_table.by_row,
-            "cost_range": _two_numbers("--cost-range", cost_range),
-        }
         certificate = certify_model(
             classifier,
             rows.features,
@@ -196,42 +188,14 @@ def certify(
             )
             or None,
             training_rows=stored.features_of(training_rows, csv),
-            **row_arguments,
+            groups=rows.groups,
+            clusters=rows.clusters,
+            equal_rows=equal_rows,
+            costs=cost_table.by_row,
+            cost_range=_two_numbers("--cost-range", cost_range),
         )
-        advice = CALIBRATE_ADVICE
-        if not as_json and _stored_certificate_stands(classifier, rows, row_arguments, model):
-            advice = ""
+        advice = "" if certificate.earlier_stands else CALIBRATE_ADVICE
     _print_certificate(certificate, as_json, require, details, advice)
-
-
-def _stored_certificate_stands(
-    classifier: Model, rows: NewRows, row_arguments: dict[str, Any], model: Path
-) -> bool:
-    """Print whether rows contradict the certificate in a file ``model``; return whether it stands.
-
-    ``row_arguments`` are those of `certify` about the rows. A file without a certificate prints nothing.
-    """
-    stored_certificate = judged(last_step(classifier)).certificate
-    if stored_certificate is None:
-        return False
-    try:
-        recheck = stored_certificate.recheck(
-            rows.features, rows.y, model=classifier, **row_arguments
-        )
-    except ValueError as failure:
-        shared.tell(
-            f"No test of these rows against the certificate of {model.name}: {failure}.\n"
-        )
-        return False
-    if recheck.contradicted:
-        broken = ", ".join(recheck.broken)
-        verdict = f"These rows contradict the certificate of {model.name}: {broken}."
-    else:
-        verdict = f"The certificate of {model.name} stands; these rows do not contradict it."
-        if recheck.not_compared:
-            verdict = f"{verdict} {recheck.not_compared.capitalize()}."
-    shared.tell(f"{verdict} By these rows alone:\n")
-    return not recheck.contradicted
 
 
 def _print_certificate(
