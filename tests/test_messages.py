@@ -412,6 +412,8 @@ def test_models_to_tune_are_fitted_classifiers(model, error, says):
         ({"miss(1)": 0.4}, (TypeError, ValueError), r"limits.* must be"),
         ([rates.miss("1") <= 0.4], ValueError, "no class is called '1': write the number 1; there are"),
         (["miss('0') <= 40%"], ValueError, "write the number 0"),
+        (["miss(7) <= 40%"], ValueError, r"^miss\(7\): no class is called 7"),
+        (["review <= 20%"], ValueError, "write deferred, as in 'deferred <= 20%'"),
         (
             [rates.error(by="class") <= {"1": 0.4}],
             ValueError,

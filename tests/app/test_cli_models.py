@@ -1236,3 +1236,14 @@ def test_advice_to_read_the_group_works_as_printed(tmp_path):
     done(*fit, *advised.split(), "--set", "infer_groups=auto")
     assert "certified" in done("calibrate", model, fresh, "--out", out).stdout.lower()
     assert load_model(out)[-1].by_group == "site"
+
+
+def test_a_rule_of_several_models_names_the_way_to_a_function(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    mix = tb.RobustMixtureClassifier(random_state=0).fit(X, (X[:, 0] + rng.normal(size=300) > 0).astype(int))
+    tb.save_model(mix, tmp_path / "mix.model")
+    words = refused("rule", tmp_path / "mix.model", "--python")
+    assert (
+        "has no thresholds on one score; `tailboost tune` selects such a rule on a column of scores" in words
+    )

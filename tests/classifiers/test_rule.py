@@ -283,7 +283,8 @@ def test_groups_that_are_inferred_and_what_is_no_rule():
     inferring = tb.RobustMixtureClassifier.from_probabilities(
         P, y, groups=groups, limits=limits, infer_groups=True
     ).rule_
-    assert "groups estimated" in str(inferring)
+    assert "takes the action with the least expected cost under P, with groups estimated" in str(inferring)
+    assert len(str(inferring).splitlines()) <= 12
     assert "estimates the group from the other columns; infer_groups=False forbids it." in str(inferring)
     json.dumps(inferring.to_dict())
     for ask in (inferring.to_sql, lambda: inferring.predict(P)):

@@ -1,6 +1,7 @@
 """Tables are read by the names of their columns, in any order; a wrong name is an error."""
 
 import warnings
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -258,3 +259,26 @@ def test_an_array_of_text_asks_for_the_data_frame_of_the_fit():
     rule = tb.RobustMixtureClassifier().fit(table, (table["age"] > 0).astype(int))
     with pytest.raises(ValueError, match="give a data frame with the columns of fit, 'work', 'age'"):
         rule.predict(table.to_numpy())
+
+
+@pytest.mark.parametrize(
+    "clf",
+    [
+        tb.tune(MODEL, X[A], Y[A], limits=[rates.error() <= 0.5]),
+        tb.RobustMixtureClassifier(random_state=0).fit(X[A], Y[A]),
+        tb.AdaBoostClassifier(n_estimators=3, random_state=0).fit(X[A], Y[A]),
+    ],
+    ids=lambda clf: type(clf).__name__,
+)
+def test_a_fitted_classifier_reads_its_features_in_any_order_of_the_columns(clf, tmp_path):
+    tb.save_model(clf, tmp_path / "c.model")
+    for reader in (clf, tb.load_model(tmp_path / "c.model")):
+        for columns in permutations(X.columns):
+            rows = X.loc[:, list(columns)]
+            np.testing.assert_array_equal(reader.predict_proba(rows[B]), clf.predict_proba(X[B]))
+            np.testing.assert_array_equal(reader.predict(rows[B]), clf.predict(X[B]))
+        with pytest.raises(ValueError, match="seen at fit time, yet now missing"):
+            reader.predict(X[["sum", "age"]])
+    same_rows = X[A][["sum", "days", "age"]]
+    with pytest.raises(tb.exceptions.LeakageError):
+        tb.certify(clf, same_rows, Y[A], rates=["error"])

@@ -154,7 +154,7 @@ def test_a_rule_finds_the_column_of_groups_that_it_reads():
     answers = rule.predict(rows["p"], groups=rows["lang"])
     assert rule.group_column == "lang"
     assert (rule.predict(rows["p"], groups=rows) == answers).all()
-    assert rule.to_sql() == rule.to_sql(group="lang")
+    assert rule.to_sql() == rule.to_sql(group="lang") == rule.to_sql(None, "lang")
     call = r"rule.predict\(table\['p'\], groups=table\['lang'\]\)"
     with pytest.raises(ValueError, match=f"score is a table without the column 'p'.*{call}"):
         rule.predict(rows[["lang", "site"]])

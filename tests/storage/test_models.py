@@ -640,3 +640,17 @@ class TestMutations:
             path.write_bytes(sealed(files | {"parts.json": changed_structure(structure, draw)}))
             again, message = loaded(path)
             assert path.name in message or again is not None
+
+
+def test_a_directory_is_no_model_file(tmp_path):
+    with pytest.raises(IsADirectoryError, match="is a directory; give a model file in it"):
+        load_model(tmp_path)
+
+
+def test_the_default_of_unknown_groups_is_named_where_the_rule_has_it():
+    mix = tb.tune(
+        tb.Scores("p", "yes"), pd.DataFrame({"p": [0.1, 0.4, 0.6, 0.9]}), ["no", "no", "yes", "yes"]
+    )
+    with pytest.raises(TypeError, match=r"rule_\.predict\(scores, groups, default=…\)"):
+        mix.predict(pd.DataFrame({"p": [0.3]}), default="no")
+    assert mix.rule_.predict([0.3], default="no").tolist() == ["no"]

@@ -193,6 +193,9 @@ def checked_table(classifier: Model, learner: Model, X: Table, y: Column = None)
 
     if hasattr(X, "iloc"):  # the learner checks the columns of data frames
         refuse_frame(X)
+        names = getattr(classifier, "feature_names_in_", None)
+        if not in_fit and names is not None and {*X.columns} == {*names}:
+            X = X[list(names)]  # by name, in any order
         checked = validate_data(classifier, X, skip_check_array=True, **options)
         if in_fit:
             _, labels = checked

@@ -649,7 +649,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
 
     # -- answers ---------------------------------------------------------------------------------------
 
-    @with_known_arguments(sensitive_features="use groups=; ")
+    @with_known_arguments(
+        sensitive_features="use groups=; ",
+        default="a rule on one score has it: rule_.predict(scores, groups, default=…); ",
+    )
     def predict(self, X: Table, *, groups: Groups = None, deferred: Any = None) -> NDArray[Any]:
         """Return the label of each row: the most likely one of `predict_distribution`.
 

@@ -68,6 +68,7 @@ _INSTEAD = {
     "ppv": "write precision(LABEL)",
     "percent": "write the sign, as in 60%",
     "and": "state two limits",
+    "review": "write deferred, as in 'deferred <= 20%'",
 }
 # Names of rates by the words of users.
 _SPOKEN_NAMES = {"human review": "deferred", "deferral": "deferred"}

@@ -517,7 +517,10 @@ class Rate(Expression):
 
     def tables(self, strata: Strata) -> tuple[Floats, Floats]:
         """Return numerator and denominator by class and action, shape (K, A) each."""
-        counted, among = self.definition.of_strata(strata, self.label, self.beta)
+        try:
+            counted, among = self.definition.of_strata(strata, self.label, self.beta)
+        except ValueError as error:  # no class has the label
+            raise ValueError(f"{self!r}: {error}") from None
         if self.matrix is not None:
             counted = self._costs(strata)
         if self.complement:

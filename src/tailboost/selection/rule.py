@@ -375,8 +375,8 @@ class Rule:
     def to_sql(
         self,
         columns: Mapping[str, Sequence[str]] | Callable[[str, Any], str] | None = None,
-        *,
         group: str | None = None,
+        *,
         what: Literal["action", "label", "deferred"] = "action",
         table: str = "t",
     ) -> str:
@@ -607,7 +607,10 @@ class Rule:
         lines = [_average(part)]
         if part.inferred:
             n_strata = len(part.action_costs) * K
-            words = f"action costs in {n_strata} strata of class and group, groups estimated"
+            words = (
+                "takes the action with the least expected cost under P, with groups estimated; costs in "
+                f"{n_strata} strata of class and group"
+            )
             return [*lines, words]
         if self.groups is None:
             return [*lines, *self._decision_in_words(np.asarray(part.action_costs[0]))]

@@ -474,7 +474,7 @@ class ThresholdRule:
             raise ValueError("group_column must be a name")
 
     def to_sql(
-        self, column: str | None = None, *, group: str | None = None,
+        self, column: str | None = None, group: str | None = None, *,
         what: Literal["action", "label", "deferred"] = "action", table: str = "t",
     ) -> str:  # fmt: skip
         """Return the action as an SQL expression; NULL for rows that `predict` refuses.

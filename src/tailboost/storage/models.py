@@ -376,6 +376,8 @@ def read_notes(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> d
 @contextmanager
 def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
     """Add the name of the file to errors in the block."""
+    if Path(path).is_dir():
+        raise IsADirectoryError(f"{os.fspath(path)!r} is a directory; give a model file in it")
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no model file {os.fspath(path)!r}")
     try:

@@ -314,7 +314,8 @@ def rule(
     if python:
         if not isinstance(decision_rule, ThresholdRule):
             raise BadInput(
-                f"--python: {str(model)!r} has no thresholds on one score; --json describes its rule"
+                f"--python: {str(model)!r} has no thresholds on one score; `tailboost tune` selects such a "
+                "rule on a column of scores. --json describes this one"
             )
         print(decision_rule.to_python(), end="")
     elif as_json:
