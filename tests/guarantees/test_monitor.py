@@ -723,3 +723,19 @@ def test_bounds_without_a_row_are_not_compared():
     with pytest.warns(UserWarning, match="Ort"):
         renamed = certificate.recheck(X[later], y[later], groups=other_names, model=model)
     assert renamed.not_compared == "2 of 3 bounds without a row there: not compared"
+
+
+def test_a_batch_with_misspelt_groups_is_warned_of():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    n = 4000
+    site = rng.choice(["Berlin", "Bonn"], n)
+    y = (rng.random(n) < 0.3).astype(int)
+    scores = pd.DataFrame({"p": np.clip(rng.normal(0.25 + 0.4 * y, 0.15), 0, 1)})
+    limits = ["miss(1, by=site) <= 30%"]
+    groups = pd.DataFrame({"site": site})
+    rule = tb.calibrate(tb.Scores("p", 1), scores[:3000], y[:3000], groups=groups[:3000], limits=limits)
+    misspelt = groups[3000:].replace("Berlin", "berlin")
+    n_misspelt = int((misspelt["site"] == "berlin").sum())
+    with pytest.warns(tb.UncertifiedGroupsWarning, match=rf"'berlin' \({n_misspelt} rows\)"):
+        tb.Monitor.against(rule).add(scores[3000:], y[3000:], groups=misspelt)

@@ -529,3 +529,23 @@ def test_a_row_or_table_without_the_column_of_groups_is_told_its_name():
     with pytest.raises(ValueError, match=re.escape(words.format("table", "", "'score'"))):
         rule.predict(pd.DataFrame({"score": [0.91, 0.2]}))
     assert rule.predict(row | {"language": "a"}).tolist() == [1]
+
+
+def test_sql_refuses_the_column_of_the_other_label():
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(3000) < 0.3, "default", "repaid")
+    scores = pd.DataFrame({"p": np.clip(rng.normal(0.25 + 0.4 * (y == "default"), 0.15), 0, 1)})
+    limits = ["miss(default) <= 30%"]
+    of_default = tb.calibrate(tb.Scores("p", "default"), scores, y, limits=limits).rule_
+    with pytest.raises(ValueError, match="'p_repaid' is named like a score of 'repaid'"):
+        of_default.to_sql("p_repaid")
+    assert "p_default" in of_default.to_sql("p_default")
+
+    def probabilities(X):  # of default and of repaid: the rule reads the second
+        return np.column_stack([X[:, 0], 1 - X[:, 0]])
+
+    of_repaid = tb.calibrate(probabilities, scores.to_numpy(), y, limits=limits).rule_
+    with pytest.raises(ValueError, match="'p_default' is named like a score of 'default'"):
+        of_repaid.to_sql("p_default")
+    for name in ("p_repaid", "p", "defaulting", "default_or_repaid"):
+        assert name in of_repaid.to_sql(name)

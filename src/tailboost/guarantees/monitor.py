@@ -61,6 +61,7 @@ from tailboost.rows.judged import (
     judged,
     refuse_other_rule,
 )
+from tailboost.rows.other_groups import warn_of_other_groups
 from tailboost.rows.readers import reason_of_equal_rows, row_hashes
 from tailboost.rows.subgroups import by_column
 
@@ -349,6 +350,9 @@ class Monitor:
             raise ValueError(
                 f"batch {name!r} was given before, and none of its rows waits for its label"
             )
+
+        if is_first_look:
+            warn_of_other_groups(self.certificate.groups_named, X, groups)
 
         classes = np.asarray(model.classes_)
         labels = label_numbers(y, classes, n)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import keyword
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
@@ -503,7 +504,8 @@ class ThresholdRule:
         Raises
         ------
         ValueError
-            If ``group`` is missing, or a name or label contains a backslash.
+            If ``group`` is missing, a name or label contains a backslash, or the name of ``column`` has the
+            label as a word that the score does not speak for.
         TypeError
             If ``column`` is no name.
         """
@@ -512,6 +514,7 @@ class ThresholdRule:
             raise TypeError(f"column must be the name of one column, got {column!r}")
         if column is None:
             column = str(self.column)
+        self._refuse_column_of_other_label(column)
         score = sql_number(table, column)
         if self.missing is not None:
             score = f"COALESCE({score}, {self.missing!r})"
@@ -521,6 +524,20 @@ class ThresholdRule:
         answers = [self._sql_of_band(band, score, what) for band in self.bands]
         answer = sql_by_group(self.groups, group, table, answers)
         return f"CASE WHEN {self._kind.sql(score)} THEN {answer} END"
+
+    def _refuse_column_of_other_label(self, column: str) -> None:
+        """Raise if a word of a column's name is the label that a high score speaks against."""
+        words = re.split(r"[\W_]+", column.casefold())
+        for band in self.bands:
+            lowest = band[0][1]
+            highest = band[-1][1]
+            if {lowest, highest} != {*self.classes}:  # one answer, or human review at an end
+                continue
+            if str(lowest).casefold() in words and str(highest).casefold() not in words:
+                raise ValueError(
+                    f"column {column!r} is named like a score of {lowest!r}, and this rule reads one of "
+                    f"{highest!r}: name the column of that"
+                )
 
     def _sql_of_band(
         self,
