@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
@@ -77,6 +78,27 @@ def test_rows_that_were_chosen_on_certify_nothing():
         with pytest.raises(tb.LeakageError):
             tb.certify(known, X[rows], y[rows])
     tb.certify(mix, X[900:1200], y[900:1200])
+
+
+RESELECTED = {
+    "mixture": tb.RobustMixtureClassifier(PAIRS, random_state=0),
+    "boosting": tb.WorstClassBoostClassifier(n_estimators=2, random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", RESELECTED)
+def test_rows_of_reweight_are_refused_by_certify(name):
+    rule = clone(RESELECTED[name]).fit(X[:600], y[:600]).reweight(X[600:1200], y[600:1200])
+    with pytest.raises(tb.LeakageError, match="decision rule was selected on 100% of these rows"):
+        tb.certify(rule, X[600:1200], y[600:1200])
+    assert tb.certify(rule, X[1200:], y[1200:]).n_rows == 800
+
+
+@pytest.mark.parametrize("name", RESELECTED)
+def test_rows_of_reweight_are_refused_by_calibrate(name):
+    rule = clone(RESELECTED[name]).fit(X[:600], y[:600]).reweight(X[600:1200], y[600:1200])
+    with pytest.raises(tb.LeakageError, match="decision rule was selected on 100% of these rows"):
+        tb.calibrate(rule, X[600:1200], y[600:1200], max_error=0.6)
 
 
 def test_a_point_of_the_trade_off_is_calibrated():

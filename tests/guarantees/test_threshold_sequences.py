@@ -162,6 +162,48 @@ def test_a_complete_group_leaves_its_level_to_the_others():
         assert (certified is not None) == passes
 
 
+def numbers_passed(*groups):
+    """Return the numbers of passed thresholds of groups at a level of .05; each has its errors and n rows."""
+    tests = procedure(PRECISION, *[draw(100, np.random.default_rng(seed)) for seed in (0, 1)])
+    found = [sequence_of(errors, n) for errors, n in groups]
+    return tests.n_passed([path for _, path in found], [[rate] for rate, _ in found], 0.05)
+
+
+def test_an_incomplete_group_keeps_its_part_of_the_level():
+    """.7^10 = .0282 is above half of .05; the other group fails at its second threshold in any order."""
+    incomplete = [0, 40], 40
+    assert numbers_passed(incomplete, ([0], 10)) == [1, 0]
+    assert numbers_passed(([0], 10), incomplete) == [0, 1]
+    assert numbers_passed(incomplete, ([0], 11)) == [1, 1]
+
+
+def test_only_the_part_of_a_complete_group_is_divided_among_the_others():
+    """Of three groups one is complete, one never: .7^10 = .0282 is above half of .05, .7^11 = .0198 not."""
+    complete, incomplete = ([0], 40), ([0, 40], 40)
+    assert numbers_passed(complete, incomplete, ([0], 10)) == [1, 1, 0]
+    assert numbers_passed(incomplete, complete, ([0], 10)) == [1, 1, 0]
+    assert numbers_passed(complete, incomplete, ([0], 11)) == [1, 1, 1]
+
+
+def test_two_groups_pass_what_two_tests_by_hand_pass():
+    """A group has the whole level if the other one is complete at half of it, by binomial probabilities."""
+
+    def by_hand(errors, n, level):
+        verdicts = [*(binom.cdf(errors, n, 0.3) <= level), False]
+        return verdicts.index(False)
+
+    # A group of 10 rows passes without an error at the whole level only, one of 11 rows at half of it too.
+    groups = list(product([[0], [0, 1], [1], [0, 0]], [10, 11]))
+    for (first, n), (second, m) in product(groups, repeat=2):
+        of_first, of_second = by_hand(first, n, 0.025), by_hand(second, m, 0.025)
+        expected = [of_first, of_second]
+        if of_second == len(second):
+            expected[0] = by_hand(first, n, 0.05)
+        if of_first == len(first):
+            expected[1] = by_hand(second, m, 0.05)
+        assert numbers_passed((first, n), (second, m)) == expected
+
+
 def test_a_sequence_that_ends_with_a_kept_answer_is_complete_without_it():
     """Group 1 is best without the answer 1: its thresholds pass, and group 0 passes at the whole level."""
     s, g, y = draw(4000, np.random.default_rng(3))
