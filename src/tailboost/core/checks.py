@@ -1279,7 +1279,8 @@ def _refuse_columns(columns: list[Any], name: str, labels: list[Any]) -> None:
     for label, spelling in zip(labels, label_spellings, strict=True):
         if spelling not in spellings:
             raise ValueError(
-                f"{name} has no column for the class {label!r}; its columns are {columns[:20]}"
+                f"{name} has no column for the class {label!r}; its columns are "
+                f"{list(map(str, columns[:20]))}"
             )
 
 

@@ -333,6 +333,8 @@ SUMS = 4
 # The sums are rounded to this fraction of their size. Of 6,880 sums of random log-probabilities none changed
 # by rounding errors of float64, and 1 by those of float32.
 SUM_STEP = 1e-4
+# Values that differ by less, as a fraction of the largest one, are equal but for rounding errors of float64.
+TIE = 1e-12
 # Decimals of confusion counts: later ones are rounding errors.
 COUNT_DECIMALS = 9
 
@@ -400,14 +402,27 @@ def _hashes_with_labels(fresh: FreshRows) -> Hashes:
     return hash_rows(np.column_stack([hashes, hashes_of_clusters[fresh.clusters]]))
 
 
+def _mid_ranks(values: Floats) -> Floats:
+    """Return the rank of each value as a fraction of their number; equal values have their mean rank."""
+    _, place, n_equal = np.unique(values, return_inverse=True, return_counts=True)
+    last_ranks = np.cumsum(n_equal)
+    mid_ranks: Floats = (last_ranks - (n_equal - 1) / 2)[place] / len(values)
+    return mid_ranks
+
+
 def _weighted_sums(values: NDArray[Any], weights: Floats) -> Ints:
-    """Return sums of the values of rows with random weights, as multiples of a step, shape (`SUMS` · m,).
+    """Return sums of values and of their ranks with random weights, as multiples of a step.
 
     The weights, shape (`SUMS`, n), come from the hashes of the rows, so the order of rows has no effect.
+    Ranks tell apart values that break ties, however little they differ: thresholds between them are other
+    rules.
+    The result has the shape (`SUMS` · 2 m,) for m columns of values.
     """
     columns = np.reshape(values, (len(values), -1)).astype(np.float64)
     np.nan_to_num(columns, copy=False)
     # A column without another value than 0 stays so.
     columns /= np.maximum(np.abs(columns).max(axis=0, initial=0.0), np.finfo(np.float64).tiny)
+    ranks = [_mid_ranks(np.rint(column / TIE)) for column in columns.T]
+    columns = np.column_stack([columns, *ranks])
     steps = SUM_STEP * np.maximum(np.sqrt((columns**2).sum(axis=0)), 1.0)
     return np.rint(weights @ columns / steps).astype(np.int64).ravel()
