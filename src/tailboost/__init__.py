@@ -89,8 +89,10 @@ _MODULES = {
     "classifiers.decisions": "Decisions RandomizedDecision",
     "core.exceptions": (
         "BoundNotMetWarning ConfidenceNotReachedWarning DeferredRowsWarning "
-        "FitInterruptedWarning InfeasibleLimitsError LeakageError LimitBelowNoiseWarning NotCertifiedError "
-        "ResubstitutionWarning SmallSubgroupsWarning UncertifiedGroupsWarning UselessRuleWarning"
+        "FitInterruptedWarning InfeasibleLimitsError LeakageError LimitBelowNoiseWarning "
+        "NotCertifiedError "
+        "ResubstitutionWarning SmallSubgroupsWarning UncertifiedGroupsWarning "
+        "UselessRuleWarning"
     ),
     "guarantees.additive_summary": "AdditiveSummary",
     "guarantees.certificates": "Certificate Price certify",

@@ -38,7 +38,8 @@ NOT_STATED = "Not stated."
 ROWS_OF_LIMITATION = 30  # classes and groups with fewer rows are listed among the limitations
 NAMES_OF_SENTENCE = 20  # largest number of names in one sentence
 UNCOMPARED = (
-    "The training rows of the model are not known here, so these rows are not compared with them. "
+    "The training rows of the model are not known here, so these rows are not compared with "
+    "them. "
     "On training rows errors are too small."
 )
 LIMITS = "Stated limits"
@@ -150,7 +151,8 @@ class ModelCard:
             refuse_other_rule(monitor.certificate, model, "the certificate of the monitor")
         if not hasattr(model, "predict"):
             raise TypeError(
-                f"ModelCard.of: the first argument is the model, and a {type(model).__name__} is none; the "
+                "ModelCard.of: the first argument is the model, and a "
+                f"{type(model).__name__} is none; the "
                 "order is model, X, y"
             )
         row_arguments = {"groups": groups, "clusters": clusters, "equal_rows": equal_rows}
@@ -366,7 +368,8 @@ def _certified_limits(measured: _Measured, certificate: Certificate) -> str:
     if n_certified == len(verdicts):
         start = "All"
     sentence = (
-        f"{start} stated limits are certified with {percent(certificate.confidence)} confidence, "
+        f"{start} stated limits are certified with {percent(certificate.confidence)} "
+        "confidence, "
         f"{measured.source_of_limits}"
     )
     if certificate.certified is None:  # a class or group without rows
@@ -440,7 +443,8 @@ def _further_rows(measured: _Measured) -> Section:
         rows.append([tested.bound.title, tested.bound.limit, f"{tested.n:,}", estimate, result])
     false_alarm = percent(round(1.0 - recheck.confidence, 12))  # 1 − .95 is .050000000000000044
     lines = [
-        f"Estimates on {measured.rows_name}, and whether they contradict the certificate. If all its bounds "
+        f"Estimates on {measured.rows_name}, and whether they contradict the certificate. If "
+        "all its bounds "
         f"are true, the probability of any contradiction is at most {false_alarm}."
     ]
     if measured.training_rows_are_unknown:
@@ -462,7 +466,8 @@ def _attempts(view: Any) -> Section:
         for k, attempt in enumerate(view.records.ledger.attempts, start=1)
     ]
     lines = [
-        "All attempts to calibrate this fit, certified or not. Their shares of the error probability sum to "
+        "All attempts to calibrate this fit, certified or not. Their shares of the error "
+        "probability sum to "
         "at most 100 %, so all certificates hold together."
     ]
     return Section(
@@ -493,8 +498,10 @@ def _worst_class(certificate: Certificate | None, rows_name: str) -> str:
     # Rounded up, since a bound must not shrink; 1e-9 absorbs the rounding of the product.
     upper_percent = np.ceil(1000 * largest.upper - 1e-9) / 10
     return (
-        f"On {certificate.n_rows:,} new rows ({rows_name}) the worst class, {worst}, has an error of "
-        f"{100 * error:.1f} %. With {percent(certificate.confidence)} confidence no class has an "
+        f"On {certificate.n_rows:,} new rows ({rows_name}) the worst class, {worst}, has an "
+        "error of "
+        f"{100 * error:.1f} %. With {percent(certificate.confidence)} confidence no class "
+        "has an "
         f"error above {upper_percent:.1f} % on rows of the same distribution; the "
         f"largest bound is that of class {largest.subgroup}."
     )
@@ -618,7 +625,8 @@ def _rule(final: Model, notes: Mapping[str, Any]) -> Section:
             sentence = f"{name} is a feature: answers may depend on it."
             if name in notes.get("not_features", []):
                 sentence = (
-                    f"{name} is no feature: the rule does not read it, though other columns may "
+                    f"{name} is no feature: the rule does not read it, though other columns "
+                    "may "
                     "reveal it."
                 )
             lines.append(sentence)
@@ -689,7 +697,8 @@ def _not_tested(
     if monitor is None:
         lines.append("Later rows: the card has no monitor.")
     lines.append(
-        "Correctness of the recorded rows and labels, calibration of the probabilities, consequences of the "
+        "Correctness of the recorded rows and labels, calibration of the probabilities, "
+        "consequences of the "
         "decisions."
     )
     if not purpose:

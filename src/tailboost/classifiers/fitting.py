@@ -217,7 +217,8 @@ def frozen_fit(name: str, estimator: Model, classes: Any) -> Fit:
     unknown = [label for label in classes.tolist() if label not in labels]
     if unknown:
         warn_user(
-            f"y has labels that {name!r} does not know, and gives no probability: {unknown}; it knows "
+            f"y has labels that {name!r} does not know, and gives no probability: {unknown}; "
+            "it knows "
             f"{labels}. Leave their rows out, or train the model on such rows too"
         )
     problem = f"classes that are not in y, which has {classes.tolist()[:5]}"
@@ -504,11 +505,13 @@ def check_estimators(estimators: Estimators, weighted: bool) -> None:
                 cure = f"RobustMixtureClassifier([('model', {model!r})]) trains a learner of this name"
             elif hasattr(model, "dtype"):
                 cure = (
-                    "for scores of the rows give tb.Scores('p', label), and a table with the column 'p'; for "
+                    "for scores of the rows give tb.Scores('p', label), and a table with the "
+                    "column 'p'; for "
                     "probabilities RobustMixtureClassifier.from_probabilities({'model': P}, y)"
                 )
             raise TypeError(
-                f"estimators: {name!r} has no fit; a classifier, fitted or not, is needed here, got a "
+                f"estimators: {name!r} has no fit; a classifier, fitted or not, is needed "
+                "here, got a "
                 f"{type(model).__name__}; {cure}"
             )
 

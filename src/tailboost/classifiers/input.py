@@ -87,7 +87,8 @@ def read_unlabeled(
     new_rows = np.flatnonzero(~copies_of(labelled_hashes, hashes))
     if not len(new_rows):
         raise ValueError(
-            f"{as_typed('X_unlabeled', '--unlabeled')}: all of these rows are among the rows with labels; "
+            f"{as_typed('X_unlabeled', '--unlabeled')}: all of these rows are among the rows "
+            "with labels; "
             "leave it out"
         )
     groups = None
@@ -449,7 +450,8 @@ def _warned_and_marked(
         second_cure = f", or leave X and y out for {default_data}"
     warn_user(
         f"{share:.0%} of {rows.words} equal {training_rows}, and models have smaller errors "
-        f"there than on fresh rows: give rows that were not given to fit{second_cure} (if features "
+        f"there than on fresh rows: give rows that were not given to fit{second_cure} (if "
+        "features "
         "take so few values that fresh rows equal training rows, ignore this warning)",
         ResubstitutionWarning,
     )

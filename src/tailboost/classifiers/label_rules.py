@@ -388,7 +388,8 @@ class LabelRules:
         with reading("rule of several labels per row"):
             if document["format"] != LABELS_FORMAT:
                 raise ValueError(
-                    f"the rules have the format {document['format']!r}, not {LABELS_FORMAT}; select "
+                    f"the rules have the format {document['format']!r}, not {LABELS_FORMAT}; "
+                    "select "
                     "again"
                 )
             rules = {
@@ -710,7 +711,8 @@ def _checked_scores(scores: Any) -> list[Scores]:
     for score in score_list:
         if not isinstance(score, Scores):
             raise TypeError(
-                "scores must be a list of Scores, one for each label, as in [tb.Scores('p_toxic', 'toxic')]; "
+                "scores must be a list of Scores, one for each label, as in "
+                "[tb.Scores('p_toxic', 'toxic')]; "
                 f"got {score!r} in a {type(scores).__name__}"
             )
     names = [str(score.label) for score in score_list]
@@ -752,7 +754,8 @@ def _further_rows(column_names: Sequence[Any], X: Table, X_unlabeled: Table) -> 
     is_new = ~copies_of(*hashes)
     if not is_new.any():
         raise ValueError(
-            f"{as_typed('X_unlabeled', '--unlabeled')}: there is no row, or all rows are among the rows with "
+            f"{as_typed('X_unlabeled', '--unlabeled')}: there is no row, or all rows are "
+            "among the rows with "
             "labels; leave it out"
         )
     return take(as_pandas(X_unlabeled), np.flatnonzero(is_new))

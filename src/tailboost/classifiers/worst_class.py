@@ -698,7 +698,8 @@ def missed_targets(clf: WorstClassBoostClassifier) -> Cautions:
     cautions: Cautions = []
     if unmeasured:
         words = (
-            f"{clf._named.kind} {', '.join(unmeasured[:SUBGROUPS_WARNED])}: no row to measure the error "
+            f"{clf._named.kind} {', '.join(unmeasured[:SUBGROUPS_WARNED])}: no row to "
+            "measure the error "
             "on, except rows of the fit"
         )
         cautions.append((words, BoundNotMetWarning))

@@ -522,7 +522,8 @@ match the rows, or y.to_numpy() if they are in the same order already
         [label] = index[[row]].tolist()
         [reference_label] = reference[[row]].tolist()
         raise ValueError(
-            f"{name} and {reference_name} have different pandas indexes: row {row} is {label!r} in "
+            f"{name} and {reference_name} have different pandas indexes: row {row} is "
+            f"{label!r} in "
             f"{name}, {reference_label!r} in {reference_name}. Give {remedy}"
         )
 
@@ -970,7 +971,8 @@ def no_classes(y: Labels) -> str:
     values = distinct(y)
     examples = ", ".join(f"{value:g}" for value in values[:3])
     return (
-        f"y has {len(values):,} different values, such as {examples}; a classifier needs classes, as in "
+        f"y has {len(values):,} different values, such as {examples}; a classifier needs "
+        "classes, as in "
         "y > threshold"
     )
 
@@ -988,7 +990,8 @@ def groups_in(X: Table, groups: Groups, name: str = "groups") -> Any:
         if columns:
             near = did_you_mean(groups, map(str, columns))
             raise ValueError(
-                f"{name}={groups!r}: X has no column of this name; {near}it has {listed(columns)}. Give "
+                f"{name}={groups!r}: X has no column of this name; {near}it has "
+                f"{listed(columns)}. Give "
                 f"the column itself, as in {name}=table[{groups!r}]"
             )
         raise ValueError(_no_column(groups, name))
@@ -1017,7 +1020,8 @@ def no_groups(owner: str, title: Any, columns: Iterable[Any]) -> str:
         return f"groups are needed: the rule reads {title!r}. Give groups={title!r}"
     near = did_you_mean(str(title), map(str, columns))
     return (
-        f"groups are needed: the rule reads {title!r}, and {owner} has no {title!r}; {near}it has "
+        f"groups are needed: the rule reads {title!r}, and {owner} has no {title!r}; "
+        f"{near}it has "
         f"{listed(columns)}. Give groups=…"
     )
 
@@ -1025,7 +1029,8 @@ def no_groups(owner: str, title: Any, columns: Iterable[Any]) -> str:
 def _no_column(groups: str, name: str) -> str:
     """Return the message about a text in the place of a column of groups."""
     return (
-        f"{name}={groups!r}: give the column itself, as in {name}=X[{groups!r}], or an entry for each "
+        f"{name}={groups!r}: give the column itself, as in {name}=X[{groups!r}], or an entry "
+        "for each "
         f"row, as in {name}=[{groups!r}] for one row"
     )
 
@@ -1217,7 +1222,8 @@ def check_labelled_rows(
     weighted_classes = np.unique(class_numbers[weight > 0])
     if len(weighted_classes) < 2:
         raise ValueError(
-            f"y holds one class only ({classes.tolist()[weighted_classes[0]]!r}) among the rows of "
+            f"y holds one class only ({classes.tolist()[weighted_classes[0]]!r}) among the "
+            "rows of "
             "positive weight; at least two are needed"
         )
     return X, classes, class_numbers.astype(np.intp), weight
@@ -1246,7 +1252,8 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
         column_name = getattr(table, "name", None)
         if len(labels) == 2 and _spellings([column_name], labels) == wanted[:1]:
             raise ValueError(
-                f"{name}: the column is named {column_name!r}, the first class; a single column "
+                f"{name}: the column is named {column_name!r}, the first class; a single "
+                "column "
                 f"must have the probabilities of the second class, {labels[1]!r}"
             )
         return table
@@ -1308,9 +1315,12 @@ def refuse_paid_errors(costs: Floats, names: Sequence[str], name: str) -> None:
         for answer, cost in enumerate(of_label):
             if answer != number and cost < min(right, 0.0):
                 raise ValueError(
-                    f"{name}: where {names[number]} is right, the answer {names[answer]} costs {cost:.4g}, "
-                    f"less than the right answer ({right:.4g}), so the rule would seek it. If the numbers "
-                    "are gains, change their sign; in a matrix the rows are true labels, the columns answers"
+                    f"{name}: where {names[number]} is right, the answer {names[answer]} "
+                    f"costs {cost:.4g}, "
+                    f"less than the right answer ({right:.4g}), so the rule would seek it. "
+                    "If the numbers "
+                    "are gains, change their sign; in a matrix the rows are true labels, the "
+                    "columns answers"
                 )
 
 

@@ -101,7 +101,8 @@ class ScoreKind:
             raise ValueError(
                 f"{owner}: {how_many(len(rows_without_score), 'row')} {verb} no score (row "
                 f"{_shown(rows_without_score)}); drop them, or select a rule with "
-                f"{as_typed('tb.Scores(…, missing=SCORE)', 'tune --missing SCORE')}, the score of such rows"
+                f"{as_typed('tb.Scores(…, missing=SCORE)', 'tune --missing SCORE')}, the "
+                "score of such rows"
             )
         rows_outside = _rows((values < self.least) | (values > self.most))
         if rows_outside:
@@ -188,7 +189,8 @@ def _as_numbers(scores: Column, owner: str) -> Floats:
         for value in array.flat:  # NumPy would read the text "1" as a number
             if isinstance(value, (str, bytes)):
                 raise ValueError(
-                    f"{owner}: scores must be numbers, got the text {value[:40]!r}; make numbers of text, "
+                    f"{owner}: scores must be numbers, got the text {value[:40]!r}; make "
+                    "numbers of text, "
                     "as by pandas.to_numeric"
                 )
     if array.dtype.kind == "O":

@@ -111,7 +111,8 @@ def read_raw(
         raise ValueError(f"{str(path)!r} {fault}; a file is needed")
     if suffix is None:
         raise ValueError(
-            f"{str(path)!r} must end in one of {', '.join([*_OPENERS, *_PARQUET])}; save the table of "
+            f"{str(path)!r} must end in one of {', '.join([*_OPENERS, *_PARQUET])}; save the "
+            "table of "
             "another program as CSV"
         )
     _check_content(path, suffix)
@@ -262,7 +263,8 @@ def _check_rows(reader: Any, header: list[str], sep: str, n_before: int) -> None
             n_read = reader.line_num
     except csv.Error as error:  # a field is too long
         raise ValueError(
-            f"line {n_read + 1 + n_before}: a quote opens in this row and does not close within "
+            f"line {n_read + 1 + n_before}: a quote opens in this row and does not close "
+            "within "
             f"{csv.field_size_limit():,} characters; close or remove it ({error})"
         ) from error
 
@@ -272,7 +274,8 @@ def _row_words(first: int, last: int) -> str:
     if first == last:
         return f"line {first} has"
     return (
-        f"lines {first} to {last} are one row, because a quote opens in line {first}: close it. "
+        f"lines {first} to {last} are one row, because a quote opens in line {first}: close "
+        "it. "
         "The row has"
     )
 

@@ -130,7 +130,8 @@ ONLY_COUNTED = (
     "used again."
 )
 ONLY_SELECTED = (
-    "No limit was tested on calibration rows, so no attempt is spent: they can be used again with "
+    "No limit was tested on calibration rows, so no attempt is spent: they can be used again "
+    "with "
     "other limits"
 )
 
@@ -355,7 +356,8 @@ def stated_limits(max_error: Any, limits: Any, *, own: Sequence[Limit] = ()) -> 
         stated = list(checked_limits(checked_rates(limits)))
     if not stated:
         raise ValueError(
-            "max_error or limits is needed: there is no target to certify. Give limits=['miss(1) <= 40%'], "
+            "max_error or limits is needed: there is no target to certify. Give "
+            "limits=['miss(1) <= 40%'], "
             "for example"
         )
     return stated
@@ -522,7 +524,8 @@ def rates_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
             if sample.name is not None:
                 title = f"{limit.rate}: {unit_name(sample.name)}"
             reason = (
-                f"has {n:,} {counted}; at least {needed:,} are needed, or a limit of {words} or "
+                f"has {n:,} {counted}; at least {needed:,} are needed, or a limit of {words} "
+                "or "
                 f"{more_or_less}"
             )
             shortfalls.append(_shortfall_without_test(limit, title, n, target, reason))
@@ -706,7 +709,8 @@ def _bounds_at_limits(
         # Below one half no test passes there: another rule was tested.
         if bound.n and not bound.is_within and level < 0.5:
             raise RuntimeError(
-                f"the rule that passed {method} breaks {bound.title} on the rows that certify it: "
+                f"the rule that passed {method} breaks {bound.title} on the rows that "
+                "certify it: "
                 "this is a fault of tailboost; please report it"
             )
         bounds.append(bound.at_target(method if bound.n else CONSTANT))

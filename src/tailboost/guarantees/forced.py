@@ -124,7 +124,8 @@ class Forced:
         if self.by_group is not None:
             option = by_group_option(self.by_group, reads_scores=self.reads_scores)
             ways = (
-                f"Thresholds by group, if the rule may read the group ({option}), more rows there, "
+                f"Thresholds by group, if the rule may read the group ({option}), more rows "
+                "there, "
                 "or a looser limit"
             )
         return f" {ways} may lower the error."

@@ -618,8 +618,10 @@ def _given_labels(
         is_no_label = (array != np.floor(array)) & ~np.isin(array, y)
         if is_no_label.any():
             raise ValueError(
-                f"model holds numbers such as {array[is_no_label][0]:g}, which are not labels of "
-                "y. If they are probabilities, give labels, or probabilities of shape (n, K) with "
+                f"model holds numbers such as {array[is_no_label][0]:g}, which are not "
+                "labels of "
+                "y. If they are probabilities, give labels, or probabilities of shape (n, K) "
+                "with "
                 "a column for each label"
             )
     answers = label_column(array, "model")
@@ -971,7 +973,8 @@ def _refuse_missing_labels(rates: Sequence[Rate], classes: Labels) -> None:
     for rate in rates:
         if rate.needs_labels(strata):
             raise ValueError(
-                f"y is needed: {rate!r} needs labels, and no row here has one. Rates of answers "
+                f"y is needed: {rate!r} needs labels, and no row here has one. Rates of "
+                "answers "
                 "alone need none: selected(…), deferred(), their gaps and ratios, by groups"
             )
 
@@ -987,7 +990,8 @@ def not_among(labelled: RowHashes, unlabeled: RowHashes) -> Mask:
     is_new: Mask = ~unlabeled.copied_from(labelled)
     if not is_new.any():
         raise ValueError(
-            f"{as_typed('X_unlabeled', '--unlabeled')}: there is no row, or all rows are among the rows with "
+            f"{as_typed('X_unlabeled', '--unlabeled')}: there is no row, or all rows are "
+            "among the rows with "
             "labels; leave it out"
         )
     return is_new

@@ -781,7 +781,8 @@ def _refuse_unreadable(state: Mapping[str, Any]) -> None:
     """Raise ValueError if a state has another format than this version continues, or was changed."""
     if state["format"] != MONITOR_FORMAT:
         raise ValueError(
-            f"the state has format {state['format']!r}, and this version reads {MONITOR_FORMAT}; "
+            f"the state has format {state['format']!r}, and this version reads "
+            f"{MONITOR_FORMAT}; "
             "begin a new state with these batches"
         )
     content = {key: value for key, value in state.items() if key != "digest"}

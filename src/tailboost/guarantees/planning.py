@@ -496,7 +496,8 @@ def _plans(
                 for value in dict.fromkeys(expected_rates.tolist())
             ]
             raise ValueError(
-                f"{limit.text}: the expected rates ({', '.join(words)}) do not keep it with room to "
+                f"{limit.text}: the expected rates ({', '.join(words)}) do not keep it with "
+                "room to "
                 "spare, so no number of rows certifies it"
             )
 

@@ -1043,7 +1043,8 @@ class Shortfall:
         true_value = f"The true value of this rule is {side} {possible} (95 %)"
         if self.missing == "selection rows":
             return (
-                f"{true_value}, but it met the target on the selection data. More selection rows "
+                f"{true_value}, but it met the target on the selection data. More selection "
+                "rows "
                 "may give another rule"
             )
         if self.missing == "nothing that rows can give":

@@ -304,7 +304,8 @@ def rows_unnamed(tested: Sequence[Any], answered: Answered) -> dict[str, int]:
             warn_user(
                 f"this batch has no row of the groups that the bounds on {rate} name "
                 f"({bounded_in_words}); its groups are "
-                f"{', '.join(sorted(counts)[:GROUPS_NOTED])}. Are the groups spelled as when the "
+                f"{', '.join(sorted(counts)[:GROUPS_NOTED])}. Are the groups spelled as when "
+                "the "
                 "monitor began?"
             )
     return unnamed
@@ -576,13 +577,17 @@ class Recheck:
         """Notes on the meaning of the evidence, and on groups without a bound."""
         allowed_error = percent(round(1.0 - self.confidence, 12))
         notes = [
-            f"{ALL_BATCHES}: the rate on the new rows that count in it, such as those of one label "
+            f"{ALL_BATCHES}: the rate on the new rows that count in it, such as those of one "
+            "label "
             f"for a miss rate; {ROWS_COUNTED}: their number.",
-            "evidence: what a stake of 1 has become by bets on the new rows against the bound; a monitor "
+            "evidence: what a stake of 1 has become by bets on the new rows against the "
+            "bound; a monitor "
             "shows the largest so far.",
             f"A bound is contradicted once its evidence reaches {self.threshold:.4g}: the "
-            f"number of bounds divided by the allowed error probability {allowed_error}. If all "
-            "bounds are true and the rows are independent draws, the probability that this ever "
+            f"number of bounds divided by the allowed error probability {allowed_error}. If "
+            "all "
+            "bounds are true and the rows are independent draws, the probability that this "
+            "ever "
             f"happens is at most {allowed_error}.",
         ]
         if self.unnamed:

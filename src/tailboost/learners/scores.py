@@ -207,7 +207,8 @@ class Scores(ClassifierMixin, BaseEstimator):
                 absent = f". The table has no column {column!r}, only {names[:20]}"
             if len(labels) == 2:
                 raise ValueError(
-                    f"{self._named}: {self.label!r} is no label of y; {meant(self.label, labels)}y has the "
+                    f"{self._named}: {self.label!r} is no label of y; "
+                    f"{meant(self.label, labels)}y has the "
                     f"labels {labels}{absent}"
                 )
             raise ValueError(
@@ -224,7 +225,8 @@ class Scores(ClassifierMixin, BaseEstimator):
         """
         if scores.min() == scores.max():
             warn_user(
-                f"{self._named}: all rows have the score {scores[0]:g}, so every row is answered "
+                f"{self._named}: all rows have the score {scores[0]:g}, so every row is "
+                "answered "
                 "alike"
             )
         area = area_if_below_half(scores, positive)
@@ -264,9 +266,12 @@ class Scores(ClassifierMixin, BaseEstimator):
         area = area_if_below_half(self.values(X)[:, 0], np.asarray(labels != other))
         if area is not None:
             raise ValueError(
-                f"{self._named}: high scores go with {other!r}, not with {self.label_list[0]!r}, "
-                f"whose area under the ROC curve is {area:.2f} on the {len(labels):,} rows that "
-                f"select; state {as_typed(f'label={other!r}', f'--positive {shell_word(other)}')}"
+                f"{self._named}: high scores go with {other!r}, not with "
+                f"{self.label_list[0]!r}, "
+                f"whose area under the ROC curve is {area:.2f} on the {len(labels):,} rows "
+                "that "
+                "select; state "
+                f"{as_typed(f'label={other!r}', f'--positive {shell_word(other)}')}"
             )
 
     def values(self, X: Table) -> Floats:

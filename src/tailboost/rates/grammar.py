@@ -45,7 +45,8 @@ _PRODUCT = "it is no ratio of sums over rows, so neither a linear program nor a 
 _OF_DEFERRAL = "limit the deferred rows: 'deferred <= 20%' is a coverage of at least 80 %"
 _OF_SELECTION = "limit gap(selected(LABEL, by=COLUMN)), or ratio(selected(LABEL, by=COLUMN))"
 _NO_ARITHMETIC = (
-    "a rate has no arithmetic: 1 - miss(A) is recall(A), 1 - false_alarm(A) is specificity(A), and a "
+    "a rate has no arithmetic: 1 - miss(A) is recall(A), 1 - false_alarm(A) is "
+    "specificity(A), and a "
     "difference of groups is gap(miss(A, by=COLUMN))"
 )
 # What to write instead of a word: of the names of other libraries, and of scores that are no rates.

@@ -158,7 +158,8 @@ class Objective(Expression):
         rate = expression.rate
         if not rate.can_be_lowered:
             raise ValueError(
-                f"{_as_objective(objective)}: a rule with very few answers of one kind is best; "
+                f"{_as_objective(objective)}: a rule with very few answers of one kind is "
+                "best; "
                 "minimise another rate and limit this one"
             )
         if not expression.worst and rate.by is not None:

@@ -898,7 +898,8 @@ def equal_or_same(shared_beyond_chance: int) -> tuple[str, str]:
     if shared_beyond_chance:
         return "are", ""
     return "equal", (
-        ". Chance explains as many equal rows where columns take few values: if nobody copied a row, state "
+        ". Chance explains as many equal rows where columns take few values: if nobody "
+        "copied a row, state "
         f"{equal_by_nature()}"
     )
 
@@ -917,7 +918,8 @@ def refuse_used(
     earlier = used[n_shared.index(most_shared)]
     verb, cure = equal_or_same(rows.shared_with(earlier))
     raise LeakageError(
-        f"{name}: {most_shared:,} of these {rows.contents.n_rows:,} rows {verb} {earlier.use} of the rule. "
+        f"{name}: {most_shared:,} of these {rows.contents.n_rows:,} rows {verb} "
+        f"{earlier.use} of the rule. "
         f"Give fresh rows{cure}"
     )
 

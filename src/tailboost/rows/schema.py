@@ -359,11 +359,13 @@ def _converted(column: Column, schema: ColumnSchema) -> tuple[NDArray[np.float64
     if np.isnan(numbers).all() and len(rows_without_number) >= ROWS_WITHOUT_KNOWN:
         raise ValueError(
             f"column {column.name!r}: its values {_OTHERWISE[schema.kind]}, such as "
-            f"{str(column.iloc[first])[:40]!r}; write them as in the rows of the fit, and leave unknown "
+            f"{str(column.iloc[first])[:40]!r}; write them as in the rows of the fit, and "
+            "leave unknown "
             "values empty"
         )
     return numbers, (
-        f"{len(rows_without_number)} of {len(column)} values {_OTHERWISE[schema.kind]} and count as missing "
+        f"{len(rows_without_number)} of {len(column)} values {_OTHERWISE[schema.kind]} and "
+        "count as missing "
         f"(row {first} holds {str(column.iloc[first])[:40]!r}){schema.others_in_fit}"
     )
 
@@ -670,7 +672,8 @@ def read_columns(frame: Table, schema: TableSchema) -> Any:
         if isinstance(example, np.generic):  # printed as a plain value
             example = example.item()
         change = (
-            f"column {name!r}: {is_unknown_row.sum():,} of {len(present):,} values {fault}, such as "
+            f"column {name!r}: {is_unknown_row.sum():,} of {len(present):,} values {fault}, "
+            "such as "
             f"{example!r}{fitted.others_in_fit}"
         )
         if is_unknown_row.all() and len(present) >= ROWS_WITHOUT_KNOWN:

@@ -96,7 +96,8 @@ def deferral_lines(
             limit = f"deferred(by={name_in_limit(column)}) <= …"
             quote = '"' if "'" in limit else "'"
             lines.append(
-                f"{100 * largest_share:.0f} % of {group_name} are deferred here, {100 * overall:.0f} % of "
+                f"{100 * largest_share:.0f} % of {group_name} are deferred here, "
+                f"{100 * overall:.0f} % of "
                 f"all: {quote}{limit}{quote} limits it."
             )
     return lines
@@ -386,7 +387,8 @@ def refuse_many_numbers(title: Any, values: Labels, n: int) -> None:
     name = "the column" if title is None else repr(title)
     bands = as_typed("make bands with pandas.cut", "put them into bands")
     raise ValueError(
-        f"groups: {name} has {len(values):,} different numbers, and each would be a group of few rows; "
+        f"groups: {name} has {len(values):,} different numbers, and each would be a group of "
+        "few rows; "
         f"{bands} first"
     )
 

@@ -404,8 +404,10 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
         undetected = 1.0 - 0.05 ** (1.0 / max(sizes[i], 1e-300))
         if sizes[i] > 0 and undetected > limit.against(bounds[i]) > 0:
             return (
-                f"{limit}: {subgroups[i]} has {how_many(round(sizes[i]), 'row')}; even an estimate of "
-                f"{limit.against(0):g} there shows only {limit.sense} {limit.against(undetected):.2g} (95 %)"
+                f"{limit}: {subgroups[i]} has {how_many(round(sizes[i]), 'row')}; even an "
+                "estimate of "
+                f"{limit.against(0):g} there shows only {limit.sense} "
+                f"{limit.against(undetected):.2g} (95 %)"
             )
     return None
 
@@ -429,5 +431,6 @@ def _comparison_below_noise(limit: Limit, sizes: Floats, subgroups: list[str]) -
     )
     return (
         f"{limit}: {names}, between which the {limit.form} is not known to better than "
-        f"± {noise:.2g} (95 %, if the rates are {assumed:g}); on fresh rows it may well be broken"
+        f"± {noise:.2g} (95 %, if the rates are {assumed:g}); on fresh rows it may well be "
+        "broken"
     )

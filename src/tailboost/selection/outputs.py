@@ -287,8 +287,10 @@ def stacked(
     unknown = set(probabilities) - set(names)
     if unknown:
         raise ValueError(
-            f"probabilities: no model is called {sorted(map(str, unknown))}; there are {names}. A dict has "
-            "the probabilities of models; for columns of a table give a data frame, pd.DataFrame(columns)"
+            f"probabilities: no model is called {sorted(map(str, unknown))}; there are "
+            f"{names}. A dict has "
+            "the probabilities of models; for columns of a table give a data frame, "
+            "pd.DataFrame(columns)"
         )
 
     counted_in = "y"
@@ -297,7 +299,8 @@ def stacked(
         first_model = probabilities[first_name]
         if np.ndim(first_model) == 0:
             raise ValueError(
-                f"probabilities[{first_name!r}] is one value, {first_model!r}: give a list with an entry for "
+                f"probabilities[{first_name!r}] is one value, {first_model!r}: give a list "
+                "with an entry for "
                 f"each row, as [{first_model!r}]"
             )
         n_rows = len(np.asarray(first_model))

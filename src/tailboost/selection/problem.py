@@ -399,7 +399,8 @@ def stated(
     if alpha is not None:
         raise ValueError(
             f"alpha={alpha!r} has no meaning with objective={name_of(objective)!r}: "
-            "it is the tail mass of a CVaR. The error probability of certificates is 1 - confidence"
+            "it is the tail mass of a CVaR. The error probability of certificates is 1 - "
+            "confidence"
         )
 
     minimised = objective_named(objective, alpha=None)

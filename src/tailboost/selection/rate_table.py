@@ -450,7 +450,8 @@ class RateTable:
         if not any(line.is_beyond_noise for line in lines):
             return f"{fact} This is within noise, and agrees with the certificate."
         return (
-            f"{fact} This may be more than noise: {as_typed('certificate_.recheck(X, y)', 'tailboost card')} "
+            f"{fact} This may be more than noise: "
+            f"{as_typed('certificate_.recheck(X, y)', 'tailboost card')} "
             "tests whether the rows contradict the certificate."
         )
 

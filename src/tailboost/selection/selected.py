@@ -628,7 +628,8 @@ class SelectedRule(Selected):
             mixture = ""
             if not self.problem.randomized and selection.mixture_violations[number] <= ROUNDING:
                 mixture = (
-                    f"; with {how_to_draw()} a mixture of rules satisfies it, with {self.objective} "
+                    f"; with {how_to_draw()} a mixture of rules satisfies it, with "
+                    f"{self.objective} "
                     f"of {selection.bound:.4g} (this rule: {selection.value:.4g})"
                 )
             warn_user(
@@ -649,7 +650,8 @@ class SelectedRule(Selected):
         elif self.likely < confidence:
             warn_user(
                 "no rule found satisfies all limits on new rows with probability "
-                f"{confidence:g}, by an estimate from these rows. Widen the limits, bring more rows, "
+                f"{confidence:g}, by an estimate from these rows. Widen the limits, bring "
+                "more rows, "
                 "or lower confidence=",
                 ConfidenceNotReachedWarning,
             )
@@ -802,7 +804,8 @@ def why_useless(program: Program, selection: Best) -> str | None:
         if program.objective.rate.label is None or shares.max() < shares.sum() - SLIGHT:
             return None
         return (
-            f"every row has one answer, because nothing but the objective ({program.objective}) "
+            "every row has one answer, because nothing but the objective "
+            f"({program.objective}) "
             "counts. Add a limit, such as 'error <= 20%'"
         )
     if not selection.keeps:
@@ -815,13 +818,15 @@ def why_useless(program: Program, selection: Best) -> str | None:
     if shares[commonest] > max(MOST_EQUAL, (1.0 + frequency[commonest]) / 2.0):
         action: Any = [*strata.classes, HUMAN_REVIEW][commonest]
         return (
-            f"it answers {unit_name(action)} for {shares[commonest]:.1%} of the rows, to satisfy "
+            f"it answers {unit_name(action)} for {shares[commonest]:.1%} of the rows, to "
+            "satisfy "
             f"{limits}"
         )
     guess = best_guess(deferring_no_more(program, selection.counts))
     if guess is not None and selection.value >= guess - ROUNDING:
         return (
-            f"its {program.objective}, {selection.value:.4g}, is no better than that of a random "
+            f"its {program.objective}, {selection.value:.4g}, is no better than that of a "
+            "random "
             f"guess ({guess:.4g}), to satisfy {limits}"
         )
     return None

@@ -198,7 +198,8 @@ class ThresholdRule:
         if names is not None:
             if self.column not in names:
                 raise ValueError(
-                    f"score is a table without the column {self.column!r}, which the rule reads; it has "
+                    f"score is a table without the column {self.column!r}, which the rule "
+                    "reads; it has "
                     f"{listed(list(names))}. Give the score: {self._call}"
                 )
             self._refuse_no_groups(score, names, groups)
@@ -426,7 +427,8 @@ class ThresholdRule:
                 raise ValueError("it is a rule on probabilities: Rule.from_dict reads it")
             if document["format"] != THRESHOLD_FORMAT:
                 raise ValueError(
-                    f"the rule has the format {document['format']!r}, not {THRESHOLD_FORMAT}; select "
+                    f"the rule has the format {document['format']!r}, not "
+                    f"{THRESHOLD_FORMAT}; select "
                     "again"
                 )
             bands = [[(lower, action) for lower, action in band] for band in document["bands"]]
@@ -535,7 +537,8 @@ class ThresholdRule:
                 continue
             if str(lowest).casefold() in words and str(highest).casefold() not in words:
                 raise ValueError(
-                    f"column {column!r} is named like a score of {lowest!r}, and this rule reads one of "
+                    f"column {column!r} is named like a score of {lowest!r}, and this rule "
+                    "reads one of "
                     f"{highest!r}: name the column of that"
                 )
 
@@ -733,7 +736,8 @@ def refuse_other_name(column: Any, argument: str, own_name: Any) -> None:
     if not isinstance(name, str) or not isinstance(own_name, str) or name in ("", own_name):
         return
     raise ValueError(
-        f"{argument} is the column {name!r}, and the rule reads {own_name!r}. If they hold the same, "
+        f"{argument} is the column {name!r}, and the rule reads {own_name!r}. If they hold "
+        "the same, "
         f"give it without a name: {argument}=table[{name!r}].to_numpy()"
     )
 

@@ -72,7 +72,8 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
         record: dict[str, Any] = json.loads(members.pop(RECORD))
         if record["format"] != MODEL_FORMAT:
             raise Unreadable(
-                f"has format {str(record['format'])[:20]}; this tailboost reads {MODEL_FORMAT}: fit "
+                f"has format {str(record['format'])[:20]}; this tailboost reads "
+                f"{MODEL_FORMAT}: fit "
                 "and save again"
             )
         if record["seal"] != digest_of_members(members, record):

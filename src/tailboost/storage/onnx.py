@@ -579,7 +579,8 @@ def _refuse_categories(reader: Any, name: str) -> None:
     """Raise if the table reader of a model passes a column to its trees as categories."""
     if isinstance(reader, OneHotReader):
         raise ValueError(
-            f"{name!r} reads one-hot columns as categories, which ONNX trees do not support; fit "
+            f"{name!r} reads one-hot columns as categories, which ONNX trees do not support; "
+            "fit "
             "with estimators=[…] without it"
         )
     if "c" in reader.feature_types:

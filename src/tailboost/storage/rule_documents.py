@@ -119,7 +119,8 @@ def _scores_of(classifier: Model) -> Scores:
     """Return the scores of a classifier; raise TypeError if its models are others."""
     if isinstance(classifier, (Rule, ThresholdRule)):
         raise TypeError(
-            "a rule alone has no ledger to write: give the classifier of tune or calibrate, whose rule_ it "
+            "a rule alone has no ledger to write: give the classifier of tune or calibrate, "
+            "whose rule_ it "
             "is. The file of a rule that load_rule has read can be copied"
         )
     models = getattr(classifier, "estimators_", [])
@@ -128,8 +129,10 @@ def _scores_of(classifier: Model) -> Scores:
         if isinstance(scores, Scores) and scores.made_by is None:
             return scores
     raise TypeError(
-        f"a rule file has a rule on columns of scores, selected by tune or calibrate on tb.Scores; this "
-        f"{type(classifier).__name__} has none. save_model keeps other models in a file, and rule_.to_json() "
+        "a rule file has a rule on columns of scores, selected by tune or calibrate on "
+        "tb.Scores; this "
+        f"{type(classifier).__name__} has none. save_model keeps other models in a file, and "
+        "rule_.to_json() "
         "is the text of a rule without its limits"
     )
 
@@ -139,6 +142,7 @@ def _refuse_unnamed(columns: Sequence[Any], cure: str) -> None:
     for name in columns:
         if not isinstance(name, str):
             raise ValueError(
-                f"a rule file names its columns by text, and a column here is {name!r}: select on a table "
+                f"a rule file names its columns by text, and a column here is {name!r}: "
+                "select on a table "
                 f"with named columns, as {cure}"
             )

@@ -95,7 +95,8 @@ def _id_columns(features: Any, keep: Sequence[str]) -> list[str]:
         )
     for name in ids:
         warn(
-            f"column {name!r} looks like an id (nearly all values differ) and is not used as a feature; "
+            f"column {name!r} looks like an id (nearly all values differ) and is not used as "
+            "a feature; "
             f"--keep {shell_word(name)} uses it"
         )
     return ids
@@ -110,13 +111,15 @@ def _alerts(data: Any, y: Column, groups: Groups) -> Iterator[str]:
         classes_of_group = pd.Series(y).groupby(groups[name].to_numpy()).nunique()
         if (classes_of_group == 1).all():
             yield (
-                f"--group {shell_word(name)}: every group has one class only; the groups add nothing to the "
+                f"--group {shell_word(name)}: every group has one class only; the groups add "
+                "nothing to the "
                 "classes"
             )
     classes = np.unique(y)
     if len(classes) > MOST_NUMBERS and _are_numbers(classes):
         yield (
-            f"the target has {len(classes)} different numbers, and each is a class here; if the target is a "
+            f"the target has {len(classes)} different numbers, and each is a class here; if "
+            "the target is a "
             "quantity, divide it into a few ranges first"
         )
     for name in data:
@@ -138,7 +141,8 @@ def _leaks(data: Any, y: Column) -> Iterator[str]:
         accuracy = _accuracy_alone(data[name].iloc[sampled_rows], y[sampled_rows])
         if accuracy >= LEAK_ACCURACY:
             yield (
-                f"column {str(name)!r} alone predicts {accuracy:.1%} of the rows correctly (mean over "
+                f"column {str(name)!r} alone predicts {accuracy:.1%} of the rows correctly "
+                "(mean over "
                 "classes); if its value is known only after the target, drop it: "
                 f"--drop {shell_word(name)}"
             )

@@ -99,7 +99,8 @@ SelectionShare = Annotated[
     float | None,
     options.option(
         "X",
-        "Without a selected rule: the fraction of the rows that selects, in (0, 1); the others certify. "
+        "Without a selected rule: the fraction of the rows that selects, in (0, 1); the "
+        "others certify. "
         "Default: 30 %, or less if fewer will do.",
         parser=options.level,
     ),
@@ -385,7 +386,8 @@ class _FreshFiles:
         """Raise `BadInput` if there are targets, which are errors, and a file of rows without labels."""
         if targets is not None and self.unlabeled is not None:
             raise BadInput(
-                "--unlabeled: bounds of errors, from --max-error or the fit, need labels. State limits on "
+                "--unlabeled: bounds of errors, from --max-error or the fit, need labels. "
+                "State limits on "
                 "answers alone, as --limit 'selected(1) <= 30%', or leave --unlabeled out"
             )
 
@@ -458,7 +460,8 @@ def _calibrate_model(
         if not judged(last_step(stored.classifier)).reads_scores:
             again = f"tailboost fit with --set by_group={shell_word(by_group)}"
         raise BadInput(
-            f"--by-group: {str(model)!r} was selected without thresholds by {by_group!r}; select again "
+            f"--by-group: {str(model)!r} was selected without thresholds by {by_group!r}; "
+            "select again "
             f"({again}), or name the column of a limit by --group"
         )
     classifier = stored.classifier
@@ -490,7 +493,8 @@ def _calibrate_model(
             )
         elif fresh.data is None:
             raise BadInput(
-                "DATA is missing: a rule is selected first, which rows without labels cannot do (for a rule "
+                "DATA is missing: a rule is selected first, which rows without labels cannot "
+                "do (for a rule "
                 "file, --selection names its selection data)"
             )
         else:  # a part of the rows selects a rule, the others certify it
@@ -550,7 +554,8 @@ def _reporting_failure(recorded_in: Path | None, ledger: Any) -> Iterator[None]:
         elif error.attempts:
             shared.tell_aside(
                 f"These rows cannot be used again. Attempts recorded in {recorded_in}: "
-                f"{len(ledger.attempts)}. Call calibrate again with a file of other rows: each further "
+                f"{len(ledger.attempts)}. Call calibrate again with a file of other rows: "
+                "each further "
                 "attempt has a smaller part of the error probability"
             )
         raise typer.Exit(code) from None

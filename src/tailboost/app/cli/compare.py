@@ -298,7 +298,8 @@ def _print_results(results: Results) -> None:
     if rows:
         shared.plain_table(("method", *comparison.columns), rows)
         shared.tell(
-            "Mean ± half the 95 % interval over the splits, which share rows, so it is too short for new "
+            "Mean ± half the 95 % interval over the splits, which share rows, so it is too "
+            "short for new "
             "data; lower is better; * lowest of the column; "
             f"a random guess has {comparison.random_error:.3f}; "
             "Δ: ours minus the baseline at the baseline's overall error."

@@ -107,7 +107,8 @@ def score_rows(
                 absent = f"{str(data)!r} has no column {name!r}"
                 if name in read_by_rule:
                     raise BadInput(
-                        f"{absent}, which the rule reads; {advice}; if it has another name there, rename it "
+                        f"{absent}, which the rule reads; {advice}; if it has another name "
+                        "there, rename it "
                         "in the file"
                     )
                 raise BadInput(f"{option}: {absent}; {advice}")
@@ -132,7 +133,8 @@ def _refuse_missing_scores(features: Table, data: Path) -> None:
         if len(rows_without) > ROWS_OF_MESSAGE:
             numbers += ", …"
         raise BadInput(
-            f"{str(data)!r}: {len(rows_without):,} of {len(scores):,} rows have no score {name!r} "
+            f"{str(data)!r}: {len(rows_without):,} of {len(scores):,} rows have no score "
+            f"{name!r} "
             f"(row {numbers}); "
             "drop them, or tune with --missing SCORE, the score of such rows"
         )
@@ -168,7 +170,8 @@ def numbers_of(table: Table, name: str, data: Path) -> Any:
         for row, value in enumerate(column):
             if isinstance(value, str):
                 raise BadInput(
-                    f"{str(data)!r}: column {name!r} holds text in row {row}, {value[:40]!r}; write it as a "
+                    f"{str(data)!r}: column {name!r} holds text in row {row}, "
+                    f"{value[:40]!r}; write it as a "
                     "column of numbers"
                 )
     numbers = pd.to_numeric(column, errors="coerce").astype(np.float64)

@@ -308,13 +308,15 @@ def rule(
     decision_rule = judged(classifier).rule
     if decision_rule is None:
         raise BadInput(
-            f"{str(model)!r}: a {type(classifier).__name__} has no rule on class probabilities; use --method "
+            f"{str(model)!r}: a {type(classifier).__name__} has no rule on class "
+            "probabilities; use --method "
             "robustmixture"
         )
     if python:
         if not isinstance(decision_rule, ThresholdRule):
             raise BadInput(
-                f"--python: {str(model)!r} has no thresholds on one score; `tailboost tune` selects such a "
+                f"--python: {str(model)!r} has no thresholds on one score; `tailboost tune` "
+                "selects such a "
                 "rule on a column of scores. --json describes this one"
             )
         print(decision_rule.to_python(), end="")

@@ -51,8 +51,10 @@ def where_experiments_are() -> str:
         checkout += f" ({address})"
     return (
         "experiments are not part of the installed package: in "
-        f"{checkout} run pip install -e '.[experiments]' and tailboost reproduce NAME. The algorithms of the "
-        "papers are here, with their settings: tailboost.published.adalpboost('tree', alpha=.1) and others"
+        f"{checkout} run pip install -e '.[experiments]' and tailboost reproduce NAME. The "
+        "algorithms of the "
+        "papers are here, with their settings: tailboost.published.adalpboost('tree', "
+        "alpha=.1) and others"
     )
 
 

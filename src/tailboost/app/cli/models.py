@@ -84,7 +84,8 @@ class NewRows:
         if len(rows_without):
             raise BadInput(
                 f"{option}: column {name!r} of {self.path.name} has "
-                f"{how_many(len(rows_without), 'missing value')}; drop these rows first (the first is row "
+                f"{how_many(len(rows_without), 'missing value')}; drop these rows first (the "
+                "first is row "
                 f"{rows_without[0]}, counted from 0)"
             )
         return column
@@ -109,7 +110,8 @@ class NewRows:
             n_empty = int(self.table[name].isna().sum())
             if n_empty:
                 say_aside(
-                    f"{how_many(n_empty, 'row')} of {self.path.name} with an empty {name!r}: they are the "
+                    f"{how_many(n_empty, 'row')} of {self.path.name} with an empty {name!r}: "
+                    "they are the "
                     "group 'missing'."
                 )
 
@@ -136,7 +138,8 @@ class NewRows:
             column = self.table[name]
             if column.nunique() > GROUPS_NAMED:
                 raise BadInput(
-                    f"{self._option_of(name)}: column {name!r} has more than {GROUPS_NAMED} different "
+                    f"{self._option_of(name)}: column {name!r} has more than {GROUPS_NAMED} "
+                    "different "
                     "values; name a column of few groups, or put its values into bands"
                 )
             groups[name] = group_names(column, "missing")
@@ -372,7 +375,8 @@ class StoredModel:
             if not faults:
                 continue
             raise BadInput(
-                f"{str(rows.path)!r} has {', and '.join(faults)}. The rule knows {listed(known_groups)}; "
+                f"{str(rows.path)!r} has {', and '.join(faults)}. The rule knows "
+                f"{listed(known_groups)}; "
                 "drop these rows, or let tailboost predict answer them: --default LABEL"
             )
 
@@ -410,7 +414,8 @@ class FileLedger(Ledger):
         writable = stored.path.stat().st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)
         if not writable or not os.access(stored.path, os.W_OK):
             raise BadInput(
-                f"{str(stored.path)!r} is read-only, and the attempt must be recorded in it: make it "
+                f"{str(stored.path)!r} is read-only, and the attempt must be recorded in it: "
+                "make it "
                 "writable, or calibrate a copy and use this copy from now on"
             )
         super().__init__(stored.read_ledger().attempts)
@@ -434,7 +439,8 @@ def known_labels(column: Column, classes: Any, name: str) -> Any:
     if unknown:
         raise BadInput(
             f"target column {name!r} has labels that the model does not know: "
-            f"{', '.join(map(repr, unknown[:5]))}; it knows {', '.join(map(repr, list(by_text)[:5]))}. Write "
+            f"{', '.join(map(repr, unknown[:5]))}; it knows "
+            f"{', '.join(map(repr, list(by_text)[:5]))}. Write "
             "its labels in the column, or drop these rows"
         )
     return np.array([by_text[text] for text in texts], dtype=classes.dtype)

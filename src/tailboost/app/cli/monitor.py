@@ -117,7 +117,8 @@ def monitor(
         options_of_bounds = (certificate, max_error, limit)
         if model_monitor is not None and any(value is not None for value in options_of_bounds):
             raise BadInput(
-                f"--state: {str(state)!r} exists, so its bounds are tested; leave out --certificate, "
+                f"--state: {str(state)!r} exists, so its bounds are tested; leave out "
+                "--certificate, "
                 "--max-error and --limit"
             )
         needed_columns = stored.columns_read
@@ -235,7 +236,8 @@ class _Bounds:
         stated_in_fit = stated_by(stored.classifier)
         if certificate is None and stated_in_fit.max_error is None and not stated_in_fit.limits:
             raise BadInput(
-                "the model has no targets and no limits; give --certificate FILE (output of `tailboost "
+                "the model has no targets and no limits; give --certificate FILE (output of "
+                "`tailboost "
                 "certify --json`), --max-error or --limit"
             )
         return cls(certificate, stated_in_fit.max_error, list(stated_in_fit.limits))

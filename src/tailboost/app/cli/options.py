@@ -140,7 +140,8 @@ TrainingRows = Annotated[
     Path | None,
     option(
         "FILE",
-        "Rows on which the model was trained: features or scores (CSV or Parquet). The rows of DATA may not "
+        "Rows on which the model was trained: features or scores (CSV or Parquet). The rows "
+        "of DATA may not "
         "be among them.",
     ),
 ]
@@ -148,7 +149,8 @@ Sep = Annotated[
     str | None,
     option(
         "CHAR",
-        "Separator of CSV files; `tab` is allowed. Default: a comma, or that of the rows on which the rule "
+        "Separator of CSV files; `tab` is allowed. Default: a comma, or that of the rows on "
+        "which the rule "
         "of a file was selected; so for --decimal and --encoding.",
         callback=_separator,
     ),
@@ -157,7 +159,8 @@ Decimal = Annotated[
     Literal[".", ","] | None,
     option(
         None,
-        "Decimal sign of CSV files; the other one may group thousands. By default numbers with commas are "
+        "Decimal sign of CSV files; the other one may group thousands. By default numbers "
+        "with commas are "
         "refused.",
     ),
 ]
@@ -283,8 +286,10 @@ Costs = Annotated[
     Path | None,
     option(
         "FILE",
-        "CSV table of costs for 'cost()', with a column for each prediction. The table has a row for each "
-        "row of DATA, or a row for each true label. In a table by true label, the first column has the "
+        "CSV table of costs for 'cost()', with a column for each prediction. The table has a "
+        "row for each "
+        "row of DATA, or a row for each true label. In a table by true label, the first "
+        "column has the "
         "labels. Its cells are numbers, columns of DATA, or products such as 5*amount.",
     ),
 ]
@@ -292,8 +297,10 @@ EqualRows = Annotated[
     Literal["copies", "natural"] | None,
     option(
         None,
-        "How rows that equal training rows are treated. copies: they are refused as data leakage; natural: "
-        "columns have few values, and equal rows are different cases. Default: as in the certificate of "
+        "How rows that equal training rows are treated. copies: they are refused as data "
+        "leakage; natural: "
+        "columns have few values, and equal rows are different cases. Default: as in the "
+        "certificate of "
         "MODEL, otherwise copies.",
     ),
 ]

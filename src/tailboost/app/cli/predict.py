@@ -199,7 +199,8 @@ def _csv(columns: dict[str, Any], escape: bool, csv: options.CsvFormat) -> str:
     first_formula = next(filter(_is_formula, texts), None)
     if first_formula is not None:
         shared.warn(
-            f"a spreadsheet would run {first_formula[:40]!r} as a formula: --escape-formulas puts an "
+            f"a spreadsheet would run {first_formula[:40]!r} as a formula: --escape-formulas "
+            "puts an "
             "apostrophe before it"
         )
     return csv.text_of(table)
@@ -246,7 +247,8 @@ def decide(
     if not os.environ.get(secret_env):
         # The message does not repeat the name, which may be the secret itself.
         raise BadInput(
-            "--secret-env must name an environment variable that holds the secret; the given variable does "
+            "--secret-env must name an environment variable that holds the secret; the given "
+            "variable does "
             "not exist or is empty"
         )
     stored = StoredModel.read(model)

@@ -65,7 +65,8 @@ def read_objective(text: str | None) -> Any:
         return text
     if text.isidentifier():
         raise BadInput(
-            f"--objective: {text!r} is unknown; {did_you_mean(text, names)}give {', '.join(names)}, or a "
+            f"--objective: {text!r} is unknown; {did_you_mean(text, names)}give "
+            f"{', '.join(names)}, or a "
             "rate such as 'miss(yes)'"
         )
     expression = _parse("--objective", text)
@@ -262,7 +263,8 @@ def _check_label(expression: Any, labels: dict[str, Any]) -> None:
     example = replace(expression.rate, label=list(labels.values())[-1])
     in_terms = expression.of_rate(example, lambda subgroup: subgroup)
     raise BadInput(
-        f"{_text_of(expression)!r}: there is no label {str(label)!r}; {advice}; write, for instance, "
+        f"{_text_of(expression)!r}: there is no label {str(label)!r}; {advice}; write, for "
+        "instance, "
         f"{_text_of(in_terms)!r}"
     )
 
@@ -442,7 +444,8 @@ class CostTable:
             )
         if len(table) != n_rows:
             raise ValueError(
-                f"{len(table):,} rows, but {data.name} has {n_rows:,}; a row is needed for each of "
+                f"{len(table):,} rows, but {data.name} has {n_rows:,}; a row is needed for "
+                "each of "
                 "them, or one for each true label, with the label in the first column"
             )
         costs = [_finite(table[str(label)], f"column {str(label)!r}") for label in classes]

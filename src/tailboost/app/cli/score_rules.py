@@ -167,7 +167,8 @@ def _refuse_beside_targets(
     """Raise `BadInput` for several targets beside options of a single one, or without a score for each."""
     if needs_one_target:
         raise BadInput(
-            "--target: several labels per row need --out FILE.json and no --group, --confidence or "
+            "--target: several labels per row need --out FILE.json and no --group, "
+            "--confidence or "
             "--training-rows"
         )
     if len(score) != len(target):
@@ -258,7 +259,8 @@ def _refuse_unfit_scores(
         if len(columns_of_label) > 1:
             raise BadInput(
                 f"--score: {' and '.join(columns_of_label)} are scores of one label, {text!r}; "
-                "tune combines no such scores. `tailboost fit` with these columns as features does"
+                "tune combines no such scores. `tailboost fit` with these columns as "
+                "features does"
             )
     if len(columns) > 1 and sorted(label_texts) != sorted(table_texts):
         raise BadInput(
@@ -351,12 +353,14 @@ class RuleSelection:
         labels = sorted(set(rows.y.tolist()))
         if len(labels) == 1:
             raise BadInput(
-                f"{str(data)!r}: column {self.target!r} has the label {labels[0]!r} alone; rows of both "
+                f"{str(data)!r}: column {self.target!r} has the label {labels[0]!r} alone; "
+                "rows of both "
                 "labels are needed"
             )
         if len(labels) > max(MOST_LABELS, len(self.scores)):
             raise BadInput(
-                f"--target: column {self.target!r} has {len(labels):,} different values (such as "
+                f"--target: column {self.target!r} has {len(labels):,} different values "
+                "(such as "
                 f"{str(labels[0])!r}); name the column of labels"
             )
         if HUMAN_REVIEW in labels:
@@ -493,7 +497,8 @@ class StoredRule(StoredDocument):
         content = read_document(path)
         if "labels" in content:
             raise BadInput(
-                f"{path}: the rule has several labels per row; only tune, predict, certify, calibrate and "
+                f"{path}: the rule has several labels per row; only tune, predict, certify, "
+                "calibrate and "
                 "monitor take it"
             )
         with shared.bad_input(f"{path}: "), reading(KIND_OF_RULE_FILE):
@@ -533,7 +538,8 @@ class StoredRule(StoredDocument):
         selection = self.selection
         if selection.unlabeled is not None:
             raise BadInput(
-                f"--selection: {str(self.path)!r} was selected with --unlabeled too; tune again with --out "
+                f"--selection: {str(self.path)!r} was selected with --unlabeled too; tune "
+                "again with --out "
                 "FILE.model, which keeps these rows"
             )
         rows = selection.read(data, csv, selection.group, target=selection.target)

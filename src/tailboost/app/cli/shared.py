@@ -193,12 +193,14 @@ def check_table_output(out: Path, *inputs: Path | None) -> None:
         return  # a device or pipe replaces nothing
     if out.suffix.lower() not in TABLES:
         raise BadInput(
-            f"--out: {str(out)!r} would hold a table of predictions; give a name that ends in .csv or "
+            f"--out: {str(out)!r} would hold a table of predictions; give a name that ends "
+            "in .csv or "
             ".parquet"
         )
     if out.exists() and out.stat().st_size and not _holds_predictions(out):
         raise BadInput(
-            f"--out: {str(out)!r} exists and has no column 'prediction', so it is another table; give "
+            f"--out: {str(out)!r} exists and has no column 'prediction', so it is another "
+            "table; give "
             "another name, or remove the file first"
         )
 

@@ -42,8 +42,10 @@ Limited = Annotated[
     str | None,
     options.option(
         "RATE",
-        "Rate that is limited along the curve: 'gap(selected(yes, by=sex))', 'largest(error(by=cell))'. "
-        "Default: the rate of the fit's first limit (of a recall one minus it; never a precision), or the "
+        "Rate that is limited along the curve: 'gap(selected(yes, by=sex))', "
+        "'largest(error(by=cell))'. "
+        "Default: the rate of the fit's first limit (of a recall one minus it; never a "
+        "precision), or the "
         "overall error.",
     ),
 ]
@@ -158,7 +160,8 @@ def _curve(stored: StoredModel, rates: Sequence[Any], deferred: Sequence[float] 
     classifier = stored.classifier
     if not hasattr(classifier, "tradeoff"):
         raise BadInput(
-            f"{str(stored.path)!r}: a {type(classifier).__name__} has no trade-off curve; use a method such "
+            f"{str(stored.path)!r}: a {type(classifier).__name__} has no trade-off curve; "
+            "use a method such "
             "as robustmixture"
         )
     rates = in_table_terms(rates, classifier.classes_, stored.group_columns)

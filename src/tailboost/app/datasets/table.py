@@ -237,7 +237,8 @@ def _typed(
             missing = np.flatnonzero(pandas.isna(numbers))
             example = next(values[i] for i in missing if isinstance(values[i], str))
             warnings.warn(
-                f"column {name!r} is read as numbers: {n_no_numbers:,} of {len(values):,} values are "
+                f"column {name!r} is read as numbers: {n_no_numbers:,} of {len(values):,} "
+                "values are "
                 f"no numbers and count as missing (such as {example[:40]!r})"
                 + cure.format(name, shell_word(name)),
                 UserWarning,
@@ -251,7 +252,8 @@ def _warn_of_unit(texts: Sequence[str], name: str, cure: str) -> None:
     unit = unit_of(texts)
     if unit:
         warnings.warn(
-            f"column {name!r} is read as text, because its numbers have the unit {unit[:20]!r} (such as "
+            f"column {name!r} is read as text, because its numbers have the unit "
+            f"{unit[:20]!r} (such as "
             f"{texts[0][:40]!r}): write plain numbers" + cure.format(name, shell_word(name)),
             UserWarning,
             stacklevel=4,  # the line that calls load_table
@@ -341,7 +343,8 @@ def _feature(column: Column, source: str) -> Any:
     kind = refuse_kinds(column, subject)
     if kind == "string" and column.notna().any() and _all_dates(column):
         raise ValueError(
-            f"{subject} holds dates or times (such as {str(column.dropna().iloc[0])!r}); drop the "
+            f"{subject} holds dates or times (such as {str(column.dropna().iloc[0])!r}); "
+            "drop the "
             "column or turn it into numbers, for instance days before a fixed day"
         )
     if kind == "empty":  # nothing but missing values
