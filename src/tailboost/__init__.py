@@ -90,9 +90,8 @@ _MODULES = {
     "core.exceptions": (
         "BoundNotMetWarning ConfidenceNotReachedWarning DeferredRowsWarning "
         "FitInterruptedWarning InfeasibleLimitsError LeakageError LimitBelowNoiseWarning "
-        "NotCertifiedError "
-        "ResubstitutionWarning SmallSubgroupsWarning UncertifiedGroupsWarning "
-        "UselessRuleWarning"
+        "NotCertifiedError ResubstitutionWarning SmallSubgroupsWarning "
+        "UncertifiedGroupsWarning UselessRuleWarning"
     ),
     "guarantees.additive_summary": "AdditiveSummary",
     "guarantees.certificates": "Certificate Price certify",

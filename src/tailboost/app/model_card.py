@@ -39,8 +39,7 @@ ROWS_OF_LIMITATION = 30  # classes and groups with fewer rows are listed among t
 NAMES_OF_SENTENCE = 20  # largest number of names in one sentence
 UNCOMPARED = (
     "The training rows of the model are not known here, so these rows are not compared with "
-    "them. "
-    "On training rows errors are too small."
+    "them. On training rows errors are too small."
 )
 LIMITS = "Stated limits"
 FURTHER = "Further rows"
@@ -151,9 +150,8 @@ class ModelCard:
             refuse_other_rule(monitor.certificate, model, "the certificate of the monitor")
         if not hasattr(model, "predict"):
             raise TypeError(
-                "ModelCard.of: the first argument is the model, and a "
-                f"{type(model).__name__} is none; the "
-                "order is model, X, y"
+                f"ModelCard.of: the first argument is the model, and a {type(model).__name__} "
+                "is none; the order is model, X, y"
             )
         row_arguments = {"groups": groups, "clusters": clusters, "equal_rows": equal_rows}
         measured = _Measured.on(
@@ -369,8 +367,7 @@ def _certified_limits(measured: _Measured, certificate: Certificate) -> str:
         start = "All"
     sentence = (
         f"{start} stated limits are certified with {percent(certificate.confidence)} "
-        "confidence, "
-        f"{measured.source_of_limits}"
+        f"confidence, {measured.source_of_limits}"
     )
     if certificate.certified is None:  # a class or group without rows
         sentence += ", for the classes and groups among these rows"
@@ -444,8 +441,8 @@ def _further_rows(measured: _Measured) -> Section:
     false_alarm = percent(round(1.0 - recheck.confidence, 12))  # 1 − .95 is .050000000000000044
     lines = [
         f"Estimates on {measured.rows_name}, and whether they contradict the certificate. If "
-        "all its bounds "
-        f"are true, the probability of any contradiction is at most {false_alarm}."
+        "all its bounds are true, the probability of any contradiction is at most "
+        f"{false_alarm}."
     ]
     if measured.training_rows_are_unknown:
         lines.append(UNCOMPARED)
@@ -467,8 +464,7 @@ def _attempts(view: Any) -> Section:
     ]
     lines = [
         "All attempts to calibrate this fit, certified or not. Their shares of the error "
-        "probability sum to "
-        "at most 100 %, so all certificates hold together."
+        "probability sum to at most 100 %, so all certificates hold together."
     ]
     return Section(
         "Attempts", lines, ["attempt", "rows", "share of the error probability"], rows
@@ -499,11 +495,9 @@ def _worst_class(certificate: Certificate | None, rows_name: str) -> str:
     upper_percent = np.ceil(1000 * largest.upper - 1e-9) / 10
     return (
         f"On {certificate.n_rows:,} new rows ({rows_name}) the worst class, {worst}, has an "
-        "error of "
-        f"{100 * error:.1f} %. With {percent(certificate.confidence)} confidence no class "
-        "has an "
-        f"error above {upper_percent:.1f} % on rows of the same distribution; the "
-        f"largest bound is that of class {largest.subgroup}."
+        f"error of {100 * error:.1f} %. With {percent(certificate.confidence)} confidence no "
+        f"class has an error above {upper_percent:.1f} % on rows of the same distribution; "
+        f"the largest bound is that of class {largest.subgroup}."
     )
 
 
@@ -540,7 +534,8 @@ def _training(final: Model, notes: Mapping[str, Any]) -> Section:
         lines.append(f"Features: {', '.join(map(str, final.feature_names_in_))}.")
     elif hasattr(final, "n_features_in_"):
         lines.append(
-            f"Features: {final.n_features_in_} columns as the classifier reads them; a category may be one."
+            f"Features: {final.n_features_in_} columns as the classifier reads them; a "
+            "category may be one."
         )
     return Section("Training", lines)
 
@@ -626,8 +621,7 @@ def _rule(final: Model, notes: Mapping[str, Any]) -> Section:
             if name in notes.get("not_features", []):
                 sentence = (
                     f"{name} is no feature: the rule does not read it, though other columns "
-                    "may "
-                    "reveal it."
+                    "may reveal it."
                 )
             lines.append(sentence)
     rule = judged(final).rule
@@ -698,8 +692,7 @@ def _not_tested(
         lines.append("Later rows: the card has no monitor.")
     lines.append(
         "Correctness of the recorded rows and labels, calibration of the probabilities, "
-        "consequences of the "
-        "decisions."
+        "consequences of the decisions."
     )
     if not purpose:
         lines.append("Fitness for the purpose: no purpose was stated.")

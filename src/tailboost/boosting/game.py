@@ -413,8 +413,7 @@ class Demand:
         return Stop(
             StopKind.LEARNER,
             f"the weak-learning condition was not met in round {t}: the learner, as large as "
-            "its "
-            f"parameters allow, has weighted loss {weighted_loss:.4g}, above ½ − γ = "
+            f"its parameters allow, has weighted loss {weighted_loss:.4g}, above ½ − γ = "
             f"{self.weighted_loss:.4g}{advice}",
         )
 

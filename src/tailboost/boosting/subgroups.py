@@ -230,7 +230,8 @@ def allowed_errors(max_error: Stated, units: Sequence[Any], kind: str) -> Floats
     for key in max_error:
         if key is not None and key not in key_of_unit.values():
             raise ValueError(
-                f"max_error={max_error!r}: no {kind} is called {key!r}; there are {list(units)[:20]}"
+                f"max_error={max_error!r}: no {kind} is called {key!r}; there are "
+                f"{list(units)[:20]}"
             )
     for unit in units:
         if unit not in key_of_unit:

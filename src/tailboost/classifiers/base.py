@@ -306,7 +306,8 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         problem = self.selection_.problem
         if deferred is not None:
             raise ValueError(
-                "deferred: no hypothesis defers rows; tune models with a limit on deferral instead"
+                "deferred: no hypothesis defers rows; tune models with a limit on deferral "
+                "instead"
             )
         if a is None and b is None and problem.over_rows:  # the objective is a CVaR
             return tail_curve(self)

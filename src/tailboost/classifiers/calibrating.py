@@ -258,10 +258,9 @@ def calibrate(
     if isinstance(model, (Rule, ThresholdRule)):
         raise ValueError(
             "model is a rule without selection data: give the classifier of tune, or for a "
-            "new rule the "
-            f"model itself: {_call_with_model_of(model)}. The shell calibrates the rule of a "
-            "file: "
-            "tailboost calibrate rule.json fresh.csv --model certified.json"
+            f"new rule the model itself: {_call_with_model_of(model)}. The shell calibrates "
+            "the rule of a file: tailboost calibrate rule.json fresh.csv --model "
+            "certified.json"
         )
     check_options(confidence, rule, attempts)
 
@@ -316,8 +315,7 @@ def _refuse_parameters_of_tune(
     if unused:
         raise ValueError(
             f"{', '.join(unused)}: the rule of this {type(model).__name__} was selected on "
-            "other "
-            "rows; these arguments are for a model without a selected rule"
+            "other rows; these arguments are for a model without a selected rule"
         )
 
 
@@ -592,8 +590,8 @@ def _refuse_one_sided(name: str, column: Labels, selects: Mask) -> None:
             raise ValueError(
                 f"{name}: {value!r} has {how_many(n, 'row')}, and none of them is among the "
                 f"{how_many(int(rows.sum()), 'row')} drawn to {purpose}. No rule was tested, "
-                "so no attempt "
-                f"is spent. Give a {cure} {option}, bring more rows, or leave these out"
+                f"so no attempt is spent. Give a {cure} {option}, bring more rows, or leave "
+                "these out"
             )
 
 

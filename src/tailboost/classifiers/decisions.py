@@ -222,7 +222,8 @@ def verify(ids: Any, u: ArrayLike, *, secret: bytes, context: str) -> Mask:
     recorded = np.asarray(u)
     if recorded.shape != recomputed.shape or recorded.dtype.kind not in "iuf":
         raise ValueError(
-            f"u must be {len(recomputed):,} numbers, one for each id, got shape {recorded.shape}"
+            f"u must be {len(recomputed):,} numbers, one for each id, got shape "
+            f"{recorded.shape}"
         )
     agrees: Mask = recomputed == recorded
     return agrees

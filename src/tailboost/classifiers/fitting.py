@@ -218,8 +218,7 @@ def frozen_fit(name: str, estimator: Model, classes: Any) -> Fit:
     if unknown:
         warn_user(
             f"y has labels that {name!r} does not know, and gives no probability: {unknown}; "
-            "it knows "
-            f"{labels}. Leave their rows out, or train the model on such rows too"
+            f"it knows {labels}. Leave their rows out, or train the model on such rows too"
         )
     problem = f"classes that are not in y, which has {classes.tolist()[:5]}"
     if labels == list(range(len(classes))):  # as of XGBoost, which reads no other labels
@@ -506,13 +505,12 @@ def check_estimators(estimators: Estimators, weighted: bool) -> None:
             elif hasattr(model, "dtype"):
                 cure = (
                     "for scores of the rows give tb.Scores('p', label), and a table with the "
-                    "column 'p'; for "
-                    "probabilities RobustMixtureClassifier.from_probabilities({'model': P}, y)"
+                    "column 'p'; for probabilities "
+                    "RobustMixtureClassifier.from_probabilities({'model': P}, y)"
                 )
             raise TypeError(
                 f"estimators: {name!r} has no fit; a classifier, fitted or not, is needed "
-                "here, got a "
-                f"{type(model).__name__}; {cure}"
+                f"here, got a {type(model).__name__}; {cure}"
             )
 
         kind = type(model).__name__

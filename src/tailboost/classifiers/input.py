@@ -88,8 +88,7 @@ def read_unlabeled(
     if not len(new_rows):
         raise ValueError(
             f"{as_typed('X_unlabeled', '--unlabeled')}: all of these rows are among the rows "
-            "with labels; "
-            "leave it out"
+            "with labels; leave it out"
         )
     groups = None
     if arguments.groups_unlabeled is not None:
@@ -226,7 +225,8 @@ def checked_table(classifier: Model, learner: Model, X: Table, y: Column = None)
         if in_fit or names is None:
             raise
         raise ValueError(
-            f"{failure}: X is an array; give a data frame with the columns of fit, {listed(names.tolist())}"
+            f"{failure}: X is an array; give a data frame with the columns of fit, "
+            f"{listed(names.tolist())}"
         ) from failure
     if in_fit:
         return (*checked, None)
@@ -256,13 +256,15 @@ def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Flo
     has_all_labels = all(label in class_weight for label in labels)
     if unknown and not has_all_labels:  # perhaps a misspelt label; otherwise an absent class
         raise ValueError(
-            f"class_weight={class_weight!r}: y has no class {unknown[0]!r}, its classes are {labels}"
+            f"class_weight={class_weight!r}: y has no class {unknown[0]!r}, its classes are "
+            f"{labels}"
         )
     stated = [class_weight.get(label, 1.0) for label in labels]
     factors: Floats = np.array(stated, dtype=np.float64)
     if not np.all((factors > 0) & np.isfinite(factors)):
         raise ValueError(
-            f"class_weight={class_weight!r}: factors must be positive; to leave out a class, drop its rows"
+            f"class_weight={class_weight!r}: factors must be positive; to leave out a class, "
+            "drop its rows"
         )
     return factors
 
@@ -451,8 +453,8 @@ def _warned_and_marked(
     warn_user(
         f"{share:.0%} of {rows.words} equal {training_rows}, and models have smaller errors "
         f"there than on fresh rows: give rows that were not given to fit{second_cure} (if "
-        "features "
-        "take so few values that fresh rows equal training rows, ignore this warning)",
+        "features take so few values that fresh rows equal training rows, ignore this "
+        "warning)",
         ResubstitutionWarning,
     )
     words = f"{rows.words}, {share:.0%} of which equal {training_rows}"

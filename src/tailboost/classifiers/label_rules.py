@@ -389,8 +389,7 @@ class LabelRules:
             if document["format"] != LABELS_FORMAT:
                 raise ValueError(
                     f"the rules have the format {document['format']!r}, not {LABELS_FORMAT}; "
-                    "select "
-                    "again"
+                    "select again"
                 )
             rules = {
                 str(name): ThresholdRule.from_dict(rule)
@@ -666,7 +665,8 @@ def tune_labels(
     for parameter in ("by_group", "randomized"):
         if parameter in params:
             raise ValueError(
-                f"{parameter}: rules of several labels are thresholds of each label, without draws"
+                f"{parameter}: rules of several labels are thresholds of each label, without "
+                "draws"
             )
     pair_limits = stacked_limits(limits, names)
     check_indexes(X=X, Y=Y)
@@ -712,8 +712,7 @@ def _checked_scores(scores: Any) -> list[Scores]:
         if not isinstance(score, Scores):
             raise TypeError(
                 "scores must be a list of Scores, one for each label, as in "
-                "[tb.Scores('p_toxic', 'toxic')]; "
-                f"got {score!r} in a {type(scores).__name__}"
+                f"[tb.Scores('p_toxic', 'toxic')]; got {score!r} in a {type(scores).__name__}"
             )
     names = [str(score.label) for score in score_list]
     if len(set(names)) < len(names) or ANY in names:
@@ -755,8 +754,7 @@ def _further_rows(column_names: Sequence[Any], X: Table, X_unlabeled: Table) -> 
     if not is_new.any():
         raise ValueError(
             f"{as_typed('X_unlabeled', '--unlabeled')}: there is no row, or all rows are "
-            "among the rows with "
-            "labels; leave it out"
+            "among the rows with labels; leave it out"
         )
     return take(as_pandas(X_unlabeled), np.flatnonzero(is_new))
 

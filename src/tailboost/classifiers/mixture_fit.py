@@ -217,7 +217,8 @@ def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[Traini
         training.clusters = clusters[training.used]
         if (training.clusters == training.clusters[0]).all():
             raise ValueError(
-                "clusters has one value only: none of its rows can be held out without the others"
+                "clusters has one value only: none of its rows can be held out without the "
+                "others"
             )
     if arguments.groups is not None:
         column_read(mix)

@@ -356,8 +356,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
             if name.partition("__")[0] not in names:
                 raise ValueError(
                     f"{type(self).__name__} has no parameter {name!r}; "
-                    f"{did_you_mean(name, names)}"
-                    f"parameters are {', '.join(self.get_params(deep=False))}"
+                    f"{did_you_mean(name, names)}parameters are "
+                    f"{', '.join(self.get_params(deep=False))}"
                 )
         self._set_params("estimators", **params)
         return self

@@ -154,7 +154,8 @@ def column_read(mix: Any) -> int | None:
     if mix.by_group is not True:
         if mix.by_group not in titles:
             raise ValueError(
-                f"by_group={mix.by_group!r}: no column of groups has this name; there are {list(titles)}"
+                f"by_group={mix.by_group!r}: no column of groups has this name; there are "
+                f"{list(titles)}"
             )
         return int(titles.index(mix.by_group))
     if len(titles) > 1:
@@ -402,7 +403,8 @@ def group_numbers(mix: Any, groups: Groups, n: int) -> Ints | None:
         if reads_groups:
             reads = "reads the group"
         raise ValueError(
-            f"by_group={mix.by_group!r} was set after the selection of a rule that {reads}: tune again"
+            f"by_group={mix.by_group!r} was set after the selection of a rule that {reads}: "
+            "tune again"
         )
     kind = "blind rule"
     if mix.by_group:

@@ -570,7 +570,8 @@ class GroupDROBoostClassifier(MixtureClassifier):
         even = self.combine == "average"
         if even and self.error_budget is not None:
             raise ValueError(
-                "error_budget needs combine='mixture': with 'average' no mixture weights are selected"
+                "error_budget needs combine='mixture': with 'average' no mixture weights are "
+                "selected"
             )
         training = fit.read()
         name_subgroups(self, "auto", training)
@@ -698,9 +699,8 @@ def missed_targets(clf: WorstClassBoostClassifier) -> Cautions:
     cautions: Cautions = []
     if unmeasured:
         words = (
-            f"{clf._named.kind} {', '.join(unmeasured[:SUBGROUPS_WARNED])}: no row to "
-            "measure the error "
-            "on, except rows of the fit"
+            f"{clf._named.kind} {', '.join(unmeasured[:SUBGROUPS_WARNED])}: no row to measure "
+            "the error on, except rows of the fit"
         )
         cautions.append((words, BoundNotMetWarning))
     useless = useless_words(clf, judged_clf.selected.counts, float(np.nanmax(errors)))

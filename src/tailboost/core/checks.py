@@ -523,8 +523,7 @@ match the rows, or y.to_numpy() if they are in the same order already
         [reference_label] = reference[[row]].tolist()
         raise ValueError(
             f"{name} and {reference_name} have different pandas indexes: row {row} is "
-            f"{label!r} in "
-            f"{name}, {reference_label!r} in {reference_name}. Give {remedy}"
+            f"{label!r} in {name}, {reference_label!r} in {reference_name}. Give {remedy}"
         )
 
 
@@ -972,8 +971,7 @@ def no_classes(y: Labels) -> str:
     examples = ", ".join(f"{value:g}" for value in values[:3])
     return (
         f"y has {len(values):,} different values, such as {examples}; a classifier needs "
-        "classes, as in "
-        "y > threshold"
+        "classes, as in y > threshold"
     )
 
 
@@ -991,8 +989,7 @@ def groups_in(X: Table, groups: Groups, name: str = "groups") -> Any:
             near = did_you_mean(groups, map(str, columns))
             raise ValueError(
                 f"{name}={groups!r}: X has no column of this name; {near}it has "
-                f"{listed(columns)}. Give "
-                f"the column itself, as in {name}=table[{groups!r}]"
+                f"{listed(columns)}. Give the column itself, as in {name}=table[{groups!r}]"
             )
         raise ValueError(_no_column(groups, name))
     # A list with an entry for each row has groups, even if these are called like columns.
@@ -1020,9 +1017,8 @@ def no_groups(owner: str, title: Any, columns: Iterable[Any]) -> str:
         return f"groups are needed: the rule reads {title!r}. Give groups={title!r}"
     near = did_you_mean(str(title), map(str, columns))
     return (
-        f"groups are needed: the rule reads {title!r}, and {owner} has no {title!r}; "
-        f"{near}it has "
-        f"{listed(columns)}. Give groups=…"
+        f"groups are needed: the rule reads {title!r}, and {owner} has no {title!r}; {near}it "
+        f"has {listed(columns)}. Give groups=…"
     )
 
 
@@ -1030,8 +1026,7 @@ def _no_column(groups: str, name: str) -> str:
     """Return the message about a text in the place of a column of groups."""
     return (
         f"{name}={groups!r}: give the column itself, as in {name}=X[{groups!r}], or an entry "
-        "for each "
-        f"row, as in {name}=[{groups!r}] for one row"
+        f"for each row, as in {name}=[{groups!r}] for one row"
     )
 
 
@@ -1223,8 +1218,7 @@ def check_labelled_rows(
     if len(weighted_classes) < 2:
         raise ValueError(
             f"y holds one class only ({classes.tolist()[weighted_classes[0]]!r}) among the "
-            "rows of "
-            "positive weight; at least two are needed"
+            "rows of positive weight; at least two are needed"
         )
     return X, classes, class_numbers.astype(np.intp), weight
 
@@ -1253,8 +1247,7 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
         if len(labels) == 2 and _spellings([column_name], labels) == wanted[:1]:
             raise ValueError(
                 f"{name}: the column is named {column_name!r}, the first class; a single "
-                "column "
-                f"must have the probabilities of the second class, {labels[1]!r}"
+                f"column must have the probabilities of the second class, {labels[1]!r}"
             )
         return table
     names = table.columns
@@ -1316,11 +1309,9 @@ def refuse_paid_errors(costs: Floats, names: Sequence[str], name: str) -> None:
             if answer != number and cost < min(right, 0.0):
                 raise ValueError(
                     f"{name}: where {names[number]} is right, the answer {names[answer]} "
-                    f"costs {cost:.4g}, "
-                    f"less than the right answer ({right:.4g}), so the rule would seek it. "
-                    "If the numbers "
-                    "are gains, change their sign; in a matrix the rows are true labels, the "
-                    "columns answers"
+                    f"costs {cost:.4g}, less than the right answer ({right:.4g}), so the rule "
+                    "would seek it. If the numbers are gains, change their sign; in a matrix "
+                    "the rows are true labels, the columns answers"
                 )
 
 

@@ -190,8 +190,7 @@ def _as_numbers(scores: Column, owner: str) -> Floats:
             if isinstance(value, (str, bytes)):
                 raise ValueError(
                     f"{owner}: scores must be numbers, got the text {value[:40]!r}; make "
-                    "numbers of text, "
-                    "as by pandas.to_numeric"
+                    "numbers of text, as by pandas.to_numeric"
                 )
     if array.dtype.kind == "O":
         missing = np.frompyfunc(is_missing, 1, 1)(array).astype(bool)

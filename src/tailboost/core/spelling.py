@@ -131,9 +131,8 @@ def with_known_arguments(
                 advice = did_you_mean(meaning, named) or did_you_mean(meaning, passed_on)
                 called = function.__qualname__.removesuffix(".__init__")
                 raise TypeError(
-                    f"{called} has no argument {name!r}; "
-                    f"{instead.get(name, advice)}arguments are "
-                    f"{listing}"
+                    f"{called} has no argument {name!r}; {instead.get(name, advice)}arguments "
+                    f"are {listing}"
                 )
             return function(*args, **kwargs)
 

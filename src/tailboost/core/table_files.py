@@ -112,8 +112,7 @@ def read_raw(
     if suffix is None:
         raise ValueError(
             f"{str(path)!r} must end in one of {', '.join([*_OPENERS, *_PARQUET])}; save the "
-            "table of "
-            "another program as CSV"
+            "table of another program as CSV"
         )
     _check_content(path, suffix)
     if suffix in _OPENERS:
@@ -264,8 +263,7 @@ def _check_rows(reader: Any, header: list[str], sep: str, n_before: int) -> None
     except csv.Error as error:  # a field is too long
         raise ValueError(
             f"line {n_read + 1 + n_before}: a quote opens in this row and does not close "
-            "within "
-            f"{csv.field_size_limit():,} characters; close or remove it ({error})"
+            f"within {csv.field_size_limit():,} characters; close or remove it ({error})"
         ) from error
 
 
@@ -275,8 +273,7 @@ def _row_words(first: int, last: int) -> str:
         return f"line {first} has"
     return (
         f"lines {first} to {last} are one row, because a quote opens in line {first}: close "
-        "it. "
-        "The row has"
+        "it. The row has"
     )
 
 

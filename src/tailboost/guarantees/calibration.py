@@ -131,8 +131,7 @@ ONLY_COUNTED = (
 )
 ONLY_SELECTED = (
     "No limit was tested on calibration rows, so no attempt is spent: they can be used again "
-    "with "
-    "other limits"
+    "with other limits"
 )
 
 
@@ -357,8 +356,7 @@ def stated_limits(max_error: Any, limits: Any, *, own: Sequence[Limit] = ()) -> 
     if not stated:
         raise ValueError(
             "max_error or limits is needed: there is no target to certify. Give "
-            "limits=['miss(1) <= 40%'], "
-            "for example"
+            "limits=['miss(1) <= 40%'], for example"
         )
     return stated
 
@@ -525,8 +523,7 @@ def rates_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
                 title = f"{limit.rate}: {unit_name(sample.name)}"
             reason = (
                 f"has {n:,} {counted}; at least {needed:,} are needed, or a limit of {words} "
-                "or "
-                f"{more_or_less}"
+                f"or {more_or_less}"
             )
             shortfalls.append(_shortfall_without_test(limit, title, n, target, reason))
     return shortfalls
@@ -709,9 +706,8 @@ def _bounds_at_limits(
         # Below one half no test passes there: another rule was tested.
         if bound.n and not bound.is_within and level < 0.5:
             raise RuntimeError(
-                f"the rule that passed {method} breaks {bound.title} on the rows that "
-                "certify it: "
-                "this is a fault of tailboost; please report it"
+                f"the rule that passed {method} breaks {bound.title} on the rows that certify "
+                "it: this is a fault of tailboost; please report it"
             )
         bounds.append(bound.at_target(method if bound.n else CONSTANT))
     return bounds

@@ -125,8 +125,7 @@ class Forced:
             option = by_group_option(self.by_group, reads_scores=self.reads_scores)
             ways = (
                 f"Thresholds by group, if the rule may read the group ({option}), more rows "
-                "there, "
-                "or a looser limit"
+                "there, or a looser limit"
             )
         return f" {ways} may lower the error."
 

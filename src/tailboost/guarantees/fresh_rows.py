@@ -422,7 +422,8 @@ class FreshRows:
         shares = []
         if n_compared:
             shares.append(
-                f"{_percent(n_equal / n_compared)} of these rows equal a training row of the model"
+                f"{_percent(n_equal / n_compared)} of these rows equal a training row of the "
+                "model"
             )
         selected_shares = [
             n_equal_selected / n_selected
@@ -431,7 +432,8 @@ class FreshRows:
         ]
         if selected_shares:
             shares.append(
-                f"{_percent(max(selected_shares))} of these rows equal a row that selected the rule"
+                f"{_percent(max(selected_shares))} of these rows equal a row that selected "
+                "the rule"
             )
         if not shares:
             return "None of these rows could be compared with a row of the fit."
@@ -456,7 +458,8 @@ def _in_form_of(X: Table, training_rows: Table) -> Any:
         in_one_alone = sorted({*map(str, table.columns)} ^ {*map(str, rows.columns)})
         if in_one_alone:
             raise ValueError(
-                f"training_rows: the column {in_one_alone[0]!r} is in training_rows or in X alone"
+                f"training_rows: the column {in_one_alone[0]!r} is in training_rows or in X "
+                "alone"
             )
         table = table[rows.columns]
     if table.shape[1:] != rows.shape[1:]:
@@ -618,11 +621,9 @@ def _given_labels(
         is_no_label = (array != np.floor(array)) & ~np.isin(array, y)
         if is_no_label.any():
             raise ValueError(
-                f"model holds numbers such as {array[is_no_label][0]:g}, which are not "
-                "labels of "
-                "y. If they are probabilities, give labels, or probabilities of shape (n, K) "
-                "with "
-                "a column for each label"
+                f"model holds numbers such as {array[is_no_label][0]:g}, which are not labels "
+                "of y. If they are probabilities, give labels, or probabilities of shape (n, "
+                "K) with a column for each label"
             )
     answers = label_column(array, "model")
     check_length(answers, "model", len(y), "y")
@@ -974,8 +975,8 @@ def _refuse_missing_labels(rates: Sequence[Rate], classes: Labels) -> None:
         if rate.needs_labels(strata):
             raise ValueError(
                 f"y is needed: {rate!r} needs labels, and no row here has one. Rates of "
-                "answers "
-                "alone need none: selected(…), deferred(), their gaps and ratios, by groups"
+                "answers alone need none: selected(…), deferred(), their gaps and ratios, by "
+                "groups"
             )
 
 
@@ -991,8 +992,7 @@ def not_among(labelled: RowHashes, unlabeled: RowHashes) -> Mask:
     if not is_new.any():
         raise ValueError(
             f"{as_typed('X_unlabeled', '--unlabeled')}: there is no row, or all rows are "
-            "among the rows with "
-            "labels; leave it out"
+            "among the rows with labels; leave it out"
         )
     return is_new
 

@@ -260,7 +260,8 @@ class Monitor:
             monitored = checked_limits(targets.limits)
         if max_error is None and not monitored:
             raise ValueError(
-                "limits is needed: the model states none; give limits=['miss(1) <= 40%'], or max_error"
+                "limits is needed: the model states none; give limits=['miss(1) <= 40%'], or "
+                "max_error"
             )
 
         classes = np.asarray(model.classes_).tolist()
@@ -410,7 +411,8 @@ class Monitor:
             if y is not None:
                 kind = type(model).__name__
                 raise TypeError(
-                    f"add(rule, X, y): the first argument is the rule, got a {kind}; or add(X, y)"
+                    f"add(rule, X, y): the first argument is the rule, got a {kind}; or "
+                    "add(X, y)"
                 )
             y = X
             X = model
@@ -782,8 +784,7 @@ def _refuse_unreadable(state: Mapping[str, Any]) -> None:
     if state["format"] != MONITOR_FORMAT:
         raise ValueError(
             f"the state has format {state['format']!r}, and this version reads "
-            f"{MONITOR_FORMAT}; "
-            "begin a new state with these batches"
+            f"{MONITOR_FORMAT}; begin a new state with these batches"
         )
     content = {key: value for key, value in state.items() if key != "digest"}
     if state["digest"] != state_digest(content):

@@ -497,8 +497,7 @@ def _plans(
             ]
             raise ValueError(
                 f"{limit.text}: the expected rates ({', '.join(words)}) do not keep it with "
-                "room to "
-                "spare, so no number of rows certifies it"
+                "room to spare, so no number of rows certifies it"
             )
 
         # The strata have no groups, and the answer is the same in each subgroup.

@@ -100,10 +100,8 @@ ALONG_A_LINE = (
 OF_TWO_KINDS = (
     "One threshold for all groups and thresholds by group divide the error probability: "
     f"{percent(PART_OF_SIMPLER)} of it for the rule that the selecting rows prefer. The "
-    "second rule "
-    "is taken if it alone is certified, or if it lowers the objective on these rows by more "
-    "than "
-    "one standard error, not counting the row that gains most."
+    "second rule is taken if it alone is certified, or if it lowers the objective on these "
+    "rows by more than one standard error, not counting the row that gains most."
 )
 
 

@@ -58,8 +58,8 @@ PART = 0.1
 THE_SAFEST_RULE = "the rule within the ranks that is farthest from the joint limits"
 AT_RANKS_OF_ONE_CLASS = (
     "Each threshold is at a rank of the scores of one class of these rows, which needs no "
-    "test. The limits "
-    "that join groups were tested on the other class, in a sequence fixed by the first class."
+    "test. The limits that join groups were tested on the other class, in a sequence fixed by "
+    "the first class."
 )
 
 

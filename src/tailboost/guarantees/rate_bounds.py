@@ -1044,8 +1044,7 @@ class Shortfall:
         if self.missing == "selection rows":
             return (
                 f"{true_value}, but it met the target on the selection data. More selection "
-                "rows "
-                "may give another rule"
+                "rows may give another rule"
             )
         if self.missing == "nothing that rows can give":
             return f"{true_value}: no number of rows certifies it"

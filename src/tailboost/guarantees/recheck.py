@@ -305,8 +305,7 @@ def rows_unnamed(tested: Sequence[Any], answered: Answered) -> dict[str, int]:
                 f"this batch has no row of the groups that the bounds on {rate} name "
                 f"({bounded_in_words}); its groups are "
                 f"{', '.join(sorted(counts)[:GROUPS_NOTED])}. Are the groups spelled as when "
-                "the "
-                "monitor began?"
+                "the monitor began?"
             )
     return unnamed
 
@@ -578,17 +577,13 @@ class Recheck:
         allowed_error = percent(round(1.0 - self.confidence, 12))
         notes = [
             f"{ALL_BATCHES}: the rate on the new rows that count in it, such as those of one "
-            "label "
-            f"for a miss rate; {ROWS_COUNTED}: their number.",
+            f"label for a miss rate; {ROWS_COUNTED}: their number.",
             "evidence: what a stake of 1 has become by bets on the new rows against the "
-            "bound; a monitor "
-            "shows the largest so far.",
+            "bound; a monitor shows the largest so far.",
             f"A bound is contradicted once its evidence reaches {self.threshold:.4g}: the "
             f"number of bounds divided by the allowed error probability {allowed_error}. If "
-            "all "
-            "bounds are true and the rows are independent draws, the probability that this "
-            "ever "
-            f"happens is at most {allowed_error}.",
+            "all bounds are true and the rows are independent draws, the probability that "
+            f"this ever happens is at most {allowed_error}.",
         ]
         if self.unnamed:
             notes.append(self.groups_without_bound)

@@ -36,9 +36,8 @@ def as_model(model: Model) -> Any:
         raise ValueError(
             "model is a rule without its models or columns, as to_json writes it: give the "
             "classifier whose rule_ it is, or load_rule of a file of tailboost.save_rule, "
-            "`tailboost "
-            "tune` or `tailboost calibrate`; save_model keeps a classifier with models in a "
-            "file"
+            "`tailboost tune` or `tailboost calibrate`; save_model keeps a classifier with "
+            "models in a file"
         )
     return model.classifier
 

@@ -208,8 +208,7 @@ class Scores(ClassifierMixin, BaseEstimator):
             if len(labels) == 2:
                 raise ValueError(
                     f"{self._named}: {self.label!r} is no label of y; "
-                    f"{meant(self.label, labels)}y has the "
-                    f"labels {labels}{absent}"
+                    f"{meant(self.label, labels)}y has the labels {labels}{absent}"
                 )
             raise ValueError(
                 f"{self._named}: one column scores a label against one other, but y has the "
@@ -226,8 +225,7 @@ class Scores(ClassifierMixin, BaseEstimator):
         if scores.min() == scores.max():
             warn_user(
                 f"{self._named}: all rows have the score {scores[0]:g}, so every row is "
-                "answered "
-                "alike"
+                "answered alike"
             )
         area = area_if_below_half(scores, positive)
         if area is not None:
@@ -267,10 +265,8 @@ class Scores(ClassifierMixin, BaseEstimator):
         if area is not None:
             raise ValueError(
                 f"{self._named}: high scores go with {other!r}, not with "
-                f"{self.label_list[0]!r}, "
-                f"whose area under the ROC curve is {area:.2f} on the {len(labels):,} rows "
-                "that "
-                "select; state "
+                f"{self.label_list[0]!r}, whose area under the ROC curve is {area:.2f} on the "
+                f"{len(labels):,} rows that select; state "
                 f"{as_typed(f'label={other!r}', f'--positive {shell_word(other)}')}"
             )
 

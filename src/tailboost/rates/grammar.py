@@ -46,8 +46,7 @@ _OF_DEFERRAL = "limit the deferred rows: 'deferred <= 20%' is a coverage of at l
 _OF_SELECTION = "limit gap(selected(LABEL, by=COLUMN)), or ratio(selected(LABEL, by=COLUMN))"
 _NO_ARITHMETIC = (
     "a rate has no arithmetic: 1 - miss(A) is recall(A), 1 - false_alarm(A) is "
-    "specificity(A), and a "
-    "difference of groups is gap(miss(A, by=COLUMN))"
+    "specificity(A), and a difference of groups is gap(miss(A, by=COLUMN))"
 )
 # What to write instead of a word: of the names of other libraries, and of scores that are no rates.
 _INSTEAD = {
@@ -121,7 +120,8 @@ def parse(text: str) -> Rate | Largest | Spread | Limit:
             options = " ".join(f"--limit {shlex.quote(limit)}" for limit in limits)
             advice = as_typed(f"limits={limits}", options)
             raise ValueError(
-                f"{cut_to(text, TEXT_SHOWN)!r} holds {len(limits)} limits; give a list: {advice}"
+                f"{cut_to(text, TEXT_SHOWN)!r} holds {len(limits)} limits; give a list: "
+                f"{advice}"
             ) from None
         form = _rewritten(text)
         if form is None:

@@ -148,7 +148,8 @@ class Objective(Expression):
         expression = as_expression(objective)
         if expression is None or expression.limit is not None:
             raise TypeError(
-                f"objective must be a rate or the largest of a family of rates, got {objective!r}"
+                "objective must be a rate or the largest of a family of rates, got "
+                f"{objective!r}"
             )
         if expression.compares:
             raise TypeError(
@@ -159,8 +160,7 @@ class Objective(Expression):
         if not rate.can_be_lowered:
             raise ValueError(
                 f"{_as_objective(objective)}: a rule with very few answers of one kind is "
-                "best; "
-                "minimise another rate and limit this one"
+                "best; minimise another rate and limit this one"
             )
         if not expression.worst and rate.by is not None:
             raise ValueError(f"{_as_objective(objective)} is a family: write largest({rate!r})")

@@ -330,7 +330,8 @@ class Strata:
             )
         near = did_you_mean(str(name), map(str, self.columns))
         raise ValueError(
-            f"by={name!r}: groups have no such column: {near}columns: {_first_names(self.columns)}"
+            f"by={name!r}: groups have no such column: {near}columns: "
+            f"{_first_names(self.columns)}"
         )
 
     def number(self, y: Ints, combination: Ints) -> Ints:

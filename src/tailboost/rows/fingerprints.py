@@ -898,9 +898,8 @@ def equal_or_same(shared_beyond_chance: int) -> tuple[str, str]:
     if shared_beyond_chance:
         return "are", ""
     return "equal", (
-        ". Chance explains as many equal rows where columns take few values: if nobody "
-        "copied a row, state "
-        f"{equal_by_nature()}"
+        ". Chance explains as many equal rows where columns take few values: if nobody copied "
+        f"a row, state {equal_by_nature()}"
     )
 
 
@@ -918,9 +917,8 @@ def refuse_used(
     earlier = used[n_shared.index(most_shared)]
     verb, cure = equal_or_same(rows.shared_with(earlier))
     raise LeakageError(
-        f"{name}: {most_shared:,} of these {rows.contents.n_rows:,} rows {verb} "
-        f"{earlier.use} of the rule. "
-        f"Give fresh rows{cure}"
+        f"{name}: {most_shared:,} of these {rows.contents.n_rows:,} rows {verb} {earlier.use} "
+        f"of the rule. Give fresh rows{cure}"
     )
 
 

@@ -430,16 +430,13 @@ def refuse_known(
     if equal_rows == "natural" and known.unnatural(equal, compared):
         raise LeakageError(
             f"{name}: {equal / compared:.0%} of these rows equal rows of the fit, and only "
-            f"{known.repeated:.0%} of the rows of the fit equal one another, so some of "
-            "these rows "
-            "are copies. Give fresh rows"
+            f"{known.repeated:.0%} of the rows of the fit equal one another, so some of these "
+            "rows are copies. Give fresh rows"
         )
     if equal_rows == "copies" and known.exceeds_repeats(equal, compared):
         warn_user(
             f"{name}: {use} {equal:,} of these {compared:,} rows, or on rows equal to them, "
-            "which is more "
-            "than chance. Errors there may be smaller than on new rows: leave these rows "
-            "out. If equal rows "
-            f"are different cases, state {equal_by_nature()}",
+            "which is more than chance. Errors there may be smaller than on new rows: leave "
+            f"these rows out. If equal rows are different cases, state {equal_by_nature()}",
             ResubstitutionWarning,
         )

@@ -310,7 +310,8 @@ class Split:
             is_fitted = _row_mask(train, position, j)
             if (fold[is_held_out] >= 0).any():
                 raise ValueError(
-                    f"cv: split {j} holds out rows that an earlier one held out; hold out each row once"
+                    f"cv: split {j} holds out rows that an earlier one held out; hold out "
+                    "each row once"
                 )
             _check_split(j, is_held_out, is_fitted, training.clusters)
             fold[is_held_out] = j

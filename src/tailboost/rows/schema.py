@@ -360,13 +360,12 @@ def _converted(column: Column, schema: ColumnSchema) -> tuple[NDArray[np.float64
         raise ValueError(
             f"column {column.name!r}: its values {_OTHERWISE[schema.kind]}, such as "
             f"{str(column.iloc[first])[:40]!r}; write them as in the rows of the fit, and "
-            "leave unknown "
-            "values empty"
+            "leave unknown values empty"
         )
     return numbers, (
         f"{len(rows_without_number)} of {len(column)} values {_OTHERWISE[schema.kind]} and "
-        "count as missing "
-        f"(row {first} holds {str(column.iloc[first])[:40]!r}){schema.others_in_fit}"
+        f"count as missing (row {first} holds "
+        f"{str(column.iloc[first])[:40]!r}){schema.others_in_fit}"
     )
 
 
@@ -673,8 +672,7 @@ def read_columns(frame: Table, schema: TableSchema) -> Any:
             example = example.item()
         change = (
             f"column {name!r}: {is_unknown_row.sum():,} of {len(present):,} values {fault}, "
-            "such as "
-            f"{example!r}{fitted.others_in_fit}"
+            f"such as {example!r}{fitted.others_in_fit}"
         )
         if is_unknown_row.all() and len(present) >= ROWS_WITHOUT_KNOWN:
             raise ValueError(

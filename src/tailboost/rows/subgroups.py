@@ -97,8 +97,7 @@ def deferral_lines(
             quote = '"' if "'" in limit else "'"
             lines.append(
                 f"{100 * largest_share:.0f} % of {group_name} are deferred here, "
-                f"{100 * overall:.0f} % of "
-                f"all: {quote}{limit}{quote} limits it."
+                f"{100 * overall:.0f} % of all: {quote}{limit}{quote} limits it."
             )
     return lines
 
@@ -277,7 +276,8 @@ class GroupNames:
             )
         except TypeError as error:
             raise ValueError(
-                f"groups: values of types that cannot be ordered ({error}); convert them to text"
+                f"groups: values of types that cannot be ordered ({error}); convert them to "
+                "text"
             ) from None
         for values_of_column in values:
             warn_alike(values_of_column, "groups")
@@ -388,8 +388,7 @@ def refuse_many_numbers(title: Any, values: Labels, n: int) -> None:
     bands = as_typed("make bands with pandas.cut", "put them into bands")
     raise ValueError(
         f"groups: {name} has {len(values):,} different numbers, and each would be a group of "
-        "few rows; "
-        f"{bands} first"
+        f"few rows; {bands} first"
     )
 
 

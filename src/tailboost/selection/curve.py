@@ -521,7 +521,8 @@ def fractions_of(deferred: Any) -> list[float]:
     repeated = len(set(fractions)) < len(fractions)
     if not fractions or not inside or repeated:
         raise ValueError(
-            f"deferred must be different fractions of the rows, from 0 to below 1, got {deferred!r}"
+            "deferred must be different fractions of the rows, from 0 to below 1, got "
+            f"{deferred!r}"
         )
     return fractions
 

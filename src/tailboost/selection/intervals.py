@@ -405,8 +405,7 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
         if sizes[i] > 0 and undetected > limit.against(bounds[i]) > 0:
             return (
                 f"{limit}: {subgroups[i]} has {how_many(round(sizes[i]), 'row')}; even an "
-                "estimate of "
-                f"{limit.against(0):g} there shows only {limit.sense} "
+                f"estimate of {limit.against(0):g} there shows only {limit.sense} "
                 f"{limit.against(undetected):.2g} (95 %)"
             )
     return None
@@ -430,7 +429,7 @@ def _comparison_below_noise(limit: Limit, sizes: Floats, subgroups: list[str]) -
         f"{subgroups[i]} has {how_many(round(sizes[i]), 'row')}" for i in smallest
     )
     return (
-        f"{limit}: {names}, between which the {limit.form} is not known to better than "
-        f"± {noise:.2g} (95 %, if the rates are {assumed:g}); on fresh rows it may well be "
+        f"{limit}: {names}, between which the {limit.form} is not known to better than ± "
+        f"{noise:.2g} (95 %, if the rates are {assumed:g}); on fresh rows it may well be "
         "broken"
     )

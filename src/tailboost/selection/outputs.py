@@ -288,9 +288,8 @@ def stacked(
     if unknown:
         raise ValueError(
             f"probabilities: no model is called {sorted(map(str, unknown))}; there are "
-            f"{names}. A dict has "
-            "the probabilities of models; for columns of a table give a data frame, "
-            "pd.DataFrame(columns)"
+            f"{names}. A dict has the probabilities of models; for columns of a table give a "
+            "data frame, pd.DataFrame(columns)"
         )
 
     counted_in = "y"
@@ -300,8 +299,7 @@ def stacked(
         if np.ndim(first_model) == 0:
             raise ValueError(
                 f"probabilities[{first_name!r}] is one value, {first_model!r}: give a list "
-                "with an entry for "
-                f"each row, as [{first_model!r}]"
+                f"with an entry for each row, as [{first_model!r}]"
             )
         n_rows = len(np.asarray(first_model))
         counted_in = f"probabilities[{first_name!r}]"

@@ -398,9 +398,8 @@ def stated(
         objective = "error" if all_limits and max_error is None else "worst_class"
     if alpha is not None:
         raise ValueError(
-            f"alpha={alpha!r} has no meaning with objective={name_of(objective)!r}: "
-            "it is the tail mass of a CVaR. The error probability of certificates is 1 - "
-            "confidence"
+            f"alpha={alpha!r} has no meaning with objective={name_of(objective)!r}: it is the "
+            "tail mass of a CVaR. The error probability of certificates is 1 - confidence"
         )
 
     minimised = objective_named(objective, alpha=None)

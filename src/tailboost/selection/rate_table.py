@@ -451,8 +451,8 @@ class RateTable:
             return f"{fact} This is within noise, and agrees with the certificate."
         return (
             f"{fact} This may be more than noise: "
-            f"{as_typed('certificate_.recheck(X, y)', 'tailboost card')} "
-            "tests whether the rows contradict the certificate."
+            f"{as_typed('certificate_.recheck(X, y)', 'tailboost card')} tests whether the "
+            "rows contradict the certificate."
         )
 
     def cells(self) -> tuple[list[str], list[list[str]]]:

@@ -44,13 +44,11 @@ WEIGHT_TOLERANCE = 1e-9
 WEIGHTS_SHOWN = 12
 INFERRED = (
     "this rule estimates groups from the features by models of its own, so only predict of "
-    "the classifier "
-    "can apply it. infer_groups=False (--set infer_groups=false) gives a rule that estimates "
-    "none. A "
-    "threshold on one score reads no group and has SQL: tb.tune(tb.Scores(column, label), "
-    "table[[column]], …), in the shell `tailboost tune` without --by-group. by_group=True "
-    "(--set "
-    "by_group=true) gives a rule that reads the groups"
+    "the classifier can apply it. infer_groups=False (--set infer_groups=false) gives a rule "
+    "that estimates none. A threshold on one score reads no group and has SQL: "
+    "tb.tune(tb.Scores(column, label), table[[column]], …), in the shell `tailboost tune` "
+    "without --by-group. by_group=True (--set by_group=true) gives a rule that reads the "
+    "groups"
 )
 
 
@@ -428,8 +426,7 @@ class Rule:
                     raise ValueError(
                         f"columns: {column!r} is named for {first_label!r} of model "
                         f"{first_model!r} and for {label!r} of model {model!r}; each needs a "
-                        "column "
-                        "of its own, as by the pattern {model}_{label}"
+                        "column of its own, as by the pattern {model}_{label}"
                     )
             probability[model] = [sql_number(table, column) for column in names]
         if what == "deferred" and not self.defers:
@@ -613,8 +610,7 @@ class Rule:
             n_strata = len(part.action_costs) * K
             words = (
                 "takes the action with the least expected cost under P, with groups "
-                "estimated; costs in "
-                f"{n_strata} strata of class and group"
+                f"estimated; costs in {n_strata} strata of class and group"
             )
             return [*lines, words]
         if self.groups is None:

@@ -629,8 +629,8 @@ class SelectedRule(Selected):
             if not self.problem.randomized and selection.mixture_violations[number] <= ROUNDING:
                 mixture = (
                     f"; with {how_to_draw()} a mixture of rules satisfies it, with "
-                    f"{self.objective} "
-                    f"of {selection.bound:.4g} (this rule: {selection.value:.4g})"
+                    f"{self.objective} of {selection.bound:.4g} (this rule: "
+                    f"{selection.value:.4g})"
                 )
             warn_user(
                 f"limit violated on {self.words}: {limit}, but the best rule found reaches "
@@ -651,8 +651,7 @@ class SelectedRule(Selected):
             warn_user(
                 "no rule found satisfies all limits on new rows with probability "
                 f"{confidence:g}, by an estimate from these rows. Widen the limits, bring "
-                "more rows, "
-                "or lower confidence=",
+                "more rows, or lower confidence=",
                 ConfidenceNotReachedWarning,
             )
 
@@ -805,8 +804,7 @@ def why_useless(program: Program, selection: Best) -> str | None:
             return None
         return (
             "every row has one answer, because nothing but the objective "
-            f"({program.objective}) "
-            "counts. Add a limit, such as 'error <= 20%'"
+            f"({program.objective}) counts. Add a limit, such as 'error <= 20%'"
         )
     if not selection.keeps:
         return None
@@ -819,15 +817,13 @@ def why_useless(program: Program, selection: Best) -> str | None:
         action: Any = [*strata.classes, HUMAN_REVIEW][commonest]
         return (
             f"it answers {unit_name(action)} for {shares[commonest]:.1%} of the rows, to "
-            "satisfy "
-            f"{limits}"
+            f"satisfy {limits}"
         )
     guess = best_guess(deferring_no_more(program, selection.counts))
     if guess is not None and selection.value >= guess - ROUNDING:
         return (
             f"its {program.objective}, {selection.value:.4g}, is no better than that of a "
-            "random "
-            f"guess ({guess:.4g}), to satisfy {limits}"
+            f"random guess ({guess:.4g}), to satisfy {limits}"
         )
     return None
 

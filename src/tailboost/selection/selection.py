@@ -263,7 +263,8 @@ class Selection:
             weights = np.ones(1)
         if len(weights) != len(candidates):
             raise ValueError(
-                f"weights: {len(candidates)} candidates need a probability each, got {len(weights)}"
+                f"weights: {len(candidates)} candidates need a probability each, got "
+                f"{len(weights)}"
             )
         rule = self.engine.mix(self.problem, candidates, weights)
         return replace(self, rule=self.engine.write_thresholds(rule, fresh))

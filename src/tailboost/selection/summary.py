@@ -379,8 +379,7 @@ class Summary(PrintedSummary):
             interval = f"the 95 % interval for them extends to {self.upper:.3f}"
         return (
             f"On {self.measured_on}: {self.objective} is {self.achieved:.3f}, below that of "
-            "the "
-            f"best {ignoring}. Not shown to be better on new rows: {interval}."
+            f"the best {ignoring}. Not shown to be better on new rows: {interval}."
         )
 
     @property

@@ -199,8 +199,7 @@ class ThresholdRule:
             if self.column not in names:
                 raise ValueError(
                     f"score is a table without the column {self.column!r}, which the rule "
-                    "reads; it has "
-                    f"{listed(list(names))}. Give the score: {self._call}"
+                    f"reads; it has {listed(list(names))}. Give the score: {self._call}"
                 )
             self._refuse_no_groups(score, names, groups)
             if groups is None and self.groups is not None and self.group_column in names:
@@ -427,9 +426,8 @@ class ThresholdRule:
                 raise ValueError("it is a rule on probabilities: Rule.from_dict reads it")
             if document["format"] != THRESHOLD_FORMAT:
                 raise ValueError(
-                    f"the rule has the format {document['format']!r}, not "
-                    f"{THRESHOLD_FORMAT}; select "
-                    "again"
+                    f"the rule has the format {document['format']!r}, not {THRESHOLD_FORMAT}; "
+                    "select again"
                 )
             bands = [[(lower, action) for lower, action in band] for band in document["bands"]]
             rule = cls(
@@ -538,8 +536,7 @@ class ThresholdRule:
             if str(lowest).casefold() in words and str(highest).casefold() not in words:
                 raise ValueError(
                     f"column {column!r} is named like a score of {lowest!r}, and this rule "
-                    "reads one of "
-                    f"{highest!r}: name the column of that"
+                    f"reads one of {highest!r}: name the column of that"
                 )
 
     def _sql_of_band(
@@ -737,8 +734,7 @@ def refuse_other_name(column: Any, argument: str, own_name: Any) -> None:
         return
     raise ValueError(
         f"{argument} is the column {name!r}, and the rule reads {own_name!r}. If they hold "
-        "the same, "
-        f"give it without a name: {argument}=table[{name!r}].to_numpy()"
+        f"the same, give it without a name: {argument}=table[{name!r}].to_numpy()"
     )
 
 

@@ -73,8 +73,7 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
         if record["format"] != MODEL_FORMAT:
             raise Unreadable(
                 f"has format {str(record['format'])[:20]}; this tailboost reads "
-                f"{MODEL_FORMAT}: fit "
-                "and save again"
+                f"{MODEL_FORMAT}: fit and save again"
             )
         if record["seal"] != digest_of_members(members, record):
             raise Unreadable("is damaged: its parts have changed")

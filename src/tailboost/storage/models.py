@@ -134,7 +134,8 @@ def save_model(
     path = check_model_path(path)
     if isinstance(model, (Rule, ThresholdRule)):
         raise TypeError(
-            "a rule is no model: give the classifier whose rule_ it is; to_json is the rule alone"
+            "a rule is no model: give the classifier whose rule_ it is; to_json is the rule "
+            "alone"
         )
     try:
         json.dumps(dict(notes or {}))
@@ -422,7 +423,8 @@ def _changed_versions(path: Path, saved_versions: Mapping[str, str]) -> str:
         saved = saved_versions[name]
         if not installed:
             raise ImportError(
-                f"{os.fspath(path)!r} contains a model that needs {name}, which cannot be imported"
+                f"{os.fspath(path)!r} contains a model that needs {name}, which cannot be "
+                "imported"
             )
         if saved != installed:
             differences.append(f"{name} {saved} (here {installed})")

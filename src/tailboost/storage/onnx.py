@@ -501,7 +501,8 @@ def _xgboost_tree(tree: dict[str, Any], target: int, columns: Ints, name: str) -
     """
     if int(tree["tree_param"]["size_leaf_vector"]) > 1:
         raise ValueError(
-            f"{name!r} has trees with a leaf for all classes: set multi_strategy='one_output_per_tree'"
+            f"{name!r} has trees with a leaf for all classes: set "
+            "multi_strategy='one_output_per_tree'"
         )
     if any(tree.get("split_type", ())):
         raise ValueError(f"{name!r} splits by categories, which ONNX trees do not support")
@@ -580,8 +581,7 @@ def _refuse_categories(reader: Any, name: str) -> None:
     if isinstance(reader, OneHotReader):
         raise ValueError(
             f"{name!r} reads one-hot columns as categories, which ONNX trees do not support; "
-            "fit "
-            "with estimators=[…] without it"
+            "fit with estimators=[…] without it"
         )
     if "c" in reader.feature_types:
         place = reader.feature_types.index("c")

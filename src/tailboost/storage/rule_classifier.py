@@ -179,7 +179,8 @@ class RuleClassifier(ReportedClassifier):
             columns = {name: columns[None]}
         if self.by_group not in columns:
             raise ValueError(
-                f"groups has the columns {list(columns)}, but the rule reads the column {self.by_group!r}"
+                f"groups has the columns {list(columns)}, but the rule reads the column "
+                f"{self.by_group!r}"
             )
         return {"groups": columns[self.by_group]}
 

@@ -120,8 +120,7 @@ def _scores_of(classifier: Model) -> Scores:
     if isinstance(classifier, (Rule, ThresholdRule)):
         raise TypeError(
             "a rule alone has no ledger to write: give the classifier of tune or calibrate, "
-            "whose rule_ it "
-            "is. The file of a rule that load_rule has read can be copied"
+            "whose rule_ it is. The file of a rule that load_rule has read can be copied"
         )
     models = getattr(classifier, "estimators_", [])
     if len(models) == 1:
@@ -130,10 +129,8 @@ def _scores_of(classifier: Model) -> Scores:
             return scores
     raise TypeError(
         "a rule file has a rule on columns of scores, selected by tune or calibrate on "
-        "tb.Scores; this "
-        f"{type(classifier).__name__} has none. save_model keeps other models in a file, and "
-        "rule_.to_json() "
-        "is the text of a rule without its limits"
+        f"tb.Scores; this {type(classifier).__name__} has none. save_model keeps other models "
+        "in a file, and rule_.to_json() is the text of a rule without its limits"
     )
 
 
@@ -143,6 +140,5 @@ def _refuse_unnamed(columns: Sequence[Any], cure: str) -> None:
         if not isinstance(name, str):
             raise ValueError(
                 f"a rule file names its columns by text, and a column here is {name!r}: "
-                "select on a table "
-                f"with named columns, as {cure}"
+                f"select on a table with named columns, as {cure}"
             )

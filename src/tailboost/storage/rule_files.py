@@ -135,9 +135,8 @@ def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
     if "bands" in content or "parts" in content:
         raise ValueError(
             "it is a rule alone, by to_json, which tailboost.load_rule reads in Python; the "
-            "command "
-            "line needs a rule file: of `tailboost tune`, `tailboost calibrate`, or in Python "
-            "tailboost.save_rule(classifier, 'rule.json')"
+            "command line needs a rule file: of `tailboost tune`, `tailboost calibrate`, or "
+            "in Python tailboost.save_rule(classifier, 'rule.json')"
         )
     file_format = content["format"]
     if file_format != RULE_FILE_FORMAT:

@@ -96,8 +96,7 @@ def _id_columns(features: Any, keep: Sequence[str]) -> list[str]:
     for name in ids:
         warn(
             f"column {name!r} looks like an id (nearly all values differ) and is not used as "
-            "a feature; "
-            f"--keep {shell_word(name)} uses it"
+            f"a feature; --keep {shell_word(name)} uses it"
         )
     return ids
 
@@ -112,15 +111,13 @@ def _alerts(data: Any, y: Column, groups: Groups) -> Iterator[str]:
         if (classes_of_group == 1).all():
             yield (
                 f"--group {shell_word(name)}: every group has one class only; the groups add "
-                "nothing to the "
-                "classes"
+                "nothing to the classes"
             )
     classes = np.unique(y)
     if len(classes) > MOST_NUMBERS and _are_numbers(classes):
         yield (
             f"the target has {len(classes)} different numbers, and each is a class here; if "
-            "the target is a "
-            "quantity, divide it into a few ranges first"
+            "the target is a quantity, divide it into a few ranges first"
         )
     for name in data:
         if dtype_kind(data[name].dtype) != "categories":
@@ -142,8 +139,7 @@ def _leaks(data: Any, y: Column) -> Iterator[str]:
         if accuracy >= LEAK_ACCURACY:
             yield (
                 f"column {str(name)!r} alone predicts {accuracy:.1%} of the rows correctly "
-                "(mean over "
-                "classes); if its value is known only after the target, drop it: "
+                "(mean over classes); if its value is known only after the target, drop it: "
                 f"--drop {shell_word(name)}"
             )
 

@@ -100,8 +100,7 @@ SelectionShare = Annotated[
     options.option(
         "X",
         "Without a selected rule: the fraction of the rows that selects, in (0, 1); the "
-        "others certify. "
-        "Default: 30 %, or less if fewer will do.",
+        "others certify. Default: 30 %, or less if fewer will do.",
         parser=options.level,
     ),
 ]
@@ -387,8 +386,8 @@ class _FreshFiles:
         if targets is not None and self.unlabeled is not None:
             raise BadInput(
                 "--unlabeled: bounds of errors, from --max-error or the fit, need labels. "
-                "State limits on "
-                "answers alone, as --limit 'selected(1) <= 30%', or leave --unlabeled out"
+                "State limits on answers alone, as --limit 'selected(1) <= 30%', or leave "
+                "--unlabeled out"
             )
 
     def rows(self, stored: StoredModel, columns: Sequence[str], *, with_groups: bool) -> Given:
@@ -461,8 +460,7 @@ def _calibrate_model(
             again = f"tailboost fit with --set by_group={shell_word(by_group)}"
         raise BadInput(
             f"--by-group: {str(model)!r} was selected without thresholds by {by_group!r}; "
-            "select again "
-            f"({again}), or name the column of a limit by --group"
+            f"select again ({again}), or name the column of a limit by --group"
         )
     classifier = stored.classifier
     ledger = FileLedger(stored)
@@ -494,8 +492,7 @@ def _calibrate_model(
         elif fresh.data is None:
             raise BadInput(
                 "DATA is missing: a rule is selected first, which rows without labels cannot "
-                "do (for a rule "
-                "file, --selection names its selection data)"
+                "do (for a rule file, --selection names its selection data)"
             )
         else:  # a part of the rows selects a rule, the others certify it
             selected, certifying = stored.selected_on_part(
@@ -549,14 +546,14 @@ def _reporting_failure(recorded_in: Path | None, ledger: Any) -> Iterator[None]:
             shared.tell_aside(line)
         if error.attempts and recorded_in is None:
             shared.tell_aside(
-                "These rows cannot be used again, also not with other limits. No file records this attempt"
+                "These rows cannot be used again, also not with other limits. No file records "
+                "this attempt"
             )
         elif error.attempts:
             shared.tell_aside(
                 f"These rows cannot be used again. Attempts recorded in {recorded_in}: "
                 f"{len(ledger.attempts)}. Call calibrate again with a file of other rows: "
-                "each further "
-                "attempt has a smaller part of the error probability"
+                "each further attempt has a smaller part of the error probability"
             )
         raise typer.Exit(code) from None
 

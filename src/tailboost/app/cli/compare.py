@@ -299,10 +299,9 @@ def _print_results(results: Results) -> None:
         shared.plain_table(("method", *comparison.columns), rows)
         shared.tell(
             "Mean ± half the 95 % interval over the splits, which share rows, so it is too "
-            "short for new "
-            "data; lower is better; * lowest of the column; "
-            f"a random guess has {comparison.random_error:.3f}; "
-            "Δ: ours minus the baseline at the baseline's overall error."
+            "short for new data; lower is better; * lowest of the column; a random guess has "
+            f"{comparison.random_error:.3f}; Δ: ours minus the baseline at the baseline's "
+            "overall error."
         )
     for message in (*comparison.problems, *comparison.warnings):
         shared.tell(f"- {message}")

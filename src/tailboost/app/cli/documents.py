@@ -108,8 +108,7 @@ def score_rows(
                 if name in read_by_rule:
                     raise BadInput(
                         f"{absent}, which the rule reads; {advice}; if it has another name "
-                        "there, rename it "
-                        "in the file"
+                        "there, rename it in the file"
                     )
                 raise BadInput(f"{option}: {absent}; {advice}")
     features = pd.DataFrame(
@@ -134,9 +133,8 @@ def _refuse_missing_scores(features: Table, data: Path) -> None:
             numbers += ", …"
         raise BadInput(
             f"{str(data)!r}: {len(rows_without):,} of {len(scores):,} rows have no score "
-            f"{name!r} "
-            f"(row {numbers}); "
-            "drop them, or tune with --missing SCORE, the score of such rows"
+            f"{name!r} (row {numbers}); drop them, or tune with --missing SCORE, the score of "
+            "such rows"
         )
 
 
@@ -170,9 +168,8 @@ def numbers_of(table: Table, name: str, data: Path) -> Any:
         for row, value in enumerate(column):
             if isinstance(value, str):
                 raise BadInput(
-                    f"{str(data)!r}: column {name!r} holds text in row {row}, "
-                    f"{value[:40]!r}; write it as a "
-                    "column of numbers"
+                    f"{str(data)!r}: column {name!r} holds text in row {row}, {value[:40]!r}; "
+                    "write it as a column of numbers"
                 )
     numbers = pd.to_numeric(column, errors="coerce").astype(np.float64)
     rows_of_text = np.flatnonzero(numbers.isna() & column.notna())
@@ -186,6 +183,7 @@ def numbers_of(table: Table, name: str, data: Path) -> Any:
         if re.fullmatch(r"[\d.,\s]+%\s*", text):
             cure = "Remove the percent sign, and divide by 100"
         raise BadInput(
-            f"{str(data)!r}: column {name!r} holds no number in row {first_row}: {text!r}. {cure}"
+            f"{str(data)!r}: column {name!r} holds no number in row {first_row}: {text!r}. "
+            f"{cure}"
         )
     return numbers

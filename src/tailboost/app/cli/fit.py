@@ -268,7 +268,8 @@ def _fitted(
     """
     steps = Pipeline(preparation(classifier, table.schema))
     shared.say(
-        f"Fitting {method.title} on {len(table.data):,} rows, {len(table.target_names)} classes."
+        f"Fitting {method.title} on {len(table.data):,} rows, {len(table.target_names)} "
+        "classes."
     )
     start = time.perf_counter()
     # Ctrl-C must not store a model of fewer rounds.

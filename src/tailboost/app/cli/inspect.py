@@ -117,7 +117,8 @@ def _say_about_errors(
         independent = f"values of {cluster}"
         confidence = "about 95 %"  # rows of a value may depend on each other in part
     shared.say(
-        f"Each interval ({method}) holds alone with {confidence} confidence, for independent {independent}."
+        f"Each interval ({method}) holds alone with {confidence} confidence, for independent "
+        f"{independent}."
     )
 
 
@@ -131,7 +132,8 @@ def warn_of_leakage(classifier: Model, features: Table) -> float:
         fraction = float(classifier.seen_share(features))
     if fraction > LEAKAGE:
         shared.warn(
-            f"{fraction:.0%} of these rows are training rows: errors on them are lower than on new rows"
+            f"{fraction:.0%} of these rows are training rows: errors on them are lower than "
+            "on new rows"
         )
     return fraction
 
@@ -309,15 +311,13 @@ def rule(
     if decision_rule is None:
         raise BadInput(
             f"{str(model)!r}: a {type(classifier).__name__} has no rule on class "
-            "probabilities; use --method "
-            "robustmixture"
+            "probabilities; use --method robustmixture"
         )
     if python:
         if not isinstance(decision_rule, ThresholdRule):
             raise BadInput(
                 f"--python: {str(model)!r} has no thresholds on one score; `tailboost tune` "
-                "selects such a "
-                "rule on a column of scores. --json describes this one"
+                "selects such a rule on a column of scores. --json describes this one"
             )
         print(decision_rule.to_python(), end="")
     elif as_json:
@@ -329,7 +329,8 @@ def rule(
             print(decision_rule.to_sql(*names, group=group, what=result, table=table))
         name = "deferred" if deferred else "prediction"
         shared.say_aside(
-            f"An expression, for a query: SELECT *, <expression> AS {name} FROM {_source(table)};"
+            f"An expression, for a query: SELECT *, <expression> AS {name} FROM "
+            f"{_source(table)};"
         )
     else:
         shared.tell(str(decision_rule))

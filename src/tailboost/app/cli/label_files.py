@@ -199,7 +199,8 @@ class LabelFile(StoredDocument):
             )
         if settings.unlabeled is not None:
             raise BadInput(
-                f"--selection: {str(self.path)!r} was selected with --unlabeled too; tune without it"
+                f"--selection: {str(self.path)!r} was selected with --unlabeled too; tune "
+                "without it"
             )
         return settings, settings.run(data, csv, self.rules.limits)
 

@@ -50,11 +50,10 @@ def where_experiments_are() -> str:
     if address and "//example.org/" not in address:  # not the address of an anonymous copy
         checkout += f" ({address})"
     return (
-        "experiments are not part of the installed package: in "
-        f"{checkout} run pip install -e '.[experiments]' and tailboost reproduce NAME. The "
-        "algorithms of the "
-        "papers are here, with their settings: tailboost.published.adalpboost('tree', "
-        "alpha=.1) and others"
+        f"experiments are not part of the installed package: in {checkout} run pip install -e "
+        "'.[experiments]' and tailboost reproduce NAME. The algorithms of the papers are "
+        "here, with their settings: tailboost.published.adalpboost('tree', alpha=.1) and "
+        "others"
     )
 
 

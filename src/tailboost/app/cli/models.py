@@ -85,8 +85,7 @@ class NewRows:
             raise BadInput(
                 f"{option}: column {name!r} of {self.path.name} has "
                 f"{how_many(len(rows_without), 'missing value')}; drop these rows first (the "
-                "first is row "
-                f"{rows_without[0]}, counted from 0)"
+                f"first is row {rows_without[0]}, counted from 0)"
             )
         return column
 
@@ -111,8 +110,7 @@ class NewRows:
             if n_empty:
                 say_aside(
                     f"{how_many(n_empty, 'row')} of {self.path.name} with an empty {name!r}: "
-                    "they are the "
-                    "group 'missing'."
+                    "they are the group 'missing'."
                 )
 
     def unlabeled(self) -> dict[str, Any]:
@@ -139,8 +137,8 @@ class NewRows:
             if column.nunique() > GROUPS_NAMED:
                 raise BadInput(
                     f"{self._option_of(name)}: column {name!r} has more than {GROUPS_NAMED} "
-                    "different "
-                    "values; name a column of few groups, or put its values into bands"
+                    "different values; name a column of few groups, or put its values into "
+                    "bands"
                 )
             groups[name] = group_names(column, "missing")
         if not groups:
@@ -376,8 +374,8 @@ class StoredModel:
                 continue
             raise BadInput(
                 f"{str(rows.path)!r} has {', and '.join(faults)}. The rule knows "
-                f"{listed(known_groups)}; "
-                "drop these rows, or let tailboost predict answer them: --default LABEL"
+                f"{listed(known_groups)}; drop these rows, or let tailboost predict answer "
+                "them: --default LABEL"
             )
 
     def warn_of_other_groups(self, rows: NewRows) -> None:
@@ -415,8 +413,7 @@ class FileLedger(Ledger):
         if not writable or not os.access(stored.path, os.W_OK):
             raise BadInput(
                 f"{str(stored.path)!r} is read-only, and the attempt must be recorded in it: "
-                "make it "
-                "writable, or calibrate a copy and use this copy from now on"
+                "make it writable, or calibrate a copy and use this copy from now on"
             )
         super().__init__(stored.read_ledger().attempts)
         self._stored = stored
@@ -440,7 +437,7 @@ def known_labels(column: Column, classes: Any, name: str) -> Any:
         raise BadInput(
             f"target column {name!r} has labels that the model does not know: "
             f"{', '.join(map(repr, unknown[:5]))}; it knows "
-            f"{', '.join(map(repr, list(by_text)[:5]))}. Write "
-            "its labels in the column, or drop these rows"
+            f"{', '.join(map(repr, list(by_text)[:5]))}. Write its labels in the column, or "
+            "drop these rows"
         )
     return np.array([by_text[text] for text in texts], dtype=classes.dtype)

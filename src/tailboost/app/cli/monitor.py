@@ -118,8 +118,7 @@ def monitor(
         if model_monitor is not None and any(value is not None for value in options_of_bounds):
             raise BadInput(
                 f"--state: {str(state)!r} exists, so its bounds are tested; leave out "
-                "--certificate, "
-                "--max-error and --limit"
+                "--certificate, --max-error and --limit"
             )
         needed_columns = stored.columns_read
         if model_monitor is None:
@@ -194,7 +193,8 @@ def read_state(
         model_monitor = Monitor.from_dict(monitor_content)
     if model_digest != model.digest():
         raise BadInput(
-            f"{option}: {str(state)!r} belongs to another model than {str(model.path)!r}; give a new file"
+            f"{option}: {str(state)!r} belongs to another model than {str(model.path)!r}; "
+            "give a new file"
         )
     return columns, model_monitor
 
@@ -237,8 +237,7 @@ class _Bounds:
         if certificate is None and stated_in_fit.max_error is None and not stated_in_fit.limits:
             raise BadInput(
                 "the model has no targets and no limits; give --certificate FILE (output of "
-                "`tailboost "
-                "certify --json`), --max-error or --limit"
+                "`tailboost certify --json`), --max-error or --limit"
             )
         return cls(certificate, stated_in_fit.max_error, list(stated_in_fit.limits))
 

@@ -141,8 +141,7 @@ TrainingRows = Annotated[
     option(
         "FILE",
         "Rows on which the model was trained: features or scores (CSV or Parquet). The rows "
-        "of DATA may not "
-        "be among them.",
+        "of DATA may not be among them.",
     ),
 ]
 Sep = Annotated[
@@ -150,8 +149,7 @@ Sep = Annotated[
     option(
         "CHAR",
         "Separator of CSV files; `tab` is allowed. Default: a comma, or that of the rows on "
-        "which the rule "
-        "of a file was selected; so for --decimal and --encoding.",
+        "which the rule of a file was selected; so for --decimal and --encoding.",
         callback=_separator,
     ),
 ]
@@ -160,8 +158,7 @@ Decimal = Annotated[
     option(
         None,
         "Decimal sign of CSV files; the other one may group thousands. By default numbers "
-        "with commas are "
-        "refused.",
+        "with commas are refused.",
     ),
 ]
 Encoding = Annotated[
@@ -287,10 +284,9 @@ Costs = Annotated[
     option(
         "FILE",
         "CSV table of costs for 'cost()', with a column for each prediction. The table has a "
-        "row for each "
-        "row of DATA, or a row for each true label. In a table by true label, the first "
-        "column has the "
-        "labels. Its cells are numbers, columns of DATA, or products such as 5*amount.",
+        "row for each row of DATA, or a row for each true label. In a table by true label, "
+        "the first column has the labels. Its cells are numbers, columns of DATA, or products "
+        "such as 5*amount.",
     ),
 ]
 EqualRows = Annotated[
@@ -298,10 +294,8 @@ EqualRows = Annotated[
     option(
         None,
         "How rows that equal training rows are treated. copies: they are refused as data "
-        "leakage; natural: "
-        "columns have few values, and equal rows are different cases. Default: as in the "
-        "certificate of "
-        "MODEL, otherwise copies.",
+        "leakage; natural: columns have few values, and equal rows are different cases. "
+        "Default: as in the certificate of MODEL, otherwise copies.",
     ),
 ]
 

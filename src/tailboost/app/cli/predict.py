@@ -200,8 +200,7 @@ def _csv(columns: dict[str, Any], escape: bool, csv: options.CsvFormat) -> str:
     if first_formula is not None:
         shared.warn(
             f"a spreadsheet would run {first_formula[:40]!r} as a formula: --escape-formulas "
-            "puts an "
-            "apostrophe before it"
+            "puts an apostrophe before it"
         )
     return csv.text_of(table)
 
@@ -248,8 +247,7 @@ def decide(
         # The message does not repeat the name, which may be the secret itself.
         raise BadInput(
             "--secret-env must name an environment variable that holds the secret; the given "
-            "variable does "
-            "not exist or is empty"
+            "variable does not exist or is empty"
         )
     stored = StoredModel.read(model)
     if context is None:

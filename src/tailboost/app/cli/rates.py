@@ -66,8 +66,7 @@ def read_objective(text: str | None) -> Any:
     if text.isidentifier():
         raise BadInput(
             f"--objective: {text!r} is unknown; {did_you_mean(text, names)}give "
-            f"{', '.join(names)}, or a "
-            "rate such as 'miss(yes)'"
+            f"{', '.join(names)}, or a rate such as 'miss(yes)'"
         )
     expression = _parse("--objective", text)
     if expression.limit is not None or expression.compares:
@@ -90,7 +89,8 @@ def read_limits(texts: Sequence[str] | None) -> list[rates.Limit]:
         limit = expression.limit
         if limit is None:
             raise BadInput(
-                f"--limit: {text!r} has no bound; write, for instance, {text} {_bound_for(expression)}"
+                f"--limit: {text!r} has no bound; write, for instance, {text} "
+                f"{_bound_for(expression)}"
             )
         limits.append(limit)
     return limits
@@ -264,8 +264,7 @@ def _check_label(expression: Any, labels: dict[str, Any]) -> None:
     in_terms = expression.of_rate(example, lambda subgroup: subgroup)
     raise BadInput(
         f"{_text_of(expression)!r}: there is no label {str(label)!r}; {advice}; write, for "
-        "instance, "
-        f"{_text_of(in_terms)!r}"
+        f"instance, {_text_of(in_terms)!r}"
     )
 
 
@@ -424,7 +423,8 @@ class CostTable:
             if unknown:
                 deferral = "" if is_by_row else f", and {HUMAN_REVIEW} for a deferral"
                 raise ValueError(
-                    f"column {unknown[0]!r} is no label; the labels are {', '.join(names)}{deferral}"
+                    f"column {unknown[0]!r} is no label; the labels are "
+                    f"{', '.join(names)}{deferral}"
                 )
             missing = [name for name in names if name not in columns]
             if missing:
@@ -445,8 +445,7 @@ class CostTable:
         if len(table) != n_rows:
             raise ValueError(
                 f"{len(table):,} rows, but {data.name} has {n_rows:,}; a row is needed for "
-                "each of "
-                "them, or one for each true label, with the label in the first column"
+                "each of them, or one for each true label, with the label in the first column"
             )
         costs = [_finite(table[str(label)], f"column {str(label)!r}") for label in classes]
         return cls(classes, by_row=np.column_stack(costs))

@@ -126,7 +126,8 @@ def tune(
         _refuse_beside_targets(score, target, needs_one_target=bool(needs_one_target))
     elif confidence is not None and not limits:
         raise BadInput(
-            "--confidence: only with --limit, of which it is the probability to hold on new rows"
+            "--confidence: only with --limit, of which it is the probability to hold on new "
+            "rows"
         )
     check_options(kind, missing, objective=objective_rate, limits=limits, confidence=confidence)
     unlabeled_digest = None if unlabeled is None else shared.digest_of(unlabeled)
@@ -168,8 +169,7 @@ def _refuse_beside_targets(
     if needs_one_target:
         raise BadInput(
             "--target: several labels per row need --out FILE.json and no --group, "
-            "--confidence or "
-            "--training-rows"
+            "--confidence or --training-rows"
         )
     if len(score) != len(target):
         raise BadInput(
@@ -197,7 +197,8 @@ def _print_rule(classifier: Model, score: str, label: str) -> None:
             different_answers = {answer for _, answer in ranges}
             if len(different_answers) < len(ranges):
                 shared.warn(
-                    "an answer has several ranges of the score; a wider limit, or --by-group, may avoid this"
+                    "an answer has several ranges of the score; a wider limit, or --by-group, "
+                    "may avoid this"
                 )
                 break
     if judged(classifier).stated_limits:
@@ -258,9 +259,9 @@ def _refuse_unfit_scores(
     for text, columns_of_label in columns_by_label.items():
         if len(columns_of_label) > 1:
             raise BadInput(
-                f"--score: {' and '.join(columns_of_label)} are scores of one label, {text!r}; "
-                "tune combines no such scores. `tailboost fit` with these columns as "
-                "features does"
+                f"--score: {' and '.join(columns_of_label)} are scores of one label, "
+                f"{text!r}; tune combines no such scores. `tailboost fit` with these columns "
+                "as features does"
             )
     if len(columns) > 1 and sorted(label_texts) != sorted(table_texts):
         raise BadInput(
@@ -279,7 +280,8 @@ def _label_in_name(column: str, labels: Sequence[str], n_scores: int) -> str:
         candidates = [label for label in labels if label in POSITIVE]
     if len(candidates) != 1:
         raise BadInput(
-            f"--positive: which label does a higher {column!r} speak for: {', '.join(labels[:10])}?"
+            f"--positive: which label does a higher {column!r} speak for: "
+            f"{', '.join(labels[:10])}?"
         )
     return candidates[0]
 
@@ -345,7 +347,8 @@ class RuleSelection:
         if self.target in self.group:
             option = "--by-group" if self.target == self.by_group else "--group"
             raise BadInput(
-                f"{option}: column {self.target!r} is the target; it cannot be a column of groups too"
+                f"{option}: column {self.target!r} is the target; it cannot be a column of "
+                "groups too"
             )
 
         rows = self.read(data, csv, self.group, target=self.target)
@@ -354,14 +357,12 @@ class RuleSelection:
         if len(labels) == 1:
             raise BadInput(
                 f"{str(data)!r}: column {self.target!r} has the label {labels[0]!r} alone; "
-                "rows of both "
-                "labels are needed"
+                "rows of both labels are needed"
             )
         if len(labels) > max(MOST_LABELS, len(self.scores)):
             raise BadInput(
-                f"--target: column {self.target!r} has {len(labels):,} different values "
-                "(such as "
-                f"{str(labels[0])!r}); name the column of labels"
+                f"--target: column {self.target!r} has {len(labels):,} different values (such "
+                f"as {str(labels[0])!r}); name the column of labels"
             )
         if HUMAN_REVIEW in labels:
             raise BadInput(
@@ -498,8 +499,7 @@ class StoredRule(StoredDocument):
         if "labels" in content:
             raise BadInput(
                 f"{path}: the rule has several labels per row; only tune, predict, certify, "
-                "calibrate and "
-                "monitor take it"
+                "calibrate and monitor take it"
             )
         with shared.bad_input(f"{path}: "), reading(KIND_OF_RULE_FILE):
             file = rule_of(content).file
@@ -539,8 +539,7 @@ class StoredRule(StoredDocument):
         if selection.unlabeled is not None:
             raise BadInput(
                 f"--selection: {str(self.path)!r} was selected with --unlabeled too; tune "
-                "again with --out "
-                "FILE.model, which keeps these rows"
+                "again with --out FILE.model, which keeps these rows"
             )
         rows = selection.read(data, csv, selection.group, target=selection.target)
         with warnings.catch_warnings(), shared.bad_input(f"{data}: "):

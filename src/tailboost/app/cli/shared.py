@@ -177,11 +177,13 @@ def check_output(option: str, out: Path, *inputs: Path | None) -> None:
             raise BadInput(f"{option}: {str(out)!r} is a folder; give the name of a file")
         if not out.parent.is_dir():
             raise BadInput(
-                f"{option}: there is no folder {str(out.parent)!r} for {out.name!r}; make it first"
+                f"{option}: there is no folder {str(out.parent)!r} for {out.name!r}; make it "
+                "first"
             )
         if not os.access(out.parent, os.W_OK):
             raise BadInput(
-                f"{option}: the folder {str(out.parent)!r} of {out.name!r} may not be written; give another"
+                f"{option}: the folder {str(out.parent)!r} of {out.name!r} may not be "
+                "written; give another"
             )
         refuse_overwriting(option, [out], *inputs)
 
@@ -193,15 +195,13 @@ def check_table_output(out: Path, *inputs: Path | None) -> None:
         return  # a device or pipe replaces nothing
     if out.suffix.lower() not in TABLES:
         raise BadInput(
-            f"--out: {str(out)!r} would hold a table of predictions; give a name that ends "
-            "in .csv or "
-            ".parquet"
+            f"--out: {str(out)!r} would hold a table of predictions; give a name that ends in "
+            ".csv or .parquet"
         )
     if out.exists() and out.stat().st_size and not _holds_predictions(out):
         raise BadInput(
             f"--out: {str(out)!r} exists and has no column 'prediction', so it is another "
-            "table; give "
-            "another name, or remove the file first"
+            "table; give another name, or remove the file first"
         )
 
 

@@ -43,10 +43,8 @@ Limited = Annotated[
     options.option(
         "RATE",
         "Rate that is limited along the curve: 'gap(selected(yes, by=sex))', "
-        "'largest(error(by=cell))'. "
-        "Default: the rate of the fit's first limit (of a recall one minus it; never a "
-        "precision), or the "
-        "overall error.",
+        "'largest(error(by=cell))'. Default: the rate of the fit's first limit (of a recall "
+        "one minus it; never a precision), or the overall error.",
     ),
 ]
 Objective = Annotated[
@@ -100,7 +98,8 @@ def tradeoff(
         raise BadInput("--objective: only with --limited, the other rate of the curve")
     if deferred and (pick is not None or data is not None):
         raise BadInput(
-            "--deferred: not with DATA or --pick; for a model of one limit: `fit --limit 'deferred() <= .05'`"
+            "--deferred: not with DATA or --pick; for a model of one limit: `fit --limit "
+            "'deferred() <= .05'`"
         )
     if deferred and page is not None:
         raise BadInput("--page: not with --deferred; a page shows one curve")
@@ -160,9 +159,8 @@ def _curve(stored: StoredModel, rates: Sequence[Any], deferred: Sequence[float] 
     classifier = stored.classifier
     if not hasattr(classifier, "tradeoff"):
         raise BadInput(
-            f"{str(stored.path)!r}: a {type(classifier).__name__} has no trade-off curve; "
-            "use a method such "
-            "as robustmixture"
+            f"{str(stored.path)!r}: a {type(classifier).__name__} has no trade-off curve; use "
+            "a method such as robustmixture"
         )
     rates = in_table_terms(rates, classifier.classes_, stored.group_columns)
     limits_on_deferral = {"deferred": deferred} if deferred else {}

@@ -181,7 +181,8 @@ def _check_roles(roles: Mapping[str, Sequence[str]], names: list[str], source: s
                 raise ValueError(_no_column(role, name, names, source))
             if role != "target" and name == target:
                 raise ValueError(
-                    f"{source}: column {name!r} is the target; it cannot be the {role} column too"
+                    f"{source}: column {name!r} is the target; it cannot be the {role} column "
+                    "too"
                 )
 
 
@@ -238,8 +239,7 @@ def _typed(
             example = next(values[i] for i in missing if isinstance(values[i], str))
             warnings.warn(
                 f"column {name!r} is read as numbers: {n_no_numbers:,} of {len(values):,} "
-                "values are "
-                f"no numbers and count as missing (such as {example[:40]!r})"
+                f"values are no numbers and count as missing (such as {example[:40]!r})"
                 + cure.format(name, shell_word(name)),
                 UserWarning,
                 stacklevel=3,  # the line that calls load_table
@@ -343,9 +343,8 @@ def _feature(column: Column, source: str) -> Any:
     kind = refuse_kinds(column, subject)
     if kind == "string" and column.notna().any() and _all_dates(column):
         raise ValueError(
-            f"{subject} holds dates or times (such as {str(column.dropna().iloc[0])!r}); "
-            "drop the "
-            "column or turn it into numbers, for instance days before a fixed day"
+            f"{subject} holds dates or times (such as {str(column.dropna().iloc[0])!r}); drop "
+            "the column or turn it into numbers, for instance days before a fixed day"
         )
     if kind == "empty":  # nothing but missing values
         return column.astype("float64")

@@ -52,13 +52,11 @@ def interval_note(n_splits: int) -> str:
     if n_splits < LEAST_SPLITS:
         return (
             f"Fewer than {LEAST_SPLITS} splits have no interval: it would be wider than "
-            "nearly every "
-            "difference. More splits (--repeats 5) give one."
+            "nearly every difference. More splits (--repeats 5) give one."
         )
     return (
         f"Mean and 95 % Student t interval over {n_splits} random splits of the same rows. "
-        "The splits "
-        "overlap, so the interval understates the uncertainty for new data."
+        "The splits overlap, so the interval understates the uncertainty for new data."
     )
 
 

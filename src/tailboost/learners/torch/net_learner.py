@@ -96,7 +96,8 @@ class TorchSession:
                 augmented = _shape(learner.augment(batch.clone()))
                 if augmented != tuple(batch.shape):
                     raise ValueError(
-                        f"augment returned {augmented} for a batch of shape {tuple(batch.shape)}"
+                        f"augment returned {augmented} for a batch of shape "
+                        f"{tuple(batch.shape)}"
                     )
             loss = self._loss(None)(scores.float(), recipe.y[:n].to(recipe.device))
             if _shape(loss) not in ((), (n,)):
