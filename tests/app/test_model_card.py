@@ -354,3 +354,17 @@ def test_a_card_says_without_advice_that_the_rule_estimates_groups():
     assert "The rule estimates sex from the other columns." in page
     assert "infer_groups" not in page
     assert "sex from the other columns; infer_groups=False forbids it." in str(rule.certificate_)
+
+
+def test_a_card_without_the_groups_of_its_limits_says_so():
+    rng = np.random.default_rng(0)
+    scores = pd.DataFrame({"p": rng.random(3000)})
+    y = (rng.random(3000) < scores["p"]).astype(int)
+    groups = pd.DataFrame({"site": rng.choice(["a", "b"], 3000)})
+    limits = ["miss(1, by=site) <= 35%"]
+    rule = tb.calibrate(tb.Scores("p", 1), scores[:2000], y[:2000], groups=groups[:2000], limits=limits)
+    with pytest.warns(UserWarning, match=r"groups of the rows \(site\) were not given"):
+        card = tb.ModelCard.of(rule, scores[2000:], y[2000:])
+    assert (
+        "The stated limits on these rows: the groups of the rows (site) were not given." in card.to_markdown()
+    )

@@ -275,6 +275,10 @@ class _Measured:
             fault = str(failure).removeprefix("X: ").partition(". ")[0]
             return replace(measured, leakage=fault)
         measured = replace(measured, errors_certificate=errors_certificate)
+        without_groups = _without_groups(final, row_arguments["groups"])
+        if calibrated is not None and without_groups:
+            warn_user(f"the card does not compare these rows with the limits: {without_groups}")
+            return replace(measured, rates_failure=without_groups)
         try:
             if calibrated is not None:
                 recheck = calibrated.recheck(X, y, model=model, **row_arguments)
@@ -284,8 +288,7 @@ class _Measured:
             if getattr(final, "limits", None):
                 return replace(measured, rates_certificate=certify(model, X, y, **options))
         except ValueError as failure:
-            reason = _without_groups(final, row_arguments["groups"]) or str(failure)
-            return replace(measured, rates_failure=reason)
+            return replace(measured, rates_failure=without_groups or str(failure))
         return measured
 
     @property
