@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost.core.rate_words import bound_words, estimate_words, stated_words
@@ -61,6 +62,15 @@ def test_a_rule_is_printed_with_its_limits_and_without_parameters(rule, certifie
         summary = str(fitted.summary_)
         assert summary.index("share deferred") < summary.index("verall error")
         assert summary.endswith("The rest: print(rule.summary_.details)")
+
+
+def test_inner_models_are_shortened_in_repr_alone():
+    long = LogisticRegression(C=0.123456789, tol=0.000123456, max_iter=12345, fit_intercept=False)
+    mix = tb.RobustMixtureClassifier([("a", long), ("b", LogisticRegression())])
+    assert "LogisticRegression(...)" in repr(mix)
+    assert "LogisticRegression())" in repr(mix)
+    assert str(mix) == repr(mix)
+    assert mix.get_params()["a"] is long
 
 
 @pytest.mark.parametrize("in_percent", [False, True])

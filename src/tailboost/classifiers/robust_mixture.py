@@ -33,6 +33,7 @@ from tailboost.classifiers.mixture_fit import (
 from tailboost.classifiers.reported import (
     ReportedClassifier,
     rule_screen,
+    shortened_repr,
 )
 from tailboost.classifiers.robust_selection import (
     check_groups,
@@ -361,6 +362,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
                 )
         self._set_params("estimators", **params)
         return self
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return shortened_repr(self, N_CHAR_MAX)
 
     def __str__(self) -> str:
         if self.__sklearn_is_fitted__():
