@@ -318,7 +318,6 @@ def test_tables_to_predict(fitted, method, table, match):
     [
         (FRAME[:0], "X has no rows"),
         (FRAME[["a", "b"]], "(?s)feature names.*missing.*c"),
-        (FRAME[["b", "a", "c"]], "(?s)feature names.*order"),
         (FRAME.rename(columns={"a": "z"}), "(?s)feature names.*unseen.*z"),
         (FRAME.assign(d=1.0), "(?s)feature names.*unseen.*d"),
     ],
@@ -326,6 +325,13 @@ def test_tables_to_predict(fitted, method, table, match):
 def test_frames_to_predict(fitted_to_frame, method, table, match):
     with pytest.raises(ValueError, match=match):
         ask(fitted_to_frame, method, table)
+
+
+@pytest.mark.parametrize("method", [name for name in ANSWERS if name != "predict_randomized"])
+def test_columns_in_another_order_are_read_by_name(fitted_to_frame, method):
+    np.testing.assert_array_equal(
+        ask(fitted_to_frame, method, FRAME[["b", "a", "c"]]), ask(fitted_to_frame, method, FRAME)
+    )
 
 
 REWEIGHTS = {
