@@ -549,3 +549,8 @@ def test_sql_refuses_the_column_of_the_other_label():
         of_repaid.to_sql("p_default")
     for name in ("p_repaid", "p", "defaulting", "default_or_repaid"):
         assert name in of_repaid.to_sql(name)
+    of_number = tb.tune(
+        tb.Scores(0, 1), scores.to_numpy(), (y == "default").astype(int), limits=["miss(1) <= .3"]
+    )
+    for name in (None, "0", "model_0"):
+        assert of_number.rule_.to_sql(name)

@@ -514,7 +514,8 @@ class ThresholdRule:
             raise TypeError(f"column must be the name of one column, got {column!r}")
         if column is None:
             column = str(self.column)
-        self._refuse_column_of_other_label(column)
+        else:
+            self._refuse_column_of_other_label(column)
         score = sql_number(table, column)
         if self.missing is not None:
             score = f"COALESCE({score}, {self.missing!r})"
@@ -526,8 +527,11 @@ class ThresholdRule:
         return f"CASE WHEN {self._kind.sql(score)} THEN {answer} END"
 
     def _refuse_column_of_other_label(self, column: str) -> None:
-        """Raise if a word of a column's name is the label that a high score speaks against."""
-        words = re.split(r"[\W_]+", column.casefold())
+        """Raise if a word of a column's name is the label that a high score speaks against.
+
+        Numbers as labels are not compared: "model_0" may be the first model.
+        """
+        words = {word for word in re.split(r"[\W_]+", column.casefold()) if not word.isdigit()}
         for band in self.bands:
             lowest = band[0][1]
             highest = band[-1][1]
