@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
         ConfidenceNotReachedWarning as ConfidenceNotReachedWarning,
     )
     from tailboost.core.exceptions import DeferredRowsWarning as DeferredRowsWarning
+    from tailboost.core.exceptions import DependentRowsWarning as DependentRowsWarning
     from tailboost.core.exceptions import FitInterruptedWarning as FitInterruptedWarning
     from tailboost.core.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
     from tailboost.core.exceptions import LeakageError as LeakageError
@@ -89,8 +90,8 @@ _MODULES = {
     "classifiers.decisions": "Decisions RandomizedDecision",
     "core.exceptions": (
         "BoundNotMetWarning ConfidenceNotReachedWarning DeferredRowsWarning "
-        "FitInterruptedWarning InfeasibleLimitsError LeakageError LimitBelowNoiseWarning "
-        "NotCertifiedError ResubstitutionWarning SmallSubgroupsWarning "
+        "DependentRowsWarning FitInterruptedWarning InfeasibleLimitsError LeakageError "
+        "LimitBelowNoiseWarning NotCertifiedError ResubstitutionWarning SmallSubgroupsWarning "
         "UncertifiedGroupsWarning UselessRuleWarning"
     ),
     "guarantees.additive_summary": "AdditiveSummary",

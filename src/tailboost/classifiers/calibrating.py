@@ -44,6 +44,7 @@ from tailboost.core.checks import (
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
+    DependentRowsWarning,
     InfeasibleLimitsError,
     LimitBelowNoiseWarning,
     NotCertifiedError,
@@ -68,6 +69,7 @@ from tailboost.rates.strata import names_in
 from tailboost.rows.fingerprints import EqualRows, hash_rows, random_numbers
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step
+from tailboost.rows.persons import refuse_persons
 from tailboost.rows.readers import row_hashes
 from tailboost.rows.subgroups import refuse_many_numbers
 from tailboost.selection.rule import Rule
@@ -86,11 +88,12 @@ FOR_RANKS = 0.1
 # with .1.
 FOR_MANY_GROUPS = 0.15
 MANY_GROUPS = 8
-# Warnings about limits and the objective on the selection data: the limits are tested on the
-# other rows.
+# Warnings about the selection data, their limits and clusters: the limits are tested on the other
+# rows.
 ABOUT_SELECTION = (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
+    DependentRowsWarning,
     LimitBelowNoiseWarning,
     SmallSubgroupsWarning,
     UselessRuleWarning,
@@ -367,6 +370,8 @@ def selected_on_part(
     groups = arguments.groups
     arguments.refuse("one batch", details={"model": type(model).__name__})
     labels = _checked_labels(arguments)
+    if arguments.clusters is None:
+        refuse_persons(X, arguments.columns, "X_cal")
     if selection_share is not None:
         check_number(selection_share, "selection_share", 0, 1, below=True)
     models = [model for _, model in named_models(model)]

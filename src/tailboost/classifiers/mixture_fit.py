@@ -39,6 +39,7 @@ from tailboost.rates import InfeasibleLimitsError
 from tailboost.rows.fingerprints import Fingerprint, fingerprint_of, hash_rounded_rows
 from tailboost.rows.given import Given
 from tailboost.rows.ledger import UNNAMED_ROWS, Records
+from tailboost.rows.persons import warn_of_persons
 from tailboost.rows.probes import probe_rows
 from tailboost.rows.readers import holds_unknown, records_of_fit
 from tailboost.rows.rows import N_FOLDS, Rows, TrainingSet
@@ -212,7 +213,9 @@ def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[Traini
         if mix.max_time is not None:
             estimators = fastest_first(estimators)
 
-    if arguments.clusters is not None:
+    if arguments.clusters is None:
+        warn_of_persons(arguments.X, arguments.columns)
+    else:
         clusters = numbered(arguments.clusters, "clusters", training.n_given)
         training.clusters = clusters[training.used]
         if (training.clusters == training.clusters[0]).all():

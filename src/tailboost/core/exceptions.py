@@ -9,6 +9,7 @@ __all__ = [
     "BoundNotMetWarning",
     "ConfidenceNotReachedWarning",
     "DeferredRowsWarning",
+    "DependentRowsWarning",
     "FitInterruptedWarning",
     "InfeasibleLimitsError",
     "LeakageError",
@@ -49,6 +50,10 @@ class ConfidenceNotReachedWarning(UserWarning):
 
 class DeferredRowsWarning(UserWarning):
     """Rows that the rule defers have labels in an answer; the message gives their number."""
+
+
+class DependentRowsWarning(UserWarning):
+    """Persons have several rows, which no ``clusters`` keep together; the message names their column."""
 
 
 class UncertifiedGroupsWarning(UserWarning):

@@ -64,6 +64,7 @@ from tailboost.rows.judged import (
     predicted_labels,
 )
 from tailboost.rows.ledger import TRAINED_ON, refuse_known
+from tailboost.rows.persons import refuse_persons
 from tailboost.rows.readers import (
     Overlap,
     reason_of_equal_rows,
@@ -752,6 +753,8 @@ def fresh_rows(
     check_indexes(X=given.X, y=given.y, model=model, **given.by_row)
     given = replace(given, **named_groups)
     _refuse_missing_data(given, rates)
+    if given.has_labels and given.clusters is None:
+        refuse_persons(given.X, given.columns)
     given = _with_equal_columns(given)
 
     final = fitted

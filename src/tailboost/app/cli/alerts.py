@@ -20,6 +20,7 @@ from tailboost.app.datasets import TableSchema
 from tailboost.core.array_types import Column, Groups
 from tailboost.core.checks import MISSING_GROUP
 from tailboost.core.spelling import shell_word
+from tailboost.rows.persons import names_persons, warn_of_persons
 from tailboost.rows.schema import dtype_kind
 
 FEWEST_ROWS = 50  # with fewer rows a column may look like an id or a leak by chance
@@ -72,6 +73,14 @@ def read_to_fit(
         NewRows(file, table.data, data, list(group or ())).tell_of_empty_groups()
     for alert in _alerts(table.data, table.target, table.groups):
         warn(alert)
+    if cluster is None:
+        dropped = [name for name in drop or () if names_persons(name)]
+        persons = [name for name in table.data if name not in {*(keep or ()), *(group or ())}]
+        candidates = table.data[persons]
+        if dropped:
+            candidates = candidates.join(datasets.read_raw(data, *csv)[dropped])
+        with warnings_as_lines():
+            warn_of_persons(candidates)
     table.no_features = [*no_features, *ids]
     table.clusters = None
     if cluster is not None:

@@ -41,6 +41,7 @@ from tailboost.guarantees.stated import stated_by
 from tailboost.rows.fingerprints import EqualRows
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step
+from tailboost.rows.persons import refuse_persons
 
 CALIBRATE_ADVICE = (
     "Not certified. `tailboost calibrate` looks for a certified rule on other fresh rows."
@@ -171,6 +172,7 @@ def certify(
         doing(f"Certifying on {len(rows.table):,} rows"),
     ):
         stored.refuse_unknown_groups(rows)
+        stored.refuse_persons(rows)
         rows.tell_of_empty_groups()
         cost_table = CostTable.read(costs, labels, rows.y, data, csv)
         certificate = certify_model(
@@ -404,6 +406,7 @@ class _FreshFiles:
                 stored.read_labelled(self.data, self.csv, self.target, reading),
                 group_columns=group_columns,
             )
+            stored.refuse_persons(rows)
             rows.tell_of_empty_groups()
             arguments |= {"X": rows.features, "y": rows.y, "groups": rows.groups}
             arguments["clusters"] = rows.clusters
@@ -602,6 +605,8 @@ def _calibrate_scores(
         rows = replace(rows, cluster_column=fresh.cluster)
         other_rows = selection.other_rows(fresh.unlabeled, fresh.training_rows, fresh.csv)
         with shared.bad_input(f"{data}: "):
+            if fresh.cluster is None:
+                refuse_persons(rows.table, [*score, *selection.group])
             max_error = targets_by_label(request.targets, np.unique(rows.y), selection.group)
             fresh_rows = Given(
                 rows.features, rows.y, rows.groups, clusters=rows.clusters, **other_rows
@@ -705,6 +710,7 @@ def card(
     reading = Reading("measure", columns, cluster)
     with stored_model.labelled_rows(data, csv, target, reading) as rows:
         stored_model.refuse_unknown_groups(rows)
+        stored_model.refuse_persons(rows)
         digests = {"model": shared.digest_of(model), "further rows": shared.digest_of(data)}
         model_card = ModelCard.of(
             classifier,

@@ -66,6 +66,7 @@ def evaluate(
             _, cluster_numbers = np.unique(rows.clusters, return_inverse=True)
         groups = {} if rows.groups is None else rows.groups
         stored.warn_of_other_groups(rows)
+        stored.warn_of_persons(rows)
         predicted, deferred = stored.answers(rows)
         leakage = warn_of_leakage(classifier, rows.features)
         measured = rates_of_options or fitted_rates(classifier, columns)

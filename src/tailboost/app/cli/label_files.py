@@ -32,6 +32,7 @@ from tailboost.app.cli.shared import (
     write_out,
 )
 from tailboost.core.array_types import Stated
+from tailboost.rows.persons import refuse_persons
 from tailboost.storage.rule_documents import text_of
 
 # Columns of the table of pairs of row and label.
@@ -166,6 +167,8 @@ class LabelFile(StoredDocument):
         if data is None:
             return {"X": None, "Y": None}
         rows = replace(self.scores_of(data, csv), cluster_column=cluster)
+        if cluster is None:
+            refuse_persons(rows.table, list(rows.features))
         return {
             "X": rows.features,
             "Y": _indicators(rows, list(self.rules.rules)),

@@ -34,6 +34,7 @@ from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, predicted_labels
 from tailboost.rows.ledger import Ledger
 from tailboost.rows.other_groups import warn_of_other_groups
+from tailboost.rows.persons import refuse_persons, warn_of_persons
 from tailboost.rows.schema import group_names
 from tailboost.storage.models import (
     check_model_path,
@@ -287,6 +288,21 @@ class StoredModel:
             if isinstance(self.model, Pipeline) and len(self.model.steps) > 1:
                 features = self.model[:-1].transform(features)
         return NewRows(table, features, data, reading.columns, reading.cluster)
+
+    def refuse_persons(self, rows: NewRows) -> None:
+        """Raise ValueError if persons have several rows, and --cluster does not keep them together."""
+        if rows.cluster_column is None:
+            refuse_persons(rows.table, self._other_roles(rows))
+
+    def warn_of_persons(self, rows: NewRows) -> None:
+        """Warn of persons with several rows, which --cluster does not keep together."""
+        if rows.cluster_column is None:
+            warn_of_persons(rows.table, self._other_roles(rows))
+
+    def _other_roles(self, rows: NewRows) -> set[Any]:
+        """Return the columns that are groups or features, which the fit has warned of."""
+        features = getattr(self.encoder or self.model, "feature_names_in_", ())
+        return {*features, *rows.group_columns}
 
     def features_in(self, table: Any, reading: Reading) -> Any:
         """Return a table without columns of groups, clusters and ids, except the features of the fit."""

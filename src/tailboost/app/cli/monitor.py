@@ -133,6 +133,7 @@ def monitor(
             stored.refuse_unknown_groups(rows)
             y = _labels(stored, rows, target)
             with shared.bad_input(f"{data}: "):
+                stored.refuse_persons(rows)
                 if model_monitor is None:
                     model_monitor = new_bounds.monitor(stored.classifier, rows, confidence)
                 X = rows.features

@@ -39,6 +39,7 @@ from tailboost.core.long_work import doing
 from tailboost.core.score_kinds import score_kind
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
+from tailboost.rows.persons import warn_of_persons
 from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.storage.models import SUFFIX, save_model
 from tailboost.storage.rule_classifier import scores_of
@@ -323,6 +324,7 @@ class RuleSelection:
             selection, rows = self.on(data, csv, positive)
             other_rows = selection.other_rows(unlabeled, training_rows, csv)
             selecting = doing(f"Selecting thresholds on {len(rows.table):,} rows")
+            warn_of_persons(rows.table, [*self.scores, *self.group])
             with shared.bad_input(f"{data}: "), selecting:
                 classifier = selection.run(rows, other_rows)
         kind_of_file = "Rule"

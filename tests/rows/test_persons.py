@@ -1,0 +1,129 @@
+"""Persons with several rows are named before anything is tested; amounts and categories are not."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn.datasets
+from app.shell import call
+from sklearn.linear_model import LogisticRegression
+
+import tailboost as tb
+from tailboost.rows.persons import names_persons, repeated_persons
+
+LIMIT = ["miss('ill') <= 60%"]
+
+
+@pytest.fixture(scope="module")
+def visits():
+    """2,000 visits of about 780 patients in 4 cities, with the score of a model."""
+    rng = np.random.default_rng(0)
+    n = 2000
+    x = rng.normal(size=n)
+    score = 1 / (1 + np.exp(-x))
+    return pd.DataFrame(
+        {
+            "patient_id": [f"P{i:05d}" for i in rng.integers(0, 900, n)],
+            "age": rng.integers(20, 90, n),
+            "city": rng.choice(["Bonn", "Kiel", "Trier", "Ulm"], n),
+            "site_id": rng.integers(0, 15, n),
+            "x": x.round(3),
+            "p": score.round(4),
+            "y": np.where(rng.random(n) < score, "ill", "well"),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["patient_id", "Patient ID", "userId", "CustomerID", "pid", "id", "patient_nbr", "Kundennummer"]
+)
+def test_names_of_persons(name):
+    assert names_persons(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["age", "paid", "bid", "acid", "valid", "person_age", "user_agent", "city", "zip", "income", 3]
+)
+def test_other_names(name):
+    assert not names_persons(name)
+
+
+def test_only_persons_with_several_rows_count(visits):
+    name, clause = repeated_persons(visits)
+    n_persons = len(set(visits["patient_id"]))
+    assert (name, f"{n_persons:,} different values in 2,000 rows" in clause) == ("patient_id", True)
+    once = visits.drop_duplicates("patient_id")
+    assert repeated_persons(once) == ("", "")
+    assert repeated_persons(visits, other_roles=["patient_id"]) == ("", "")
+    assert repeated_persons(visits.drop(columns="patient_id")) == ("", "")  # site_id: few values
+
+
+@pytest.mark.parametrize("name", ["iris", "wine", "breast_cancer", "digits", "diabetes"])
+def test_no_alarm_on_tables_without_persons(name):
+    table = getattr(sklearn.datasets, f"load_{name}")(as_frame=True).frame
+    assert repeated_persons(table) == ("", "")
+
+
+def test_nothing_is_spent_on_persons_without_clusters(visits):
+    score = tb.Scores("p", "ill", kind="probability")
+    with pytest.warns(tb.DependentRowsWarning, match="'patient_id'"):
+        selected = tb.tune(score, visits[:500], visits["y"][:500], limits=LIMIT)
+    X, y = visits[500:], visits["y"][500:]
+    calls = [
+        lambda **more: tb.calibrate(selected, X, y, **more),
+        lambda **more: tb.calibrate(score, X, y, limits=LIMIT, **more),
+        lambda **more: tb.certify(selected, X, y, **more),
+        lambda **more: tb.Monitor.against(selected).add(selected, X, y, name="May", **more),
+    ]
+    for make in calls:
+        with pytest.raises(ValueError, match=r"clusters=X(_cal)?\['patient_id'\]"):
+            make()
+    assert selected.records_.ledger.attempts == ()
+    for make in calls[2:]:  # a model reads the column no more than a score does
+        make(clusters=X["patient_id"])
+        make(clusters=range(len(X)))
+
+
+def test_fit_warns_of_persons_once(visits):
+    X = visits[["patient_id", "x"]].assign(patient_id=visits["patient_id"].str[1:].astype(int))
+    mix = tb.RobustMixtureClassifier([("lr", LogisticRegression())], random_state=0)
+    with pytest.warns(tb.DependentRowsWarning, match="give clusters=X") as caught:
+        mix.fit(X, visits["y"])
+    assert [w.category for w in caught].count(tb.DependentRowsWarning) == 1
+
+
+def test_the_shell_names_the_option_before_an_attempt(visits, tmp_path):
+    first, later, once = (tmp_path / f"{name}.csv" for name in ("first", "later", "once"))
+    visits[:500].to_csv(first, index=False)
+    visits[500:].to_csv(later, index=False)
+    visits[500:].drop(columns="patient_id").to_csv(once, index=False)
+    scores = ("--score", "p", "--target", "y", "--positive", "ill")
+    rule = tmp_path / "r.json"
+    tuned = call("tune", first, *scores, "--out", rule, "--limit", LIMIT[0])
+    assert tuned.exit_code == 0
+    assert tuned.stderr.count("take --cluster patient_id") == 1
+    before = rule.read_text()
+    certified = ("--model", tmp_path / "c.json")
+    for words in (
+        ("calibrate", rule, later, *certified),
+        ("calibrate", later, *scores, "--limit", LIMIT[0], *certified),
+        ("certify", rule, later),
+        ("card", rule, later),
+        ("monitor", rule, later),
+    ):
+        refused = call(*words)
+        assert (refused.exit_code, "State --cluster patient_id, or leave" in refused.stderr) == (2, True)
+    assert rule.read_text() == before
+    assert "take --cluster patient_id" in call("evaluate", rule, later).stderr
+    assert "patient_id" not in call("evaluate", rule, later, "--cluster", "patient_id").stderr
+    assert call("certify", rule, once).exit_code == 0
+    assert call("calibrate", rule, later, "--cluster", "patient_id", *certified).exit_code == 0
+
+
+def test_the_shell_warns_at_a_fit_whether_persons_are_features_or_dropped(visits, tmp_path):
+    data = tmp_path / "visits.csv"
+    visits.to_csv(data, index=False)
+    fit = ("fit", data, "--target", "y", "--model", tmp_path / "m.model", "--method", "forest")
+    for option in ((), ("--drop", "patient_id")):
+        assert call(*fit, *option).stderr.count("take --cluster patient_id") == 1
+    for option in ("--cluster", "--keep"):
+        assert "take --cluster" not in call(*fit, option, "patient_id").stderr
