@@ -980,9 +980,11 @@ def test_calibrate_takes_a_model_file_without_a_rule(files):
 def test_calibrate_counts_the_clusters_of_a_table_of_scores(files):
     """Two rows of each person are no more evidence than one."""
     once = table(900, 23).assign(person=range(900))
-    pd.concat([once, once]).to_csv(files / "twice.csv", index=False)
-    given = "calibrate", files / "twice.csv", "--score", "p_toxic", "--target", "label"
-    for cluster in ([], ["--cluster", "person"]):
+    twice = pd.concat([once, once])
+    twice.to_csv(files / "twice.csv", index=False)
+    twice.drop(columns="person").to_csv(files / "unnamed.csv", index=False)
+    for name, cluster in (("unnamed", []), ("twice", ["--cluster", "person"])):
+        given = "calibrate", files / f"{name}.csv", "--score", "p_toxic", "--target", "label"
         limit = ["--limit", "miss(toxic) <= .5", "--model", files / "twice.json"]
         done(*given, *limit, *cluster)
         (bound,) = json.loads((files / "twice.json").read_text())["certificate"]["bounds"]

@@ -168,7 +168,8 @@ class LabelFile(StoredDocument):
             return {"X": None, "Y": None}
         rows = replace(self.scores_of(data, csv), cluster_column=cluster)
         if cluster is None:
-            refuse_persons(rows.table, list(rows.features))
+            with bad_input(f"{data}: "):
+                refuse_persons(rows.table, list(rows.features))
         return {
             "X": rows.features,
             "Y": _indicators(rows, list(self.rules.rules)),
