@@ -661,5 +661,5 @@ def _groups_of(column: Any, known: Sequence[Any] | None, order: list[Any] | None
     listed = label_column(known, "groups of the fit")
     check_same_kind(column, "groups", listed, "groups of the fit")
     if order is None and (np.sort(listed) == listed).all():
-        return np.unique(np.concatenate([column, listed]))
+        return np.unique(np.concatenate([values, listed]))
     return np.concatenate([listed, values[~np.isin(values, listed)]])
