@@ -7,7 +7,6 @@ training rows. The default models come from trials with these generators and oth
 docstrings. The generators of HELD_OUT had no part in them. Differences of errors are paired by test row.
 
     default    `RobustMixtureClassifier` for the overall error
-    limited    the same with ``max_time=5``
     plain      `RobustMixtureClassifier` of the models for ordinary tables: boosted trees, forest and logistic
                regression
     linear     `RobustMixtureClassifier` of the models for TF-IDF
@@ -53,7 +52,6 @@ from tailboost.learners.one_hot import OneHotBoost
 
 LEARNERS: dict[str, Callable[[], Any]] = {
     "default": lambda: tb.RobustMixtureClassifier(objective="error", random_state=0, n_jobs=1),
-    "limited": lambda: tb.RobustMixtureClassifier(objective="error", max_time=5, random_state=0, n_jobs=1),
     "plain": lambda: mixture(100),
     "linear": lambda: tb.RobustMixtureClassifier(TEXT, objective="error", random_state=0, n_jobs=1),
     "four": lambda: tb.RobustMixtureClassifier(
@@ -205,7 +203,7 @@ def many_classes(seed: int = 10, n: int = 5_000, n_test: int = 10_000) -> Rows:
 TABLES: dict[str, tuple[Callable[[], Rows], tuple[str, ...]]] = {
     "numbers, 1,000 sparse columns": (lambda: numbers(1_000), ()),
     "numbers, 20,000 sparse columns": (lambda: numbers(20_000), ()),
-    "numbers, 100,000 sparse columns": (lambda: numbers(100_000), ("limited",)),
+    "numbers, 100,000 sparse columns": (lambda: numbers(100_000), ()),
     "TF-IDF of 20 topics": (topics, ()),
     "TF-IDF of docstrings": (docstrings, ("logistic10",)),
     "one-hot, products": (lambda: one_hot("products"), ("linear", "four")),
@@ -215,7 +213,7 @@ TABLES: dict[str, tuple[Callable[[], Rows], tuple[str, ...]]] = {
     "few of 1,000 dense columns": (lambda: few(1_000), ()),
     "spectra, 600 dense columns": (lambda: spectra(600), ("plain",)),
     "genes, 800 dense columns": (lambda: genes(800), ("plain",)),
-    "100 classes, 20 dense columns": (many_classes, ("limited",)),
+    "100 classes, 20 dense columns": (many_classes, ()),
 }
 HELD_OUT = ("genes, 800 dense columns",)
 

@@ -15,7 +15,6 @@ from tailboost.classifiers.default_models import (
     TableKind,
     default_estimators,
     distinct_numbers,
-    fastest_first,
     strong_estimators,
 )
 from tailboost.learners import HistBoostClassifier
@@ -151,17 +150,6 @@ def test_wide_dense_tables_get_trees_on_few_columns(tmp_path):
     assert [name for name, _ in strong_estimators(kind)] == list(mix.named_estimators_)
     assert list(dict(default_estimators(TableKind(5_001, 320)))) == ["boosted", "linear", "kernel"]
     assert "kernel" not in dict(default_estimators(TableKind(10_001, 320)))
-
-
-def test_linear_models_come_first_under_a_time_limit():
-    one_hot = TableKind(1_000, 600, True, (1,) * 600)
-    for kind in (TableKind(), one_hot, TableKind(1_000, 600, True, (9,) * 600), TableKind(400, 600)):
-        for make in (default_estimators, strong_estimators):
-            named = make(kind)
-            names = [name for name, _ in fastest_first(named)]
-            assert sorted(names) == sorted(dict(named))
-            assert names[0] in ("plain", "bayes", "linear")
-            assert "boosted" not in names[:2]
 
 
 def test_the_kind_counts_distinct_rows():

@@ -1,21 +1,17 @@
 """How the models behind a mixture are fitted, and what is kept of them."""
 
-from types import SimpleNamespace
-from typing import ClassVar
-
 import numpy as np
 import pytest
 from conftest import errors_of, noisy
 from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import KFold, StratifiedKFold, TimeSeriesSplit
+from sklearn.model_selection import KFold, TimeSeriesSplit
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost import RobustMixtureClassifier, load_model, save_model, tune
-from tailboost.classifiers import fitting, mixture_fit
 from tailboost.classifiers.default_models import default_estimators
 from tailboost.classifiers.fitting import LOG_STEP, fit_models
 from tailboost.core.exceptions import FitInterruptedWarning
@@ -180,89 +176,23 @@ def test_a_splitter_and_its_splits_say_who_is_judged_by_whom():
     assert "(7 folds)" in RobustMixtureClassifier(cv=7).fit(X, y).rates_.words
 
 
-class Counted(GaussianNB):
-    """Notes the rows of its fits; the clock advances by one second for each."""
-
-    rows: ClassVar[list[int]] = []
-
-    def fit(self, X, y, sample_weight=None):
-        self.rows.append(len(y))
-        return super().fit(X, y, sample_weight)
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """Replace the time by the number of fits so far."""
-    Counted.rows.clear()
-    for module in (fitting, mixture_fit):
-        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: float(len(Counted.rows))))
-    return Counted.rows
-
-
-@pytest.mark.parametrize("limit", range(1, 14))
-def test_no_fit_begins_after_the_time_limit(clock, limit):
+def test_models_without_all_fits_at_ctrl_c_are_left_out(interrupted):
     X, y = noisy(6, n=120, K=2)
-    models = [("first", Counted()), ("second", Counted()), ("third", Counted())]
-    hasty = RobustMixtureClassifier(models, max_time=limit, cv=3, random_state=0)
-    late = ["first", "second", "third"][limit // 4 :]
-    if limit >= 12:
-        hasty.fit(X, y)
-    else:
-        with pytest.warns(FitInterruptedWarning, match="max_time is over") as caught:
-            hasty.fit(X, y)
-        assert str(late[limit < 4 :]) in str(caught[-1].message)
-    assert len(clock) == min(limit, 12)  # three folds and all rows, for each
-    assert list(hasty.named_estimators_) == ["first", "second", "third"][: max(limit // 4, 1)]
-
-
-@pytest.mark.parametrize("reached", [1, 2, 3])
-def test_folds_that_were_reached_judge_the_first_model(clock, reached):
-    X, y = noisy(6, n=120, K=2)
-    splits = list(StratifiedKFold(3).split(X, y))
-    given = {"cv": splits, "random_state": 0}
-    with pytest.warns(FitInterruptedWarning, match=f"'first' was judged on {reached} of 3 held-out parts"):
-        hasty = RobustMixtureClassifier([("first", Counted())], max_time=reached, **given).fit(X, y)
-    assert clock == [80] * reached
-    whole = RobustMixtureClassifier([("first", GaussianNB())], **given).fit(X, y)
-    judged = np.sort(np.concatenate([held for _, held in splits[:reached]]))
-    some, all_rows = (mix.selection_.engine.outputs.logs[0] for mix in (hasty, whole))
-    np.testing.assert_array_equal(some, all_rows[judged])
-    own = GaussianNB().fit(X[splits[0][0]], y[splits[0][0]])
-    np.testing.assert_allclose(hasty.estimators_[0].predict_proba(X), own.predict_proba(X))
-    words = hasty.rates_.words
-    assert words.startswith(f"out-of-fold probabilities of {40 * reached} of the 120 training rows")
-    if reached == 1:  # the rows judge the model that answers
-        wrong = hasty.predict(X[judged]) != y[judged]
-        assert hasty.subgroup_errors_[1] == pytest.approx(wrong[y[judged] == 1].mean())
-
-
-def test_what_time_does_not_reach_is_left_out_and_said(capsys, tmp_path):
-    X, y = noisy(6, n=120, K=2)
-    models = [("first", GaussianNB()), ("second", GaussianNB()), ("third", GaussianNB())]
-    hasty = RobustMixtureClassifier(models, max_time=1e-9, verbose=1, random_state=0)
-    with pytest.warns(FitInterruptedWarning, match=r"\['second', 'third'\] are left out"):
-        hasty.fit(X, y)
-    (printed,) = capsys.readouterr().out.splitlines()
-    assert printed.startswith("fits: 1 of 18, about ")
-    assert printed.endswith("left; first")
-    for kind in (None, "strong"):  # linear models are the first
-        defaults = RobustMixtureClassifier(kind, max_time=1e-9, random_state=0)
-        with pytest.warns(FitInterruptedWarning, match=r"'linear' was judged on 1 of 5 held-out parts"):
-            defaults.fit(X, y)
-        assert list(defaults.named_estimators_) == ["linear"]
-    save_model(defaults, tmp_path / "hasty.model")
-    np.testing.assert_array_equal(load_model(tmp_path / "hasty.model").predict(X), defaults.predict(X))
-    held = RobustMixtureClassifier(models, max_time=1e-9, cv=0.25, random_state=0)
-    with pytest.warns(FitInterruptedWarning):
-        held.fit(X, y)
-    assert "30 of the 120 training rows (1 split)" in held.rates_.words
-    val = RobustMixtureClassifier(models, max_time=1e-9, random_state=0)
-    with pytest.warns(FitInterruptedWarning, match=r"\['second', 'third'\] are left out"):
-        val.fit(X[:80], y[:80], X_val=X[80:], y_val=y[80:])
-    frozen = [("given", FrozenEstimator(GaussianNB().fit(X[:60], y[:60]))), *models]
-    hasty = RobustMixtureClassifier(frozen, max_time=1e-9, random_state=0)
-    with pytest.warns(FitInterruptedWarning, match=r"\['first', 'second', 'third'\]"):
-        hasty.fit(X[60:], y[60:])
+    bayes = GaussianNB()
+    # Four fits of each: three folds and all rows.
+    models = [("first", bayes), ("second", interrupted(4)), ("third", GaussianNB())]
+    mix = RobustMixtureClassifier(models, cv=3, random_state=0)
+    with pytest.warns(FitInterruptedWarning, match=r"interrupted: \['second', 'third'\] are left out"):
+        mix.fit(X, y)
+    alone = RobustMixtureClassifier([("first", bayes)], cv=3, random_state=0).fit(X, y)
+    assert list(mix.named_estimators_) == ["first"]
+    np.testing.assert_array_equal(mix.predict_proba(X), alone.predict_proba(X))
+    frozen = [("given", FrozenEstimator(GaussianNB().fit(X[:60], y[:60]))), ("own", interrupted(1))]
+    with pytest.warns(FitInterruptedWarning, match=r"interrupted: \['own'\] is left out"):
+        mix = RobustMixtureClassifier(frozen, cv=3, random_state=0).fit(X[60:], y[60:])
+    assert list(mix.named_estimators_) == ["given"]
+    with pytest.raises(KeyboardInterrupt):
+        RobustMixtureClassifier([("own", interrupted(2)), ("other", bayes)], cv=3).fit(X, y)
 
 
 def test_class_weights_are_weights_of_rows_in_the_fits():

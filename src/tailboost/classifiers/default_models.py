@@ -233,14 +233,6 @@ def strong_estimators(kind: TableKind | None = None) -> Named:
     ]
 
 
-HURRIED = ("plain", "bayes", "linear", "kernel", "forest", "boosted", "extra")
-
-
-def fastest_first(estimators: Named) -> Named:
-    """Return default estimators in the order of fits with a time limit: linear models come first."""
-    return sorted(estimators, key=lambda pair: HURRIED.index(pair[0]))
-
-
 #: The estimators for each value of the parameter ``estimators`` without models.
 DEFAULTS: dict[str | None, Callable[[TableKind], Named]] = {
     None: default_estimators,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from numbers import Real
@@ -40,6 +39,8 @@ from tailboost.selection.outputs import ModelOutputs, Models, logs_of
 Estimators = Sequence[tuple[str, Any]]
 # A fitted classifier, and the class number of each column of its probabilities.
 Fit = tuple[Any, Ints]
+# The name and the seeded estimator of the fits, by its number among the estimators.
+Jobs = dict[int, tuple[str, Any]]
 # The most distinct rows for which "auto" makes five folds instead of three.
 FIVE_FOLDS_UP_TO = 5_000
 # Out-of-fold log-probabilities are rounded to multiples of this step.
@@ -57,7 +58,6 @@ def fit_models(
     weighted: bool,
     seed: int,
     n_jobs: int | None,
-    until: float = np.inf,
     factors: Floats | None = None,
 ) -> tuple[ModelOutputs, Any]:
     """Cross-fit every estimator; return the final models and their out-of-fold log-probabilities.
@@ -81,10 +81,6 @@ def fit_models(
         Seeds the folds, and the estimators without a seed.
     n_jobs : int or None
         Number of parallel fits.
-    until : float, default=inf
-        Time limit of the fits, in seconds since the epoch. The first fit has none. If no estimator has all
-        its fits, the parts that the first one reached are the selection data, and its model of the first
-        part answers.
     factors : ndarray of shape (n,), optional
         Factors from ``class_weight``. The fits use weights times factors, the selection data only weights.
 
@@ -103,7 +99,7 @@ def fit_models(
     weighted_training = training
     if factors is not None:
         weighted_training = replace(training, weight=training.weight * factors)
-    fits, stopped = _fits(
+    fits = _fits(
         estimators,
         frozen,
         weighted_training,
@@ -111,18 +107,11 @@ def fit_models(
         weighted=weighted,
         seed=seed,
         n_jobs=n_jobs,
-        until=until,
     )
-    reached = _reached_parts(estimators, fits, split, stopped=stopped)
-    if reached:
-        split = split.only(reached)
-        # The model of a single part answers: nothing is fitted again.
-        rows = split.selection_rows(training.rows, "probabilities", refit=len(reached) > 1)
-
     models = Models(names=[], n_classes=training.n_classes, fitted=[], columns=[])
     log_probabilities = []
     for i, (name, estimator) in enumerate(estimators):
-        if None in fits[i]:  # left out with a warning
+        if i not in fits:  # left out with a warning
             continue
         if frozen[i]:
             fits[i] = [frozen_fit(name, estimator, classes)]
@@ -165,39 +154,6 @@ def _held_out(
     else:
         split = Split.from_splits(training, cv)
     return split, split.selection_rows(training.rows, "probabilities")
-
-
-def _reached_parts(
-    estimators: Estimators, fits: dict[int, list[Any]], split: Split, *, stopped: bool
-) -> list[int]:
-    """Warn of estimators without all their fits; return the parts that alone can be used, none for all.
-
-    If all estimators lack fits, the estimator with the most fits answers by its model of the first part. Only
-    the parts for which this estimator has models can be used. ``stopped`` is True after Ctrl-C.
-    """
-    reached = list[int]()
-    reason = "max_time is over"
-    if stopped:
-        reason = "fit was interrupted"
-    unfinished = [i for i, estimator_fits in fits.items() if None in estimator_fits]
-    if len(unfinished) == len(fits):  # not even the first estimator has all its fits
-        answering = max(unfinished, key=lambda i: len(fits[i]) - fits[i].count(None))
-        reached = [j for j, fit in enumerate(fits[answering]) if fit is not None]
-        warn_user(
-            f"{reason}: {estimators[answering][0]!r} was judged on {len(reached)} of "
-            f"{len(split.parts)} held-out parts, and is not fitted to all rows",
-            FitInterruptedWarning,
-        )
-        fold_fits = [fits[answering][j] for j in reached]
-        fits[answering] = [*fold_fits, fold_fits[0]]  # the last one answers
-        unfinished.remove(answering)
-    if unfinished:
-        names = [estimators[i][0] for i in unfinished]
-        verb = "are"
-        if len(unfinished) == 1:
-            verb = "is"
-        warn_user(f"{reason}: {names} {verb} left out of the mixture", FitInterruptedWarning)
-    return reached
 
 
 def frozen_fit(name: str, estimator: Model, classes: Any) -> Fit:
@@ -261,37 +217,28 @@ def _fits(
     weighted: bool,
     seed: int,
     n_jobs: int | None,
-    until: float,
-) -> tuple[dict[int, list[Any]], bool]:
-    """Return the `Fit`s of each estimator, and whether Ctrl-C ended them.
+) -> dict[int, list[Fit]]:
+    """Return the `Fit`s of each estimator: one for each part, and the final model; none of a frozen one.
 
-    There is one fit for each part, and the final model; none if the estimator is frozen. A fit is None if
-    the time limit was reached before its start, or Ctrl-C came before the end of the estimator's last fit.
+    An estimator without all its fits at Ctrl-C is left out, with a warning.
 
     Raises
     ------
     KeyboardInterrupt
         If Ctrl-C came before the last fit of any estimator.
     """
-    fits: dict[int, list[Any]] = {i: [] for i in range(len(estimators))}
-    jobs = {
-        i: Job(name, _seeded(estimator, seed), until)
-        for i, (name, estimator) in enumerate(estimators)
-        if not frozen[i]
-    }
-    table_jobs = {
-        i: job for i, job in jobs.items() if isinstance(estimators[i][1], TableLearner)
-    }
-    single_jobs = {i: job for i, job in jobs.items() if i not in table_jobs}
-    if not any(frozen):  # otherwise a frozen one can answer
-        begun_first = table_jobs or single_jobs
-        first = next(iter(begun_first))
-        begun_first[first] = replace(begun_first[first], is_first=True)
+    fits: dict[int, list[Fit]] = {i: [] for i in range(len(estimators))}
+    table_jobs: Jobs = {}
+    single_jobs: Jobs = {}
+    for i, (name, estimator) in enumerate(estimators):
+        if frozen[i]:
+            continue
+        jobs = table_jobs if isinstance(estimator, TableLearner) else single_jobs
+        jobs[i] = name, _seeded(estimator, seed)
 
     n_fits = len(split.parts) + 1  # of each estimator: the last is on all rows
-    stopped = False
     with (
-        steps("fits", n_fits * len(jobs)) as report_fit,
+        steps("fits", n_fits * (len(table_jobs) + len(single_jobs))) as report_fit,
         noticing_interrupts() as interrupted,
     ):
         try:
@@ -304,72 +251,53 @@ def _fits(
                 if interrupted():
                     raise KeyboardInterrupt
                 fits[i].append(fit)
-                if fit is not None:
-                    report_fit(detail=jobs[i].name)
+                report_fit(detail=estimators[i][0])
         except KeyboardInterrupt:
-            stopped = True
+            pass  # what is finished stays
 
-    if stopped:
-        unfinished = [i for i in jobs if len(fits[i]) < n_fits]
-        fits |= {i: [None] for i in unfinished}
-        if len(unfinished) == len(estimators):
-            raise KeyboardInterrupt
-    return fits, stopped
-
-
-@dataclass(frozen=True)
-class Job:
-    """All fits of one estimator."""
-
-    name: str  # for messages
-    estimator: Any
-    until: float  # time limit in seconds since the epoch, valid in all processes
-    is_first: bool = False  # whether the first fit has no time limit
-
-    def is_late(self, number: int) -> bool:
-        """Return whether the fit with this number, from 0, must not begin any more."""
-        return time.time() >= self.until and not (self.is_first and number == 0)
+    unfinished = [i for i in fits if not frozen[i] and len(fits[i]) < n_fits]
+    if len(unfinished) == len(estimators):
+        raise KeyboardInterrupt
+    if unfinished:
+        names = [estimators[i][0] for i in unfinished]
+        verb = "are"
+        if len(unfinished) == 1:
+            verb = "is"
+        warn_user(
+            f"fit was interrupted: {names} {verb} left out of the mixture",
+            FitInterruptedWarning,
+        )
+    return {i: estimator_fits for i, estimator_fits in fits.items() if i not in unfinished}
 
 
 def _table_fits(
-    jobs: dict[int, Job],
+    jobs: Jobs,
     training: TrainingSet,
     split: Split,
     seed: int,
     report_fit: Steps,
     n_jobs: int | None,
-) -> Iterator[tuple[int, list[Fit | None]]]:
-    """Yield the number of each learner of tailboost, with all its fits on one prepared table.
-
-    A fit that would begin too late is None.
-    """
+) -> Iterator[tuple[int, list[Fit]]]:
+    """Yield the number of each learner of tailboost, with all its fits on one prepared table."""
     if not jobs:
         return
     opened = OpenTable(training.X)
     fit_on_table = partial(_fits_on_table, training, split, seed, report_fit, opened)
     parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
-    all_fits = parallel(delayed(fit_on_table)(job) for job in jobs.values())
+    all_fits = parallel(delayed(fit_on_table)(*job) for job in jobs.values())
     yield from zip(jobs, all_fits, strict=True)
 
 
 def _single_fits(
-    jobs: dict[int, Job],
-    training: TrainingSet,
-    split: Split,
-    weighted: bool,
-    n_jobs: int | None,
-) -> Iterator[tuple[int, Fit | None]]:
-    """Yield the number of an estimator with each of its fits, estimator by estimator.
-
-    A fit that would begin too late is None.
-    """
+    jobs: Jobs, training: TrainingSet, split: Split, weighted: bool, n_jobs: int | None
+) -> Iterator[tuple[int, Fit]]:
+    """Yield the number of an estimator with each of its fits, estimator by estimator."""
     if not jobs:
         return
     all_rows = np.ones(len(training.y), dtype=bool)
-    tasks = list(product(jobs, enumerate([*split.fitted, all_rows])))
+    tasks = list(product(jobs, [*split.fitted, all_rows]))
     single_fits = Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(_fit_alone)(training, weighted, jobs[i], number, rows)
-        for i, (number, rows) in tasks
+        delayed(_fit_alone)(training, weighted, *jobs[i], rows) for i, rows in tasks
     )
     for (i, _), fit in zip(tasks, single_fits, strict=True):
         yield i, fit
@@ -386,20 +314,17 @@ def selecting_from(n_given: int) -> Iterator[None]:
 
 
 def _fit_alone(
-    training: TrainingSet, weighted: bool, job: Job, number: int, rows: Mask
-) -> Fit | None:
+    training: TrainingSet, weighted: bool, name: str, estimator: Model, rows: Mask
+) -> Fit:
     """Return an estimator fitted on some rows, with the class number of each column of its probabilities.
 
-    The result is None if the fit would begin too late. ``number`` counts the fits of the estimator from 0.
-    With ``weighted``, ``fit`` gets the weights of the rows.
+    Messages call it ``name``. With ``weighted``, ``fit`` gets the weights of the rows.
     """
-    if job.is_late(number):
-        return None
     present_classes, y = np.unique(training.y[rows], return_inverse=True)
     if len(present_classes) == 1:  # many classifiers refuse a single class
         n_classes = training.n_classes
         return constant(int(present_classes[0]), n_classes), np.arange(n_classes)
-    model = clone(job.estimator)
+    model = clone(estimator)
     weights = {}
     if weighted:
         weights[str(weight_parameter(model))] = training.weight[rows]
@@ -409,7 +334,7 @@ def _fit_alone(
     try:
         model.fit(X, y, **weights)
     except (TypeError, ValueError) as error:
-        raise _failed_fit(job.name, model, error) from error
+        raise _failed_fit(name, model, error) from error
     return model, present_classes[np.asarray(model.classes_, dtype=np.intp)]
 
 
@@ -423,51 +348,38 @@ def _fits_on_table(
     seed: int,
     report_fit: Steps,
     opened: OpenTable,
-    job: Job,
-) -> list[Fit | None]:
+    name: str,
+    learner: Model,
+) -> list[Fit]:
     """Return the fits of a learner of tailboost for all parts, and the final one, on a prepared table.
 
-    ``report_fit`` is called after each fit. A fit that would begin too late is None. The final one is the
-    mean of the models of the parts if the learner averages and refits nothing, or if a refit would begin too
-    late. Otherwise it is a fit on all rows.
+    ``report_fit`` is called after each fit. The final one is the mean of the models of the parts if the
+    learner averages and refits nothing. Otherwise it is a fit on all rows. Messages call the learner
+    ``name``.
     """
     weight = training.weight
     try:
-        session = job.estimator.open_table(opened, training.y, training.n_classes, weight)
+        session = learner.open_table(opened, training.y, training.n_classes, weight)
     except (TypeError, ValueError) as error:
-        raise _failed_fit(job.name, job.estimator, error) from error
+        raise _failed_fit(name, learner, error) from error
     fitted_parts = split.fitted
     if fitted_parts and split.is_complementary and isinstance(session, Partitioned):
         session.leave_out(split.fold)
 
     models = list[Any]()
-    for number, rows in enumerate(fitted_parts):
-        model = None
-        if not job.is_late(number):
-            model = session.fit(weight, seed, rows)
-            report_fit(detail=job.name)
-        models.append(model)
+    for rows in fitted_parts:
+        models.append(session.fit(weight, seed, rows))
+        report_fit(detail=name)
 
-    is_late = job.is_late(len(models))
-    has_mean = isinstance(session, AveragingLearner) and split.is_partition
-    final = None
-    if has_mean and None not in models and (is_late or not session.refits):
+    mean = None
+    if split.is_partition and isinstance(session, AveragingLearner) and not session.refits:
         mean = session.mean(models, weight, fitted_parts)
-        if mean is not None:
-            final = mean.table_  # a classifier with the mean probabilities
-    if final is None and not is_late:
-        final = session.fit(weight, seed)
-
-    if final is not None:
-        report_fit(detail=job.name)
-    return [_with_classes(model) for model in (*models, final)]
-
-
-def _with_classes(model: Model | None) -> Fit | None:
-    """Return a model with the class number of each column of its probabilities; None for no model."""
-    if model is None:
-        return None
-    return model, np.asarray(model.classes_, dtype=np.intp)
+    if mean is not None:
+        models.append(mean.table_)  # a classifier with the mean probabilities
+    else:
+        models.append(session.fit(weight, seed))
+    report_fit(detail=name)
+    return [(model, np.asarray(model.classes_, dtype=np.intp)) for model in models]
 
 
 def _seeded(estimator: Model, seed: int) -> Any:

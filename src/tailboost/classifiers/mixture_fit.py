@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -11,7 +10,7 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
-from tailboost.classifiers.default_models import DEFAULTS, TableKind, fastest_first
+from tailboost.classifiers.default_models import DEFAULTS, TableKind
 from tailboost.classifiers.fitting import check_estimators, fit_models, frozen_fit
 from tailboost.classifiers.input import (
     checked_table,
@@ -68,17 +67,13 @@ def learn(mix: Model, arguments: Given, validation: Given) -> None:
     InfeasibleLimitsError
         If no rule keeps the limits; see `first_selection`.
     """
-    until = np.inf
-    if mix.max_time is not None:
-        until = time.time() + mix.max_time
-
     problem = _checked_problem(mix, arguments, validation)
     weighted = arguments.sample_weight is not None or mix.class_weight is not None
     training, estimators = _read_training(mix, arguments, weighted)
     _read_further_rows(mix, training, arguments, validation, frozen=_all_frozen(estimators))
     _check_strata(mix, problem, training)
 
-    outputs = _fit(mix, estimators, training, until, weighted=weighted)
+    outputs = _fit(mix, estimators, training, weighted=weighted)
     X_selecting, costs_selecting = _selecting(training, outputs.rows)
     records = _records(mix, estimators, training, outputs, X_selecting)
     X_unlabeled, _ = training.unlabeled or (None, None)
@@ -200,8 +195,8 @@ def _read_further_rows(
 def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[TrainingSet, Named]:
     """Return the checked training rows, and the estimators by name.
 
-    Without stated estimators, the defaults for such a table are taken, the fastest first if there is a time
-    limit. Raise ValueError if all rows are in one cluster, or a frozen estimator has other labels.
+    Without stated estimators, the defaults for such a table are taken. Raise ValueError if all rows are in
+    one cluster, or a frozen estimator has other labels.
     """
     has_default_estimators = mix.estimators is None or isinstance(mix.estimators, str)
     estimators: Named = []
@@ -210,8 +205,6 @@ def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[Traini
     training = read_training_set(mix, learner=mix, rows=arguments)
     if has_default_estimators:
         estimators = DEFAULTS[mix.estimators](TableKind.of(training))
-        if mix.max_time is not None:
-            estimators = fastest_first(estimators)
 
     if arguments.clusters is None:
         warn_of_persons(arguments.X, arguments.columns)
@@ -315,7 +308,7 @@ def _models_with_a_past(estimators: Named) -> list[Any]:
 
 
 def _fit(
-    mix: Model, estimators: Named, training: TrainingSet, until: float, *, weighted: bool
+    mix: Model, estimators: Named, training: TrainingSet, *, weighted: bool
 ) -> ModelOutputs:
     """Fit the models; return their outputs on the selection data and on the rows without labels.
 
@@ -335,7 +328,6 @@ def _fit(
         weighted=weighted,
         seed=seed,
         n_jobs=mix.n_jobs,
-        until=until,
     )
     mix.probe_rows_ = probe_rows(training.X, seed)  # a loaded model file is checked on them
 

@@ -181,11 +181,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
     class_weight : dict or "balanced", optional
         Weights of the classes in the fits of the models, as in scikit-learn, times ``sample_weight``. Limits,
         objective and tables count rows by ``sample_weight`` alone.
-    max_time : float, optional
-        Time limit in seconds, after which no fit begins: the fits end at most one fit later. Estimators that
-        are not fitted in all folds are left out, with a warning. If all are, the folds that the first one
-        reached are the selection data, and its model of the first fold answers. The default models are
-        fitted in another order: linear models, forest, boosted trees. Selection is not limited.
     n_jobs : int, optional
         Fits at the same time, as in joblib.
     random_state : int, RandomState or None
@@ -236,7 +231,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
     Warns
     -----
     FitInterruptedWarning
-        Names the estimators left out by ``max_time`` or Ctrl-C. Those with finished fits stay.
+        Names the estimators left out after Ctrl-C. Those with finished fits stay.
     BoundNotMetWarning
         Names the violated limits on the selection data.
     ConfidenceNotReachedWarning
@@ -294,7 +289,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         "by_group": ["boolean", str],
         "infer_groups": ["boolean", OneOf("auto")],
         "class_weight": [dict, OneOf("balanced"), None],
-        "max_time": [Interval(Real, 0, None, closed="neither"), None],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -312,7 +306,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
     by_group: bool | str = False
     infer_groups: bool | str = "auto"
     class_weight: Any = None
-    max_time: float | None = None
     n_jobs: int | None = None
     random_state: Seed = None
     verbose: int = 0

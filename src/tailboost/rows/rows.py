@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -342,13 +341,6 @@ class Split:
     def is_partition(self) -> bool:
         """Whether each row is held out once, and is fitted in all other parts."""
         return self.is_complementary and self.fold.min() == 0 < self.fold.max()
-
-    def only(self, numbers: Sequence[int]) -> Split:
-        """Return some of the parts."""
-        fold = np.full(len(self.fold), -1)
-        for place, number in enumerate(numbers):
-            fold[self.fold == number] = place
-        return Split(fold, "splits", tuple(self.fitted[number] for number in numbers))
 
     def selection_rows(self, train: Rows, what: str, *, refit: bool = True) -> Rows:
         """Return the selection data: the held-out rows among the training rows.
