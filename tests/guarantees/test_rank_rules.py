@@ -691,7 +691,7 @@ def test_thresholds_by_group_beside_limits_that_join_groups_have_to_pay(shift, l
             for by_group in (False, "age")
         ]
         assert all(rule.certificate_.bounds[0].method == "ranks" for rule in rules)
-        assert "divide the error probability" in " ".join(rules[1].certificate_.notes)
+        assert "thresholds by group the rest" in " ".join(rules[1].certificate_.notes)
         one = (rules[0].predict(further) != labels).mean()
         by_age = (rules[1].predict(further, groups={"age": groups["age"]}) != labels).mean()
         gains.append(one - by_age)

@@ -51,7 +51,6 @@ from tailboost.guarantees.fresh_rows import (
 )
 from tailboost.guarantees.path import Path
 from tailboost.guarantees.procedure import (
-    PART_OF_SIMPLER,
     Certified,
     Procedure,
     Reference,
@@ -60,6 +59,7 @@ from tailboost.guarantees.procedure import (
     divided,
     losses_on,
     simplest_certified,
+    two_rules,
     what_is_tested,
 )
 from tailboost.guarantees.ranks import Ranks
@@ -108,12 +108,7 @@ PROCEDURES: tuple[type[Procedure], ...] = (
     ScorePath,
     Path,
 )
-OF_BOTH_KINDS = (
-    f"One threshold had {percent(PART_OF_SIMPLER)} of the level, and a rule with an inferred "
-    "group the rest. The inferred group is taken if it alone is certified, or if it lowers the "
-    "objective on these rows by more than one standard error, not counting the row that gains "
-    "most."
-)
+OF_BOTH_KINDS = two_rules("One threshold", "a rule with an inferred group")
 # Who gives the answers with which a rule is compared, and the fresh rows with them; None if there are none.
 ReferenceAnswers = tuple[str, FreshRows | None]
 # The most groups of one answer in a sentence.

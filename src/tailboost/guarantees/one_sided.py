@@ -322,47 +322,14 @@ class PlannedRoom:
         ]
         if not shares:
             return None
-        return one_sided(shares, self.scaled_ranks(shares, m, self.level), expected, m, NO_ROWS)
-
-    def scaled_ranks(
-        self, shares: Sequence[Share], n_thresholds: int, level: float
-    ) -> list[int]:
-        """Return how many selection rows of each share are as large a part as the fresh rows of its rank."""
         sizes = [len(share.rows) for share in shares]
         fresh_sizes = [max(1, int(self.ratio * size)) for size in sizes]
-        fresh_ranks = ranks_of(shares, fresh_sizes, n_thresholds, level)
-        return [
+        fresh_ranks = ranks_of(shares, fresh_sizes, m, self.level)
+        ranks = [
             int(np.floor(rank / fresh_size * size))
             for rank, fresh_size, size in zip(fresh_ranks, fresh_sizes, sizes, strict=True)
         ]
-
-    def predicted_loss(self, family: ThresholdFamily, level: float) -> float:
-        """Return the expected loss of the selection rows, by thresholds as so many fresh rows would leave.
-
-        ``family`` has one threshold for all groups, or is the family of the plan. Infinite without such
-        thresholds.
-        """
-        rows, data = scored_selection(self.selection, family, expected=True)
-        alone = []
-        joint = []
-        for limit, joins in zip(self.limits, self.joins, strict=True):
-            shares = [share for share in shares_on(limit, data) if len(share.rows)]
-            if joins and family.n_thresholds > 1:
-                joint += shares
-            else:
-                alone += shares
-        m = family.n_thresholds
-        if joint:
-            ranks = self.scaled_ranks(alone, m, (1.0 - self.part) * level)
-            ranks_of_joint = self.scaled_ranks(joint, 1, self.part * level)
-            line = self.line(joint[0].answer)
-            thresholds = within_ranks_and_line(rows, line, alone, ranks, joint, ranks_of_joint)
-        else:
-            thresholds = one_sided(alone, self.scaled_ranks(alone, m, level), rows, m, NO_ROWS)
-        if thresholds is None:
-            return np.inf
-        losses = [rows.loss(place, thresholds[place : place + 1]) for place in range(m)]
-        return float(np.sum(losses))
+        return one_sided(shares, ranks, expected, m, NO_ROWS)
 
     @property
     def ratio(self) -> float:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tailboost.core.array_types import Floats, Hashes, Ints, Model
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows
+from tailboost.guarantees.recheck import percent
 from tailboost.rates import Limit, Objective, Strata
 from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.judged import judged
@@ -213,6 +214,15 @@ def divided(level: float) -> list[float]:
     """Return the levels of a simpler and a more complex kind of rules, whose results then hold together."""
     level_of_simpler = PART_OF_SIMPLER * level
     return [level_of_simpler, level - level_of_simpler]
+
+
+def two_rules(simpler: str, other: str) -> str:
+    """Return how two rules divide the level, and which one is taken, see `simplest_certified`."""
+    return (
+        f"{simpler} had {percent(PART_OF_SIMPLER)} of the level, and {other} the rest. The "
+        "second rule is taken if it alone is certified, or if it lowers the objective on these "
+        "rows by more than one standard error, not counting the row that gains most."
+    )
 
 
 def simplest_certified(results: Sequence[Certified | Refused], fresh: FreshRows) -> int:
