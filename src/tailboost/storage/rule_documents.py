@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tailboost.core.array_types import Model
+from tailboost.core.array_types import Model, Stated
 from tailboost.core.files import write_output
 from tailboost.learners.scores import Scores
 from tailboost.rates import as_expression
@@ -52,9 +52,7 @@ def save_rule(
     file = Path(path)
     if file.suffix != RULE_FILE:
         raise ValueError(f"{str(file)!r}: the name of a rule file must end in {RULE_FILE!r}")
-    settings = _settings_of(classifier) | {"target": target}
-    text = text_of(rule_document(classifier, settings))
-    write_output(file, text)
+    write_output(file, text_of(rule_document(classifier, {"target": target})))
 
 
 def text_of(content: Mapping[str, Any]) -> str:
@@ -62,10 +60,12 @@ def text_of(content: Mapping[str, Any]) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
-def rule_document(
-    classifier: Model, settings: Mapping[str, Any], **notes: Any
-) -> dict[str, Any]:
-    """Return the content of a rule file: rule of a classifier, settings of its selection, and notes."""
+def rule_document(classifier: Model, files: Mapping[str, Any], **notes: Any) -> dict[str, Any]:
+    """Return the content of a rule file: rule of a classifier, settings of its selection, and notes.
+
+    ``files`` has what no classifier knows: the settings of the files from which its rows were read.
+    """
+    settings = {**_settings_of(classifier), **files}  # refuses other classifiers
     certificate = judged(classifier).certificate
     selection_tables = [
         rows.to_dict() for rows in classifier.records_.tables if rows.use == SELECTION_DATA
@@ -73,7 +73,7 @@ def rule_document(
     return {
         "format": RULE_FILE_FORMAT,
         "rule": classifier.rule_.to_dict(),
-        "selection": dict(settings),
+        "selection": settings,
         "groups": list(judged(classifier).groups),
         "groups_named": list(judged(classifier).groups_named.items()),
         "certificate": None if certificate is None else certificate.to_dict(),
@@ -96,16 +96,14 @@ def _settings_of(classifier: Model) -> dict[str, Any]:
     by_group = classifier.by_group or None
     if by_group is True:
         by_group = group_columns[0]
-    objective = classifier.objective
-    if as_expression(objective):
-        objective = repr(objective)
     return {
         "scores": columns,
         "labels": scores.label_list,
         "group": group_columns,
         "by_group": by_group,
-        "objective": objective,
+        "objective": spelt(classifier.objective),
         "limits": [limit.text for limit in judged(classifier).stated_limits],
+        "target": None,
         "data": "",
         "kind": scores.kind,
         "missing": scores.missing,
@@ -113,6 +111,13 @@ def _settings_of(classifier: Model) -> dict[str, Any]:
         "unlabeled": None,
         "csv": {},
     }
+
+
+def spelt(objective: Stated) -> str | None:
+    """Return an objective as text for a file: a rate as Python code, a name or None unchanged."""
+    if as_expression(objective):
+        return repr(objective)
+    return objective
 
 
 def _scores_of(classifier: Model) -> Scores:

@@ -276,15 +276,13 @@ def calibrate(
         raise BadInput("--score: give one table, the --target column, and no model")
     request = _Request(
         out=out,
-        fresh=_FreshFiles(
-            data=model if score else data,
-            unlabeled=unlabeled,
-            training_rows=training_rows,
-            csv=csv,
-            target=target,
-            cluster=cluster,
-            equal_rows=equal_rows,
-        ),
+        data=model if score else data,
+        unlabeled=unlabeled,
+        training_rows=training_rows,
+        csv=csv,
+        target=target,
+        cluster=cluster,
+        equal_rows=equal_rows,
         targets=read_targets(max_error),
         limits=read_limits(limit),
         confidence=confidence,
@@ -326,7 +324,13 @@ class _Request:
     """
 
     out: Path  # file to write
-    fresh: _FreshFiles
+    data: Path | None
+    unlabeled: Path | None
+    training_rows: Path | None
+    csv: options.CsvFormat
+    target: str | None
+    cluster: str | None
+    equal_rows: EqualRows | None
     targets: Stated
     limits: list[Any]
     confidence: float
@@ -339,11 +343,11 @@ class _Request:
         """Raise `BadInput` if two of these options contradict each other."""
         if self.targets is not None and self.limits:
             raise BadInput("--max-error and --limit: give one of them")
-        if self.fresh.unlabeled is not None and self.fresh.cluster is not None:
+        if self.unlabeled is not None and self.cluster is not None:
             raise BadInput(
                 "--cluster and --unlabeled: the clusters of rows without labels are not known"
             )
-        self.fresh.refuse_targets_without_labels(self.targets)
+        self.refuse_targets_without_labels(self.targets)
 
     def refuse_share_of_rows(self, why: str) -> None:
         """Raise `BadInput` if the share of rows that select is stated, and no row selects."""
@@ -358,19 +362,6 @@ class _Request:
             arguments["previous"] = ledger if ledger.attempts else None
         return arguments
 
-
-@dataclass(frozen=True)
-class _FreshFiles:
-    """The files of fresh rows for a calibration, and how their columns are read."""
-
-    data: Path | None
-    unlabeled: Path | None
-    training_rows: Path | None
-    csv: options.CsvFormat
-    target: str | None
-    cluster: str | None
-    equal_rows: EqualRows | None
-
     def column_names(self) -> list[str]:
         """Read the names of the columns of the fresh rows."""
         path = self.data or self.unlabeled
@@ -380,7 +371,7 @@ class _FreshFiles:
 
     @property
     def files(self) -> list[Path | None]:
-        """The files, which an output must not replace; None for one that is not given."""
+        """The files of rows, which an output must not replace; None for one that is not given."""
         return [self.data, self.unlabeled, self.training_rows]
 
     def refuse_targets_without_labels(self, targets: Stated) -> None:
@@ -422,8 +413,8 @@ def _model_to_calibrate(request: _Request, model: Path, selection: Path | None) 
 
     The rule of a rule file is selected again on the file ``selection``, which has its selection data.
     """
-    fresh, out, previous = request.fresh, request.out, request.previous
-    if fresh.data is None and fresh.unlabeled is None:
+    out, previous = request.out, request.previous
+    if request.data is None and request.unlabeled is None:
         raise BadInput(
             "DATA is missing: name the table of fresh rows, or the --score column of MODEL"
         )
@@ -434,11 +425,11 @@ def _model_to_calibrate(request: _Request, model: Path, selection: Path | None) 
         )
     stored = score_rules.read_model(model)
     if isinstance(stored, score_rules.StoredRule):
-        shared.check_output("--model", out, model, selection, previous, *fresh.files)
+        shared.check_output("--model", out, model, selection, previous, *request.files)
         if selection is not None:
-            stored = stored.selected_again(selection, fresh.csv)
+            stored = stored.selected_again(selection, request.csv)
     else:
-        check_model_output("--model", out, model, previous, *fresh.files)
+        check_model_output("--model", out, model, previous, *request.files)
     return stored
 
 
@@ -454,7 +445,6 @@ def _calibrate_model(
     The rule of a rule file is selected again on the file ``selection``. ``group`` are the columns of the
     options, with that of --by-group.
     """
-    fresh = request.fresh
     test_arguments = request.test_arguments()
     stored = _model_to_calibrate(request, model, selection)
     if by_group is not None and by_group not in stored.columns_read:
@@ -469,7 +459,7 @@ def _calibrate_model(
     ledger = FileLedger(stored)
     columns = list(dict.fromkeys([*stored.group_columns, *group]))
     targets, tested_limits = _to_certify(request, classifier, columns)
-    fresh.refuse_targets_without_labels(targets)
+    request.refuse_targets_without_labels(targets)
     has_rule = judged(classifier).selects_rule
     if has_rule:
         request.refuse_share_of_rows("the rule was selected on other rows")
@@ -477,11 +467,11 @@ def _calibrate_model(
     with_groups = stored.by_group or bool(tested_limits or group) or not has_rule
     with (
         shared.warnings_as_lines(),
-        shared.bad_input(f"{fresh.data or fresh.unlabeled}: "),
+        shared.bad_input(f"{request.data or request.unlabeled}: "),
         _reporting_failure(stored.path, ledger),
         doing("Selecting and certifying a rule"),
     ):
-        fresh_rows = fresh.rows(stored, columns, with_groups=with_groups)
+        fresh_rows = request.rows(stored, columns, with_groups=with_groups)
         if has_rule:
             classifier.records_ = replace(classifier.records_, ledger=ledger)
             certified_rule = calibrate_selected(
@@ -492,7 +482,7 @@ def _calibrate_model(
                 reference=own_answers(classifier),
                 **test_arguments,
             )
-        elif fresh.data is None:
+        elif request.data is None:
             raise BadInput(
                 "DATA is missing: a rule is selected first, which rows without labels cannot "
                 "do (for a rule file, --selection names its selection data)"
@@ -503,8 +493,9 @@ def _calibrate_model(
             )
             selected.records_ = replace(selected.records_, ledger=ledger)
             certified_rule = certified_on_rest(selected, certifying, targets, **test_arguments)
-            stored = stored.selected_on(fresh.data)
-    fresh_names = [path.name for path in (fresh.data, fresh.unlabeled) if path is not None]
+            stored = stored.selected_on(request.data)
+    fresh_files = (request.data, request.unlabeled)
+    fresh_names = [path.name for path in fresh_files if path is not None]
     stored.save(certified_rule, request.out, calibrated=" and ".join(fresh_names))
     tell_certificate(certified_rule.certificate_, request.details)
     shared.say(f"Attempts recorded in {stored.path} and {request.out}: {len(ledger.attempts)}.")
@@ -521,7 +512,7 @@ def _to_certify(
     """
     targets, limits = request.targets, request.limits
     limits_in_terms = in_table_terms(
-        limits, classifier.classes_, columns, names_in_file=request.fresh.column_names
+        limits, classifier.classes_, columns, names_in_file=request.column_names
     )
     if targets is not None or limits:
         return targets_by_label(targets, classifier.classes_, columns), limits_in_terms
@@ -582,14 +573,14 @@ def _calibrate_scores(
             "--max-error or --limit: one of them is needed, such as --limit 'miss(1) <= 40%'"
         )
     score_rules.check_options(kind, missing, objective=objective, limits=request.limits)
-    out, fresh = request.out, request.fresh
-    data = fresh.data
+    out = request.out
+    data = request.data
     assert data is not None  # the table of scores
-    assert fresh.target is not None
+    assert request.target is not None
     selection = score_rules.RuleSelection(
         scores=tuple(score),
         labels=(),  # `on` finds them
-        target=fresh.target,
+        target=request.target,
         group=tuple(columns),
         by_group=by_group,
         objective=objective,
@@ -599,13 +590,13 @@ def _calibrate_scores(
     )
     if not shared.is_rule_file(out):
         raise BadInput("--model: with --score the file to write is a rule file (.json)")
-    shared.check_output("--model", out, *fresh.files)
+    shared.check_output("--model", out, *request.files)
     with shared.warnings_as_lines():
-        selection, rows = selection.on(data, fresh.csv, positive)
-        rows = replace(rows, cluster_column=fresh.cluster)
-        other_rows = selection.other_rows(fresh.unlabeled, fresh.training_rows, fresh.csv)
+        selection, rows = selection.on(data, request.csv, positive)
+        rows = replace(rows, cluster_column=request.cluster)
+        other_rows = selection.other_rows(request.unlabeled, request.training_rows, request.csv)
         with shared.bad_input(f"{data}: "):
-            if fresh.cluster is None:
+            if request.cluster is None:
                 refuse_persons(rows.table, [*score, *selection.group])
             max_error = targets_by_label(request.targets, np.unique(rows.y), selection.group)
             fresh_rows = Given(
@@ -628,7 +619,6 @@ def _calibrate_scores(
                 certified_rule = certified_on_rest(
                     classifier, certifying, max_error, **test_arguments
                 )
-    selection = replace(selection, limits=tuple(certified_rule.limits or ()))
     shared.write_out(out, selection.document(certified_rule, calibrated=data.name))
     tell_certificate(certified_rule.certificate_, request.details)
     shared.say(f"Rule: {out}")
@@ -640,25 +630,26 @@ def _calibrate_labels(request: _Request, label_file: LabelFile, selection: Path 
     The rules are selected again on the file ``selection``. Attempts are recorded in the label file.
     """
     request.refuse_share_of_rows("--selection names the rows that select")
-    out, fresh = request.out, request.fresh
-    fresh_file = fresh.data or fresh.unlabeled
+    out = request.out
+    fresh_file = request.data or request.unlabeled
     if selection is None or fresh_file is None:
         raise BadInput(
             "rules of several labels per row need DATA or --unlabeled, and --selection"
         )
     if not shared.is_rule_file(out):
         raise BadInput("--model: the file to write is a rule file (.json)")
-    shared.check_output("--model", out, label_file.path, selection, *fresh.files)
+    shared.check_output("--model", out, label_file.path, selection, *request.files)
     ledger = FileLedger(label_file)
     with (
         shared.warnings_as_lines(),
         shared.bad_input(f"{fresh_file}: "),
         _reporting_failure(label_file.path, ledger),
     ):
-        settings, rules = label_file.selected_again(selection, fresh.csv)
-        rows = label_file.fresh_rows(fresh.data, fresh.csv, fresh.cluster)
-        if fresh.unlabeled is not None:
-            rows["X_unlabeled"] = label_file.scores_of(fresh.unlabeled, fresh.csv).features
+        settings, rules = label_file.selected_again(selection, request.csv)
+        rows = label_file.fresh_rows(request.data, request.csv, request.cluster)
+        if request.unlabeled is not None:
+            unlabeled_rows = label_file.scores_of(request.unlabeled, request.csv)
+            rows["X_unlabeled"] = unlabeled_rows.features
         records = replace(rules.records_, ledger=ledger)
         certified_rules = replace(rules, records_=records).calibrate(
             **rows, limits=request.limits or None, **request.test_arguments()

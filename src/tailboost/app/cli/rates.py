@@ -14,7 +14,7 @@ from tailboost import datasets, rates
 from tailboost.app.cli.models import NewRows, StoredModel, columns_instead
 from tailboost.app.cli.options import CsvFormat
 from tailboost.app.cli.shared import BadInput, bad_input, plain_table, read_number, tell
-from tailboost.core.array_types import Column, Model, Stated, Table
+from tailboost.core.array_types import Column, Model, Table
 from tailboost.core.spelling import did_you_mean, listed, shell_word
 from tailboost.guarantees.stated import stated_by
 from tailboost.rows.judged import judged
@@ -72,13 +72,6 @@ def read_objective(text: str | None) -> Any:
     if expression.limit is not None or expression.compares:
         raise BadInput(f"--objective: {text!r} is a limit; use --limit")
     return expression
-
-
-def spelt(objective: Stated) -> str | None:
-    """Return an objective as text for a file: a rate as Python code, a name or None unchanged."""
-    if rates.as_expression(objective):
-        return repr(objective)
-    return objective
 
 
 def read_limits(texts: Sequence[str] | None) -> list[rates.Limit]:

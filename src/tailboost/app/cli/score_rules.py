@@ -26,7 +26,6 @@ from tailboost.app.cli.rates import (
     print_rates,
     read_limits,
     read_objective,
-    spelt,
     summary_text,
 )
 from tailboost.app.cli.shared import BadInput
@@ -43,7 +42,7 @@ from tailboost.rows.persons import warn_of_persons
 from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.storage.models import SUFFIX, save_model
 from tailboost.storage.rule_classifier import scores_of
-from tailboost.storage.rule_documents import rule_document, text_of
+from tailboost.storage.rule_documents import rule_document, spelt, text_of
 from tailboost.storage.rule_files import KIND_OF_RULE_FILE, RULE_FILE_FORMAT, rule_of
 
 # A column with more different values has no labels.
@@ -464,14 +463,14 @@ class RuleSelection:
         )
 
     def document(self, classifier: Model, **notes: Any) -> str:
-        """Return the text of a rule file with the rule of a classifier, these settings and further notes."""
-        settings = {
-            **vars(self),
+        """Return the text of a rule file with the rule of a classifier, its files and further notes."""
+        files = {
+            "target": self.target,
+            "data": self.data,
+            "unlabeled": self.unlabeled,
             "csv": dict(self.csv),
-            "objective": spelt(self.objective),
-            "limits": [limit.text for limit in self.limits],
         }
-        return text_of(rule_document(classifier, settings, **notes))
+        return text_of(rule_document(classifier, files, **notes))
 
     @classmethod
     def from_dict(cls, content: Any) -> Self:
@@ -571,8 +570,7 @@ class StoredRule(StoredDocument):
 
     def save(self, classifier: Model, path: Path, **notes: Any) -> None:
         """Write the rule of another classifier, with the limits of its selection."""
-        selection = replace(self.selection, limits=tuple(classifier.limits or ()))
-        shared.write_out(path, selection.document(classifier, **notes))
+        shared.write_out(path, self.selection.document(classifier, **notes))
 
     def read_rows(self, data: Path, csv: options.CsvFormat, reading: Reading) -> NewRows:
         """Read a file of scores; the selection data are no fresh rows."""
