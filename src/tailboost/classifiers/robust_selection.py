@@ -1,4 +1,4 @@
-"""A rule on models' probabilities in a classifier: other selections, curves, and what the rule answers."""
+"""Other selections, curves and answers of a classifier with a rule on models' probabilities."""
 
 from __future__ import annotations
 
@@ -62,9 +62,10 @@ def problem_of(classifier: Model) -> Problem:
 def restated(
     mix: Any, objective: Stated, alpha: float | None, parameters: dict[str, Any]
 ) -> Problem:
-    """Set parameters of `reweight` in a copy of a classifier; return its problem.
+    """Set parameters of `reweight` in a copy of a classifier; return the problem of the copy.
 
-    Parameters that are None stay as they are, except those that the new objective makes meaningless.
+    A parameter of None stays as before. But a new objective drops ``max_error``, an objective other than a
+    CVaR drops ``alpha``, and ``confidence`` ends with the last limit.
     """
     earlier_objective = name_of(mix.objective)
     if objective is None and alpha is not None:
@@ -74,10 +75,10 @@ def restated(
         if objective != "cvar" or alpha is not None:  # a CVaR keeps its α
             mix.alpha = alpha
     if name_of(mix.objective) != earlier_objective:
-        mix.max_error = None  # its subgroups are those of the earlier objective
+        mix.max_error = None  # targets are for the subgroups of the earlier objective
     mix.set_params(**{name: value for name, value in parameters.items() if value is not None})
     if parameters["confidence"] is None and not mix.limits and mix.max_error is None:
-        mix.confidence = None  # it was about limits that are left out
+        mix.confidence = None  # no limit is left
     mix._validate_params()
     return problem_of(mix)
 
@@ -106,7 +107,7 @@ def restated_copy(
 
 
 def check_groups(classifier: Model, problem: Problem, groups: Groups) -> None:
-    """Raise ValueError if a problem or the classifier needs groups, or has no use for them."""
+    """Raise ValueError if groups are missing for a problem or classifier, or given without a use."""
     if classifier.by_group and classifier.infer_groups is True:
         raise ValueError(
             "infer_groups=True: with by_group=True the rule reads the group, and needs no "
@@ -130,23 +131,23 @@ def check_groups(classifier: Model, problem: Problem, groups: Groups) -> None:
 
 
 def name_groups(mix: Any, groups: Groups, used: Mask | None = None) -> None:
-    """Set the names of groups, of all rows or of some."""
+    """Set the names of groups, of all rows or of the rows ``used``."""
     set_groups(mix, GroupNames.from_groups(groups, n_rows_of(groups), used))
 
 
 def set_groups(mix: Any, names: GroupNames) -> None:
-    """Set the names of groups; raise ValueError if no column of them is the one that rules may read."""
+    """Set the names of groups; raise ValueError if they lack the column of ``by_group``."""
     regroup(mix, names)
     column_read(mix)
 
 
 def column_read(mix: Any) -> int | None:
-    """Return the number of the column of groups that rules may read; None if they read no group.
+    """Return the number of the column of groups named by ``by_group``; None for group-blind rules.
 
     Raises
     ------
     ValueError
-        If ``by_group`` names no column of the groups, or is True and there are several.
+        If ``by_group`` names no column of the groups, or is True although the groups have several columns.
     """
     if not mix.by_group:
         return None
@@ -172,9 +173,9 @@ def column_read(mix: Any) -> int | None:
 
 
 def outputs_on(mix: Any, models: Models, arguments: Given, to: str) -> ModelOutputs:
-    """Return the models' log-probabilities of selection data: of a table, or given by name.
+    """Return the models' log-probabilities of new selection data, from a table or given probabilities.
 
-    ``to`` is the name of the method that gets the rows, for messages.
+    ``to`` is the name of the called method, for messages.
     """
     if models.are_given:
         X = stacked(arguments.X, models.names, mix.classes_, n_rows_of(arguments.y))
@@ -201,10 +202,10 @@ def kinds_of(
     costs: Table = None,
     X_unlabeled: Table = None,
 ) -> Kinds:
-    """Return the kinds of rules that may be selected: thresholds, or with an estimate of the group.
+    """Return the kinds of rules for the selection: thresholds, or with an estimate of the group.
 
-    The estimate reads the features ``X`` of the selection data. ``costs`` are those of each answer in each
-    row.
+    The estimate reads the features ``X`` of the selection data. ``costs`` has the cost of each answer in each
+    row, shape (n, K).
     """
     infer_groups = mix.infer_groups
     if only_scores(outputs.models.fitted) and not outputs.models.are_given:
@@ -248,7 +249,7 @@ def kinds_on(mix: Any, arguments: Given, problem: Problem) -> Kinds:
 
 
 def kinds_by(mix: Any, groups: Groups, problem: Problem) -> Kinds:
-    """Return the kinds of rules on the same selection data with other groups, which the copy ``mix`` gets."""
+    """Return the kinds of rules on the same selection data with other groups; the copy ``mix`` gets them."""
     outputs = mix.selection_.engine.outputs
     rows = outputs.rows
     if outputs.unlabeled is not None:
@@ -269,7 +270,7 @@ def kinds_by(mix: Any, groups: Groups, problem: Problem) -> Kinds:
 
 
 def set_rule(mix: Any, selection: Selection) -> None:
-    """Set the selection by whose rule a new classifier, or a copy, answers; drop an older certificate."""
+    """Set the selection of a new classifier, or of a copy, and drop the certificate of another rule."""
     mix.selection_ = selection
     vars(mix).pop("certificate_", None)
 
@@ -342,9 +343,10 @@ def tail_curve(mix: Any) -> Curve:
 def deferral_curves(
     mix: Any, a: Stated, b: Stated, n_points: int, fractions: Any
 ) -> dict[float, Curve]:
-    """Return a trade-off curve for each fraction of rows that may be deferred.
+    """Return a trade-off curve for each limit on the deferral rate.
 
-    Limits on deferral of the classifier are replaced. ``a`` and ``b`` are the rates, as in `tradeoff`.
+    These limits replace limits on deferral of the classifier. ``a`` and ``b`` are the rates, as in
+    `tradeoff`. Each curve can pick points of all curves.
     """
     problem = mix.selection_.problem
     kept_limits = [limit for limit in problem.limits if limit.rate != deferred()]
@@ -364,7 +366,7 @@ def deferral_curves(
 
 
 def models_and_table(mix: Any, X: Table) -> tuple[Models, Any]:
-    """Return models that read a table or given probabilities, and the checked table."""
+    """Return the models for a table or for given probabilities, and the checked table."""
     check_is_fitted(mix)
     models = mix.selection_.engine.outputs.models
     if has_named_columns(X):
@@ -373,7 +375,7 @@ def models_and_table(mix: Any, X: Table) -> tuple[Models, Any]:
 
 
 def checked_rows(mix: Any, X: Table) -> Any:
-    """Return a table in the form of the fit, or given probabilities as an array."""
+    """Return a table in the form of the fit, or given probabilities as an array, shape (n, M, K)."""
     models = mix.selection_.engine.outputs.models
     if has_named_columns(X):
         return stacked(X, models.names, mix.classes_)
@@ -386,9 +388,9 @@ def checked_rows(mix: Any, X: Table) -> Any:
 
 
 def group_numbers(mix: Any, groups: Groups, n: int) -> Ints | None:
-    """Return the number of each row's group in the column that the rule reads, shape (n,).
+    """Return the number of each row's group, shape (n,), in the column of a group-aware rule.
 
-    It is None if the rule is group-blind.
+    None for a group-blind rule.
 
     Raises
     ------
@@ -415,16 +417,16 @@ def group_numbers(mix: Any, groups: Groups, n: int) -> Ints | None:
     names = mix._group_names.only(column)
     groups = as_pandas(groups)
     if isinstance(groups, Mapping) or hasattr(groups, "columns"):
-        # Of several columns the rule reads one; `numbers_of` refuses a table without it.
+        # The rule reads one of several columns; `numbers_of` refuses a table without this column.
         groups = {name: groups[name] for name in groups if name in names.titles} or groups
     numbers: Ints = names.numbers_of(groups, "groups", n)
     return numbers
 
 
 def models_and_rows(mix: Any, X: Table, groups: Groups) -> tuple[Models, Any, Ints | None]:
-    """Return models that read the rows of a call, the checked table, and `group_numbers` of the rows.
+    """Return the models for the rows of a call, the checked table, and the rows' `group_numbers`.
 
-    The numbers are None if the rule reads no group.
+    The numbers are None for a group-blind rule.
     """
     groups = groups_in(X, groups)
     check_indexes(X=X, groups=groups)
@@ -449,7 +451,7 @@ def tables_of(mix: Any, X: Table, groups: Groups) -> Iterator[LogProbabilities]:
 
 
 def opened(mix: Any, X: Table, groups: Groups) -> LogProbabilities:
-    """Return rows on which the models answer once for all rules."""
+    """Return the models' log-probabilities of all rows, computed once for all rules."""
     models, X, numbers = models_and_rows(mix, X, groups)
     batches = list(_log_probability_batches(models, X, numbers, mix.verbose))
     return LogProbabilities.joined(batches, X)
@@ -466,7 +468,7 @@ def _log_probability_batches(
     if verbose:
         progress = telling()
     with ExitStack() as stack:
-        with progress:  # left before the first yield, so that callers are not affected
+        with progress:  # ends before the first yield, and so has no effect on callers
             report_rows = stack.enter_context(steps("rows", n_rows_of(X)))
         for row_numbers, rows in batched(X):
             table = models.transform(rows)

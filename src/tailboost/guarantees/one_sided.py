@@ -1,22 +1,23 @@
 """Thresholds at ranks for limits on one side, alone or beside limits that have much room.
 
 Shares of rows are limited from one side: misses, false alarms, selection rates. A limit on the rows of one
-threshold has a rank there, see `windows`. A further limit may join the rows of several thresholds, or be on
-the other answer. If it has room on the selection data, it needs no rule of another kind and no half of the
-level α. The ranks of the other limits have the level (1 − s) α, and the further limits s α, with s = `PART`.
-A further limit on the rows of one threshold has a rank there too. One that joins rows has a line:
+threshold bounds this threshold at a rank of their scores, see `windows`. A further limit may join the rows of
+several thresholds, or limit the other answer. If such a limit has room on the selection data, the rule stays
+one of thresholds, and the further limits need less than half of the level α. They have the part s α, with
+s = `PART`, and the ranks of the other limits (1 − s) α. A further limit on the rows of one threshold has a
+rank too. A limit on joined rows has a line:
 
-* The selection data fix thresholds t₁, …, t_m, and so a line of rules: its rule λ has the thresholds t_g + λ.
-  It is one threshold λ on the score less t_g. So ranks of these differences keep all limits on the answer 0
-  for λ < λ₁, except with the probability of their level. All other rows have the answer 1.
-* Let a rule have thresholds τ_g < t_g + λ₁ in all groups g. For some λ < λ₁ no τ_g is above t_g + λ. So each
-  row with the answer 0 also has it under the rule λ, which keeps the limits on this answer. Then the rule
-  keeps them too. Limits on the answer 1 have a line from the other side.
+* The selection data fix thresholds t₁, …, t_m, and so a line of rules: rule λ has the thresholds t_g + λ.
+  Rule λ is one threshold λ on the score less t_g. So a rank of these differences gives λ₁: all rules with
+  λ < λ₁ keep the limits on the answer 0, except with the probability of their level.
+* Let a rule have thresholds τ_g < t_g + λ₁ in all groups g. For some λ < λ₁ no τ_g is above t_g + λ. So all
+  rows with the answer 0 have this answer under rule λ too, and rule λ keeps the limits on this answer. Then
+  the rule with thresholds τ keeps them as well. Limits on the answer 1 have a line from the other side.
 
-With a probability of 1 − α both statements hold. Then all rules within the ranks and the line keep all
-limits, so the one of least loss on these rows may be taken. The line has all rows that a limit counts, also
-those of groups without a limit of their own. The selection data predict whether a limit has room, for the
-number of all fresh rows, so this choice of a procedure has no part of the level.
+Both statements hold with a probability of 1 − α. Then all rules within the ranks and the line keep all
+limits, so `one_sided` may take the rule of least loss on these rows. The line contains all rows in the
+denominator of a limit, including rows of groups without a limit. The selection data and the number of fresh
+rows predict whether a limit has room, so this choice of a procedure uses no part of the level.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from tailboost.selection.data import (
     sums_below_and_above,
 )
 
-# Part of the level for limits with room, and for limits along a line that need not have room.
+# Part of the level for limits with room, and for limits along a line without this condition (`needs_room`).
 PART = 0.1
 PART_OF_LINE = 0.5
 # A limit has room if its predicted probability to pass at this part of the level is at least so large.
@@ -64,9 +65,10 @@ NO_ROWS = ScoredRows(np.zeros(0), np.zeros(0, dtype=np.intp), np.zeros((0, 2)))
 def windows(
     shares: Sequence[Share], rows: ScoredRows, n_thresholds: int, ranks: Sequence[int]
 ) -> tuple[Floats, Floats]:
-    """Return the values between which each threshold keeps all limits, shape (m,) each.
+    """Return the lowest and the highest value of each threshold within all limits, shape (m,) each.
 
-    ``ranks`` are from `ranks_of`. With a rank of −1 no value keeps the limit.
+    A threshold strictly between the two keeps all limits. They are infinite without a limit. ``ranks`` are
+    from `ranks_of`. With a rank of −1 no value keeps the limit.
     """
     lowest = np.full(n_thresholds, -np.inf)
     highest = np.full(n_thresholds, np.inf)
@@ -75,7 +77,7 @@ def windows(
         places = share.places(rows)
         if rank >= len(scores):
             continue  # all rows may have the answer
-        # A row gets answer 0 up to the threshold, and answer 1 above it.
+        # Scores up to the threshold have answer 0, scores above the threshold answer 1.
         if share.answer == 0:
             end = scores[rank] if rank >= 0 else -np.inf
             highest[places] = np.minimum(highest[places], end)
@@ -97,7 +99,7 @@ def one_sided(
     Parameters
     ----------
     shares, ranks : sequence
-        The limited shares, and how many of their rows may be beyond the threshold.
+        The limited shares, and how many rows of each may have the limited answer.
     rows : ScoredRows
         The fresh rows.
     n_thresholds : int
@@ -114,7 +116,8 @@ def with_least_loss_between(
 ) -> Floats | None:
     """Return the thresholds of least loss strictly between two values, shape (m,); None if there are none.
 
-    ``lowest`` and ``highest``, shape (m,), are infinite where one answer to all rows is within.
+    ``lowest`` and ``highest``, shape (m,), are −∞ and ∞ for a threshold that may give all rows one answer.
+    ``rows`` and ``others`` are as in `one_sided`.
     """
     n_thresholds = len(lowest)
     thresholds = np.empty(n_thresholds)
@@ -148,13 +151,14 @@ def within_ranks_and_line(
     Parameters
     ----------
     rows : ScoredRows
-        Of whose scores the thresholds are, and which have the loss.
+        The rows with the loss. Thresholds lie between their scores.
     line : ndarray of shape (m,)
         The thresholds t_g of the line.
     shares, ranks : sequence
-        The limited shares on the rows of one threshold, and how many of their rows may be beyond it.
+        The limited shares on the rows of one threshold, and how many rows of each may have the limited
+        answer.
     joint, ranks_of_joint : sequence
-        The same of the shares that join rows, along the line.
+        The shares with joined rows of several thresholds, and their ranks along the line.
     """
     m = len(line)
     lowest, highest = windows(shares, rows, m, ranks)
@@ -174,7 +178,7 @@ def within_ranks_and_line(
 
 @dataclass(frozen=True, eq=False)
 class BesideRoom:
-    """Thresholds at the ranks of some limits, within the line of further limits that have room.
+    """Thresholds at the ranks of some limits, within the line of further limits with room.
 
     Attributes
     ----------
@@ -183,7 +187,7 @@ class BesideRoom:
     ranked, roomy : list of Share
         The shares kept by ranks, each on the rows of one threshold: roomy ones have room on the other answer.
     joint : list of Share
-        The shares kept along the line, which join rows of several thresholds.
+        The shares kept along the line, with joined rows of several thresholds.
     line : ndarray of shape (m,)
         The thresholds t_g of the line.
     fresh, selected : ScoredRows
@@ -206,7 +210,7 @@ class BesideRoom:
 
     @property
     def level_of_rank(self) -> float:
-        """Level of the rank of one share that is not kept along the line."""
+        """Level of the rank of one share in ``ranked``."""
         return level_of_each(
             self.ranked, self.family.n_thresholds, (1.0 - self.part) * self.level
         )
@@ -235,9 +239,10 @@ class BesideRoom:
 
 @dataclass(frozen=True, eq=False)
 class PlannedRoom:
-    """What the selection data say of the room of several limits on shares of one of two answers.
+    """The plan of a `BesideRoom`: the selection data predict which limits have room.
 
-    The attributes are as in `BesideRoom`. Without ``needs_room``, limits that join rows may cost something.
+    Attributes are as in `BesideRoom`. All limits are on shares of one of two answers. With
+    ``needs_room=False`` all limits count as limits with room, and joined ones may raise the loss.
     """
 
     selection: Any
@@ -250,9 +255,9 @@ class PlannedRoom:
 
     @property
     def beside_room(self) -> BesideRoom | None:
-        """The procedure for the limits; None if no limit has room that another one would use.
+        """The procedure; None unless it `is_possible`, with ranked shares and with roomy or joint ones.
 
-        It depends on the selection data, and on numbers of fresh rows alone.
+        Only the selection data and numbers of fresh rows decide this.
         """
         if not self.is_possible:
             return None
@@ -274,7 +279,10 @@ class PlannedRoom:
 
     @property
     def is_possible(self) -> bool:
-        """Whether there are several limits, whose shares have rows with a threshold and no draws."""
+        """Whether the procedure applies: several limits, shares with fresh rows, and no randomised rule.
+
+        Rows of selection data must be independent, and every fresh row needs a threshold.
+        """
         if len(self.limits) < 2 or self.selection.problem.randomized:
             return False
         if not self.selection.has_independent_cases:
@@ -300,15 +308,15 @@ class PlannedRoom:
 
     @cached_property
     def joins(self) -> list[bool]:
-        """Whether each limit joins rows of several thresholds in one share."""
+        """For each limit, whether one of its shares joins rows of several thresholds."""
         return [joins_thresholds(limit, self.selection, self.family) for limit in self.limits]
 
     @cached_property
     def start(self) -> Floats | None:
-        """The thresholds of least expected loss within all limits that join no rows, shape (m,).
+        """The thresholds of least expected loss within all limits without joined rows, shape (m,).
 
-        At most as large a part of each share's selection rows is beyond them as of so many fresh rows. None
-        without such thresholds.
+        The ranks for the numbers of fresh rows are scaled to the selection rows. None if no thresholds are
+        within them.
         """
         m = self.family.n_thresholds
         expected, data = self.expected
@@ -333,15 +341,15 @@ class PlannedRoom:
 
     @property
     def ratio(self) -> float:
-        """Fresh rows by selection rows."""
+        """The number of fresh rows, divided by the number of selection rows."""
         selected, _ = self.expected
         return len(self.fresh_rows.scores) / len(selected.scores)
 
     def line(self, answer: int) -> Floats:
-        """Return the scores next to the start: above it for the answer 0, below it for 1, shape (m,).
+        """Return the thresholds t_g of the line, shape (m,), from the limited answer.
 
-        So equal scores cost nothing: the rule of the start is within the line if it keeps the limits.
-        ``answer`` is the limited one.
+        They are the scores next to `start`: the next above for the answer 0, the next at or below for 1. So
+        equal scores cost nothing: if the start keeps the limits, the line contains the start.
         """
         assert self.start is not None
         rows, _ = self.expected
@@ -358,9 +366,9 @@ class PlannedRoom:
 
     @cached_property
     def have_room(self) -> list[bool]:
-        """Whether each limit has room at the start of the line, as predicted.
+        """For each limit, whether its predicted power at the start of the line is at least `LEAST_POWER`.
 
-        A limit has none if the selection data have no rows of one of its subgroups.
+        A limit has no room if the selection data have no rows of one of its subgroups.
         """
         if not self.needs_room:
             return [True] * len(self.limits)
@@ -384,10 +392,10 @@ class PlannedRoom:
 
     @property
     def divided_shares(self) -> tuple[list[Share], list[Share], list[Share]]:
-        """The shares with ranks, those of them with room on the other answer, and those that join rows.
+        """The ``ranked``, ``roomy`` and ``joint`` shares of a `BesideRoom`.
 
-        All are empty if there is no start, if limits on both answers need the larger part of the level, or if
-        one that joins rows has no room.
+        All three are empty without a start, without room for a limit with joined rows, or if limits on both
+        answers need the larger part of the level.
         """
         ranked: list[Share] = []
         roomy: list[Share] = []
@@ -414,7 +422,7 @@ class PlannedRoom:
 
 
 def _ranks(shares: Sequence[Share], n_thresholds: int, level: float) -> list[int]:
-    """Return how many rows of each share may be beyond its threshold, see `ranks_of`."""
+    """Return how many fresh rows of each share may have the limited answer, see `ranks_of`."""
     return ranks_of(shares, [len(share.rows) for share in shares], n_thresholds, level)
 
 

@@ -24,9 +24,9 @@ from tailboost.rows.subgroups import GroupUse, by_column, plain_list
 
 
 class Judged:
-    """A classifier, as other parts of the library read it.
+    """The view of a classifier for other parts of the library, made by `judged`.
 
-    `judged` makes it. The values here are those of a classifier of another library.
+    The values here are for classifiers of other libraries. Subclasses have the values of tailboost's.
 
     Parameters
     ----------
@@ -45,9 +45,9 @@ class Judged:
     by_group: Any = False
     #: Names of the groups of the fit.
     groups: Any = ()
-    #: The combinations of several columns of groups that occurred.
+    #: The combinations of several columns of groups in the rows of the fit.
     group_combinations: Any = ()
-    #: Pairs of the name of a column of groups, and the features that reveal the group.
+    #: Pairs: the name of a group column, and the features from which the group can be read off.
     group_features: Any = ()
     #: Rows by which a model file is checked.
     probe_rows: Any = None
@@ -55,22 +55,22 @@ class Judged:
     certificate: Any = None
     #: The limits on rates of the fit, with the limits of ``max_error``.
     stated_limits: Any = ()
-    #: The estimated probability that the rule keeps all limits on new rows; None if it is not known.
+    #: The estimated probability that the rule keeps all limits on new rows; None if unknown.
     limits_probability: Any = None
     #: Whether the rule is selected within limits on rates, which are a parameter.
     takes_limits: Any = False
     #: Whether the rule may defer rows; the method ``defers`` of the classifier returns a mask of them.
     can_defer: Any = False
-    #: Whether the rule weighs p(group | x, y), which is learned from the features.
+    #: Whether the rule weighs an estimate of p(group | x, y) for each row.
     weighs_groups: Any = False
-    #: Whether the rule reads scores alone, so that equal rows are different rows.
+    #: Whether the rule reads scores alone: then equal rows count as different rows.
     reads_scores: Any = False
     #: Whether answers of the randomised rule are drawn; None without a randomised rule.
     draws: Any = None
     #: Digest of the decision function: of the rule and its models; None without a selected rule. Copies,
     #: pickles and files keep it. `reweight`, other thresholds and other models change it.
     rule_digest: Any = None
-    #: The decision rule, whose methods say what it can answer; None without one.
+    #: The decision rule (`ThresholdRule` or `Rule`); None without one.
     rule: Any = None
 
     @property
@@ -94,7 +94,7 @@ class Judged:
         return False
 
     def groups_of(self, X: Table, groups: Groups) -> Groups:
-        """Return the groups of rows as they are given; a rule of a file reads its own in the table."""
+        """Return the given groups; a rule of a file takes its group column from the table ``X``."""
         return groups
 
     @property
@@ -112,7 +112,7 @@ class Judged:
 
     @property
     def selects_rule(self) -> bool:
-        """Whether the rule was selected among candidates on known rows, so that another can be selected."""
+        """Whether another rule can be selected: this one was selected among candidates on known rows."""
         return self.knows_rows and self.draws is not None
 
     def checked(self, X: Table) -> Any:
@@ -135,7 +135,7 @@ class Recorded(Judged):
 
     @property
     def records(self) -> Records:
-        """The rows that the classifier has read."""
+        """The records of the rows of training, selection and calibration."""
         records: Records = self.classifier.records_
         return records
 
@@ -169,12 +169,12 @@ class Recorded(Judged):
 
     @property
     def group_combinations(self) -> Any:
-        """The combinations of several columns of groups that occurred."""
+        """The combinations of several columns of groups in the rows of the fit."""
         return getattr(self.classifier, "group_combinations_", ())
 
     @property
     def group_features(self) -> Any:
-        """Pairs of the name of a column of groups, and the features that reveal the group."""
+        """Pairs: the name of a group column, and the features from which the group can be read off."""
         return getattr(self.classifier, "group_features_", ())
 
     @property
@@ -251,27 +251,27 @@ class RecordedScores(Recorded):
 
     @property
     def stated_limits(self) -> tuple[Any, ...]:
-        """The limits of the file that the rule was stated within; () without any."""
+        """The stated limits of the rule's file; () without any."""
         return tuple(self.classifier.limits)
 
 
 def judged(model: Model) -> Any:
-    """Return the classifier at the end of a search or a pipeline, as other parts of the library read it."""
+    """Return the view (`Judged`) of the classifier at the end of a search or a pipeline."""
     final = last_step(model)
     made_by: type[Judged] = getattr(type(final), "_judged_by", Judged)
     return made_by(final)
 
 
 def columns_of(scores: Any) -> tuple[Any, ...]:
-    """Return what a `Scores` reads as plain values, for `digest_of_rule`."""
+    """Return the columns, label, kind and missing value of a `Scores`, as input of `digest_of_rule`."""
     return scores.column_list, scores.label, scores.kind, scores.missing
 
 
 def is_about(certificate: Any, model: Model) -> bool:
     """Return whether a certificate is about the rule of a classifier, by the digest of the rule.
 
-    `certificate_`, reports, monitors and files make this comparison, so an object that was copied, edited or
-    selected anew carries no certificate of another rule.
+    `certificate_`, reports, monitors and files make this comparison. So a copied, edited or newly selected
+    object carries no certificate of another rule.
     """
     return certificate.rule is not None and certificate.rule == judged(model).rule_digest
 
@@ -322,7 +322,10 @@ def last_step(model: Model) -> Any:
 
 
 def final_step(model: Model, X: Table) -> tuple[Any, Any]:
-    """Return the classifier at the end of a search or pipeline, and the rows (if any) transformed for it."""
+    """Return the classifier at the end of a search or pipeline, and the rows after the steps before.
+
+    ``X`` may be None, without rows.
+    """
     while isinstance(model, FrozenEstimator) or hasattr(model, "best_estimator_"):
         if isinstance(model, FrozenEstimator):
             model = model.estimator
@@ -336,7 +339,9 @@ def final_step(model: Model, X: Table) -> tuple[Any, Any]:
 
 
 def predicted_labels(model: Model, X: Table, **given: object) -> NDArray[Any]:
-    """Return ``predict`` of a model, for callers that warn themselves, or read which rows are deferred.
+    """Return ``predict`` of a model without warnings of deferred rows or uncertified groups.
+
+    Callers warn themselves, or ask the model for the deferred rows.
 
     The keyword arguments ``given``, for example ``groups``, are passed to the model.
     """
@@ -387,9 +392,9 @@ def labels_or_mark(
     classifier : classifier
         The classifier that has answered.
     labels : ndarray of shape (n,)
-        Its labels, for deferred rows too.
+        The labels of all rows, also of deferred ones.
     is_deferred : ndarray of bool, shape (n,)
-        The rows that it defers.
+        The deferred rows.
     mark : str, number or None
         Value for deferred rows.
 
@@ -413,7 +418,7 @@ def labels_or_mark(
 
 
 def _warn_of_labels(classifier: Any, is_deferred: Mask) -> None:
-    """Warn that deferred rows have labels."""
+    """Warn if some rows are deferred: their labels are no answers of the rule."""
     n_deferred = np.count_nonzero(is_deferred)
     if n_deferred:
         warn_user(
@@ -424,7 +429,7 @@ def _warn_of_labels(classifier: Any, is_deferred: Mask) -> None:
 
 
 def words_of_labels(classifier: Any) -> str:
-    """Return two sentences: which numbers do not count the labels of deferred rows, and how to mark them."""
+    """Return two sentences for a warning: labels of deferred rows do not count, and how to mark the rows."""
     counting = "The limits and rates of the rule"
     if judged(classifier).certificate is not None:
         counting = "The certificate"

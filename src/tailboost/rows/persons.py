@@ -1,4 +1,4 @@
-"""Columns that name persons with several rows each, whose rows are no independent rows.
+"""Columns of persons with several rows each: rows of one person are not independent.
 
 Values alone do not tell persons from amounts: incomes and codes repeat in the same way. So the name of the
 column counts too.
@@ -24,16 +24,17 @@ _NAMES_PERSONS = re.compile(
     r"(?:[\W_]?(?:id|n[or]|nbr|num|number|nummer|key|code))?",
     re.IGNORECASE,
 )
-# More different values than these are persons in a table of any size.
+# A column with more different values has persons, in a table of any size.
 MANY_PERSONS = 100
-# Rows of a value on average, from which fewer values are categories, such as kinds of visits.
+# A column with fewer different values has categories, such as kinds of visits, if a value has at least this
+# many rows on average.
 ROWS_OF_A_CATEGORY = 20
-# Share of rows beyond the first of their person, below which nothing is said.
+# Least share of repeated rows (all rows of a person but the first) for an error or a warning.
 FEW_REPEATS = 0.05
 
 
 def names_persons(name: object) -> bool:
-    """Return whether the name of a column says that its values are persons or cases.
+    """Return whether a column has a name for persons or cases, such as ``patient_id``.
 
     Examples
     --------
@@ -46,16 +47,16 @@ def names_persons(name: object) -> bool:
 
 
 def repeated_persons(table: Table, other_roles: Collection[Any] = ()) -> tuple[str, str]:
-    """Return the name of the first column of persons with several rows each, and a clause about it.
+    """Return the name of the first column of persons with several rows each, and a clause for a message.
 
-    Both are empty without such a column.
+    Both are "" without such a column.
 
     Parameters
     ----------
     table : data frame or another table
         Only columns with a name are read.
     other_roles : collection of str
-        Columns that are something else, such as groups.
+        Columns with another use, such as groups; they are skipped.
     """
     names = [
         name
@@ -80,9 +81,10 @@ def repeated_persons(table: Table, other_roles: Collection[Any] = ()) -> tuple[s
 def refuse_persons(
     table: Table, other_roles: Collection[Any] = (), argument: str = "X"
 ) -> None:
-    """Raise ValueError if a column of fresh rows has persons with several rows, and no clusters are stated.
+    """Raise ValueError if a column of fresh rows without clusters has persons with several rows each.
 
-    The parameters are those of `repeated_persons`, and the name of the table.
+    ``table`` and ``other_roles`` are as in `repeated_persons`. ``argument`` is the name of the table in the
+    message.
     """
     name, clause = repeated_persons(table, other_roles)
     if not name:
@@ -101,9 +103,9 @@ def refuse_persons(
 
 
 def warn_of_persons(table: Table, other_roles: Collection[Any] = ()) -> None:
-    """Warn of a column with persons, which a fit without clusters takes as independent rows.
+    """Warn of a column of persons: a fit without clusters takes their rows as independent.
 
-    The parameters are those of `repeated_persons`.
+    Parameters are as in `repeated_persons`.
     """
     name, clause = repeated_persons(table, other_roles)
     if name:

@@ -1,4 +1,4 @@
-"""Candidates that answer by the outputs of models, or by thresholds on one score, in an ensemble."""
+"""Candidates as members of an ensemble: they answer by models' probabilities or thresholds on a score."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tailboost.selection.probabilities import StratumProbabilities, stratum_prob
 from tailboost.selection.rule import RulePart
 from tailboost.selection.threshold_rule import ThresholdRule, decimals_between, ranges_between
 
-# The most class weights that the name of a rule shows.
+# The most class weights in the name of a rule.
 MOST_WEIGHTS = 10
-# Class weights that differ by a smaller fraction are printed as equal.
+# The name of a rule has no class weights if they differ by at most this fraction of the largest.
 EQUAL_WEIGHTS = 1e-9
 # Powers β of the probabilities; labels are drawn from the result. With 1 alone the CVaR at α = .2 was
 # .011 ± .007 higher; with 2 and 4 as well it was the same in 84 calls (benchmarks/ablations.py).
 POWERS = (0.5, 1.0)
-# Rows whose actions are compared at once, when the ends of ranges are looked for.
+# The most rows of one interval in a step of the search for the ends of ranges.
 PROBES = 1_000
 NO_ROWS = np.zeros(0, dtype=np.intp)
 
@@ -33,7 +33,10 @@ NO_ROWS = np.zeros(0, dtype=np.intp)
 def log_weights(
     models: Models, model: int | None = None
 ) -> tuple[dict[str, float], list[float]]:
-    """Return weights, by model, and offsets of log-probabilities: of one model, or of the average of all."""
+    """Return the weight of each used model by name, and the offset of each class's log-probability.
+
+    Both are of one model by its number, or of the average of all if ``model`` is None.
+    """
     average = models.average
     names = models.names
     no_offsets = [0.0] * models.n_classes
@@ -47,20 +50,20 @@ def log_weights(
 
 @dataclass(frozen=True, eq=False)
 class ProbabilityRule:
-    """A candidate as a member of an ensemble: it answers by the models' probabilities."""
+    """A candidate as a member of an ensemble: its answers follow from the models' probabilities."""
 
     table_: Models
-    source: tuple[int, ...]  # numbers of the models that it reads
+    source: tuple[int, ...]  # numbers of the models behind the answers
     probabilities: StratumProbabilities
     candidate: Candidate
 
     @property
     def rule(self) -> Any:
-        """The thresholds that answer; None if costs of actions on probabilities do."""
+        """None: the answers follow from action costs and probabilities, not from thresholds."""
         return None
 
     def predict_table(self, table: LogProbabilities) -> Ints:
-        """Return class numbers, shape (n,); deferred rows get the label that would be answered."""
+        """Return class numbers, shape (n,); deferred rows get the label of least cost."""
         costs = self._costs(table)
         if self.defers:
             costs = costs[: self.probabilities.n_classes]
@@ -73,9 +76,9 @@ class ProbabilityRule:
         return decide(self._costs(table)) == self.probabilities.n_classes
 
     def as_part(self) -> RulePart:
-        """Return the rule as numbers and lists, on the model's own probabilities if possible.
+        """Return the rule as numbers and lists; of one model without learned weight and offsets if possible.
 
-        The action costs of all combinations of groups become those of the groups that rules read.
+        Action costs by combination of groups become action costs by group of the column that the rule reads.
         """
         p = self.probabilities
         K = p.n_classes
@@ -98,7 +101,7 @@ class ProbabilityRule:
 
     @property
     def weighs_groups(self) -> bool:
-        """Whether the rule weighs p(group | x, y), which is learned from the features."""
+        """Whether the rule weighs an estimate of p(group | x, y) for each row."""
         return self.probabilities.estimates_groups and not self.candidate.is_constant
 
     @property
@@ -107,6 +110,7 @@ class ProbabilityRule:
         return self.candidate.action_costs.shape[1] > self.probabilities.n_classes
 
     def _costs(self, table: LogProbabilities) -> Floats:
+        """Return expected costs as `decide` reads them: shape (A, n), or (1, n) for two actions."""
         if self.candidate.is_constant:
             ones = np.ones((1, table.n_rows), dtype=np.float32)
             return expected_costs(ones, self.candidate.action_costs[:1])
@@ -115,9 +119,10 @@ class ProbabilityRule:
         )
 
     def words(self, classes: Any) -> str:
-        """Return a name for people: the models, and the weights of the classes or subgroups.
+        """Return the printed name: the models, and the weights of the classes or subgroups.
 
-        The weight of a stratum is the cost of its worst label less the cost of its best one.
+        The weight of a stratum is the cost of its worst label less the cost of its best one. Equal weights
+        are left out.
         """
         K = len(classes)
         costs = self.candidate.action_costs
@@ -171,11 +176,11 @@ class PowerDraw:
         return f"{self.table_.words(self.model)} drawn{power}"
 
 
-# -- what selected rules answer to the rows of a table -------------------------------------------------------
+# -- answers of selected rules to the rows of a table --------------------------------------------------------
 
 
 def shares(ensemble: MixtureEnsemble, table: LogProbabilities) -> Floats:
-    """Return the label distribution, ties settled; only models with positive weight are read."""
+    """Return the label distribution, shape (n, K), ties settled; only members with positive weight answer."""
     used = np.flatnonzero(ensemble.weights > 0)
     answers = {m: ensemble.base_models[m].predict_table(table) for m in used.tolist()}
     return ensemble.mix(answers.values(), table.n_rows, lambda m, rows: answers[m][rows])
@@ -187,7 +192,7 @@ def can_defer(ensemble: MixtureEnsemble) -> bool:
 
 
 def deferred(ensemble: MixtureEnsemble, table: LogProbabilities) -> Mask:
-    """Return the rows that are deferred with probability ½ or more; none by a rule that never defers."""
+    """Return a mask of the rows deferred with probability ½ or more, shape (n,)."""
     if not can_defer(ensemble):
         return np.zeros(table.n_rows, dtype=bool)
     probability = np.zeros(table.n_rows)
@@ -201,10 +206,10 @@ def deferred(ensemble: MixtureEnsemble, table: LogProbabilities) -> Mask:
 
 @dataclass(frozen=True, eq=False)
 class KnownScores:
-    """Rows with known scores: a threshold lies between two of them that get different answers."""
+    """Rows with known scores. Each threshold lies between two neighbours with different answers."""
 
     values: Floats  # shape (n,): the scores
-    # Shape (n,): number of the group whose thresholds apply; 0 for a group-blind rule.
+    # Shape (n,): number of the row's group, which has its thresholds; 0 for a group-blind rule.
     place: Ints
     probabilities: Singles  # shape (S, n): p(s | x)
 
@@ -235,11 +240,11 @@ class KnownScores:
 def ranges_of_actions(
     parts: Sequence[KnownScores], candidate: Candidate, place: int, n_actions: int
 ) -> list[tuple[float, int]]:
-    """Return the lower ends of the ranges of one group, from −∞, with the number of the action there.
+    """Return the lower ends of the ranges of one group, from −∞, each with the number of its action.
 
-    Only the first ``n_actions`` actions are compared. Expected costs are linear in the probability of the
-    second label, which grows or falls with the score. So each action has one range, and rows far from its
-    ends need no costs.
+    The first ``n_actions`` actions are compared, for the rows of group ``place`` in all ``parts``. Expected
+    costs are linear in the probability of the second label, a monotone function of the score. So each action
+    has one range. A search by intervals finds its ends with the costs of few rows.
     """
     rows_by_part = [
         part.ascending[place] if place < len(part.ascending) else NO_ROWS for part in parts
@@ -259,7 +264,7 @@ def ranges_of_actions(
             is_in_part = number_of_part[places] == number
             probabilities = part.probabilities[:, rows[places[is_in_part]]]
             costs = expected_costs(probabilities, candidate.action_costs)
-            if len(costs) > 1:  # otherwise the difference of two actions
+            if len(costs) > 1:  # otherwise the only row is the difference of two costs
                 costs = costs[:n_actions]
             actions[is_in_part] = decide(costs)
         return actions
@@ -282,10 +287,10 @@ def _spread(first: int, last: int) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class ScoreRule(ProbabilityRule):
-    """A candidate on one score, of which thresholds answer."""
+    """A candidate on one score in the form of thresholds."""
 
     thresholds: ThresholdRule  # with deferral
-    answered: ThresholdRule  # without: the labels that would be answered
+    answered: ThresholdRule  # without deferral: for each row the label of least cost
 
     @classmethod
     def from_candidate(
@@ -317,11 +322,11 @@ class ScoreRule(ProbabilityRule):
 
     @property
     def rule(self) -> ThresholdRule:
-        """The thresholds that answer."""
+        """The thresholds, with deferral."""
         return self.thresholds
 
     def predict_table(self, table: LogProbabilities) -> Ints:
-        """Return class numbers, shape (n,); deferred rows get the label that would be answered."""
+        """Return class numbers, shape (n,); deferred rows get the label of least cost."""
         return self.answered.numbers(*self._read(table))
 
     def defers_table(self, table: LogProbabilities) -> Mask:
@@ -336,7 +341,7 @@ class ScoreRule(ProbabilityRule):
 
 
 def scores_in(table: LogProbabilities, score: Any) -> Floats:
-    """Return the scores of the rows of a table, shape (n,); of given probabilities those of a `Scores`."""
+    """Return the scores of rows, shape (n,): as given, or computed from probabilities by ``score``."""
     if table.scores is not None:
         return table.scores()
     return np.asarray(score.scores_at(np.exp(table[0][:, score.positive_])))
@@ -344,7 +349,7 @@ def scores_in(table: LogProbabilities, score: Any) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """Rows with a value, and with a score that is a monotone function of it, up to rounding."""
+    """Rows with two scores: ``scores`` are a monotone function of ``values``, up to rounding."""
 
     values: Floats  # shape (n,): ascending
     scores: Floats  # shape (n,): ascending, with the sign −1 if they fall as the values grow
@@ -361,10 +366,10 @@ class Scale:
         return cls(values[order], np.maximum.accumulate(signed), falls)
 
     def thresholds(self, score_thresholds: Floats) -> Floats:
-        """Return thresholds on values that divide the rows as thresholds on scores do, shape (m,).
+        """Return thresholds on values with the same rows on each side as thresholds on scores, shape (m,).
 
-        They are the shortest decimals between two neighbouring values; −∞ or ∞ if no row is on one side.
-        Rows with scores above a threshold get the second answer. No score is within rounding of a threshold.
+        Each is the shortest decimal between two neighbouring values; −∞ or ∞ if no row is on one side. Rows
+        with scores above a threshold get the second answer. No score is within rounding of a threshold.
         """
         if self.falls:
             n_below = np.searchsorted(self.scores, -score_thresholds, side="left")
@@ -378,10 +383,10 @@ class Scale:
         return thresholds
 
     def sides(self, values: Floats, score_thresholds: Floats) -> Floats:
-        """Return scores of further rows, each in the middle between two neighbouring thresholds on scores.
+        """Return a score for each further row by its value: the middle between two thresholds on scores.
 
-        The row's value is between the `thresholds` of these two. ``score_thresholds`` ascend; the first and
-        the last are beyond all scores, as of `tailboost.selection.data.possible_thresholds`.
+        The row's value is between the `thresholds` of these two. ``score_thresholds`` ascend, from one below
+        all scores to one above all, as `tailboost.selection.data.possible_thresholds` returns them.
         """
         thresholds = np.sort(self.thresholds(score_thresholds[1:-1]))
         interval = np.searchsorted(thresholds, values, side="right")

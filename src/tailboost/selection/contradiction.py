@@ -1,4 +1,4 @@
-"""Limits that no rule meets together: the reached values, and the groups that force the contradiction."""
+"""The error for contradicting limits: the reached values, and the groups with too tight a limit."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class LimitedGroup:
     Attributes
     ----------
     limit : Limit
-        The limit, which has other subgroups too.
+        The limit on this and other subgroups.
     name : str
         The subgroup.
     row : int
-        Number of the row.
+        Number of the row in the program.
     n_rows : float
-        Effective number of selection rows that count.
+        Effective number of selection rows in the denominator of the rate.
     scale : float
-        Rate at which the left side of the row is 1.
+        The rate of the subgroup if the left side of the row is 1.
     """
 
     limit: Limit
@@ -58,7 +58,7 @@ class LimitedGroup:
 
 
 def contradiction(pool: Pool, solution: Solution, words: str) -> InfeasibleLimitsError:
-    """Return the error for limits that contradict each other, with reached values and the groups at fault.
+    """Return the error for contradicting limits, with reached values and the groups at fault.
 
     Parameters
     ----------
@@ -94,7 +94,11 @@ def contradiction(pool: Pool, solution: Solution, words: str) -> InfeasibleLimit
 
 
 def reached_words(program: Program, limit: Limit, counts: Floats) -> str:
-    """Return the value of a limit in words, of the subgroup nearest to its bound or furthest above it."""
+    """Return the reached value of a limit in words: of the subgroup with the least room to its bound.
+
+    The room is negative if the value breaks the bound. ``counts`` are the confusion counts of the mixture,
+    shape (W, A).
+    """
     terms = limit.rate.terms(program.strata)
     values = terms.values(counts)
     if limit.compares:
@@ -111,12 +115,11 @@ def reached_words(program: Program, limit: Limit, counts: Floats) -> str:
 
 
 def forcing_groups(pool: Pool, solution: Solution) -> list[LimitedGroup]:
-    """Return the groups without whose limits a mixture of the candidates keeps all others.
+    """Return the groups at fault: without their limits a mixture of the candidates keeps all others.
 
-    Of several such groups, the one with the fewest rows is returned. If no group alone forces the
-    contradiction, all groups are returned whose limits the rule of least violation breaks. None are
-    returned if it breaks a limit of all rows or a comparison, or a limit in all its groups: then the limit is
-    at fault.
+    Each group with a high dual value is tried alone, the group with the fewest rows first. If none suffices,
+    all groups are tried in which the mixture of ``solution`` breaks a limit. The list is empty if these do
+    not suffice either, or if a limit is broken in all its groups: then the limit is at fault.
     """
     groups = _limited_groups(solution.program)
     suspects = [
@@ -142,7 +145,7 @@ def forcing_groups(pool: Pool, solution: Solution) -> list[LimitedGroup]:
 
 
 def _limited_groups(program: Program) -> list[LimitedGroup]:
-    """Return the limits on one of several subgroups, except those of comparisons."""
+    """Return the limited subgroups of all limits on several subgroups, except comparisons (gap, ratio)."""
     groups = []
     for number, limit in enumerate(program.limits):
         rows = np.flatnonzero(program.limit_of_row == number)
@@ -160,7 +163,7 @@ def _limited_groups(program: Program) -> list[LimitedGroup]:
 
 
 def _without(program: Program, groups: Sequence[LimitedGroup]) -> Program:
-    """Return the program without the limits of some groups."""
+    """Return the program without the rows of some groups; each limit keeps its other groups."""
     stays = np.ones(len(program.bound), dtype=bool)
     stays[[group.row for group in groups]] = False
     return replace(
@@ -174,21 +177,21 @@ def _without(program: Program, groups: Sequence[LimitedGroup]) -> Program:
 
 
 def _feasible_without(program: Program, groups: Sequence[LimitedGroup], pool: Pool) -> bool:
-    """Return whether a mixture of the candidates keeps all limits but those of some groups."""
+    """Return whether a mixture of the candidates keeps all limits except in some groups."""
     return Master(_without(program, groups), pool.counts).finish().feasible
 
 
 def _excess(program: Program, counts: Floats) -> Floats:
-    """Return by how much confusion counts (T, W, A) exceed the bound of each row, shape (T, J).
+    """Return the excess of confusion counts (T, W, A) over the bound of each row, shape (T, J).
 
-    Rows of comparisons also have a free variable, which is 0 here.
+    Rows of comparisons also have a free variable; here its value is 0.
     """
     excess: Floats = counts.reshape(len(counts), -1) @ program.matrix.T - program.bound
     return excess
 
 
 def _forced_words(groups: Sequence[LimitedGroup], pool: Pool, program: Program) -> str:
-    """Return a sentence on the groups that force a contradiction."""
+    """Return a sentence on the groups at fault, with the least possible bound if only one is at fault."""
     if len(groups) > 1:
         names = "; ".join(
             f"{group.limit.rate} in {group.words}" for group in groups[:MOST_GROUPS]
@@ -210,9 +213,10 @@ def _forced_words(groups: Sequence[LimitedGroup], pool: Pool, program: Program) 
 
 
 def _least_bound(group: LimitedGroup, pool: Pool, program: Program) -> float | None:
-    """Return the tightest bound of a group with which a candidate keeps all limits; None without one.
+    """Return the tightest bound for one group within reach of a candidate that keeps all other limits.
 
-    It is not known of a rate whose denominator depends on the answers, or beside a comparison.
+    None if no candidate keeps the other limits. None also beside a comparison, and for a rate with a
+    denominator that depends on the answers: then the bound is unknown.
     """
     if program.variable[program.limit_of_row >= 0].max(initial=-1) >= 0:
         return None

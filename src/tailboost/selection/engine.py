@@ -1,4 +1,4 @@
-"""The engine: it selects among candidates on the selection data, for any problem, without a fit."""
+"""The engine: selection among candidates on the selection data, for any problem, without a fit."""
 
 from __future__ import annotations
 
@@ -73,22 +73,23 @@ MOST_ALIKE = 0.95
 
 @dataclass(eq=False)
 class ProbabilityEngine:
-    """Selects among candidates that decide by stratum probabilities: another selection needs no fit."""
+    """Selects among candidates with decisions by stratum probabilities. Another selection needs no fit."""
 
     outputs: ModelOutputs  # the models with their log-probabilities
     probabilities: StratumProbabilities
     data: AnySelectionData
     words: str
     refit: bool
-    # Candidates of each objective whatever the limits, made once; model files do not contain them.
+    # The first candidates of each objective, for all limits, made once; model files do not contain them.
     pools: dict[Objective, Pool] = field(default_factory=dict)
-    # The labelled rows alone, and all rows with strata for those without labels; None if all have labels.
+    # The labelled rows alone, and all rows with extra strata for rows without labels; None if all rows have
+    # labels.
     labelled_alone: SelectionData | None = None
     with_unlabeled: SelectionData | None = None
     names: GroupNames | None = None  # of all columns of groups; None without groups
-    # Number of the column of groups that rules may read; None: group-blind.
+    # Number of the group column of group-aware rules; None for group-blind rules.
     told: int | None = None
-    infer_groups: bool = True  # whether group-blind rules may estimate it
+    infer_groups: bool = True  # whether group-blind rules may estimate the group of a row
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in self.__dict__.items() if name != "known_scores"}
@@ -96,7 +97,7 @@ class ProbabilityEngine:
 
     @cached_property
     def known_scores(self) -> KnownScores:
-        """The selection rows of a single column of scores, those with labels first."""
+        """The selection rows with a single column of scores: labelled rows, then rows without labels."""
         score = self.outputs.models.score
         data = self.data.in_memory
         assert score is not None
@@ -141,7 +142,7 @@ class ProbabilityEngine:
         names : GroupNames, optional
             Names of the groups.
         rule_column : int or None
-            Number of the column of groups that rules read; None for group-blind rules.
+            Number of the group column of group-aware rules; None for group-blind rules.
         infer_groups : bool, default=True
             Whether group-blind rules may weigh an estimate of the group of each row.
         costs : ndarray of shape (n, K), optional
@@ -186,7 +187,7 @@ class ProbabilityEngine:
         return engine._with_unlabeled(problem, X_unlabeled, names)
 
     def _with_unlabeled(self, problem: Problem, X: Table, names: GroupNames | None) -> Self:
-        """Return the engine that also counts the rows without labels, which have features X."""
+        """Return the engine on labelled rows and rows without labels, the latter with features X."""
         labelled = self.data.in_memory
         unlabeled = self.outputs.unlabeled
         p = self.probabilities
@@ -213,7 +214,7 @@ class ProbabilityEngine:
 
     @property
     def measured(self) -> AnySelectionData:
-        """The rows on which rates are estimated; those without labels count in rates that need none."""
+        """The rows for estimates of rates. Rows without labels count in rates that need no label."""
         if self.with_unlabeled is None:
             return self.data
         return self.with_unlabeled
@@ -259,9 +260,9 @@ class ProbabilityEngine:
     def _rule_of(self, problem: Problem, pool: Pool | None = None) -> SelectedRule:
         """Return the selected rule of a problem of rates; new candidates are added to the pool, if given.
 
-        With a ``confidence``, limits are tightened so that the stated ones hold on new rows with this
-        probability, see `_surer`; without an outlook they are not. Raise InfeasibleLimitsError if the limits
-        contradict each other, unless the problem only aims at them.
+        With a ``confidence``, `_surer` tightens the limits, so that the stated limits hold on new rows with
+        this probability. Limits stay as stated if ``no_outlook`` of the rule has a reason. Raise
+        InfeasibleLimitsError if the limits contradict each other, unless the problem only aims at them.
         """
         program = Program.of_rates(self.data.strata, problem.objective, problem.limits)
         candidates = self.first_candidates(program)
@@ -290,10 +291,10 @@ class ProbabilityEngine:
     def _surer(self, rule: SelectedRule, confidence: float) -> SelectedRule:
         """Return the rule of least objective with limits kept on new rows with a stated probability.
 
-        All limits are tightened by the same number of standard errors, which is bisected. If no selection
+        All limits are tightened by the same number of standard errors, found by bisection. If no selection
         reaches the probability, the most probable one is returned. A rule with one action for nearly all rows
-        is left out unless the stated limits lead to such a rule. The probability is that of the rows on which
-        rates are estimated.
+        is left out unless the stated limits lead to such a rule. The probability is estimated on the
+        `measured` rows.
         """
         pool = rule.compared.pool
         program = rule.compared.program
@@ -327,7 +328,7 @@ class ProbabilityEngine:
             best = self._search(
                 pool, program.within((*tighter, *other_limits)), rule.problem, FEW_STARTS
             )
-            # After a rule that answers nearly all rows alike, looser limits are tried.
+            # After a rule with one action for nearly all rows, looser limits are tried.
             is_sure = True
             if _largest_share(best, n_strata) <= most_alike + ROUNDING:
                 best = replace(best, violations=program.violations(best.counts))
@@ -347,7 +348,7 @@ class ProbabilityEngine:
         return replace(selected, untightened=rule)
 
     def first_candidates(self, program: Program) -> Pool:
-        """Return the candidates of an objective, to which others may be added."""
+        """Return the first candidates of an objective in a pool of the caller's, who may add others."""
         if program.caps_deferral:
             return first_candidates(self.data, program)
         if program.objective not in self.pools:
@@ -357,12 +358,12 @@ class ProbabilityEngine:
     def rule(
         self, problem: Problem, program: Program, pool: Pool, selection: Best
     ) -> SelectedRule:
-        """Return a selection as a rule that answers, with its table on the measured rows.
+        """Return the rule of a selection, with rates on the `measured` rows.
 
-        ``program`` and ``pool`` are those of the selection. The rates are counted again on the measured rows
-        if these are others.
+        ``selection`` picks from ``pool`` within ``program``. If the measured rows differ from the rows of the
+        selection, all three are counted again on them.
         """
-        heaviest_first = np.argsort(-selection.weights, kind="stable")  # it settles ties
+        heaviest_first = np.argsort(-selection.weights, kind="stable")  # the order settles ties
         members = [self.member(pool.candidates[i]) for i in selection.numbers]
         K = self.probabilities.n_classes
         ensemble = MixtureEnsemble(
@@ -447,14 +448,14 @@ class ProbabilityEngine:
 
     @property
     def score(self) -> Any:
-        """The one score by whose thresholds rules may answer; None if they also estimate the group."""
+        """The single score of rules with thresholds; None without one, or if rules estimate the group."""
         if self.probabilities.estimates_groups:
             return None
         return self.outputs.models.score
 
     @property
     def answer_names(self) -> tuple[list[Any], list[Any] | None]:
-        """The labels, and the groups that rules tell apart; None if rules are group-blind."""
+        """The labels, and the groups of group-aware rules; None for group-blind rules."""
         groups = None
         if self.told is not None:
             assert self.names is not None
@@ -464,10 +465,10 @@ class ProbabilityEngine:
     def write_thresholds(
         self, rule: Selected, fresh: Sequence[LogProbabilities] = ()
     ) -> Selected:
-        """Return a rule on one score in the form of its thresholds; another rule stays as it is.
+        """Return a rule on one score in the form of its thresholds; another rule is unchanged.
 
-        Thresholds are written as short decimals. They answer the selection rows and the ``fresh`` rows as the
-        candidate does.
+        Thresholds are written as short decimals. The selection rows and the ``fresh`` rows get the same
+        answers as by the candidate.
         """
         models = self.outputs.models
         members = rule.ensemble.base_models
@@ -484,9 +485,9 @@ class ProbabilityEngine:
     def mix(
         self, problem: Problem, candidates: Sequence[Candidate], weights: Floats
     ) -> SelectedRule:
-        """Return the mixture of candidates: the rule that draws one of them, with these ``weights``.
+        """Return the randomised rule of candidates with mixture weights ``weights``.
 
-        It need not keep the limits of the problem.
+        The rule may break limits of the problem.
         """
         program = Program.of_rates(self.data.strata, problem.counted, problem.limits)
         pool = Pool(self.data)
@@ -500,8 +501,8 @@ class ProbabilityEngine:
     def tail(self, problem: Problem) -> SelectedTail:
         """Return the best mixture for an objective over rows, such as the CVaR.
 
-        It mixes the candidates for the largest error of a class with draws of labels from the probabilities
-        of each model, and of the average, at some powers.
+        The candidates are those for the largest error of a class, and draws of labels from the probabilities
+        of each model, and of the average, at the powers `POWERS`.
         """
         program = Program.of_rates(self.data.strata, problem.counted, ())
         models = self.outputs.models
@@ -550,7 +551,7 @@ def _fit(
     strata, stratum, codes
         From `strata_of`.
     infer_groups : bool
-        Whether groups that rules do not read are estimated from each row.
+        Whether the group of each row is estimated for group-blind rules.
     """
     groups = None
     read_group = None
@@ -576,9 +577,9 @@ def _largest_share(selection: Best, n_strata: int) -> float:
 def column_read_by_rules(
     strata: Strata, names: GroupNames | None, rule_column: int | None
 ) -> int | None:
-    """Return the column of the strata's combinations whose groups rules read.
+    """Return the number, in the strata's combinations, of the group column of group-aware rules.
 
-    None if rules read no group, or the column has fewer than two groups.
+    None if rules are group-blind, or the column has fewer than two groups.
 
     Parameters
     ----------
@@ -587,7 +588,7 @@ def column_read_by_rules(
     names : GroupNames, optional
         Names of the groups.
     rule_column : int, optional
-        The number of the column in ``names``; None if rules read no group.
+        The number of the column in ``names``; None for group-blind rules.
 
     Raises
     ------

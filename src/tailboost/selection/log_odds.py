@@ -1,4 +1,4 @@
-"""Log-odds of two labels on the selection data, and the rules with thresholds on them."""
+"""Log-odds of two labels on the selection data, and rules with thresholds on these log-odds."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tailboost.selection.data import Candidate, SelectionData
 
 # Weight of expected labels beside counted ones, in rates of the selection data.
 MIXED = 0.5
-# Largest number of different values of the score.
+# Largest number of possible thresholds.
 VALUES = 400
-# Log-odds beyond those of any row.
+# Bound on log-odds: rows are clipped to ±CERTAIN, and thresholds there give all rows one answer.
 CERTAIN = 30.0
 
 
@@ -29,9 +29,10 @@ class LogOdds:
     scores : ndarray of shape (n,)
         Log-odds of the rows.
     values, before : ndarray of shape (V,)
-        Values of the score: the first score of each, and the largest score below it.
+        Ascending log-odds for possible thresholds, and the next smaller log-odds of a row for each.
     group_column : int or None
-        Number of the column of groups in the data, of which each group has thresholds of its own.
+        Number of the column of groups in the data: each of its groups has separate thresholds. None for the
+        same thresholds in all groups.
     """
 
     data: SelectionData
@@ -42,9 +43,9 @@ class LogOdds:
 
     @classmethod
     def from_data(cls, data: SelectionData, group_column: int | None) -> LogOdds:
-        """Return the log-odds of the rows of selection data with two labels, by their probabilities.
+        """Return the log-odds of selection data with two labels, from the stratum probabilities.
 
-        Of more than `VALUES` different scores, evenly spaced ones are the values.
+        If the rows have more than `VALUES` different log-odds, evenly spaced ones are the ``values``.
         """
         probabilities = np.asarray(data.probabilities, dtype=np.float64)
         of_first_label = probabilities[data.strata.y == 0].sum(axis=0)
@@ -68,20 +69,20 @@ class LogOdds:
 
     @property
     def chances(self) -> Floats:
-        """Probability of the second label by thresholds and value, shape (m, V)."""
+        """Probability of the second label at each value, the same row for all m groups, shape (m, V)."""
         chances = 1.0 / (1.0 + np.exp(-self.values))
         return np.repeat(chances[None], int(self.places.max()) + 1, axis=0)
 
     @property
     def places(self) -> Ints:
-        """Number of the thresholds of each stratum, shape (S,)."""
+        """Number of each stratum's group with thresholds, shape (S,)."""
         return self.data.strata.place(self.group_column)
 
     def places_of(self, strata: Strata) -> Ints:
-        """Return the numbers of the thresholds of other strata, shape (S,).
+        """Return the number of the group with thresholds for other strata, shape (S,).
 
-        Strata are matched by the values of the group column. A value that the selection data lack has the
-        number −1.
+        Strata are matched by the values of the group column. A value without selection rows has the number
+        −1.
         """
         if self.group_column is None:
             return strata.place(None)
@@ -94,9 +95,9 @@ class LogOdds:
 
     @property
     def weights(self) -> Floats:
-        """Weights by stratum and value, shape (S, V): half by the labels, half by expected ones.
+        """Weights by stratum and value, shape (S, V): half by labels, half by expected labels (`MIXED`).
 
-        They sum to the number of rows.
+        The sum is the number of rows.
         """
         data = self.data
         value = np.searchsorted(self.values, self.scores, side="right") - 1
@@ -111,10 +112,11 @@ class LogOdds:
         return weights
 
     def candidate(self, low: Ints, high: Ints) -> Candidate:
-        """Return the rule with thresholds at the values of some numbers, shape (m,) each.
+        """Return the rule with thresholds at ``values[low]`` and ``values[high]``, for m groups.
 
-        A row gets the second label from the value ``low`` upwards. If rows may be deferred, it is deferred
-        from ``low``, and gets the second label from ``high``. There are m groups with thresholds.
+        ``low`` and ``high`` have shape (m,). Without deferral, rows from the value of ``low`` upwards get the
+        second label. With deferral, rows from ``low`` are deferred, and rows from ``high`` get the second
+        label. The number V is above all rows.
         """
         strata = self.data.strata
         lower = self._thresholds(low)[self.places]
@@ -128,7 +130,7 @@ class LogOdds:
         else:
             costs[:, 0] = np.where(second, np.exp(-lower / 2.0), 0.0)
             costs[:, 1] = np.where(second, 0.0, np.exp(lower / 2.0))
-        # An answer that is never or always given has the same cost whatever the label.
+        # An answer of no row, or of all rows, has the same cost for both labels.
         costs[lower <= -CERTAIN, 0] = 2.0
         costs[lower >= CERTAIN, 0] = 0.0
         costs[upper >= CERTAIN, 1] = 2.0
@@ -136,7 +138,7 @@ class LogOdds:
         return Candidate.from_costs(costs)
 
     def _thresholds(self, numbers: Ints) -> Floats:
-        """Return thresholds in the middle between a value and the score before; beyond all at the ends."""
+        """Return thresholds in the middle between a value and the score before; ±`CERTAIN` at both ends."""
         inside = np.minimum(numbers, len(self.values) - 1)
         thresholds = (self.values[inside] + self.before[inside]) / 2.0
         thresholds[numbers == len(self.values)] = CERTAIN

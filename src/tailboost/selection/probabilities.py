@@ -1,4 +1,4 @@
-"""Probabilities p(s | x) of the strata: class models, and models of the groups where rules are blind."""
+"""Stratum probabilities p(s | x): class models, and group models for group-blind rules."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ from tailboost.selection.outputs import LogProbabilities
 
 # Folds of the group models.
 GROUP_FOLDS = 3
-# Smaller probabilities of a row's group are raised to this one, where models of the groups are judged.
+# Least probability of a row's group in the log loss of a group model; smaller ones are raised to it.
 LEAST_JUDGED = 1e-4
 # Maximum number of rows for the fit of the factors.
 FACTOR_ROWS = 20_000
-# Steps of iterative scaling that fit the factors of the strata.
+# Steps of iterative scaling for the factors of the strata.
 SCALINGS = 30
-# Share of a group's rows that a class without rows gets, so that the group's rows keep their order.
+# Pseudo-mass of a class without rows in a group, as a share of the group's mass. Its factor is then positive,
+# and the group's rows keep their order by p(y | x).
 UNSEEN = 1e-6
 # The most columns from which groups are estimated. Tables with more columns, such as images, use the models'
 # probabilities.
@@ -87,9 +88,10 @@ class GroupModel:
 
 
 def with_class(X: Table, y: Ints, n_classes: int) -> Any:
-    """Return a table with indicator columns of the class appended: one of two classes, K of more.
+    """Return a table with appended indicator columns of the class: one column for two classes, K for more.
 
-    A data frame stays one, with new names, and a sparse matrix stays sparse. Other arrays become matrices.
+    A data frame stays a data frame, with new names, and a sparse matrix stays sparse. Other arrays become
+    matrices.
     """
     classes = np.arange(n_classes)
     if n_classes == 2:
@@ -106,6 +108,7 @@ def with_class(X: Table, y: Ints, n_classes: int) -> Any:
 
 
 def _softmax(scores: Floats) -> Floats:
+    """Return probabilities from logarithms, both of shape (K, n): each column sums to 1."""
     exponentials: Floats = np.exp(scores - scores.max(axis=0))
     return exponentials / _summed(exponentials)
 
@@ -125,16 +128,16 @@ class StratumProbabilities:
     n_classes: int  # K
     # Shape (G, c): the combinations of groups, as numbers of values by column.
     combinations: Ints
-    # Number of the column of groups that rules read; None for group-blind rules.
+    # Number of the group column of group-aware rules; None for group-blind rules.
     told: int | None = None
     # Whether groups are estimated from the features of a row, or from the probabilities of all models.
     by_features: bool = True
     group_models: list[GroupModel] = field(default_factory=list)  # one for each column
-    # Shape (S, 1), of groups that are read: factors of each class in each group, fitted by log loss. None: no
+    # Shape (S, 1), for group-aware rules: factors of each class in each group, fitted by log loss. None: no
     # factors.
     factors: Floats | None = None
-    # Shape (K, G): the share of each combination among those with the same group that rules read. None:
-    # it is estimated.
+    # Shape (K, G), for group-aware rules: p(combination | read group, y). None: group models estimate the
+    # combination.
     shares: Floats | None = None
 
     @property
@@ -144,22 +147,21 @@ class StratumProbabilities:
 
     @property
     def places(self) -> Ints:
-        """Number of the group that rules read, of each combination, shape (G,); 0 for group-blind rules."""
+        """Number of the read group for each combination, shape (G,); 0 for group-blind rules."""
         if self.told is None:
             return np.zeros(len(self.combinations), dtype=np.intp)
         return self.combinations[:, self.told]
 
     @property
     def n_places(self) -> int:
-        """Number of groups that rules tell apart."""
+        """Number of groups read by rules; 1 for group-blind rules."""
         return int(self.places.max()) + 1
 
     @property
     def class_factors(self) -> Floats:
-        """Factor of p(y | x) in the probability of a class, by stratum, shape (S,).
+        """Factor of p(y | x) in the probability of a class, by stratum, shape (S,), for group-aware rules.
 
-        Strata of the same class and the same group that rules read have the same factor. It needs a
-        group-aware rule.
+        Strata with the same class and the same read group have the same factor.
         """
         factors = np.ones((self.n_classes, len(self.combinations)))
         if self.shares is not None:
@@ -183,7 +185,7 @@ class StratumProbabilities:
 
     @property
     def frequencies(self) -> Floats:
-        """Frequencies of groups in each class, shape (K, G), if nothing estimates them by row."""
+        """Frequencies of combinations in each class, shape (K, G), for use without group models."""
         return self.groups_of(np.zeros((1, 1)))[:, :, 0].astype(np.float64)
 
     def fit_groups(
@@ -192,8 +194,8 @@ class StratumProbabilities:
         """Fit the group models, and return p(combination | x, y) out of fold, shape (K, G, n).
 
         ``groups`` are the values by column, shape (n, c). The folds are stratified by ``strata``, and rows of
-        equal content share a fold. A model that predicts the group no better than its frequencies is dropped.
-        If none is left, the result is that of the frequencies.
+        equal content share a fold. A group model is dropped if its log loss out of fold is at least as large
+        as with the frequencies of the groups. Without any model the result has the frequencies.
         """
         n = len(y)
         stratum = strata.number(y, strata.find(groups))
@@ -201,7 +203,7 @@ class StratumProbabilities:
             X = np.asarray(X)
         fold = stratified_places(hash_rows(X), stratum, weight) % GROUP_FOLDS
 
-        by_column = list[Floats | None]()  # None where the frequencies of the groups serve
+        by_column = list[Floats | None]()  # None for a column without a model
         self.group_models = []
         for column, values in zip(groups.T, strata.values, strict=True):
             sizes = self.n_classes, len(values)
@@ -280,10 +282,10 @@ class StratumProbabilities:
         return np.ascontiguousarray(joint, dtype=np.float32)
 
     def _predict_within_group(self, logs: Floats, read_group: Ints) -> Singles:
-        """Return what `predict` does if the group that rules read determines the combination.
+        """Return p(s | x) as `predict`, if the read group determines the combination.
 
-        All other combinations have probability 0. This takes .06 seconds instead of 1.0 for 10⁶ rows of two
-        classes and ten groups.
+        All other combinations have probability 0. For 10⁶ rows of two classes and ten groups, this shortcut
+        takes .06 seconds instead of 1.0.
         """
         n_combinations = len(self.combinations)
         combination = np.argsort(self.places)[read_group]
@@ -314,13 +316,14 @@ class StratumProbabilities:
     ) -> None:
         """Fit the factors by group on rows with known strata; ``logs`` and ``read_group`` as in `predict`.
 
-        Without them the error within loose limits was .0027 ± .0020 higher (32 calls). Within limits that
-        bind, no difference was found (216 calls, benchmarks/ablations.py).
+        The expected mass of each stratum becomes its mass on these rows, by iterative scaling. ``stratum``
+        and ``weights`` have shape (n,). Without factors the error within loose limits was .0027 ± .0020
+        higher (32 calls). Within tight limits no difference was found (216 calls, benchmarks/ablations.py).
         """
         rows = rows_spread_over_strata(stratum, FACTOR_ROWS)
         joint = self.joint(logs[rows], None, read_group[rows])
         mass = np.bincount(stratum, weights, len(joint))
-        # Weights of the sampled rows, by which each stratum keeps its mass.
+        # With these weights of the sampled rows, each stratum keeps its mass.
         sampled_mass = np.bincount(stratum[rows], weights[rows], len(joint))
         weight = weights[rows] * (mass / np.maximum(sampled_mass, 1e-300))[stratum[rows]]
         by_class = mass.reshape(-1, len(self.combinations))  # a view
@@ -335,10 +338,10 @@ class StratumProbabilities:
 
 
 def shares_within_read_group(strata: Strata, places: Ints) -> Floats:
-    """Return the share of each combination among those with the same group that rules read, shape (K, G).
+    """Return p(combination | read group, y), the shares of combinations in each class, shape (K, G).
 
-    Shares are by class. ``places`` has the number of this group of each combination. A pseudo-row of all
-    classes keeps combinations possible that a class does not have.
+    ``places`` has the number of the read group of each combination, shape (G,). A pseudo-row of all classes
+    gives every combination a positive share in every class.
     """
     mass = strata.mass.reshape(strata.n_classes, -1) * strata.size.sum()
     mass = mass + mass.sum(axis=0) / mass.sum()

@@ -1,4 +1,4 @@
-"""What a game over candidates watches: the objective of the best rule after each round."""
+"""The progress of a game over candidates: the objective of the best rule after each round."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from tailboost.core.array_types import Floats, Mask
 from tailboost.selection.mixture import Majority, Steering, least_largest, least_tail
 from tailboost.selection.problem import Problem
 
-# A difference of more standard errors is taken for significant.
+# Standard errors of a difference, above which a round clearly errs more than the best candidate.
 CLEARLY = 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class LeastTail:
-    """The least objective over rows of a mixture of the rounds so far."""
+    """The least objective over rows (a CVaR) of all mixtures of the rounds so far."""
 
     problem: Problem
 
     def start(self, pool: Pool) -> None:
-        """Return None: each round is solved anew."""
+        """Return None: `after` solves each round anew and needs no memory."""
 
     def after(self, memory: None, pool: Pool, state: Any) -> Watched:
-        """Return the objective and the gap of its solution."""
+        """Return the objective of the best mixture, and the gap of the solution."""
         solution = least_tail(self.problem, pool)
         return Watched(solution.value, solution.gap)
 
 
 @dataclass(frozen=True, eq=False)
 class HelpsTail:
-    """Refuses a round that clearly errs more than the best candidate, and brings nothing.
+    """Refuses rounds with clearly more error than the best candidate and no gain for the objective.
 
-    On the given rows it lowers the objective by no more than ``tol``, and its mean loss exceeds the least one
-    by `CLEARLY` standard errors of the difference.
+    On the given rows, the mean loss of such a round exceeds the least one by more than `CLEARLY` standard
+    errors of the difference, and the round lowers the objective by at most ``tol``.
     """
 
     problem: Problem
     tol: float
 
     def __call__(self, pool: Pool, rows: Mask, outputs: NDArray[Any]) -> Stop | None:
-        """Return why a new round does not help; None if it may.
+        """Return why a new round does not help; None if it may help.
 
-        ``outputs`` are those of the round on some ``rows``. It may help if it does not clearly err more
-        than the best member, or if it lowers the objective by more than ``tol``.
+        ``outputs`` are the outputs of the round on the m rows of the mask ``rows``: class numbers of shape
+        (m,), or probabilities of shape (m, K) if rounds answer together (`Pool.together`).
         """
         answers = outputs
         if pool.together is not None:
@@ -79,7 +79,7 @@ class HelpsTail:
 
 @dataclass(frozen=True, eq=False)
 class LargestError:
-    """The least largest error, or excess, of a subgroup by a rule of the rounds so far.
+    """The largest error (or excess over the target) of a subgroup, least among rules of the rounds so far.
 
     Attributes
     ----------
@@ -93,12 +93,16 @@ class LargestError:
     randomized: bool
 
     def start(self, pool: Pool) -> Floats:
-        """Return the errors of the models without boosting, shape (E, m)."""
+        """Return the errors (or excesses) of the E candidates without boosting, shape (E, m)."""
         errors = [self._errors(pool, m) for m in range(len(pool.judged))]
         return np.array(errors).reshape(len(errors), len(self.steering.allowed))
 
     def after(self, memory: Floats, pool: Pool, state: Any) -> Watched:
-        """Return the least largest error; the memory has the errors of all candidates, in their order."""
+        """Return the least largest error, of mixtures if randomised, otherwise of single candidates.
+
+        ``memory`` has the errors of all earlier candidates in the order of the pool, shape (T, m): the
+        rounds, then the others.
+        """
         t = pool.n_rounds - 1
         errors = np.insert(memory, t, self._errors(pool, t), axis=0)
         if self.randomized:
@@ -111,15 +115,16 @@ class LargestError:
         return Watched(value, gap=gap, memory=errors)
 
     def _errors(self, pool: Pool, number: int) -> Floats:
+        """Return the error (or excess) of each subgroup by one candidate, shape (m,)."""
         counted = self.steering.counts.confusion_counts(pool.answer(number))
         return self.steering.excesses(counted).round(ERROR_DECIMALS)
 
 
 @dataclass(frozen=True, eq=False)
 class LargestErrorOfVote:
-    """The largest error, or excess, of a subgroup by the majority of the rounds so far.
+    """The largest error (or excess) of a subgroup by the majority vote of the rounds so far.
 
-    If the selection data are out of fold, the number of voters is selected: the least one so far counts.
+    On selection data out of fold, the number of voters is selected: the best vote so far counts.
     """
 
     steering: Steering
@@ -129,7 +134,7 @@ class LargestErrorOfVote:
         return Majority(np.zeros((len(pool.rows.y), pool.n_classes)))
 
     def after(self, memory: Majority, pool: Pool, state: Any) -> Watched:
-        """Return the largest error: of all voters on rows of the fit, otherwise the least one so far."""
+        """Return the largest error: of all voters on rows of the fit, otherwise of the best vote so far."""
         majority = memory.voting(pool, self.steering)
         result = majority.results[-1]
         if not pool.rows.fitted:
