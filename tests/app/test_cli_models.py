@@ -1081,6 +1081,17 @@ class TestDeferral:
         assert "On these rows all limits" in result.stdout
         return tmp_path / "d.model"
 
+    def test_the_models_answer_once_in_evaluate(self, deferring, csv, monkeypatch):
+        passes = []
+
+        def counted(what, total):
+            passes.append((what, total))
+            return steps(what, total)
+
+        monkeypatch.setattr("tailboost.classifiers.robust_selection.steps", counted)
+        done("evaluate", deferring, csv)
+        assert passes == [("rows", 200)]
+
     @pytest.mark.slow
     def test_evaluate_shows_errors_among_the_answered_and_deferral_rates(self, deferring, csv):
         from tailboost import rates

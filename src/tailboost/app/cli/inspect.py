@@ -70,7 +70,7 @@ def evaluate(
         predicted, deferred = stored.answers(rows)
         leakage = warn_of_leakage(classifier, rows.features)
         measured = rates_of_options or fitted_rates(classifier, columns)
-        rate_table = measured_rates(measured, stored, rows, costs, csv)
+        rate_table = measured_rates(measured, stored, rows, (predicted, deferred), costs, csv)
     n_rows = len(rows.y)
     n_deferred = None if deferred is None else int(deferred.sum())
     targets = _targets_by_name(stated_by(classifier), classifier.classes_.tolist(), groups)

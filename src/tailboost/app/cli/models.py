@@ -403,10 +403,13 @@ class StoredModel:
     def answers(self, rows: NewRows) -> tuple[Any, Any]:
         """Return the answers of ``predict``, and which rows are deferred (None if none can be)."""
         groups = self.group_arguments(rows)
+        features = rows.features
         deferred = None
         if judged(self.classifier).can_defer:
-            deferred = self.classifier.defers(rows.features, **groups)
-        return predicted_labels(self.classifier, rows.features, **groups), deferred
+            # The models answer once for the labels and the deferred rows.
+            features = judged(self.classifier).opened(features, groups.get("groups"))
+            deferred = self.classifier.defers(features, **groups)
+        return predicted_labels(self.classifier, features, **groups), deferred
 
 
 class FileLedger(Ledger):

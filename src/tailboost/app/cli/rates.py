@@ -304,11 +304,13 @@ def measured_rates(
     stated: Sequence[Any],
     stored: StoredModel,
     rows: NewRows,
+    answers: tuple[Any, Any],
     costs: Path | None,
     csv: CsvFormat,
 ) -> RateTable | None:
     """Return the rates and limits ``stated``, measured for `predict` on new rows; None if there are none.
 
+    ``answers`` are those of `StoredModel.answers` to the rows.
     A rate with a limit of the fit is measured against this limit, also if the limit is on its complement.
     Rates with costs by row are left out if ``costs``, a file, has none.
     """
@@ -325,7 +327,7 @@ def measured_rates(
         goals = [goal for goal in goals if not rate_of(goal).needs_costs]
     if not goals:
         return None
-    predicted, deferred = stored.answers(rows)
+    predicted, deferred = answers
     answered = rates.Answered.from_arrays(
         rows.y,
         predicted,
