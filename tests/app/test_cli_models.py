@@ -1090,7 +1090,7 @@ class TestDeferral:
 
         monkeypatch.setattr("tailboost.classifiers.robust_selection.steps", counted)
         done("evaluate", deferring, csv)
-        assert passes == [("rows", 200)]
+        assert passes.count(("rows", 200)) == 1  # loading answers other rows
 
     @pytest.mark.slow
     def test_evaluate_shows_errors_among_the_answered_and_deferral_rates(self, deferring, csv):

@@ -712,3 +712,16 @@ def test_ends_of_ranges_belong_to_them():
         published.dro_boost("tree", 0, T=2),
     ):
         classifier.fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "function"),
+    [
+        (lambda: published.adalpboost("tree", 0.3, T="50"), "T", "adalpboost"),
+        (lambda: published.dro_boost("tree", delta="x"), "delta", "dro_boost"),
+        (lambda: published.vadaboost("tree", lambda_="x"), "lambda_", "vadaboost"),
+    ],
+)
+def test_a_wrong_parameter_has_the_name_of_the_paper(call, name, function):
+    with pytest.raises(ValueError, match=f"The '{name}' parameter of {function} must be"):
+        call()

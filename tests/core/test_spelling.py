@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 import tailboost as tb
-from tailboost.core.spelling import other_separator, speaking_to_the_shell
+from tailboost.core.spelling import a_type_of, other_separator, speaking_to_the_shell
 from tailboost.rows.schema import TableSchema
 
 
@@ -46,3 +46,21 @@ def test_an_unknown_argument_of_a_public_function_names_the_known_ones():
         tb.ModelCard.of(None, None, None, group=None)
     with pytest.raises(TypeError, match="measure has no argument 'group'; did you mean 'groups'"):
         tb.rates.measure(tb.rates.error(), [0], [0], group=[0])
+
+
+def test_a_misspelt_value_of_a_parameter_has_the_nearest_one():
+    X, y = [[0.0], [1.0]] * 10, [0, 1] * 10
+    for clf in (
+        tb.RobustMixtureClassifier(objective="eror"),
+        tb.AdaLPBoostClassifier(cv="trian"),
+    ):
+        with pytest.raises(ValueError, match=r"Got '\w+' instead\. Did you mean '(error|train)'\?$"):
+            clf.fit(X, y)
+    with pytest.raises(TypeError, match="has no argument 'T'; did you mean 'n_estimators'"):
+        tb.AdaLPBoostClassifier(T=50)
+
+
+def test_types_have_their_article():
+    assert a_type_of(tb.AdaLPBoostClassifier()) == "an AdaLPBoostClassifier"
+    assert a_type_of(tb.CVaRBoostClassifier()) == "a CVaRBoostClassifier"
+    assert a_type_of(b"") == "a bytes"

@@ -20,7 +20,7 @@ from tailboost.core.exceptions import LeakageError
 from tailboost.core.files import write_output
 from tailboost.core.limit_lines import LimitLine, filled_columns
 from tailboost.core.rate_words import bound_words, value_words
-from tailboost.core.spelling import how_many, with_known_arguments
+from tailboost.core.spelling import a_type_of, how_many, with_known_arguments
 from tailboost.core.versions import versions as installed_versions
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import Certificate, certify
@@ -150,7 +150,7 @@ class ModelCard:
             refuse_other_rule(monitor.certificate, model, "the certificate of the monitor")
         if not hasattr(model, "predict"):
             raise TypeError(
-                f"ModelCard.of: the first argument is the model, and a {type(model).__name__} "
+                f"ModelCard.of: the first argument is the model, and {a_type_of(model)} "
                 "is none; the order is model, X, y"
             )
         row_arguments = {"groups": groups, "clusters": clusters, "equal_rows": equal_rows}

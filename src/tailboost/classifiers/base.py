@@ -38,6 +38,7 @@ from tailboost.classifiers.reported import (
 )
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Model, Seed, Stated, Table
 from tailboost.core.checks import check_number, n_rows_of, take, unpack
+from tailboost.core.constraints import naming_nearest
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.foreign import is_constant
 from tailboost.learners.named import named_learner
@@ -74,6 +75,10 @@ class BaseBoostClassifier(MetaEstimatorMixin, BaseEstimator):
     def _learner(self) -> Any:
         """Return the model that each round fits: ``estimator``, or boosted trees by default."""
         return learner_of(self, HistBoostClassifier)
+
+    def _validate_params(self) -> None:
+        with naming_nearest(self):
+            super()._validate_params()
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(

@@ -371,7 +371,7 @@ def selected_on_part(
     arguments.refuse("one batch", details={"model": type(model).__name__})
     labels = _checked_labels(arguments)
     if arguments.clusters is None:
-        refuse_persons(X, arguments.columns, "X_cal")
+        refuse_persons(X, arguments.names_of_groups, "X_cal")
     if selection_share is not None:
         check_number(selection_share, "selection_share", 0, 1, below=True)
     models = [model for _, model in named_models(model)]

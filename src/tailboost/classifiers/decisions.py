@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Floats, Groups, Ints, Mask, Model, Table
 from tailboost.core.checks import n_rows_of, refuse_missing
+from tailboost.core.spelling import a_type_of
 from tailboost.rows.given import refuse
 from tailboost.rows.judged import final_step, group_arguments, judged, last_step
 from tailboost.rows.subgroups import answers_or_review
@@ -305,7 +306,7 @@ def _mixture_in(model: Model) -> Any:
     ensemble = getattr(classifier, "ensemble_", None)
     if not isinstance(ensemble, MixtureEnsemble) or not hasattr(classifier, "predict_with"):
         raise TypeError(
-            f"model: a {type(classifier).__name__} has no mixture weights to draw by; use a "
+            f"model: {a_type_of(classifier)} has no mixture weights to draw by; use a "
             "classifier such as AdaLPBoostClassifier or RobustMixtureClassifier"
         )
     random_candidates = [m for m in ensemble.random_candidates if ensemble.weights[m] > 0]

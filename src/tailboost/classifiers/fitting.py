@@ -28,6 +28,7 @@ from tailboost.core.checks import (
 )
 from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.core.long_work import Steps, noticing_interrupts, steps
+from tailboost.core.spelling import a_type_of
 from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import constant, set_seeds, weight_parameter
 from tailboost.learners.protocols import AveragingLearner, Partitioned, TableLearner
@@ -422,7 +423,7 @@ def check_estimators(estimators: Estimators, weighted: bool) -> None:
                 )
             raise TypeError(
                 f"estimators: {name!r} has no fit; a classifier, fitted or not, is needed "
-                f"here, got a {type(model).__name__}; {cure}"
+                f"here, got {a_type_of(model)}; {cure}"
             )
 
         kind = type(model).__name__

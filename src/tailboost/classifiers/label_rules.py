@@ -26,7 +26,7 @@ from tailboost.core.checks import (
     take,
 )
 from tailboost.core.exceptions import BoundNotMetWarning, NotCertifiedError
-from tailboost.core.spelling import as_typed, with_known_arguments
+from tailboost.core.spelling import a_type_of, as_typed, with_known_arguments
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.calibration import calibrate_selected
 from tailboost.guarantees.certificates import Certificate, certify
@@ -712,7 +712,7 @@ def _checked_scores(scores: Any) -> list[Scores]:
         if not isinstance(score, Scores):
             raise TypeError(
                 "scores must be a list of Scores, one for each label, as in "
-                f"[tb.Scores('p_toxic', 'toxic')]; got {score!r} in a {type(scores).__name__}"
+                f"[tb.Scores('p_toxic', 'toxic')]; got {score!r} in {a_type_of(scores)}"
             )
     names = [str(score.label) for score in score_list]
     if len(set(names)) < len(names) or ANY in names:

@@ -31,6 +31,7 @@ from tailboost.classifiers.robust_selection import (
 )
 from tailboost.core.array_types import Column, Floats, Model, Table
 from tailboost.core.checks import check_costs, check_indexes, n_rows_of, numbered, take
+from tailboost.core.spelling import a_type_of
 from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import TableLearner
 from tailboost.learners.scores import as_classifier, needs_adapter, only_scores
@@ -207,7 +208,7 @@ def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[Traini
         estimators = DEFAULTS[mix.estimators](TableKind.of(training))
 
     if arguments.clusters is None:
-        warn_of_persons(arguments.X, arguments.columns)
+        warn_of_persons(arguments.X, arguments.names_of_groups)
     else:
         clusters = numbered(arguments.clusters, "clusters", training.n_given)
         training.clusters = clusters[training.used]
@@ -242,7 +243,7 @@ def _usable(mix: Model, X: Table, y: Column, weighted: bool) -> Named:
             model = named_learner(model, f"estimators: {name!r}")
         if not (hasattr(model, "__sklearn_tags__") or needs_adapter(model)):
             raise TypeError(
-                f"estimators: {name!r} is a {type(model).__name__}, which is no scikit-learn "
+                f"estimators: {name!r} is {a_type_of(model)}, which is no scikit-learn "
                 "classifier; let its class inherit from sklearn's ClassifierMixin and "
                 "BaseEstimator or, if it is fitted, give it to tailboost.tune"
             )

@@ -11,9 +11,12 @@ page ``docs/published.md`` gives the equations, and how the defaults of the clas
 from __future__ import annotations
 
 import copy
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.classifiers import (
@@ -30,6 +33,7 @@ from tailboost.classifiers import (
     VadaBoostClassifier,
     WorstClassBoostClassifier,
 )
+from tailboost.classifiers.base import BaseBoostClassifier
 from tailboost.classifiers.boosting_fit import set_rule
 from tailboost.core.array_types import Column, Model, Table
 from tailboost.core.checks import check_number
@@ -61,9 +65,37 @@ _EXACT: dict[str, Any] = {"exact_weights": True}
 _ADDITIVE: dict[str, Any] = {"tol": 0.0, **_EXACT}
 # All T rounds are played, and only the T hypotheses are mixed.
 _ALL_ROUNDS: dict[str, Any] = {"include_constants": False, "n_iter_no_change": None, **_EXACT}
+# Parameters of the classifiers that the papers' functions name otherwise.
+_NAMES_IN_PAPERS = {
+    "n_estimators": "T",
+    "variance_weight": "lambda_",
+    "radius": "delta",
+    "effective_dim": "d",
+}
+P = ParamSpec("P")
+C = TypeVar("C", bound=BaseBoostClassifier)
+
+
+def _naming_parameters(function: Callable[P, C]) -> Callable[P, C]:
+    """Return a paper's function that refuses wrong parameters by the names that it gives them."""
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> C:
+        classifier = function(*args, **kwargs)
+        try:
+            classifier._validate_params()
+        except InvalidParameterError as error:
+            message = str(error).replace(type(classifier).__name__, function.__name__, 1)
+            for name, name_in_paper in _NAMES_IN_PAPERS.items():
+                message = message.replace(f"The {name!r}", f"The {name_in_paper!r}", 1)
+            raise InvalidParameterError(message) from None
+        return classifier
+
+    return checked
 
 
 @with_known_arguments(AdaLPBoostClassifier, n_estimators=_ROUNDS)
+@_naming_parameters
 def adalpboost(
     estimator: Model,
     alpha: float,
@@ -102,6 +134,7 @@ def adalpboost(
 
 
 @with_known_arguments(LPBoostClassifier, n_estimators=_ROUNDS)
+@_naming_parameters
 def lpboost(
     estimator: Model, alpha: float, *, T: int = 100, cv: object = "train", **params: object
 ) -> LPBoostClassifier:
@@ -125,6 +158,7 @@ def lpboost(
 
 
 @with_known_arguments(RegularizedLPBoostClassifier, n_estimators=_ROUNDS)
+@_naming_parameters
 def regularized_lpboost(
     estimator: Model,
     alpha: float,
@@ -164,6 +198,7 @@ def regularized_lpboost(
 
 
 @with_known_arguments(AverageBoostClassifier, n_estimators=_ROUNDS)
+@_naming_parameters
 def average_boost(
     estimator: Model, *, T: int = 100, eta: float | str = "theory", **params: object
 ) -> AverageBoostClassifier:
@@ -180,6 +215,7 @@ def average_boost(
 
 
 @with_known_arguments(AdaBoostClassifier, n_estimators=_ROUNDS)
+@_naming_parameters
 def adaboost(estimator: Model, *, T: int = 500, **params: object) -> AdaBoostClassifier:
     """Return AdaBoost, Algorithm 1 of Shivaswamy and Jebara 2011.
 
@@ -197,6 +233,7 @@ def adaboost(estimator: Model, *, T: int = 500, **params: object) -> AdaBoostCla
 
 
 @with_known_arguments(SoftMarginBoostClassifier, n_estimators=_ROUNDS)
+@_naming_parameters
 def rlp_boost(
     estimator: Model, C: float | None = None, *, T: int = 500, **params: object
 ) -> SoftMarginBoostClassifier:
@@ -221,6 +258,7 @@ def rlp_boost(
 
 
 @with_known_arguments(SoftMarginBoostClassifier, n_estimators=_ROUNDS)
+@_naming_parameters
 def rqp_boost(
     estimator: Model, C: float | None = None, *, T: int = 500, **params: object
 ) -> SoftMarginBoostClassifier:
@@ -244,6 +282,7 @@ def rqp_boost(
 @with_known_arguments(
     VadaBoostClassifier, n_estimators=_ROUNDS, variance_weight="here it is lambda_=; "
 )
+@_naming_parameters
 def vadaboost(
     estimator: Model, lambda_: float, *, T: int = 500, **params: object
 ) -> VadaBoostClassifier:
@@ -270,6 +309,7 @@ def vadaboost(
 @with_known_arguments(
     EBBoostClassifier, n_estimators=_ROUNDS, variance_weight="here it is lambda_=; "
 )
+@_naming_parameters
 def ebboost(lambda_: float, *, T: int = 500, **params: object) -> EBBoostClassifier:
     """Return EBBoost, Algorithm 3 of Shivaswamy and Jebara 2011.
 
@@ -400,6 +440,7 @@ def first_voters(
 
 
 @with_known_arguments(OCOBoostClassifier, n_estimators=_ROUNDS)
+@_naming_parameters
 def oco_boost(
     estimator: Model, gamma: float, *, T: int | str = "auto", **params: object
 ) -> OCOBoostClassifier:
@@ -429,6 +470,7 @@ def oco_boost(
     radius="here it is delta=; ",
     effective_dim="here it is d=; ",
 )
+@_naming_parameters
 def dro_boost(
     estimator: Model,
     delta: float | str = "auto",
@@ -467,6 +509,7 @@ def dro_boost(
 
 
 @with_known_arguments(GroupDROBoostClassifier, n_estimators=_ROUNDS)
+@_naming_parameters
 def group_dro_boost(
     estimator: Model,
     *,

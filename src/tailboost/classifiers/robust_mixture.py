@@ -72,7 +72,7 @@ from tailboost.core.checks import (
     refuse_swapped,
     unpack,
 )
-from tailboost.core.constraints import OneOf, Share
+from tailboost.core.constraints import OneOf, Share, naming_nearest
 from tailboost.core.long_work import fitting_apart, telling
 from tailboost.core.spelling import did_you_mean, with_known_arguments
 from tailboost.learners.scores import as_fitted
@@ -365,6 +365,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         return repr(self)
 
     # -- fitting -------------------------------------------------------------------------------------
+
+    def _validate_params(self) -> None:
+        with naming_nearest(self):
+            super()._validate_params()
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(

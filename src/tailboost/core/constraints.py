@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Real
 
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import (
+    Interval,
+    InvalidParameterError,
+    StrOptions,
+)
+
+from tailboost.core.array_types import Model
+from tailboost.core.spelling import did_you_mean
 
 
 class OneOf(StrOptions):
@@ -23,3 +33,20 @@ class Share(Interval):
 
     def __str__(self) -> str:
         return f"{super().__str__()} (30 % is 0.3)"
+
+
+@contextmanager
+def naming_nearest(estimator: Model) -> Iterator[None]:
+    """Add the nearest allowed texts to the error for a misspelt text of a parameter of an estimator."""
+    try:
+        yield
+    except InvalidParameterError as error:
+        name = re.findall(r"'(\w+)' parameter", str(error))[0]
+        value = estimator.get_params(deep=False)[name]
+        texts: list[str] = []
+        for constraint in estimator._parameter_constraints[name]:
+            if isinstance(constraint, OneOf):
+                texts += constraint.options
+        hint = did_you_mean(value, texts) if isinstance(value, str) else ""
+        error.args = (f"{error} {hint[:1].upper()}{hint[1:]}".strip(),)
+        raise

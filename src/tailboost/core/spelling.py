@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 from tailboost.core.warn import warn_user
 
 # Arguments of other libraries, with their name here; "" if no argument has their meaning.
-OF_OTHERS = {"sensitive_features": "groups", "sample_weight": ""}
+OF_OTHERS = {"sensitive_features": "groups", "sample_weight": "", "T": "n_estimators"}
 # Most columns named by a message.
 COLUMNS_NAMED = 5
 P = ParamSpec("P")
@@ -139,6 +139,13 @@ def with_known_arguments(
         return checked
 
     return decorate
+
+
+def a_type_of(thing: object) -> str:
+    """Return the name of a type with its article: "a Pipeline", "an AdaBoostClassifier"."""
+    name = type(thing).__name__
+    article = "an" if name[0] in "AEIOaeio" else "a"
+    return f"{article} {name}"
 
 
 def how_many(n: int, one: str, several: str = "") -> str:

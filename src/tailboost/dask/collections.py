@@ -11,6 +11,7 @@ import dask.array as da
 import numpy as np
 
 from tailboost.core.array_types import Column, Table
+from tailboost.core.spelling import a_type_of
 
 try:
     import dask.dataframe as dd
@@ -62,7 +63,7 @@ def partitions(X: Table, *further: DaskColumn, name: str = "X") -> list[tuple[An
     for column in (DaskColumn(name, X), *further):
         if column.values is not None and not is_collection(column.values):
             raise TypeError(
-                f"{column.name} is a {type(column.values).__name__}: a Dask array or data "
+                f"{column.name} is {a_type_of(column.values)}: a Dask array or data "
                 "frame is needed, for example from dask.array.from_array or "
                 "dask.dataframe.read_parquet; for data in memory use the classifiers of "
                 "tailboost itself"

@@ -754,7 +754,7 @@ def fresh_rows(
     given = replace(given, **named_groups)
     _refuse_missing_data(given, rates)
     if given.has_labels and given.clusters is None:
-        refuse_persons(given.X, given.columns)
+        refuse_persons(given.X, given.names_of_groups)
     given = _with_equal_columns(given)
 
     final = fitted

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tailboost.core.array_types import Column, Groups, Labels, Table
 from tailboost.core.checks import (
     check_indexes,
+    columns_by_name,
     distinct_labels,
     group_columns,
     groups_in,
@@ -124,6 +125,13 @@ class Given:
     def columns(self) -> dict[Any, Labels]:
         """The columns of groups of the rows with labels, checked."""
         return checked_columns(self.groups, "groups", self.n_labels)
+
+    @property
+    def names_of_groups(self) -> list[Any]:
+        """The names of the columns of groups; [] without groups."""
+        if self.groups is None:
+            return []
+        return list(columns_by_name(self.groups, "groups"))
 
     @cached_property
     def columns_unlabeled(self) -> dict[Any, Labels]:

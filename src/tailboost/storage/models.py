@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.core.array_types import Model
 from tailboost.core.exceptions import ModelVersionWarning as ModelVersionWarning
 from tailboost.core.files import write
+from tailboost.core.spelling import a_type_of
 from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Ledger
 from tailboost.selection.rule import Rule
@@ -157,9 +158,7 @@ def save_model(
             "who trust the file"
         ) from None
     if not hasattr(model, "fit"):  # a plain value or another listed object
-        raise TypeError(
-            f"model must be a fitted model or a pipeline, got a {type(model).__name__}"
-        )
+        raise TypeError(f"model must be a fitted model or a pipeline, got {a_type_of(model)}")
     members = {
         STRUCTURE: json.dumps(structure, separators=(",", ":")).encode(),
         ARRAYS: bytes(writer.arrays),

@@ -19,6 +19,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
 from tailboost.core.array_types import Floats, Ints, Model
 from tailboost.core.files import write_output
+from tailboost.core.spelling import a_type_of
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.linear import CLIPPED_AT, KERNEL_WIDTH, TableLinear
@@ -455,7 +456,7 @@ class _Graph:
             )
         except ImportError as failure:
             raise ValueError(
-                f"{name!r} is a {type(model).__name__}, which needs a converter: {failure}"
+                f"{name!r} is {a_type_of(model)}, which needs a converter: {failure}"
             ) from None
         except Exception as failure:  # converters raise exceptions of any type
             raise ValueError(

@@ -22,6 +22,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 
 from tailboost.core.array_types import Table
+from tailboost.core.spelling import a_type_of
 from tailboost.rows.fingerprints import digest
 from tailboost.rows.ledger import Ledger
 from tailboost.storage.constructors import MADE, Refused
@@ -90,7 +91,7 @@ class Writer:
             _, number = self._numbers[id(thing)]
             return [number]
         if id(thing) in self._begun:
-            raise Refused(f"a {type(thing).__name__} that contains itself")
+            raise Refused(f"{a_type_of(thing)} that contains itself")
         self._begun.add(id(thing))
         self.parts.append(self.part(thing))  # after the parts of its contents
         number = len(self.parts) - 1

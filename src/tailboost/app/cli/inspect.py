@@ -25,7 +25,7 @@ from tailboost.app.cli.score_rules import read_model
 from tailboost.app.cli.shared import BadInput
 from tailboost.core.array_types import Column, Model, Table
 from tailboost.core.rate_words import value_words
-from tailboost.core.spelling import shell_word
+from tailboost.core.spelling import a_type_of, shell_word
 from tailboost.guarantees.stated import StatedTargets, stated_by
 from tailboost.rates.bounds import share_with_interval
 from tailboost.rows.judged import group_uses, judged
@@ -311,7 +311,7 @@ def rule(
     decision_rule = judged(classifier).rule
     if decision_rule is None:
         raise BadInput(
-            f"{str(model)!r}: a {type(classifier).__name__} has no rule on class "
+            f"{str(model)!r}: {a_type_of(classifier)} has no rule on class "
             "probabilities; use --method robustmixture"
         )
     if python:

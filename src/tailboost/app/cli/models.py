@@ -29,7 +29,7 @@ from tailboost.classifiers.calibrating import selected_on_part
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
 from tailboost.core.array_types import Column, Model, Stated, Table
 from tailboost.core.files import held
-from tailboost.core.spelling import did_you_mean, how_many, listed, other_separator
+from tailboost.core.spelling import a_type_of, did_you_mean, how_many, listed, other_separator
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, predicted_labels
 from tailboost.rows.ledger import Ledger
@@ -179,9 +179,7 @@ class StoredModel:
         with bad_input():
             model = load_model(path)
             if not hasattr(model, "predict"):
-                raise BadInput(
-                    f"{str(path)!r} holds a {type(model).__name__}, which cannot predict"
-                )
+                raise BadInput(f"{str(path)!r} holds {a_type_of(model)}, which cannot predict")
             record = read_notes(path)
         return cls(path, model, record["notes"], record["versions"])
 

@@ -19,6 +19,7 @@ from tailboost.app.cli.models import Reading, StoredModel, check_model_output
 from tailboost.app.cli.rates import in_table_terms, read_curve_rate
 from tailboost.app.cli.shared import BadInput
 from tailboost.app.plotting.tradeoff_curve import SELECTED_RULE, TradeOffDisplay, plain_models
+from tailboost.core.spelling import a_type_of
 
 PICTURES = (".png", ".svg", ".pdf")
 PAGES = (".html", ".htm")
@@ -159,7 +160,7 @@ def _curve(stored: StoredModel, rates: Sequence[Any], deferred: Sequence[float] 
     classifier = stored.classifier
     if not hasattr(classifier, "tradeoff"):
         raise BadInput(
-            f"{str(stored.path)!r}: a {type(classifier).__name__} has no trade-off curve; use "
+            f"{str(stored.path)!r}: {a_type_of(classifier)} has no trade-off curve; use "
             "a method such as robustmixture"
         )
     rates = in_table_terms(rates, classifier.classes_, stored.group_columns)

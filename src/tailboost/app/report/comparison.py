@@ -29,6 +29,7 @@ from tailboost.app.table_encoder import preparation
 from tailboost.core.array_types import Column, Groups, Model, Table
 from tailboost.core.checks import refuse_missing, take
 from tailboost.core.long_work import noticing_interrupts, steps
+from tailboost.core.spelling import a_type_of
 from tailboost.core.versions import versions
 from tailboost.rows.schema import group_name
 
@@ -104,7 +105,7 @@ def compare(
     """
     if hasattr(X, "predict"):
         raise TypeError(
-            f"compare fits its methods on a table, compare(X, y); X is a {type(X).__name__}. "
+            f"compare fits its methods on a table, compare(X, y); X is {a_type_of(X)}. "
             "tb.ModelCard.of(model, X, y) measures a fitted model"
         )
     levels = sorted({float(a) for a in alphas})
