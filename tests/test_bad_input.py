@@ -600,3 +600,52 @@ def test_parameters_of_new_estimators_are_set_with_them():
     mix = tb.RobustMixtureClassifier([("old", GaussianNB())])
     mix.set_params(estimators=[("new", LogisticRegression())], new__C=3)
     assert mix.get_params()["new__C"] == 3
+
+
+@pytest.mark.parametrize("as_table", [pd.DataFrame, pd.DataFrame.to_numpy], ids=["frame", "array"])
+@pytest.mark.parametrize(
+    ("value", "fault", "cure"),
+    [
+        (np.inf, "infinity or a value too large for float32", "a number is needed"),
+        (np.nan, "NaN", "drop the row"),
+    ],
+)
+def test_an_unusable_number_has_its_column_row_and_cure(as_table, value, fault, cure):
+    """In a fit and in predict; row 7 and column 1 are faulty."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(60, 2)), columns=["age", "score"])
+    y = rng.integers(0, 2, 60)
+    faulty = table.copy()
+    faulty.loc[7, "score"] = value
+    column = "1 (from 0)" if as_table is pd.DataFrame.to_numpy else "'score'"
+    place = re.escape(f"X contains {fault} in column {column}, row 7 (counted from 0): {cure}")
+    with_models = tb.RobustMixtureClassifier([("lr", LogisticRegression())], random_state=0)
+    with pytest.raises(ValueError, match=place):
+        with_models.fit(as_table(faulty), y)
+    with_models.fit(as_table(table), y)
+    with pytest.raises(ValueError, match=place):
+        with_models.predict(as_table(faulty))
+    model = LogisticRegression().fit(table, y)
+    with pytest.raises(
+        ValueError, match=re.escape(f"{fault} in column 'score', row 7 (counted from 0): {cure}")
+    ):
+        tb.certify(model, faulty, y)
+
+
+def test_boosted_trees_name_the_row_of_an_infinite_number():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(60, 2)), columns=["age", "score"])
+    clf = tb.AdaLPBoostClassifier(n_estimators=2).fit(table, table["score"] > 0)
+    table.loc[7, "score"] = np.inf
+    with pytest.raises(ValueError, match=r"column\(s\) \['score'\], first in row 7; a number is needed"):
+        clf.predict(table)
+
+
+def test_a_text_among_numbers_has_its_row():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(60, 2)), columns=["age", "score"])
+    clf = tb.AdaLPBoostClassifier(n_estimators=2).fit(table, table["score"] > 0)
+    table = table.astype(object)
+    table.loc[7, "score"] = "high"
+    with pytest.warns(tb.exceptions.TableChangedWarning, match="such as 'high' in row 7"):
+        clf.predict(table)

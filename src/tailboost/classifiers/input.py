@@ -26,6 +26,7 @@ from tailboost.core.checks import (
     distinct_and_places,
     label_vector,
     n_rows_of,
+    naming_cells,
     positions,
     refuse_frame,
     refuse_missing,
@@ -220,9 +221,12 @@ def checked_table(classifier: Model, learner: Model, X: Table, y: Column = None)
             f"pd.DataFrame({{{names[0]!r}: X}})"
         )
     try:
-        checked = validate_data(classifier, summed(X), allow_nd=tags.three_d_array, **options)
+        with naming_cells(X):
+            checked = validate_data(
+                classifier, summed(X), allow_nd=tags.three_d_array, **options
+            )
     except ValueError as failure:
-        if in_fit or names is None:
+        if in_fit or names is None or str(failure).startswith("X contains"):
             raise
         raise ValueError(
             f"{failure}: X is an array; give a data frame with the columns of fit, "

@@ -30,7 +30,14 @@ from tailboost.classifiers.robust_selection import (
     set_rule,
 )
 from tailboost.core.array_types import Column, Floats, Model, Table
-from tailboost.core.checks import check_costs, check_indexes, n_rows_of, numbered, take
+from tailboost.core.checks import (
+    check_costs,
+    check_indexes,
+    n_rows_of,
+    naming_cells,
+    numbered,
+    take,
+)
 from tailboost.core.spelling import a_type_of
 from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import TableLearner
@@ -74,7 +81,9 @@ def learn(mix: Model, arguments: Given, validation: Given) -> None:
     _read_further_rows(mix, training, arguments, validation, frozen=_all_frozen(estimators))
     _check_strata(mix, problem, training)
 
-    outputs = _fit(mix, estimators, training, weighted=weighted)
+    # The training rows have another order.
+    with naming_cells(arguments.X):
+        outputs = _fit(mix, estimators, training, weighted=weighted)
     X_selecting, costs_selecting = _selecting(training, outputs.rows)
     records = _records(mix, estimators, training, outputs, X_selecting)
     X_unlabeled, _ = training.unlabeled or (None, None)

@@ -27,6 +27,7 @@ from tailboost.core.checks import (
     groups_in,
     has_named_columns,
     n_rows_of,
+    naming_cells,
     no_groups,
     take,
 )
@@ -471,7 +472,8 @@ def _log_probability_batches(
         with progress:  # ends before the first yield, and so has no effect on callers
             report_rows = stack.enter_context(steps("rows", n_rows_of(X)))
         for row_numbers, rows in batched(X):
-            table = models.transform(rows)
+            with naming_cells(X):
+                table = models.transform(rows)
             if groups is not None:
                 table = table.knowing(groups[row_numbers])
             yield table

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from numbers import Integral, Real
 from types import ModuleType
@@ -761,12 +761,64 @@ def check_answers(answers: Any, name: str, X: Table) -> None:
 def naming_columns(model: Model, X: Table) -> Iterator[None]:
     """Name the columns of a model's fit if a prediction on other columns fails."""
     try:
-        yield
+        with naming_cells(X):
+            yield
     except Exception as failure:  # models of other libraries raise exceptions of any type
         words = _other_columns(model, X)
         if words is None:
             raise
         raise ValueError(words) from failure
+
+
+@contextmanager
+def naming_cells(X: Table) -> Iterator[None]:
+    """Name column and row of the first infinite or missing number if a model refuses such numbers."""
+    try:
+        yield
+    except ValueError as failure:
+        words = ""
+        if re.search("infinity", str(failure)):
+            words = _first_cell(
+                X, is_infinite, "a number is needed, or NaN for a missing value"
+            )
+        elif "NaN" in str(failure):
+            words = _first_cell(
+                X,
+                is_missing,
+                "drop the row, fill it as with SimpleImputer in a pipeline, or take a model that "
+                "reads missing values",
+            )
+        if not words:
+            raise
+        fault = re.split("Input X contains|X contains infinity", str(failure))
+        model = fault[0] if len(fault) > 1 else ""  # the name of a model in a fit
+        raise ValueError(f"{model}{words}") from failure
+
+
+def is_infinite(value: object) -> bool:
+    """Return whether a number is infinite, or too large for float32."""
+    return isinstance(value, Real) and abs(float(value)) > np.finfo(np.float32).max
+
+
+def _first_cell(X: Table, is_faulty: Callable[[object], bool], cure: str) -> str:
+    """Return a message about the first faulty cell of a data frame or array; empty without one."""
+    if hasattr(X, "iloc"):
+        columns = [(repr(X.columns[j]), X.iloc[:, j]) for j in range(X.shape[1])]
+    elif isinstance(X, np.ndarray) and X.ndim == 2:
+        columns = [(f"{j} (from 0)", column) for j, column in enumerate(X.T)]
+    else:
+        return ""
+    for name, column in columns:
+        values = column.tolist()
+        for row, value in enumerate(values):
+            if is_faulty(value):
+                fault = "NaN"
+                if is_infinite(value):
+                    fault = "infinity or a value too large for float32"
+                return (
+                    f"X contains {fault} in column {name}, row {row} (counted from 0): {cure}"
+                )
+    return ""
 
 
 def _other_columns(model: Model, X: Table) -> str | None:

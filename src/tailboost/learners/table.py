@@ -97,7 +97,12 @@ class TableReader:
         if len(numpy_columns) < X.shape[1]:
             numbers = X.iloc[:, numpy_columns]
         table[:, numpy_columns] = numbers.to_numpy(dtype=np.float32)
-        _refuse_columns([X.columns[j] for j in _infinite_columns(table)])
+        infinite_columns = _infinite_columns(table)
+        if infinite_columns:
+            row = int(np.isinf(table[:, infinite_columns[0]]).argmax())
+            _refuse_columns(
+                [X.columns[j] for j in infinite_columns], f", first in row {X.index[row]!r}"
+            )
         return table
 
     @property
@@ -117,12 +122,13 @@ def _infinite_columns(table: NDArray[np.float32]) -> list[int]:
     return columns
 
 
-def _refuse_columns(infinite_columns: list[Any]) -> None:
+def _refuse_columns(infinite_columns: list[Any], place: str = "") -> None:
     """Raise ValueError if there are columns with an infinite value; they are given by name or number."""
     if infinite_columns:
         names = list(map(str, infinite_columns))
         raise ValueError(
             f"X contains infinity or a value too large for float32 in column(s) {names}"
+            f"{place}; a number is needed, or NaN for a missing value"
         )
 
 

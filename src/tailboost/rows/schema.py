@@ -667,12 +667,13 @@ def read_columns(frame: Table, schema: TableSchema) -> Any:
             is_expected = not len(present) or is_unknown_row.mean() <= UNKNOWN
         if is_expected:
             continue
-        example = present[is_unknown_row].iloc[0]
+        first_row = np.flatnonzero(column.notna())[is_unknown_row.argmax()]
+        example = column.iloc[first_row]
         if isinstance(example, np.generic):  # printed as a plain value
             example = example.item()
         change = (
             f"column {name!r}: {is_unknown_row.sum():,} of {len(present):,} values {fault}, "
-            f"such as {example!r}{fitted.others_in_fit}"
+            f"such as {example!r} in row {first_row} (counted from 0){fitted.others_in_fit}"
         )
         if is_unknown_row.all() and len(present) >= ROWS_WITHOUT_KNOWN:
             raise ValueError(
