@@ -171,7 +171,7 @@ def test_one_row_and_one_name(made):
 def test_unknown_numbers_are_shown_as_plain_values():
     X = pd.DataFrame({"city": ["Rome", "Oslo"] * 20})
     clf = tb.AdaBoostClassifier(HistBoostClassifier(n_estimators=2), n_estimators=1).fit(X, [0, 1] * 20)
-    with pytest.raises(ValueError, match="such as 1;"):
+    with pytest.raises(ValueError, match="such as 1 in row 0"):
         clf.predict(pd.DataFrame({"city": [1] * 40}))
 
 
