@@ -797,7 +797,7 @@ def naming_cells(X: Table) -> Iterator[None]:
 
 def is_infinite(value: object) -> bool:
     """Return whether a number is infinite, or too large for float32."""
-    return isinstance(value, Real) and abs(float(value)) > np.finfo(np.float32).max
+    return isinstance(value, Real) and abs(float(value)) > float(np.finfo(np.float32).max)
 
 
 def _first_cell(X: Table, is_faulty: Callable[[object], bool], cure: str) -> str:
