@@ -84,10 +84,10 @@ def test_a_threshold_behind_a_failure_is_not_certified():
     rate = SimpleNamespace(errors=lambda *_: (errors, np.full(4, 40.0)), largest_share=0.3)
     path = ThresholdPath(0, np.arange(4.0), np.array([4.0, 3.0, 2.0, 1.0]), None)
     tests = procedure(PRECISION, *[draw(100, np.random.default_rng(seed)) for seed in (0, 1)])
-    assert tests.n_passed_at(path, [rate], 0.05) == 1
-    assert tests.n_passed_at(path, [rate, rate], 0.2) == 4
+    assert tests.n_passed(path, [rate], 0.05) == 1
+    assert tests.n_passed(path, [rate, rate], 0.2) == 4
     errors[0] = 7.0
-    assert tests.n_passed_at(path, [rate], 0.05) == 0
+    assert tests.n_passed(path, [rate], 0.05) == 0
 
 
 def sequence_of(errors, n=40):
@@ -105,11 +105,11 @@ def test_of_every_pattern_of_verdicts_the_thresholds_before_the_first_failure_pa
     for pattern in patterns:
         text = "".join("+" if verdict else "-" for verdict in pattern)
         rate, path = sequence_of(np.where(pattern, 6, 7))
-        assert tests.n_passed_at(path, [rate], 0.05) == len(text.split("-")[0])
+        assert tests.n_passed(path, [rate], 0.05) == len(text.split("-")[0])
         for other in patterns[:: 1 + sum(pattern)]:
             second, _ = sequence_of(np.where(other, 0, 12))
             both = "".join("+" if one and two else "-" for one, two in zip(pattern, other, strict=True))
-            assert tests.n_passed_at(path, [rate, second], 0.05) == len(both.split("-")[0])
+            assert tests.n_passed(path, [rate, second], 0.05) == len(both.split("-")[0])
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -136,9 +136,9 @@ def test_a_threshold_without_rows_does_not_pass_and_ends_the_sequence():
     tests = procedure(PRECISION, *[draw(100, np.random.default_rng(seed)) for seed in (0, 1)])
     rate, path = sequence_of([0, 0, 0])
     rate.errors = lambda *_: (np.zeros(3), np.array([40.0, 0.0, 40.0]))
-    assert tests.n_passed_at(path, [rate], 0.05) == 1
+    assert tests.n_passed(path, [rate], 0.05) == 1
     rate.errors = lambda *_: (np.zeros(3), np.zeros(3))
-    assert tests.n_passed_at(path, [rate], 0.05) == 0
+    assert tests.n_passed(path, [rate], 0.05) == 0
 
 
 def test_groups_divide_the_level_of_their_sequences():
@@ -152,71 +152,8 @@ def test_groups_divide_the_level_of_their_sequences():
         assert (certified is not None) == passes
 
 
-def test_a_complete_group_leaves_its_level_to_the_others():
-    """No row errs: .7^11 = .0198 passes at .025, then .7^9 = .0404 passes at .05, and .7^8 does not."""
-    selection = np.zeros(300), np.repeat([0, 1], 150), np.ones(300, dtype=int)
-    limits = [rates.error(by="g") <= 0.3]
-    for sizes, passes in {(11, 9): True, (9, 11): True, (10, 9): False, (11, 8): False}.items():
-        fresh = np.zeros(sum(sizes)), np.repeat([0, 1], sizes), np.ones(sum(sizes), dtype=int)
-        certified, _ = procedure(limits, selection, fresh).thresholds(0.05)
-        assert (certified is not None) == passes
-
-
-def numbers_passed(*groups):
-    """Return the numbers of passed thresholds of groups at a level of .05; each has its errors and n rows."""
-    tests = procedure(PRECISION, *[draw(100, np.random.default_rng(seed)) for seed in (0, 1)])
-    found = [sequence_of(errors, n) for errors, n in groups]
-    return tests.n_passed([path for _, path in found], [[rate] for rate, _ in found], 0.05)
-
-
-def test_an_incomplete_group_keeps_its_part_of_the_level():
-    """.7^10 = .0282 is above half of .05; the other group fails at its second threshold in any order."""
-    incomplete = [0, 40], 40
-    assert numbers_passed(incomplete, ([0], 10)) == [1, 0]
-    assert numbers_passed(([0], 10), incomplete) == [0, 1]
-    assert numbers_passed(incomplete, ([0], 11)) == [1, 1]
-
-
-def test_only_the_part_of_a_complete_group_is_divided_among_the_others():
-    """Of three groups one is complete, one never: .7^10 = .0282 is above half of .05, .7^11 = .0198 not."""
-    complete, incomplete = ([0], 40), ([0, 40], 40)
-    assert numbers_passed(complete, incomplete, ([0], 10)) == [1, 1, 0]
-    assert numbers_passed(incomplete, complete, ([0], 10)) == [1, 1, 0]
-    assert numbers_passed(complete, incomplete, ([0], 11)) == [1, 1, 1]
-
-
-def test_two_groups_pass_what_two_tests_by_hand_pass():
-    """A group has the whole level if the other one is complete at half of it, by binomial probabilities."""
-
-    def by_hand(errors, n, level):
-        verdicts = [*(binom.cdf(errors, n, 0.3) <= level), False]
-        return verdicts.index(False)
-
-    # A group of 10 rows passes without an error at the whole level only, one of 11 rows at half of it too.
-    groups = list(product([[0], [0, 1], [1], [0, 0]], [10, 11]))
-    for (first, n), (second, m) in product(groups, repeat=2):
-        of_first, of_second = by_hand(first, n, 0.025), by_hand(second, m, 0.025)
-        expected = [of_first, of_second]
-        if of_second == len(second):
-            expected[0] = by_hand(first, n, 0.05)
-        if of_first == len(first):
-            expected[1] = by_hand(second, m, 0.05)
-        assert numbers_passed((first, n), (second, m)) == expected
-
-
-def test_a_sequence_that_ends_with_a_kept_answer_is_complete_without_it():
-    """Group 1 is best without the answer 1: its thresholds pass, and group 0 passes at the whole level."""
-    s, g, y = draw(4000, np.random.default_rng(3))
-    y = np.where((g == 1) & (s < 3.0), 0, y)
-    tests = procedure(PRECISION, (s[:2000], g[:2000], y[:2000]), (s[2000:], g[2000:], y[2000:]))
-    by_place = [[rate] for rate in tests.fresh_rates]
-    for path in tests.paths(by_place, 0.025):
-        assert path.constant == BEYOND
-        assert BEYOND not in path.thresholds
-
-
 @pytest.mark.parametrize("n_values", [4, 40])
-def test_a_level_that_is_left_over_certifies_no_broken_limit(n_values):
+def test_beside_a_group_that_passes_no_broken_limit_is_certified(n_values):
     """Group 0 always passes; in group 1 every threshold has a precision of .7, just below the limit."""
     rng, draws, false = np.random.default_rng(n_values), 300, 0
     for _ in range(draws):
