@@ -36,7 +36,7 @@ from tailboost.rows.rows import Split, TrainingSet
 
 C = TypeVar("C")
 
-#: What to warn of after a fit.
+#: Warnings after a fit: text and category of each.
 Cautions = list[tuple[str, type[Warning]]]
 
 
@@ -46,7 +46,7 @@ def routed_params(classifier: Model, fit_params: dict[str, Any]) -> dict[str, An
     Raises
     ------
     TypeError
-        If the learner takes none of it.
+        If the learner takes no metadata, or not these names.
     """
     if "sensitive_features" in fit_params:
         raise TypeError(
@@ -64,7 +64,7 @@ def routed_params(classifier: Model, fit_params: dict[str, Any]) -> dict[str, An
 def fit_classifier(
     classifier: C, arguments: Given, validation: Given, fit_params: dict[str, Any]
 ) -> C:
-    """Fit a classifier. A fit that raises leaves the classifier as it was.
+    """Fit a classifier. An error of the fit leaves the classifier unchanged.
 
     Parameters
     ----------
@@ -199,7 +199,8 @@ class BoostingFit:
         Raises
         ------
         ValueError
-            If a split does not fit all rows that it does not hold out, or several splits leave rows out.
+            If a split does not fit all rows outside its held-out part, or several splits do not hold out
+            each row once.
         """
         split = Split.from_splits(training, cv)
         if split.is_partition and refit:
@@ -217,7 +218,7 @@ class BoostingFit:
     def play(self, game: Game, pool: Any, training: TrainingSet) -> Position:
         """Play a game from the candidates in ``pool``, and return its last position."""
         clf = self.classifier
-        # A learner that catches Ctrl-C may have returned a half-trained model.
+        # A learner may catch Ctrl-C and return a half-trained model.
         if self.interrupted():
             raise KeyboardInterrupt
         clf.probe_rows_ = probe_rows(training.X, self.entropy)  # verify a model file
@@ -243,7 +244,7 @@ def set_results(classifier: Any, position: Position, selection: Any) -> None:
 def set_rule(classifier: Any, selection: Any, ensemble: Any) -> None:
     """Set the fitted attributes of a classifier to a selection and its rule, an ensemble.
 
-    Results and certificate of an earlier rule do not hold for it, so they are dropped.
+    Results and certificate of an earlier rule are dropped: they do not hold for the new rule.
     """
     classifier.selection_ = selection
     classifier.ensemble_ = ensemble

@@ -84,7 +84,7 @@ class JudgedModels(JudgedSelection):
 
     @property
     def stated_limits(self) -> tuple[Limit, ...]:
-        """The limits on rates that the parameters state, also those of ``max_error``."""
+        """The limits on rates of the parameters ``limits`` and ``max_error``."""
         return problem_of(self.classifier).limits
 
     @property
@@ -95,14 +95,14 @@ class JudgedModels(JudgedSelection):
 
     @property
     def weighs_groups(self) -> bool:
-        """Whether the rule weighs p(group | x, y), which is learned from the features."""
+        """Whether the rule weighs an estimate of p(group | x, y) for each row."""
         ensemble = self.classifier.ensemble_
         used = np.flatnonzero(ensemble.weights > 0)
         return any(ensemble.base_models[m].weighs_groups for m in used)
 
     @property
     def reads_scores(self) -> bool:
-        """Whether the rule reads scores alone, so that equal rows are different rows."""
+        """Whether the rule reads scores alone: then equal rows count as different rows."""
         return only_scores(self.classifier.estimators_)
 
     @property
@@ -113,7 +113,7 @@ class JudgedModels(JudgedSelection):
 
     @property
     def rule_digest(self) -> str:
-        """Digest of the rule, and of what its models are: columns of scores, or outputs on selection data."""
+        """Digest of the rule and its models: of columns of scores, or of outputs on the selection data."""
         engine = self.classifier.selection_.engine
         models = engine.outputs.models
         if only_scores(models.fitted) and not models.are_given:
@@ -132,7 +132,7 @@ class JudgedModels(JudgedSelection):
 
     @property
     def limits_probability(self) -> float | None:
-        """The estimated probability that the rule keeps all limits on new rows; None if it is not known."""
+        """The estimated probability that the rule keeps all limits on new rows; None if unknown."""
         probability: float | None = self.selected.likely
         return probability
 
@@ -151,7 +151,7 @@ class JudgedModels(JudgedSelection):
     def selection_within(self, limits: Sequence[Limit]) -> Selection:
         """Return the selection of the stated objective within other limits, without a confidence.
 
-        Without a stated objective it is the overall error.
+        The overall error is minimised without a stated objective.
         """
         restated = copy.copy(self.classifier)
         restated.limits = list(limits)
@@ -161,7 +161,7 @@ class JudgedModels(JudgedSelection):
         return selection
 
     def answering(self, selection: Selection, limits: Sequence[Limit] = ()) -> Any:
-        """Return the classifier that answers by another selection of the same candidates.
+        """Return a copy of the classifier with another selection of the same candidates.
 
         Parameters
         ----------
@@ -182,16 +182,16 @@ class JudgedModels(JudgedSelection):
         return checked_rows(self.classifier, X)
 
     def opened(self, X: Table, groups: Groups = None) -> LogProbabilities:
-        """Return rows on which the models answer once; groups are read by a group-aware rule alone."""
+        """Return the models' log-probabilities of rows; ``groups`` are ignored by a group-blind rule."""
         if not self.by_group:
             groups = None
         return opened(self.classifier, X, groups)
 
     def tested_values(self, opened: LogProbabilities) -> Iterator[NDArray[Any]]:
-        """Yield the values, of shape (n, ...) each, by which all candidates answer opened rows.
+        """Yield the values of opened rows behind the answers of all candidates, shape (n, ...) each.
 
-        These are the log-probabilities of the models and of their average, the groups that rules read or the
-        estimate of the groups, and a single score.
+        These are the log-probabilities of the models and of their average, the read groups or their estimate,
+        and a single score.
         """
         engine = self.classifier.selection_.engine
         models = engine.outputs.models
@@ -206,9 +206,9 @@ class JudgedModels(JudgedSelection):
             yield scores_in(opened, models.score)
 
     def row_hashes(self, X: Table) -> RowHashes:
-        """Return the hashes by which rows are recognised, equal for all forms of the same rows.
+        """Return hashes for the recognition of rows, equal for all forms of the same rows.
 
-        There are hashes of the whole rows, and of the columns that a single model reads: `Scores`, and given
+        There are hashes of the whole rows, and of the columns of a single model: of `Scores` or of given
         probabilities. A table and a dict of probabilities without a common score have no hash in common.
         """
         clf = self.classifier
@@ -248,9 +248,9 @@ class JudgedModels(JudgedSelection):
     def answers_of(
         self, classifiers: Sequence[Any], X: Table, groups: Groups
     ) -> list[tuple[Any, Any]]:
-        """Return the predictions of the classifiers of a curve, and which rows they defer.
+        """Return, for each classifier of a curve, the predictions and a mask of the deferred rows.
 
-        A classifier that never defers has None in the place of a mask.
+        The mask is None for a classifier without deferral.
         """
         table = self.opened(X, groups)
         answers = []
@@ -376,7 +376,7 @@ class JudgedSubgroups(JudgedHypotheses):
 
     @property
     def stated_limits(self) -> tuple[Limit, ...]:
-        """The limit that ``max_error`` states; () for "auto"."""
+        """The limit of ``max_error``; () for "auto"."""
         clf = self.classifier
         if clf.max_error == "auto":
             return ()
@@ -386,8 +386,8 @@ class JudgedSubgroups(JudgedHypotheses):
     def allowed_errors(self) -> Floats:
         """The largest error allowed to each subgroup of the fit, shape (m,).
 
-        For ``max_error="auto"`` it is the smallest of `MAX_ERRORS` that `predict` reaches, or in the
-        indicator game that the balanced model meets. It is NaN after `reweight` for other subgroups.
+        ``max_error="auto"`` stands for the smallest value of `MAX_ERRORS` within reach of `predict`, or, in
+        the indicator game, of the balanced model. NaN after `reweight` for other subgroups.
         """
         clf = self.classifier
         allowed: Floats = clf._allowed

@@ -1,4 +1,4 @@
-"""The classifiers of tailboost within a model, and how each of them knows the rows that it reads."""
+"""Readers: the classifiers of tailboost within a model, each with its form of the rows and its records."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ INSIDE = "a frozen model was made on"
 
 
 def frozen_estimators(estimator: Model) -> list[Any]:
-    """Return the frozen models within an estimator: a fit of the estimator does not know their training rows.
+    """Return the frozen models within an estimator. Their training rows are unknown to a fit of the estimator.
 
     Models within frozen models of other libraries are included, such as the model of a calibrated classifier.
-    None stands for a model that reads rows in another form than the estimator.
+    None stands for a model with rows in another form than the estimator's, as behind a step of a pipeline.
     """
     if isinstance(estimator, FrozenEstimator):
         model = estimator.estimator
         if isinstance(model, FrozenEstimator):
             return frozen_estimators(model)
-        if judged(model).has_records:  # these include the models within it
+        if judged(model).has_records:  # the records include models within this model
             return [model]
         return [model, *frozen_estimators(model)]
     if isinstance(estimator, (list, tuple)):
@@ -56,7 +56,7 @@ def frozen_estimators(estimator: Model) -> list[Any]:
 
 
 def readers(model: Model, X: Table = None) -> Iterator[tuple[Any, Any]]:
-    """Yield a classifier of tailboost and those frozen within it, with the rows as each reads them."""
+    """Yield a classifier of tailboost and the ones frozen within, each with the rows in its form."""
     final, table = final_step(model, X)
     reader = judged(final)
     if reader.has_records:
@@ -65,7 +65,7 @@ def readers(model: Model, X: Table = None) -> Iterator[tuple[Any, Any]]:
 
 
 def readers_within(estimator: Model, X: Table) -> Iterator[tuple[Any, Any]]:
-    """Yield the classifiers of tailboost that are frozen within an estimator, as `readers`."""
+    """Yield the frozen classifiers of tailboost within an estimator, as `readers`."""
     for model in frozen_estimators(estimator):
         yield from readers(model, X)
 
@@ -92,7 +92,7 @@ def row_hashes(model: Model, X: Table) -> RowHashes:
 def reason_of_equal_rows(reader: Judged, equal_rows: EqualRows | None) -> EqualRows:
     """Return the reason for equal rows of a classifier: "natural" if its rows are scores alone.
 
-    None is the reason in its certificate.
+    ``equal_rows=None`` stands for the reason in the classifier's certificate.
     """
     reason = checked_equal_rows(equal_rows or reader.equal_rows)
     if reader.reads_scores:
@@ -111,11 +111,12 @@ def records_of_fit(
     Parameters
     ----------
     estimator : estimator
-        What is fitted. The ledgers of fitted classifiers of tailboost within it are parts of the new ledger.
+        The fitted estimator. The new ledger contains the ledgers of frozen classifiers of tailboost within.
     trained : Fingerprint
-        Of the training rows.
+        The fingerprint of the training rows.
     complete : bool, optional
-        Whether these are all training rows; by default unless a frozen model within does not know its own.
+        Whether these are all training rows. By default, they are unless a frozen model within the estimator
+        has unknown training rows.
     """
     if complete is None:
         complete = not holds_unknown(estimator)
@@ -132,7 +133,7 @@ def records_of_fit(
 def holds_unknown(estimator: Model) -> bool:
     """Return whether an estimator holds a frozen one with unknown training rows."""
     for model in frozen_estimators(estimator):
-        if model is None:  # its rows cannot be compared
+        if model is None:  # rows in another form cannot be compared
             return True
         reader = judged(model)
         if not (reader.has_records and reader.records.complete):
@@ -146,7 +147,7 @@ def no_counts() -> Ints:
 
 
 def counts_within(estimator: Model, X: Table) -> Ints:
-    """Return the counts of rows that the frozen models within an estimator know, see `Records.counts`."""
+    """Return the counts of rows known to the frozen models within an estimator, see `Records.counts`."""
     counts = [no_counts()]
     for reader, read_rows in readers_within(estimator, X):
         counts.append(reader.records.counts(reader.row_hashes(read_rows).whole))
@@ -155,14 +156,14 @@ def counts_within(estimator: Model, X: Table) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Overlap:
-    """How many of some rows a model, and the classifiers of tailboost within it, know.
+    """The comparison of rows with the records of a model, and of the frozen classifiers within.
 
     Attributes
     ----------
     counts : ndarray of shape (m, 2)
-        `Records.counts` of all readers; without rows if none of them knows its training rows.
+        `Records.counts` of all readers; shape (0, 2) if no reader has records of its training rows.
     tables : tuple of UsedRows or None, one for each reader
-        The rows with their labels, for readers with tables to compare, in the order of `readers`.
+        The rows with their labels, in the order of `readers`; None for a reader without tables to compare.
     """
 
     counts: Ints
@@ -224,15 +225,14 @@ class Overlap:
         return cls(np.sum([part.counts for part in parts], axis=0), tuple(tables))
 
     def refuse(self, model: Model, equal_rows: EqualRows | None, name: str = "X") -> None:
-        """Raise if the model, or one within it, was trained, selected or calibrated on the rows.
+        """Raise if the model, or a frozen one within, was trained, selected or calibrated on the rows.
 
         Parameters
         ----------
         model : classifier
-            The model that was compared with the rows.
+            The model of the comparison.
         equal_rows : {"copies", "natural"} or None
-            As in `tailboost.certify`, with its default None; rows of scores alone are different rows in any
-            case.
+            As in `tailboost.certify`, also the default None. Rows of scores alone are always different rows.
         name : str, default="X"
             Name of the rows in messages.
 

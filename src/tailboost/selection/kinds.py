@@ -1,4 +1,4 @@
-"""Kinds of rules in the order of their complexity, and the simplest that is as good."""
+"""Kinds of rules in the order of their complexity, and the simplest kind as good as any other."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from tailboost.selection.selected import Comparison, Selected, SelectedRule
 
 InferGroups = bool | Literal["auto"]
 
-# Largest number of rows on which kinds are compared.
+# Largest number of rows for a comparison of kinds.
 ROWS_COMPARED = 20_000
 
 
 @dataclass(frozen=True, eq=False)
 class Half:
-    """Half of the compared rows, on which rules of a kind are selected, and the rows held out.
+    """Half of the compared rows for the selection of a rule, and the other half held out.
 
     Attributes
     ----------
     data : SelectionData
-        The half that selects, with probabilities of models that read no other row.
+        The half for the selection. Its stratum probabilities are fitted on this half alone.
     held_out : ndarray of int, shape (m,)
-        Numbers of the other rows.
+        Numbers of the held-out rows among the compared rows.
     probabilities : ndarray of shape (S, m)
-        p(s | x) of the other rows.
+        p(s | x) of the held-out rows.
     """
 
     data: SelectionData
@@ -55,20 +55,20 @@ class KnownActions:
     known: Ints  # shape (n,)
 
     def actions(self, probabilities: Any) -> Ints:
-        """Return the actions, whatever the probabilities."""
+        """Return the known actions; ``probabilities`` have no effect."""
         return self.known
 
 
 @dataclass(frozen=True, eq=False)
 class CrossFit:
-    """Two kinds of rules on rows that had no part in their selection or in the models of their groups.
+    """Comparison of two kinds of rules by cross-fitting: selected on one half, applied to the other.
 
     Attributes
     ----------
     data : SelectionData
         The compared rows.
     halves : tuple of tuple of Half
-        Both halves, by kind.
+        For each kind, both halves in turn.
     """
 
     data: SelectionData
@@ -82,7 +82,7 @@ class CrossFit:
         X: Table,
         costs: Floats | None,
     ) -> CrossFit | None:
-        """Return the kinds of some engines on two halves; None if a stratum has no row in a half.
+        """Return the kinds of some engines on two halves; None if a half has no row of some stratum.
 
         ``X`` and ``costs`` are the features and costs of all rows with labels. Rows of equal
         content are in the same half.
@@ -126,10 +126,10 @@ class CrossFit:
     def compared(
         self, kind: int, engine: ProbabilityEngine, problem: Problem
     ) -> Comparison | None:
-        """Return what rules of a kind answer to rows held out; None if a half has no such rule.
+        """Return the comparison of a kind's actions in held-out rows.
 
         ``kind`` is the number of the kind, and ``engine`` selects its rules. The rule of each half answers
-        the rows of the other half.
+        the rows of the other half. None if no rule keeps the limits on one of the halves.
         """
         actions = np.zeros(len(self.data), dtype=np.intp)
         for half in self.halves[kind]:
@@ -158,10 +158,10 @@ def _half(
     selects: Ints,
     held_out: Ints,
 ) -> Half:
-    """Return the half of some rows on which rules of an engine's kind are selected anew.
+    """Return a half of the compared rows, with stratum probabilities fitted on this half.
 
-    ``outputs``, ``X`` and ``costs`` are of the compared rows, and so are the numbers ``selects`` of the rows
-    of the half, and ``held_out`` of the others.
+    ``outputs``, ``X`` and ``costs`` are of the compared rows. ``selects`` are the numbers of the half's rows
+    among them, ``held_out`` those of the other rows.
     """
     if costs is not None:
         costs = costs[selects]
@@ -191,16 +191,16 @@ def _part(outputs: ModelOutputs, numbers: Ints) -> ModelOutputs:
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
-    """The kinds of rules that may answer: thresholds on the score, then rules with an inferred group.
+    """The kinds of rules for a selection: thresholds on the score, then rules with an estimate of the group.
 
     Attributes
     ----------
     engines : tuple of ProbabilityEngine
         One for each kind, the simplest first.
     infer_groups : bool or "auto"
-        Whether rules may weigh an estimate of the group: with "auto", if it pays.
+        Whether rules may weigh an estimate of the group; with "auto", only if the estimate pays.
     cross_fit : CrossFit or None
-        The kinds on rows held out; None if they are not compared.
+        The kinds on held-out rows; None without a comparison.
     """
 
     engines: tuple[ProbabilityEngine, ...]
@@ -223,8 +223,9 @@ class Kinds:
     ) -> Kinds:
         """Return the kinds for a problem on selection data.
 
-        There is one kind, unless ``infer_groups="auto"`` and groups can be estimated: then rules without and
-        with an estimate are compared. Parameters are those of `ProbabilityEngine.from_outputs`.
+        With ``infer_groups="auto"``, and if groups can be estimated, there are two kinds for a comparison:
+        rules without and with an estimate. Otherwise there is one kind. Parameters are as in
+        `ProbabilityEngine.from_outputs`.
         """
         engine = partial(
             ProbabilityEngine.from_outputs,
@@ -259,7 +260,7 @@ class Kinds:
         Raises
         ------
         ValueError
-            If the problem needs costs or groups that are not kept.
+            If the kept selection data lack costs or groups of the problem.
         """
         widest = self.widest
         if widest.covers(problem):
@@ -277,10 +278,10 @@ class Kinds:
         )
 
     def simplest(self, problem: Problem) -> tuple[ProbabilityEngine, Selected]:
-        """Return the simplest kind that is as good as any other for a problem, and its selected rule.
+        """Return the engine of the simplest kind as good as any other for a problem, and its selected rule.
 
-        A more complex kind is taken if it pays on rows held out, see `Comparison.pays_beside`, or if no
-        simpler one has a rule within the limits.
+        A more complex kind is taken if it pays on held-out rows, see `Comparison.pays_beside`, or if no
+        simpler kind has a rule within the limits.
 
         Raises
         ------
@@ -329,5 +330,5 @@ class Kinds:
         return kind
 
     def alone(self, engine: ProbabilityEngine) -> Kinds:
-        """Return one kind, whether or not it pays."""
+        """Return one kind, without a comparison."""
         return replace(self, engines=(engine,), cross_fit=None)

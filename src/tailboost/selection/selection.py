@@ -42,9 +42,9 @@ class Selection:
     Attributes
     ----------
     kinds : Kinds
-        The kinds of rules that may answer.
+        All kinds of rules for a selection.
     engine : ProbabilityEngine
-        The candidates of the kind that answers, on the selection data.
+        The candidates of the selected kind, on the selection data.
     problem : Problem
         The objective within limits.
     rule : Selected
@@ -58,14 +58,14 @@ class Selection:
 
     @classmethod
     def from_kinds(cls, kinds: Kinds, problem: Problem) -> Selection:
-        """Select for a problem: the simplest kind of rule that is as good as any other.
+        """Return the selection for a problem, of the simplest kind of rule as good as any other.
 
         Raises
         ------
         InfeasibleLimitsError
             If limits contradict each other.
         ValueError
-            If a rate names an unknown label, group or column, or costs or groups that are not kept.
+            If a rate names an unknown label, group or column, or needs costs or groups that were not kept.
         """
         kinds = kinds.on(problem)
         engine, rule = kinds.simplest(problem)
@@ -88,17 +88,17 @@ class Selection:
         return replace(selection, kinds=self.kinds)
 
     def placed_within(self, limits: Sequence[Limit]) -> Selection:
-        """Return a selection within other limits for a procedure that places thresholds itself.
+        """Return a selection within other limits, for a procedure with a choice of thresholds.
 
-        Rules with one score differ in thresholds alone, so no rule is selected. If rules estimate the group,
-        the result is that of `within`.
+        Rules on one score differ in thresholds alone, so this rule stays for the procedure to replace. If
+        rules estimate the group, or there is no family of thresholds, a rule is selected as by `within`.
         """
         if self.engine.probabilities.estimates_groups or self.family(by_group=False) is None:
             return self.within(limits)
         return self.stated_within(limits)
 
     def of_each_kind(self) -> list[Selection]:
-        """Return this selection, with those of other kinds that answer differently, the simplest first."""
+        """Return this selection and those of other kinds with other answers, the simplest kind first."""
         selections: list[Selection] = []
         for engine in self.kinds.engines:
             if engine is self.engine:
@@ -115,11 +115,11 @@ class Selection:
         return selections or [self]
 
     def stated_within(self, limits: Sequence[Limit]) -> Selection:
-        """Return the same rule, as one that was selected within other limits."""
+        """Return the same rule with other limits as the stated ones; nothing is selected."""
         rule = cast("SelectedRule", self.rule).within(limits)
         return replace(self, problem=self.problem.within(tuple(limits)), rule=rule)
 
-    # -- what was selected -------------------------------------------------------------------------------
+    # -- the selected rule -------------------------------------------------------------------------------
 
     @property
     def n_rows(self) -> float:
@@ -133,7 +133,7 @@ class Selection:
 
     @property
     def drawing(self) -> Selection | None:
-        """The same rule, in whose place a rule that draws may be certified; None if it draws already."""
+        """The same selection with random draws allowed for its certified rule; None if already allowed."""
         if self.problem.randomized:
             return None
         return replace(self, problem=replace(self.problem, randomized=True))
@@ -171,14 +171,15 @@ class Selection:
     # -- thresholds --------------------------------------------------------------------------------------
 
     def family(self, *, by_group: bool) -> ThresholdFamily | None:
-        """Return the rules that differ from the selected rule in thresholds; None if there are none.
+        """Return the family of the selected rule with other thresholds; None if the rule has no thresholds.
 
-        Their errors on the selection data have no limit, so there are none with an error budget.
+        None also with an error budget, because errors within the family have no limit on the selection data,
+        and with ``by_group`` for a group-blind rule.
 
         Parameters
         ----------
         by_group : bool
-            Whether each group has a threshold of its own; the rule must then be group-aware.
+            Whether each group has a separate threshold, for a group-aware rule.
         """
         data = self._scored_data
         if data is None:
@@ -196,14 +197,14 @@ class Selection:
 
     @property
     def one_threshold(self) -> ThresholdFamily | None:
-        """The rules with one threshold on the class score; None if there are none.
+        """The family with one threshold on the class score; None without one.
 
-        Where rules read the group, all groups then have the same threshold.
+        For a group-aware rule, all groups of this family have the same threshold.
         """
         family = self.family(by_group=True)
         if family is None:
             return self.family(by_group=False)
-        # The class probabilities of a group are those of the score times factors.
+        # In a group, the class probabilities are p(y | x) times factors; gains divide by the factors.
         gains = 1.0 / np.maximum(self.engine.probabilities.class_factors, LEAST_FACTOR)
         return replace(family, gains=gains, place=np.zeros_like(family.place), by_group=False)
 
@@ -212,7 +213,7 @@ class Selection:
 
     @property
     def weighs_groups(self) -> bool:
-        """Whether the rule weighs an estimate of the group, which no threshold on one score does."""
+        """Whether the rule weighs an estimate of the group, and so is no threshold on one score."""
         return any(member.weighs_groups for member in self.rule.ensemble.base_models)
 
     @property
@@ -227,7 +228,10 @@ class Selection:
 
     @property
     def _scored_data(self) -> SelectionData | None:
-        """The selection data by whose scores thresholds divide rows; None for rules of another form."""
+        """The selection data for a family of thresholds.
+
+        None for an objective over rows, with an error budget or costs, and for data outside memory.
+        """
         labelled = self.engine.labelled
         data = labelled.in_memory
         if self.problem.over_rows or self.problem.error_budget is not None:
@@ -242,17 +246,17 @@ class Selection:
         weights: Floats | None = None,
         fresh: Sequence[LogProbabilities] = (),
     ) -> Selection:
-        """Return the selection with another rule, which draws one of these candidates.
+        """Return the selection with another rule: the mixture of these candidates.
 
         Parameters
         ----------
         candidates : sequence of Candidate
-            Candidates on the selection data. The rule need not keep the limits of the problem.
+            Candidates on the selection data. The rule may break limits of the problem.
         weights : ndarray of shape (k,), optional
             Probability of each candidate; may be left out for a single one.
         fresh : sequence of LogProbabilities, optional
-            Further rows. Thresholds are written as short decimals, which answer these rows as the candidates
-            do.
+            Further rows. Thresholds are written as short decimals, and keep the candidates' answers to these
+            rows.
 
         Raises
         ------
@@ -319,7 +323,7 @@ class Thresholds:
         probabilities = self.engine.probabilities
 
         def make() -> Ints:
-            # A rule that reads the group has strata of probability 0 in each row.
+            # For a group-aware rule, strata of other groups than the row's have probability 0.
             by_stratum = stratum_probabilities(probabilities, rows)
             return np.argsort(by_stratum[self.family.y == 1].sum(axis=0), kind="stable")
 
@@ -335,11 +339,11 @@ class Thresholds:
         return rows.places(by_group=self.family.by_group)
 
     def scores_between_selected(self, rows: LogProbabilities) -> Floats:
-        """Return the score of each row, shape (n,), on the side of each threshold where the rule has the row.
+        """Return the score of each row, shape (n,), on the rule's side of each threshold.
 
-        A rule on one score answers by decimals between the values of selection rows, for each group that it
-        reads, and not by the thresholds of the family. A row between the two gets a score on the side of the
-        rule. Rules on other models have the thresholds of the family.
+        A rule on one score has short decimals between values of selection rows as thresholds, by group if
+        group-aware. A new row may lie between such a decimal and the threshold of the family. Its score is
+        then on the side of the decimal. Other rules have the thresholds of the family.
         """
         if self.engine.score is None:
             return self.scores(rows)
@@ -356,7 +360,7 @@ class Thresholds:
             scale = Scale.from_rows(
                 known.values[known_rows], known_scores[known_rows], falls=falls
             )
-            # Groups may have one threshold in common, between scores of all of them.
+            # If all groups share a threshold, the threshold lies between scores of all groups.
             compared_scores = selection_scores
             if self.family.by_group:
                 # The labelled selection rows are the first known ones.
@@ -369,7 +373,7 @@ class Thresholds:
 
 @dataclass(frozen=True, eq=False)
 class Unselected:
-    """Candidates on selection data with a problem that no rule solves; another problem may select one."""
+    """Candidates on selection data for an infeasible problem; `select` with another problem may succeed."""
 
     kinds: Kinds
     problem: Problem

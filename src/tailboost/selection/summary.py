@@ -23,7 +23,7 @@ from tailboost.selection.rate_table import RateLine, RateTable
 VALUE_TOLERANCE = 1e-7
 # The overall error among rates.
 OVERALL = str(error())
-# Attributes of a summary that its details list.
+# Attributes of a summary with a line in its details.
 VALUES = (
     "objective",
     "measured_on",
@@ -215,7 +215,7 @@ class PrintedSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary(PrintedSummary):
-    """Value of the objective of a fitted classifier, with bounds and comparisons.
+    """The printed overview of a fitted classifier: value of the objective, bounds and comparisons.
 
     Attributes
     ----------
@@ -255,14 +255,14 @@ class Summary(PrintedSummary):
         The candidate of the comparison: plain ERM, the first round of a game over groups, or the most
         accurate rule.
     constants_value : float or None
-        The objective of the best mixture of constants, which ignores the features, among those that keep
-        ``conditions``; None if there is none.
+        The objective of the best mixture of constants within ``conditions``; None if no mixture keeps them.
+        Mixtures of constants ignore the features.
     conditions : tuple of str
-        What the rule and every answer that it is compared with must keep: "the limits", "the error budget".
+        "the limits", "the error budget", or both: conditions on the rule and on every compared answer.
     kept : bool
-        Whether the rule keeps them.
+        Whether the rule keeps ``conditions``.
     defers : bool
-        Whether the rule may defer rows. Then all these answers defer no more of them.
+        Whether the rule may defer rows. Then all compared answers defer no more rows than the rule.
     single : str or None
         Name of the candidate with all weight; None if several have weight.
     ignores_features : bool
@@ -276,9 +276,10 @@ class Summary(PrintedSummary):
     rates : RateTable or None
         The rates of the objective and the limits, if there are limits.
     overall : tuple of float or None
-        The overall error of the rule on these rows, and the least one of a candidate; None if it may defer.
+        The overall error of the rule on these rows, and the least overall error of a candidate; None if the
+        rule may defer.
     likely : float or None
-        Estimated probability that all limits hold together on new rows; None if it is not known.
+        Estimated probability that all limits hold together on new rows; None if unknown.
     certificate : Certificate or None
         The certificate of this rule.
     by_class : RateTable or None
@@ -330,7 +331,7 @@ class Summary(PrintedSummary):
 
     @property
     def _fairness(self) -> str:
-        """What answers without the features must do to be compared with the rule; empty for nothing."""
+        """Conditions on answers without the features in a comparison with the rule; empty without any."""
         duties = []
         if self.conditions:
             duties.append(f"keep {' and '.join(self.conditions)}")
@@ -342,8 +343,8 @@ class Summary(PrintedSummary):
     def comparison(self) -> str:
         """One sentence: comparison with the best answers without the features.
 
-        A rule that breaks its limits is not compared. If no such answers keep the limits, the sentence says
-        that the rule does.
+        A rule beyond its limits is not compared. If the rule keeps the limits and no answers without the
+        features do, the sentence states this.
         """
         conditions = " or ".join(self.conditions)
         best = self.constants_value
@@ -407,7 +408,7 @@ class Summary(PrintedSummary):
             text += f" (the largest of {n} estimates on the rows that selected the rule)"
         largest = f"largest error by {self.errors.kind}"
         if self.objective == largest and reference_value is not None:
-            # It may be the error of another subgroup.
+            # The reference may have its largest error in another subgroup.
             text += f"; the {largest} of {self.reference} is {100 * reference_value:.0f} %"
         elif self.objective != largest and (
             self.overall_line is None or self.objective != OVERALL
@@ -417,14 +418,14 @@ class Summary(PrintedSummary):
 
     @property
     def _reference_alone(self) -> str:
-        """That the reference has all weight, so that the rule is no better than it; otherwise empty."""
+        """A clause if the reference has all weight, and so is the rule itself; otherwise empty."""
         if self.single != self.reference:
             return ""
         return f"; {self.reference} has all weight, so the rule is this candidate alone"
 
     @property
     def error_words(self) -> str:
-        """The overall error on these rows, and what the limits cost; empty if it is not known."""
+        """The overall error on these rows, beside the least one of a candidate; empty if unknown."""
         if self.overall is None or self.rates is None:
             return ""
         in_percent = any(line.in_percent for line in self.rates)
@@ -442,7 +443,7 @@ class Summary(PrintedSummary):
 
     @property
     def chances(self) -> str:
-        """How likely the limits hold on new rows, and what certifies them."""
+        """One sentence: the probability of the limits on new rows, and the function for a certificate."""
         certifies = as_typed("tailboost.calibrate", "tailboost calibrate")
         if self.likely is None:
             return f"The limits are certified on fresh rows by {certifies}."
@@ -453,7 +454,7 @@ class Summary(PrintedSummary):
 
     @property
     def _limits(self) -> RateTable:
-        """The table of limits, and of an objective that is not the overall error."""
+        """The table of the limits, and of the objective unless this is the overall error."""
         assert self.rates is not None
         limited = {line.rate for line in self.rates if line.limit}
         lines = [line for line in self.rates if line.limit]
@@ -462,7 +463,7 @@ class Summary(PrintedSummary):
 
     @property
     def _after_limits(self) -> list[str]:
-        """What follows the limits, their verdict and table."""
+        """The lines after the limits, their verdict and table."""
         lines = []
         if self.certificate is None:
             if self.error_words:
@@ -527,7 +528,7 @@ class Summary(PrintedSummary):
         return f"{limits._repr_html_()}{paragraphs}{details}"
 
     def _values(self) -> list[str]:
-        """Return a line for each value that is known."""
+        """Return a line for each known value of `VALUES`."""
         values = {name: getattr(self, name) for name in VALUES}
         return [
             f"{name} = {_shown(value)}" for name, value in values.items() if value is not None
@@ -613,7 +614,7 @@ def _single_name(
 ) -> str:
     """Return the name of the only candidate with weight.
 
-    ``constant`` is the number of the label that it gives to all rows, or None. Rounds keep their name.
+    ``constant`` is the number of the label of a constant candidate, otherwise None. Rounds keep their name.
     """
     if constant is None:
         return name
@@ -625,9 +626,9 @@ def _single_name(
 def _reference(
     game: Played | None, selected: Mixture, names: Sequence[str] | None
 ) -> tuple[int, list[str]]:
-    """Return the number of the reference candidate, and what all candidates are called.
+    """Return the number of the reference candidate, and the printed name of all candidates.
 
-    ``names`` are their names if there was no ``game``.
+    ``names`` are the names of candidates without a ``game``.
     """
     if game is None:
         assert names is not None
