@@ -1,4 +1,4 @@
-"""One batch for `calibrate`: any fitted model, a random part that selects, and other rows that certify."""
+"""One batch for `calibrate`: a fitted model, a random part for the selection, the rest for certificates."""
 
 import re
 import warnings
@@ -97,8 +97,8 @@ def test_false_certificates_of_one_batch(name):
     assert false <= draws * 0.05 + 2 * np.sqrt(draws * 0.05 * 0.95)
 
 
-# Limits, the objective that drives counts to the edge of the test, and the parts of the level. Beside a limit
-# with room, the misses of two groups have nine tenths of it.
+# Limits, an objective with counts at the edge of the test, and the number of parts of the level. With a limit
+# with room, the misses of two groups have nine tenths of the level.
 EXACT = {
     "misses": (["miss(1, by=group) <= .2", "false_alarm(1, by=group) <= .9"], rates.selected(1), 2 / 0.9),
     "precision": (["precision(1, by=group) >= .7"], rates.miss(1), 2),
@@ -198,7 +198,7 @@ def test_labels_of_the_selecting_rows_are_as_random_as_the_rows(monkeypatch):
 
 
 def selecting_and_certifying(monkeypatch, arguments, **asked):
-    """Return the rows that `tune` gets and those that are to certify, by the index of their table."""
+    """Return the table and labels of the rows for `tune`, and the rows for certificates."""
     selecting = []
     own = calibrating.tune
 
@@ -233,8 +233,8 @@ def test_each_cluster_selects_or_certifies(monkeypatch):
     np.testing.assert_array_equal(certifying.clusters, person[certifying.X.index])
 
 
-def test_a_certificate_counts_the_rows_that_did_not_select(monkeypatch):
-    """The rows of its bounds are those with the label among the rows that certify."""
+def test_a_certificate_counts_no_selecting_row(monkeypatch):
+    """Each bound counts the certifying rows of its label."""
     T, y, _ = Population().draw(900, np.random.default_rng(3))
     asked = {"limits": ["miss(1) <= .4", "false_alarm(1) <= .6"], "selection_share": 0.3}
     (X, labels), _ = selecting_and_certifying(monkeypatch, Given(T, y), **asked)
@@ -428,7 +428,7 @@ def test_a_group_without_selecting_rows_is_named():
 
 
 def test_a_group_without_certifying_rows_is_named_and_spends_nothing():
-    """A single row is in one part: either part says that it lacks the group, before any test."""
+    """A single row is in one part. The message names the part without the group, before any test."""
     T, y, g = Population().draw(300, np.random.default_rng(5))
     g = g.astype("<U4")
     g[0] = "rare"
@@ -439,7 +439,7 @@ def test_a_group_without_certifying_rows_is_named_and_spends_nothing():
             tb.calibrate(scores, T, y, limits=["miss(1, by=group) <= .4"], random_state=seed, **given)
         says.add(re.search("drawn to (select|certify)", str(refused.value))[1])
     assert says == {"select", "certify"}
-    # A column that no limit names may be missing in a part.
+    # A group without a limit may be missing in a part.
     given["groups"] = {"site": g, "half": np.where(np.arange(300) % 2, "a", "b")}
     for seed in range(3):
         with warnings.catch_warnings():

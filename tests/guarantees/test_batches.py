@@ -1,4 +1,4 @@
-"""Late labels in any order, row ids, and batches that repeat rows."""
+"""Late labels in any order, row ids, and batches with repeated rows."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -67,7 +67,7 @@ def months(order, share_late, seed, batches, n=600):
 
 @pytest.mark.parametrize("share_late", [0.5, 0.2])
 def test_the_order_of_late_labels_has_no_effect(share_late):
-    """Equal scores: the evidence is the same in every order, and that of rows with ids."""
+    """Equal scores: the evidence is the same in every order, and the same with ids of rows."""
     found = [months(order, share_late, 3, 3).recheck for order in ORDERS]
     assert len({each.bounds[0].evidence for each in found}) == 1
     assert found[0].bounds[0].n == 1800
@@ -116,8 +116,8 @@ def test_new_labels_are_the_given_less_the_used_ones():
     assert len(results) == 1
 
 
-def test_looks_that_contradict_each_other_are_refused():
-    """The message names the row; the monitor stays as it was."""
+def test_contradicting_looks_are_refused():
+    """The message names the row; the monitor is unchanged."""
     X = np.array([[4.0], [4.0], [4.0], [1.0], [2.0]])
     sex = np.array(["f", "f", "m", "m", "f"])
     first = np.array(["yes", "no", None, "no", None], dtype=object)
@@ -159,7 +159,7 @@ def test_more_rows_than_the_batch_had_are_refused():
 
 def test_ids_identify_rows():
     X, y = graded(np.random.default_rng(0), 40)
-    long = 2**60 + np.arange(40)  # ids that differ in the last digit
+    long = 2**60 + np.arange(40)  # equal as float64
     late = np.arange(40) >= 20
     monitor = tb.Monitor.against(Grader(), limits=[rates.error() <= 0.5])
     monitor = monitor.add(Grader(), X, without(y, late), id=long, name="jan")
@@ -189,7 +189,7 @@ def test_ids_identify_rows():
 
 
 def test_late_labels_of_natural_repeats_are_no_copies():
-    """A classifier of features: rows of the batch that equal its own earlier rows."""
+    """A classifier of features: rows of the batch equal earlier rows of the same batch."""
 
     class Features(Grader):
         _judged_by = Recorded
@@ -248,7 +248,7 @@ def test_eight_threads_and_one_row():
     assert start.batches[-1].waiting == 1
 
 
-# -- batches that repeat rows ------------------------------------------------------------------------------
+# -- batches with repeated rows ----------------------------------------------------------------------------
 
 
 def contents(values):
@@ -306,7 +306,7 @@ def test_fresh_batches_of_any_size_are_not_refused(name):
 
 @pytest.mark.parametrize("name", POPULATIONS)
 def test_copies_are_refused(name):
-    """A copy, another order, and a part and more rows where scores are fine enough."""
+    """A copy, another order, and, for fine scores, a part with further rows."""
     rng, draw = np.random.default_rng(0), POPULATIONS[name]
     values = draw(rng, 600)
     assert chance(values, values[::-1]) < 1e-4

@@ -1,4 +1,4 @@
-"""The price of a certificate, and what a target without a certificate lacks, as data."""
+"""The price of a certificate, and the missing rows of a target without a certificate, as data."""
 
 import json
 import re
@@ -76,7 +76,7 @@ def test_another_objective_has_its_own_price_and_no_advice_on_errors(objective):
 
 
 def test_an_objective_with_costs_by_row_has_no_price():
-    """A calibration has no costs, so that the cost of its rows is unknown."""
+    """A calibration gets no costs, so the cost of its rows is unknown."""
     T, y, _ = draw(1500, 0)
     rows = draw(2000, 1)
     costs = pd.DataFrame({0: 3.0 * y, 1: 1.0 - y})
@@ -126,7 +126,7 @@ def test_targets_on_errors_have_a_price_too():
     ]
 
 
-# -- whose answers the certified rule is compared with -----------------------------------------------------
+# -- the reference of the certified rule -------------------------------------------------------------------
 
 
 def rows_of_a_forest(n, seed):
@@ -138,14 +138,14 @@ def rows_of_a_forest(n, seed):
 
 @pytest.fixture(scope="module")
 def fitted():
-    """Two fitted models, and rows that neither has seen."""
+    """Two fitted models, and fresh rows of both."""
     X, y, _ = rows_of_a_forest(800, 6)
     models = RandomForestClassifier(20, random_state=0).fit(X, y), LogisticRegression().fit(X, y)
     return models, rows_of_a_forest(3000, 7)
 
 
 class Threshold(ClassifierMixin, BaseEstimator):
-    """A fitted model whose `predict` is not its most probable label."""
+    """A fitted model with a threshold of .3 in `predict`, not the most probable label."""
 
     def __init__(self, model):
         self.model = model
@@ -162,8 +162,8 @@ class Threshold(ClassifierMixin, BaseEstimator):
 
 
 @pytest.mark.parametrize("kind", ["forest", "threshold", "function", "two", "probability", "logit", "number"])
-def test_the_reference_is_what_the_given_model_answers_by_itself(fitted, kind):
-    """Not a rule that a part of the rows selected: errors and misses are counted from `predict` by hand."""
+def test_the_reference_has_the_answers_of_the_given_model(fitted, kind):
+    """No selected rule is the reference. Errors and misses of `predict` are counted by hand."""
     (forest, linear), (X, y, g) = fitted
     p = forest.predict_proba(X)[:, 1]
     table = X
@@ -187,7 +187,7 @@ def test_the_reference_is_what_the_given_model_answers_by_itself(fitted, kind):
     price = rule.certificate_.price
     assert {each.of for each in price} == {name}
     text = str(rule.certificate_)
-    if kind == "number":  # an order has no answers of its own
+    if kind == "number":  # an order of rows has no answers without a threshold
         assert {each.given for each in price} == {None}
         assert re.search(r"^Overall error [.\d]+, estimated on these rows\.", text, flags=re.M)
         assert "–" not in rule.certificate_.assumptions.split("*")[0]
@@ -207,7 +207,7 @@ def test_the_reference_is_what_the_given_model_answers_by_itself(fitted, kind):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("n_models", [1, 2])
 def test_the_reference_of_trained_models_has_no_limits(n_models):
-    """Nor that of a tuned classifier: the price of limits is not the distance to a limited rule."""
+    """The reference of a tuned classifier has none either: a price is no distance to a limited rule."""
     X, y, g = rows_of_a_forest(1000, 8)
     models = [("forest", RandomForestClassifier(20)), ("linear", LogisticRegression())][:n_models]
     limits = ["miss('yes', by=group) <= .2"]
@@ -240,11 +240,14 @@ def test_a_model_defers_nobody_by_itself(fitted):
     assert price["share deferred"].certified > 0
 
 
-# -- what is missing ---------------------------------------------------------------------------------------
+# -- missing rows ------------------------------------------------------------------------------------------
 
 
 def short_of(limit, hits, selected=None):
-    """Return what a limit on the share of the answer 1 lacks, for hits among rows of one or two groups."""
+    """Return the shortfalls of a limit on the share of the answer 1.
+
+    ``hits`` has the number of answers 1 and of rows, for one or two groups.
+    """
     answers = np.concatenate([np.repeat([1, 0], [k, n - k]) for k, n in hits])
     groups = np.repeat(list("ab")[: len(hits)], [n for _, n in hits])
     fresh = FreshRows(
@@ -268,7 +271,7 @@ def test_calibration_rows_are_missing_if_the_limit_may_hold():
     assert 0.8 <= passing(short.more_rows, 0.25, 0.3) <= 0.83
     assert "certify it with a probability of 0.8" in str(short)
     assert short.possible == pytest.approx(beta.ppf(0.05, 25, 76))
-    (short,) = short_of(rates.selected(1) <= 0.3, [(33, 100)])  # beyond the limit, by chance perhaps
+    (short,) = short_of(rates.selected(1) <= 0.3, [(33, 100)])  # above the limit, perhaps by chance
     assert short.missing == "calibration rows"
     assert 0.8 <= passing(short.more_rows, short.possible, 0.3) <= 0.83
     (short,) = short_of(rates.selected(1) >= 0.3, [(33, 100)])
@@ -314,7 +317,7 @@ def test_the_error_has_what_is_missing_for_limits_on_rates():
         tb.calibrate(clf, few[0], few[1], groups=few[2])
     assert raised.value.shortfalls
     assert all(short.missing == "calibration rows" for short in raised.value.shortfalls)
-    # The table has the rows that would do if the estimate is true; a sentence has the others.
+    # `more_rows` are enough if the estimate is true. The message has this number.
     for short in raised.value.shortfalls:
         assert f"about {short.more_rows:,} " in str(raised.value)
     clf = tb.tune(SCORES, T, y, groups=g, limits=LIMITS)

@@ -57,7 +57,7 @@ CLUSTERS = {"across": ACROSS, "inside": np.where(FRESH[2] == "a", ACROSS, ACROSS
 UNLABELED = {"X_unlabeled": MORE, "groups_unlabeled": MORE_GROUPS}
 COST = "cost([[0, 1], [2, 0]]) <= 1"
 BY_ROW = {"costs": np.full((ROWS, 2), 0.5), "cost_range": (0, 1)}
-# What each procedure is asked for, and its name in certificates.
+# The limits for each procedure, and the name of the procedure in certificates.
 ASKED = {
     "ranks, limits on one side": (["miss(1, by=group) <= .5"], "ranks"),
     "ranks, a gap or ratio": (["gap(selected(1, by=group)) <= .3"], "ranks"),
@@ -99,7 +99,7 @@ def rules_of_labels():
 
 
 def labelled(n, rng):
-    """Return two scores, and two labels that depend on each other."""
+    """Return two scores and two dependent labels."""
     u = rng.random((n, 2))
     X = pd.DataFrame({"p": u[:, 0], "q": (u[:, 0] + u[:, 1]) / 2})
     return X, pd.DataFrame({name: (rng.random(n) < X[name]).astype(int) for name in X})
@@ -137,7 +137,7 @@ def of_labels(procedure, **given):
 
 
 def calls(procedure, feature):
-    """Return the calls that an entry of the table is about."""
+    """Return the calls for an entry of the table."""
     if feature == "several labels":
         given = {"max_error": 0.5} if procedure == "largest errors" else {}
         return [lambda: of_labels(procedure, **given)]
@@ -170,7 +170,7 @@ def calls(procedure, feature):
     return [lambda given=given: ask(**given) for given in of]
 
 
-# What the error of a refusal names.
+# A pattern in the message of a refusal, by feature.
 NAMED = {
     "clusters": "clusters",
     "weights": "sample_weight",
@@ -236,7 +236,7 @@ def paths_of(run):
     return run.tests.paths([run.tests.fresh_rates], run.level)
 
 
-# A procedure, limits that it serves, and what it has fixed before its tests.
+# A procedure, its limits, and the thresholds or rules fixed before its tests.
 FIXED = {
     "ranks": (Ranks, ["gap(miss(1, by=group)) <= .3"], lambda run: run.rank_ranges),
     "sequences": (ThresholdSequences, ["precision(1) >= .6"], lambda run: paths_of(run)[0].thresholds),
@@ -248,8 +248,8 @@ FIXED = {
 
 
 @pytest.mark.parametrize("name", FIXED)
-def test_what_is_fixed_before_the_tests_depends_on_no_label_of_the_fresh_rows(name, monkeypatch):
-    """The same for other labels of the fresh rows, with as many of each in each group."""
+def test_rules_fixed_before_the_tests_depend_on_no_label_of_the_fresh_rows(name, monkeypatch):
+    """Permuted labels within each group give the same rules."""
     kind, limits, fixed = FIXED[name]
     orders = []
 
@@ -286,14 +286,15 @@ def precise_and_few_deferred(answers, y):
 
 
 def allowed_errors(n):
-    """Return the largest number of errors among n rows that passes."""
+    """Return the largest passing number of errors among n rows."""
     return int((binom.cdf(np.arange(n), n, 0.25) <= LEVEL).sum()) - 1
 
 
 def labels_that_fail(answers, failing, spared):
-    """Return labels: 0 where a failing rule answers 1, and neither the first nor a spared rule does.
+    """Return labels: 0 for rows with the answer 1 of the failing rule, but not of the first or spared one.
 
-    As many rows as the first rule allows are 0 for all three, so that few more fail.
+    Of the rows with the answer 1 of all three rules, as many as the first rule allows are 0. So few further
+    errors fail the failing rule, and the first and the spared rule still pass.
     """
     selected = answers == 1
     y = np.where(selected[failing] & ~selected[0] & ~selected[spared], 0, 1)
@@ -303,7 +304,7 @@ def labels_that_fail(answers, failing, spared):
 
 
 def labels_that_fail_the_first(answers):
-    """Return labels: one 0 more among the rows that the first rule answers 1 than its test allows."""
+    """Return labels: among the first rule's rows with answer 1, one 0 more than its test allows."""
     selected = np.flatnonzero(answers[0] == 1)
     y = np.ones(answers.shape[1], dtype=int)
     y[selected[: allowed_errors(len(selected)) + 1]] = 0
@@ -328,9 +329,9 @@ SEQUENCES = {
 
 
 def order_and_calibrate(name, seed, monkeypatch):
-    """Return fresh rows, the answers of all rules in their order, and a call with labels that certifies one.
+    """Return fresh rows, the answers of all rules in their order, and a function of labels that calibrates.
 
-    The order depends on no label, so labels can be made for it.
+    The order depends on no label, so a test can make labels for this order.
     """
     kind, limits, *_, answers_of = SEQUENCES[name]
     T, y, g = draw(250, np.random.default_rng(seed))
@@ -399,7 +400,7 @@ def test_no_rule_is_certified_if_the_first_one_fails(name, monkeypatch):
     y = labels_that_fail_the_first(recorded)
     passed = [test(answers, y) for answers in recorded]
     assert not passed[0]
-    assert any(passed) or name == "path of a score"  # whose limit on deferral no label changes
+    assert any(passed) or name == "path of a score"  # labels do not change its deferral rate
     with pytest.raises(tb.NotCertifiedError, match="no rule with several answers"):
         calibrate(y)
 

@@ -1,7 +1,7 @@
-"""Rows that a rule has read are refused in every form: a table of paths, kinds of models, and forms.
+"""Rows known to a rule are refused in every form: a table of paths, kinds of models, and forms.
 
-A cell is a path that reads rows (the first use), a kind of model, a form of the same rows, and a second use.
-The second use must raise for the same rows, and take fresh rows in the same form.
+A cell is a path (the first use of rows), a kind of model, a form of the same rows, and a second use. The
+second use must raise for the same rows, and take fresh rows in the same form.
 """
 
 import copy
@@ -38,7 +38,7 @@ HARD, EASY = ["precision(1) >= 99.999%"], ["miss(1) <= .95"]
 
 
 def features(seed, n=N):
-    """Return a data frame of three columns, and labels that depend on the first."""
+    """Return a data frame of three columns, and labels, which depend on the first column."""
     rng = np.random.default_rng(seed)
     table = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("abc"))
     return table, (table["a"] + rng.normal(size=n) > 0).astype(int).to_numpy()
@@ -103,7 +103,7 @@ def arrow(table):
     return import_module("pyarrow").Table.from_pandas(table)
 
 
-#: Forms of libraries that are installed.
+#: Forms of the installed libraries.
 OF_LIBRARIES = {
     form.__name__: form for form, name in ((polars, "polars"), (arrow, "pyarrow")) if find_spec(name)
 }
@@ -210,7 +210,7 @@ def mixture_validated(X, y):
 
 
 def frozen(wrap):
-    """Return rules of a model that holds a fitted classifier, whose training rows are asked for."""
+    """Return a function from training rows to a rule on a model with a frozen classifier of these rows."""
 
     def select(X, y):
         return tuned(wrap(boosting(X, y)))(*features(93))
@@ -257,7 +257,7 @@ KINDS = {
     "several labels": (several_labels, labels, OF_LABELS),
 }
 HELD = {"frozen", "frozen twice", "frozen in a pipeline", "frozen and calibrated"}
-#: Kinds whose selection is on the rows themselves, not on those of a model inside.
+#: Kinds with a selection on the rows. For the others, the rows train a model inside.
 SELECTED = [kind for kind in KINDS if kind not in HELD]
 RESELECTED = [
     kind
@@ -275,17 +275,17 @@ def rows_of(y, form):
 
 @cache
 def base(kind):
-    """Return a rule that has read other rows."""
+    """Return a rule of a kind, trained and selected on other rows."""
     rows, select, _ = KINDS[kind]
     return select(*rows(1))
 
 
 def own(kind):
-    """Return a copy of it with a ledger of its own."""
+    """Return a copy of the base rule with a separate ledger."""
     return copy.deepcopy(base(kind))
 
 
-# -- first uses: each returns a rule that has read the rows --------------------------------------------------
+# -- first uses: each returns a rule with the rows in its records --------------------------------------------
 
 
 def by_selection(kind, X, y):
@@ -392,7 +392,7 @@ def cells():
                     if path == "attempt" and "calibrate" not in second:
                         continue  # an attempt spends rows for calibrate alone
                     if kind == "AdaBoost" and "calibrate" in second:
-                        continue  # it has no rule to select
+                        continue  # AdaBoost selects no rule
                     if "Dask" in second and form == "unlike forms":
                         continue
                     yield path, kind, form, second

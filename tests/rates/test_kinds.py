@@ -1,4 +1,4 @@
-"""Every kind of rate in every place that counts it: each result is compared with a count row by row."""
+"""Every kind of rate in every place with counts of rates, compared with a count row by row."""
 
 import warnings
 from functools import cache
@@ -41,7 +41,7 @@ def f_score(y, a, k):
     return y == k and a == k, (BETA**2 * (y == k) + (a == k)) / (1 + BETA**2)
 
 
-#: What a row with class y and answer a adds to numerator and denominator of a rate about class k.
+#: The terms in numerator and denominator of a row with class y and answer a, for a rate about class k.
 ROW = {
     "error": error,
     "miss": missed,
@@ -76,11 +76,11 @@ CUSTOM = {
     "right of 1": ([(1, 1)], [(None, 1)]),
     "answered 0": ([(None, 0)],),
 }
-#: Kinds that are told by the answers alone.
+#: Kinds of answers alone, without labels.
 WITHOUT_LABELS = {"selected", "deferred", "representation", "answered 0"}
-#: Kinds that are about deferred rows.
+#: Kinds with deferred rows in the numerator.
 OF_DEFERRAL = ("deferred", "told 0 or reviewed")
-#: Kinds whose denominator has the rows of all subgroups.
+#: Kinds with the rows of all subgroups in the denominator.
 ACROSS = ("representation",)
 BYS = [None, "class", "g", "group", "cell", ("class", "g")]
 
@@ -245,8 +245,8 @@ def test_errors_at_thresholds_are_what_rows_add(limit):
 
 
 @pytest.mark.parametrize("limit", LIMITS, ids=str)
-def test_shares_of_an_answer_are_told_by_rows(limit):
-    """A rate is a share of an answer if, in each row that counts, this answer alone counts."""
+def test_shares_of_an_answer_follow_from_rows(limit):
+    """A rate is a share of an answer if every row in its denominator counts with this answer alone."""
     rows = drawn(50, 6)
     strata, stratum = strata_of(rows)
     kind, by = kind_of(limit.rate), limit.rate.by
@@ -315,7 +315,10 @@ def test_a_certified_rule_passes_the_test_of_its_rows(kind, by):
 
 @pytest.mark.parametrize("kind", [kind for kind in ROW if kind not in (*OF_DEFERRAL, *ACROSS)])
 def test_the_selected_threshold_is_the_best_of_all(kind):
-    """If the likeliest labels break the limit, the best threshold within it answers; rows have weights."""
+    """If the likeliest labels break the limit, the best threshold within the limit is selected.
+
+    Rows have weights.
+    """
     rng = np.random.default_rng(7)
     X, y, _ = scored(60, 8)
     w, rate = rng.integers(1, 4, size=60).astype(float), rate_of(kind)
@@ -365,7 +368,7 @@ def test_rechecked_estimates_are_what_rows_add(kind, by):
 
 
 class Unasked:
-    """A model that must not be asked."""
+    """A model without predictions: any call is an error."""
 
     classes_ = np.arange(2)
 
@@ -445,7 +448,7 @@ def test_what_counts_deferred_rows_is_told_by_the_table(monkeypatch):
 
 
 def represented(a, g, name):
-    """Return the share of a group among the rows that are answered 1."""
+    """Return the share of a group among the rows with the answer 1."""
     return np.mean(g[a == 1] == name)
 
 

@@ -1,4 +1,4 @@
-"""The ledger of attempts and used rows: what it recognises, what carries it, and many writers at once."""
+"""The ledger of attempts and used rows: recognised rows, copies with the ledger, and many writers at once."""
 
 import copy
 import itertools
@@ -278,11 +278,11 @@ def test_certify_knows_selection_data_and_calibration_rows_of_scores(rule):
             tb.certify(point, *given)
     assert tb.certify(rule, X_cal, y_cal).certified is not None  # not used for this rule
     (bound,) = [b for b in tb.certify(point, *scored(3, 2000)).bounds if b.target is not None]
-    assert bound.target == 0.35  # neither that of tune nor a tightened one
+    assert bound.target == 0.35  # neither the limit of tune nor a tightened limit
 
 
 def test_rows_of_a_calibration_are_called_so():
-    """Most rows of the batch certified the rule, some selected it; no option of the call is named."""
+    """Most rows of the batch certified the rule, some selected the rule; the message names no option."""
     r = np.random.default_rng(0)
     X = pd.DataFrame({"s": r.random(1000)})
     y = (r.random(1000) < X["s"]).astype(int)
@@ -292,8 +292,8 @@ def test_rows_of_a_calibration_are_called_so():
         tb.certify(point, X, y)
 
 
-def test_rows_that_chance_makes_equal_are_not_called_rows_of_the_calibration(tmp_path):
-    """The message says that they are equal, how many, and the argument, which is stated once for a rule."""
+def test_rows_equal_by_chance_are_not_called_rows_of_the_calibration(tmp_path):
+    """The message has the number of equal rows and the argument. One statement of it serves a rule."""
     rng = np.random.default_rng(0)
 
     def rows(n):
@@ -374,11 +374,11 @@ def test_eight_threads_lose_no_attempt(rule):
     assert len(rule.ledger_.attempts) == 8
 
 
-# -- what attempts spend: sums by hand ---------------------------------------------------------------------
+# -- spent parts of the level: sums by hand ----------------------------------------------------------------
 
 
 def numbered_attempt(k):
-    """Return an attempt with rows that no other number has."""
+    """Return an attempt; attempts of different numbers have no row in common."""
     hashes = hash_rounded_rows(np.arange(30.0)[:, None] + 1000 * k)
     return Attempt(f"call {k}", UsedRows.from_hashes(hashes, np.arange(30) % 2))
 
@@ -521,7 +521,7 @@ def test_attempts_of_models_inside_models_inside_count(average):
 
 
 def test_all_attempts_before_a_named_one_count(rule):
-    """The named result is of the second attempt of a copy, whose ledger this rule does not know."""
+    """The named result is of the second attempt of a copy; the ledger of this rule lacks both attempts."""
     asked = {"limits": ["miss(yes) <= .4"]}
     other = copy.deepcopy(rule)
     for k in (1, 2):
@@ -543,7 +543,7 @@ def test_too_few_rows_for_a_test_leave_earlier_attempts_in_the_ledger(rule):
 
 
 def assert_tested_at(level, calibrated, rows):
-    """Check misses and false alarms: of all thresholds that pass the exact test, none has fewer alarms."""
+    """Check that misses pass the exact test, with the fewest false alarms of all passing thresholds."""
     X, y = rows
     ill = y == "yes"
 
@@ -575,7 +575,7 @@ def test_declared_attempts_are_tested_at_even_parts_of_the_level(rule):
 
 
 def test_attempts_of_one_batch_are_tested_at_what_the_named_ones_left():
-    """The model has no ledger: the caller names the previous attempt, of which each one has all before."""
+    """The model has no ledger: the caller names the previous result, which knows all earlier attempts."""
     asked = {"limits": ["miss(yes) <= .3"], "objective": rates.false_alarm("yes"), "selection_share": 0.3}
     previous, levels = None, [0.045, 0.0045, 0.00045]
     for k, level in enumerate(levels, 1):
@@ -596,7 +596,7 @@ def test_what_a_copy_carries(rule, tmp_path):
     shallow, before = copy.copy(rule), copy.deepcopy(rule)
     point = tb.calibrate(rule, *first, limits=["miss(yes) <= .35"])
     assert shallow.ledger_ is rule.ledger_ is point.ledger_ is rule.reweight().ledger_
-    assert before.ledger_.attempts == ()  # it does not know of later attempts
+    assert before.ledger_.attempts == ()  # a copy lacks later attempts
     tb.save_model(point, tmp_path / "m.model")
     for other in (copy.deepcopy(rule), pickle.loads(pickle.dumps(rule)), tb.load_model(tmp_path / "m.model")):
         assert len(other.ledger_.attempts) == 1

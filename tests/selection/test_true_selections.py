@@ -1,4 +1,4 @@
-"""What a selection prints with a probability, beside populations of which the truth is known.
+"""Printed numbers of a selection with a probability, compared with populations of known truth.
 
 `SENTENCES` is the table: each printed number and the tests that keep it. `SETTINGS` has an entry for each
 kind of rate and of rule. A test fails if a number is wrong more often than stated, with a binomial p below
@@ -43,13 +43,13 @@ COST = rates.cost([[0, 1], [3, 0]])
 
 @dataclass(frozen=True)
 class Setting:
-    """Rows of one score, and what is selected on them."""
+    """A population of rows with one score, and the problem of a selection on them."""
 
     n: int = 500
     limits: list = field(default_factory=list)
     groups: int = 1
     shift: float = 1.5  # between the scores of the classes, in standard deviations
-    between: float = 0.15  # between those of neighbouring groups
+    between: float = 0.15  # between the scores of neighbouring groups
     more: dict = field(default_factory=dict)  # arguments of `tune`
     kind: str = "score"
 
@@ -124,7 +124,7 @@ SETTINGS = {
     "representation": limited(
         rates.representation(1, by="g") >= {0: 0.45}, n=800, groups=2, between=0.4, more=AWARE
     ),
-    # Objectives, several limits, and limits at the edge of what the score allows.
+    # Objectives, several limits, and limits at the edge of the feasible ones.
     "objective error": Setting(250, more={"objective": "error"}),
     "objective F": Setting(more={"objective": rates.f_score(1)}),
     "objective cost": Setting(more={"objective": COST}),
@@ -239,14 +239,14 @@ def test_limits_hold_with_the_confidence(name):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("more", [{"objective": "error"}, {}, {"objective": "worst_group"}])
 def test_useless_scores_are_not_shown_to_be_better(more):
-    """Scores that tell nothing are no better than the best answer without features, on any rows."""
+    """Scores independent of the label are no better than the best answer without features, on any rows."""
     setting = Setting(400, shift=0.0, between=0.0, groups=3, more=more)
     found = sum(setting.select(seed).summary_.beats_random_guess for seed in range(DRAWS))
     assert false_share(found, 0.05) >= LEAST_P
 
 
 def told(limits, groups, n):
-    """Return the warning of limits below their noise, on rows that are half of the class 1."""
+    """Return the warning of limits below their noise, on rows with equally many of both classes."""
     y = np.tile([0, 1], n // 2)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -30,7 +30,7 @@ INSIDE = "a frozen model was made on"
 
 
 def frozen_estimators(estimator: Model) -> list[Any]:
-    """Return the frozen models within an estimator. Their training rows are unknown to a fit of the estimator.
+    """Return the frozen models within an estimator: a fit of the estimator does not know their training rows.
 
     Models within frozen models of other libraries are included, such as the model of a calibrated classifier.
     None stands for a model with rows in another form than the estimator's, as behind a step of a pipeline.
