@@ -1,3 +1,6 @@
+from decimal import Decimal, localcontext
+from operator import mul
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -41,6 +44,49 @@ def test_closes_the_gap_for_every_beta_and_family():
         losses, alpha, base = random_game(seed)
         beta = betas[seed % len(betas)]
         check(entropic_weights(losses, alpha, beta, base), losses, alpha, beta, base)
+
+
+@pytest.mark.parametrize(
+    ("seed", "alpha", "beta", "scale"), [(4, 0.0022, 780.0, 1e5), (9, 0.05, 1e6, 840.0), (2, 0.01, 3e8, 1.0)]
+)
+def test_rounding_of_the_mixture_is_no_gap(seed, alpha, beta, scale):
+    """At β · range of about 10⁸ the digits of λ change the weights. Any feasible w bounds the optimum above.
+
+    The Lagrangian of any λ is below it: 1 − Σ λ ℓ w + KL/β at its own best weights, found by bisection.
+    """
+    rng = np.random.default_rng(seed)
+    for _ in range(40):
+        T, n = int(rng.integers(4, 12)), int(rng.integers(5, 30))
+        losses = rng.normal(size=(T, n)) * scale / 5
+        solution = entropic_weights(losses, alpha, beta, None)
+        check(solution, losses, alpha, beta, None)
+        least = float(lower_bound(losses, alpha, beta, solution.mixture))
+        assert solution.value - least <= 1e-8 * (1 + abs(solution.value))
+
+
+def lower_bound(losses, alpha, beta, mixture):
+    """Return min over w ∈ Δ, w ≤ p/α of 1 − ⟨w, Σ λ ℓ⟩ + KL(w ‖ p)/β, in 50 digits."""
+    with localcontext(prec=50):
+        n = losses.shape[1]
+        columns = [list(map(Decimal, column)) for column in losses.T.tolist()]
+        lam = list(map(Decimal, mixture.tolist()))
+        exponents = [Decimal(beta) * sum(map(mul, lam, column)) for column in columns]
+        cap = 1 / (n * Decimal(alpha))
+
+        def weights(shift):
+            return [min(cap, (x - shift).min(1000).exp() / n) for x in exponents]
+
+        low, high = min(exponents) - 100, max(exponents) + 1
+        for _ in range(120):
+            middle = (low + high) / 2
+            if sum(weights(middle)) > 1:
+                low = middle
+            else:
+                high = middle
+        total = sum(weights(high))
+        w = [weight / total for weight in weights(high)]
+        penalty = sum(weight * (weight * n).ln() for weight in w if weight > 0)
+        return 1 - (sum(map(mul, w, exponents)) - penalty) / Decimal(beta)
 
 
 def test_against_cvxpy():

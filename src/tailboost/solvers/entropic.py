@@ -18,7 +18,7 @@ from tailboost.core.checks import check_number
 from tailboost.core.long_work import one_blas_thread
 from tailboost.solvers.bits import Losses, starting_mixture
 from tailboost.solvers.mixture import linear_program
-from tailboost.solvers.regularized import Entropic, divergence, newton
+from tailboost.solvers.regularized import Entropic, divergence, newton, refined
 from tailboost.solvers.tail_game import TailGame
 
 
@@ -119,7 +119,10 @@ def _by_linear_program(
 
 def _by_both(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, Floats, str]:
     lam, *_ = linear_program(problem)
-    return _by_newton(problem, beta, lam)
+    best_weights = Entropic(problem.p, problem.alpha, beta)
+    solution = newton(problem.losses, best_weights, lam, _TARGET)
+    solution = refined(problem.losses, best_weights, solution)
+    return solution.lam, solution.w, "newton"
 
 
 #: Methods, fastest first. The next one is tried if a gap remains.

@@ -257,6 +257,34 @@ def newton(
     return best
 
 
+def refined(
+    losses: PackedLosses, respond: Callable[[Floats], BestWeights], solution: NewtonResult
+) -> NewtonResult:
+    """Return the solution after a step of Newton's that is smaller than the digits of λ.
+
+    A large β multiplies the rounding of the losses of λ. The losses relative to that of a free unit have
+    finer digits, and F + c has the same weights for every constant c. The support of λ is kept.
+    """
+    combined = solution.combined
+    combined = combined - combined[respond(combined).d.argmax()]
+    response = respond(combined)
+    g = losses.expectations(response.w)
+    proximal = _proximal(losses.covariance(response.d), g)
+    inside = np.flatnonzero(solution.lam > 0)
+    outside = np.flatnonzero(solution.lam == 0)
+    try:
+        step = _stationary(g, proximal, solution.lam, inside, outside)
+    except np.linalg.LinAlgError:
+        return solution
+    combined = combined + losses.combine(step)
+    response = respond(combined)
+    g = losses.expectations(response.w)
+    gap = float(solution.lam @ g - g.min())
+    if gap >= solution.gap:
+        return solution
+    return solution._replace(w=response.w, gap=gap)
+
+
 def _line_search(
     respond: Callable[[Floats], BestWeights],
     response: BestWeights,
@@ -311,10 +339,7 @@ def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float) -> Floats:
     The unknown is the step from λ, so steps much smaller than λ keep their digits. Near the solution the
     support hardly changes, and block pivoting (Júdice and Pires 1994) needs few solves.
     """
-    # A proximal term for singular H. A constant added to H does not matter on the simplex, and conditions it.
-    scale = max(float(hessian.diagonal().max()), 1e-3 * float(np.ptp(g)))
-    proximal = hessian + scale
-    proximal[np.diag_indices(g.size)] += 1e-12 * scale
+    proximal = _proximal(hessian, g)
     x = lam
     support = lam > 0
     fewest_wrong = g.size + 1
@@ -345,6 +370,17 @@ def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float) -> Floats:
         support = support ^ is_wrong
     x = np.maximum(x, 0.0)
     return np.asarray(x / x.sum())
+
+
+def _proximal(hessian: Floats, g: Floats) -> Floats:
+    """Return a Hessian with a proximal term, because H may be singular.
+
+    A constant added to H does not matter on the simplex, and conditions it.
+    """
+    scale = max(float(hessian.diagonal().max()), 1e-3 * float(np.ptp(g)))
+    proximal = hessian + scale
+    proximal[np.diag_indices(g.size)] += 1e-12 * scale
+    return np.asarray(proximal)
 
 
 def _stationary(
