@@ -56,6 +56,18 @@ def test_dir_shows_what_is_public():
     assert len(tb.__all__) == len(set(tb.__all__))
 
 
+PACKAGES = (
+    "classifiers datasets decisions exceptions learners metrics plotting published rates robustness solvers "
+    "onnx dask torch torch.losses torch.nets"
+)
+
+
+@pytest.mark.parametrize("module", PACKAGES.split())
+def test_dir_of_a_public_module_shows_its_public_names(module):
+    imported = pytest.importorskip(f"tailboost.{module}")
+    assert {name for name in dir(imported) if name[0] != "_"} == set(imported.__all__)
+
+
 def test_a_star_gives_all_public_names():
     """The list is created at first use; the names of the classifiers occur in their package only."""
     space = {}

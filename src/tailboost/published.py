@@ -6,6 +6,11 @@ from tailboost.classifiers.published import *  # noqa: F403  # the public path o
 from tailboost.classifiers.published import __all__ as __all__
 from tailboost.core.spelling import no_attribute
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 if not TYPE_CHECKING:  # type checkers know the names
 
     def __getattr__(name: str) -> Never:

@@ -1255,6 +1255,5 @@ def test_a_rule_of_several_models_names_the_way_to_a_function(tmp_path):
     mix = tb.RobustMixtureClassifier(random_state=0).fit(X, (X[:, 0] + rng.normal(size=300) > 0).astype(int))
     tb.save_model(mix, tmp_path / "mix.model")
     words = refused("rule", tmp_path / "mix.model", "--python")
-    assert (
-        "has no thresholds on one score; `tailboost tune` selects such a rule on a column of scores" in words
-    )
+    assert "--python: a rule on models' probabilities has no source in Python" in words
+    assert "in the shell `tailboost tune`" in words

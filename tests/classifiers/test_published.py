@@ -3,6 +3,7 @@
 import inspect
 import math
 import re
+import warnings
 from typing import ClassVar
 
 import numpy as np
@@ -129,6 +130,46 @@ def test_a_name_of_the_class_is_answered_by_the_symbol_of_the_paper(make, given,
     name = [*given][-1]
     with pytest.raises(TypeError, match=f"{make.__name__} has no argument '{name}'; here it is {instead}"):
         make("stump", **given)
+
+
+@pytest.mark.parametrize(
+    ("make", "given", "named", "says"),
+    [
+        (published.ebboost, ("stump",), {"lambda_": 0.5}, r"ebboost\(lambda_, \*, T=500, \*\*params\)"),
+        (published.ebboost, (0.5, 100), {}, r"ebboost\(lambda_, \*, T=500, \*\*params\)"),
+        (published.ebboost, (), {"estimator": "stump", "lambda_": 1}, "all decision stumps and no learner"),
+        (published.adaboost, ("stump", 50), {}, r"adaboost\(estimator, \*, T=500, \*\*params\)"),
+        (published.vadaboost, ("stump",), {}, r"'lambda_'; the call is vadaboost\(estimator, lambda_, \*,"),
+    ],
+)
+def test_a_wrong_call_is_answered_by_the_right_one(make, given, named, says):
+    with pytest.raises(TypeError, match=says):
+        make(*given, **named)
+
+
+def test_a_learner_in_place_of_lambda_is_refused():
+    with pytest.raises((TypeError, ValueError), match="lambda_ must be"):
+        published.ebboost("stump")
+
+
+@pytest.mark.parametrize("make", [published.group_dro_boost, tb.GroupDROBoostClassifier])
+def test_group_dro_without_groups_says_that_it_plays_classes(make):
+    """The warning comes before the first fit of the learner, and with groups there is none."""
+    X, y = binary(0)
+    with warnings.catch_warnings(record=True) as with_groups:
+        warnings.simplefilter("always")
+        make("stump").fit(X, y, groups=np.arange(len(y)) % 2)
+    assert not any("game is over the classes" in str(warning.message) for warning in with_groups)
+
+    class Unused(Noting):
+        def fit(self, X, y, sample_weight=None):
+            raise AssertionError("fitted before the warning")
+
+    with (
+        pytest.warns(UserWarning, match="no groups are given, so the game is over the classes"),
+        pytest.raises(AssertionError, match="before"),
+    ):
+        make(Unused()).fit(X, y)
 
 
 def test_a_limit_that_training_rows_keep_is_called_so():

@@ -89,6 +89,17 @@ def test_every_way_out_answers_alike(case, K):
             rule.to_sql(what="deferred", group=column)
 
 
+def test_both_kinds_of_rules_have_the_same_forms():
+    def forms(kind):
+        return {name for name in dir(kind) if name.startswith(("to_", "from_", "predict"))}
+
+    assert forms(Rule) == forms(tb.ThresholdRule)
+    P, y, _ = TABLES[2]
+    rule = tb.RobustMixtureClassifier.from_probabilities(P, y, limits=["error <= .9"]).rule_
+    with pytest.raises(ValueError, match=r"no source in Python: predict .*to_sql .*to_json .*tb\.Scores"):
+        rule.to_python()
+
+
 def test_columns_by_name():
     P, y, _ = TABLES[2]
     rule = tb.RobustMixtureClassifier.from_probabilities({"forest": P["forest"]}, y).rule_

@@ -43,3 +43,7 @@ __all__ = [
     "tune",
     "tune_labels",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

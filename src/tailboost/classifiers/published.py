@@ -2,7 +2,7 @@
 
 Every function returns a classifier of this library that is configured as its paper prints the algorithm.
 Parameters bear the paper's symbols, such as ``T`` for the number of rounds. ``estimator`` is the learner or
-its name.
+its name; EBBoost has none.
 Further keyword arguments, such as ``random_state``, go to the classifier, which is returned unfitted. The
 learner gets the weights w of the paper unrounded, as n·w, so that their mean is 1 as without weights. The
 page ``docs/published.md`` gives the equations, and how the defaults of the classes differ.
@@ -59,6 +59,7 @@ __all__ = [
 
 _ROUNDS = "here it is T=; "
 _T_OF_GAMMA = "T = ⌈2 ln K / γ²⌉ follows from gamma=; n_estimators= takes another number; "
+_STUMPS = "EBBoost takes the best of all decision stumps and no learner; "
 # Learners get the weights unrounded.
 _EXACT: dict[str, Any] = {"exact_weights": True}
 # Additive games: learners get exact weights, and a drop of the validation error of any size counts.
@@ -307,7 +308,10 @@ def vadaboost(
 
 
 @with_known_arguments(
-    EBBoostClassifier, n_estimators=_ROUNDS, variance_weight="here it is lambda_=; "
+    EBBoostClassifier,
+    n_estimators=_ROUNDS,
+    variance_weight="here it is lambda_=; ",
+    estimator=_STUMPS,
 )
 @_naming_parameters
 def ebboost(lambda_: float, *, T: int = 500, **params: object) -> EBBoostClassifier:
@@ -325,6 +329,7 @@ def ebboost(lambda_: float, *, T: int = 500, **params: object) -> EBBoostClassif
     **params
         Further parameters of `EBBoostClassifier`.
     """
+    check_number(lambda_, "lambda_", 0, closed=True)
     return EBBoostClassifier(variance_weight=lambda_, n_estimators=T, **_ADDITIVE | params)
 
 

@@ -53,6 +53,7 @@ from tailboost.core.array_types import Column, Floats, Groups, Stated, Table
 from tailboost.core.checks import unpack
 from tailboost.core.constraints import OneOf
 from tailboost.core.exceptions import BoundNotMetWarning, SmallSubgroupsWarning
+from tailboost.core.warn import warn_user
 from tailboost.guarantees.game_bounds import edge_bound, hedge_game_bounds
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Largest, Limit, Objective, Rate, error, largest
@@ -475,9 +476,9 @@ class GroupDROBoostClassifier(MixtureClassifier):
     Hedge weighs the groups, and the learner fits a hypothesis to these weights in each round. The mixture
     weights λ minimise the largest group error on the selection data. Round 1 weighs all groups equally. The
     mixture may also contain a hypothesis that is fitted with the sample weights alone, and the constants.
-    Without groups, the classes are the groups. The bounds of `summary_` are about the randomised rule with
-    the label distribution `predict_distribution`. For thresholds on the probabilities of models, use
-    `RobustMixtureClassifier`.
+    Without groups, `fit` warns, and the classes are the groups. The bounds of `summary_` are about the
+    randomised rule with the label distribution `predict_distribution`. For thresholds on the probabilities of
+    models, use `RobustMixtureClassifier`.
 
     The published algorithm is `tailboost.published.group_dro_boost`: ``combine="average"``, ``cv="train"``,
     ``shrinkage=0``, ``min_subgroup_rows=1``, ``n_iter_no_change=None``.
@@ -572,6 +573,11 @@ class GroupDROBoostClassifier(MixtureClassifier):
             raise ValueError(
                 "error_budget needs combine='mixture': with 'average' no mixture weights are "
                 "selected"
+            )
+        if fit.arguments.groups is None:
+            warn_user(
+                "no groups are given, so the game is over the classes: pass groups= to fit, or "
+                "use WorstClassBoostClassifier for classes"
             )
         training = fit.read()
         name_subgroups(self, "auto", training)

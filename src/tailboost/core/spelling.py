@@ -97,7 +97,7 @@ def no_attribute(module: str, name: str, known: Iterable[str]) -> AttributeError
 def with_known_arguments(
     further: Callable[..., Any] | None = None, /, **instead: str
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator: the error for an unknown argument of the function names similar ones.
+    """Return a decorator: errors for wrong arguments of the function name similar ones, or its call.
 
     Parameters
     ----------
@@ -109,9 +109,10 @@ def with_known_arguments(
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(function)
         named = [
             param.name
-            for param in inspect.signature(function).parameters.values()
+            for param in signature.parameters.values()
             if param.kind is not param.VAR_KEYWORD and param.name not in ("self", "cls")
         ]
         passed_on: list[str] = []
@@ -134,6 +135,12 @@ def with_known_arguments(
                     f"{called} has no argument {name!r}; {instead.get(name, advice)}arguments "
                     f"are {listing}"
                 )
+            try:
+                signature.bind(*args, **kwargs)
+            except TypeError as error:
+                called = function.__qualname__.removesuffix(".__init__")
+                call = f"{called}{_as_written(signature)}"
+                raise TypeError(f"{called}: {error}; the call is {call}") from None
             return function(*args, **kwargs)
 
         return checked
@@ -146,6 +153,16 @@ def a_type_of(thing: object) -> str:
     name = type(thing).__name__
     article = "an" if name[0] in "AEIOaeio" else "a"
     return f"{article} {name}"
+
+
+def _as_written(signature: inspect.Signature) -> str:
+    """Return the parameters as in a definition without types: "(estimator, *, T=100, **params)"."""
+    parameters = [
+        parameter.replace(annotation=parameter.empty)
+        for parameter in signature.parameters.values()
+        if parameter.name not in ("self", "cls")
+    ]
+    return str(inspect.Signature(parameters))
 
 
 def how_many(n: int, one: str, several: str = "") -> str:

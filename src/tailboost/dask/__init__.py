@@ -18,3 +18,7 @@ __all__ = [
     "predict",
     "predict_proba",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -89,6 +89,11 @@ __all__ = [
     "wrong",
 ]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 if not TYPE_CHECKING:  # type checkers know the names
 
     def __getattr__(name: str) -> Never:

@@ -51,6 +51,13 @@ INFERRED = (
     "groups"
 )
 
+PYTHON_OF_SCORES = (
+    "a rule on models' probabilities has no source in Python: predict answers with NumPy and "
+    "SciPy, to_sql in a database, and to_json is its text for another program. A threshold on "
+    "one score has one: tb.tune(tb.Scores(column, label), table[[column]], …), in the shell "
+    "`tailboost tune`"
+)
+
 
 @dataclass(frozen=True)
 class RulePart:
@@ -439,6 +446,11 @@ class Rule:
         if valid:
             return f"CASE WHEN {' AND '.join(valid)} THEN {expression} END"
         return expression
+
+    def to_python(self, name: str = "decide") -> str:
+        """Raise ValueError that says which rules have Python source, and what to use instead."""
+        self._refuse_inferred()
+        raise ValueError(PYTHON_OF_SCORES)
 
     def _columns_of(
         self,

@@ -32,3 +32,7 @@ __all__ = [
     "worst_case_weights",
     "worst_mean_curve",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -315,12 +315,8 @@ def rule(
             "probabilities; use --method robustmixture"
         )
     if python:
-        if not isinstance(decision_rule, ThresholdRule):
-            raise BadInput(
-                f"--python: {str(model)!r} has no thresholds on one score; `tailboost tune` "
-                "selects such a rule on a column of scores. --json describes this one"
-            )
-        print(decision_rule.to_python(), end="")
+        with shared.bad_input("--python: "):
+            print(decision_rule.to_python(), end="")
     elif as_json:
         shared.tell_json(decision_rule.to_dict())
     elif sql:
