@@ -1,7 +1,7 @@
 """Numbers with decimal commas and grouped thousands are read by a stated sign, and named without it."""
 
 import codecs
-import warnings
+import re
 
 import numpy as np
 import pytest
@@ -93,18 +93,42 @@ def test_later_rows_are_read_alone_as_in_a_table(tmp_path):
         ([f"{i:03}" for i in range(60)], ""),
     ],
 )
-def test_numbers_with_a_unit_are_told(tmp_path, values, unit):
-    pd.DataFrame({"x": values, "y": LABELS}).to_csv(tmp_path / "t.csv", index=False)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        table = load_table(tmp_path / "t.csv", "y")
-        load_table(tmp_path / "t.csv", "y", text="x")  # is silent
-    assert table.schema.columns[0].kind == "text"
-    messages = [str(warning.message) for warning in caught]
-    assert len(messages) == bool(unit)
-    for message in messages:
-        assert f"column 'x' is read as text, because its numbers have the unit '{unit}' (such as" in message
-        assert "write plain numbers; text=['x'] keeps the column text" in message
+def test_numbers_with_a_unit_are_refused_as_decimal_commas_are(tmp_path, values, unit):
+    """In a file and in a data frame, unless they are named as text."""
+    frame = pd.DataFrame({"x": values, "y": LABELS})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    assert load_table(tmp_path / "t.csv", "y", text="x").schema.columns[0].kind == "text"
+    clf = tb.CVaRBoostClassifier(n_estimators=3)
+    if not unit:
+        assert load_table(tmp_path / "t.csv", "y").schema.columns[0].kind == "text"
+        return
+    fault = re.escape(f"holds numbers with the unit '{unit}' (such as '{values[0]}'): write plain numbers; ")
+    with pytest.raises(ValueError, match=fault + re.escape("text=['x'] keeps the column text")):
+        load_table(tmp_path / "t.csv", "y")
+    with pytest.raises(ValueError, match=f"X, column 'x' {fault}for categories"):
+        clf.fit(frame[["x"]], LABELS)
+    clf.fit(frame[["x"]].astype("category"), LABELS)
+
+
+def test_one_error_has_all_findings_of_a_file(tmp_path):
+    days = pd.date_range("2020-01-01", periods=60).strftime("%Y-%m-%d")
+    frame = pd.DataFrame(
+        {
+            "share": [f"{i / 2} %" for i in range(60)],
+            "day": days,
+            "sum": [f"{i},25" for i in range(60)],
+            "z": range(60),
+            "y": LABELS,
+        }
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(
+        ValueError, match="column 'share'.*unit.*column 'day'.*dates.*column 'sum'.*decimal=','"
+    ):
+        load_table(tmp_path / "t.csv", "y")
+    frame.to_csv(tmp_path / "s.csv", index=False, sep=";")
+    with pytest.raises(ValueError, match=r"line 2 has 2 values.* state sep=';' and decimal=','"):
+        load_table(tmp_path / "s.csv", "y")
 
 
 class TestDataFrames:

@@ -42,6 +42,7 @@ _STARTS = {
 }
 # Excel's first line, before the header.
 _SEP_LINE = re.compile(r'"?sep=(?P<sep>[^"\r\n])"?[\r\n]*', re.IGNORECASE)
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 _MISSING = "?"  # in addition to pandas' missing values: empty, NA, NaN, null, None …
 
 
@@ -291,7 +292,11 @@ def _other_separator(sep: str, header: list[str], row: list[str]) -> str:
             numbers.append(len(next(csv.reader(lines, delimiter=other), [])))
         n_names, n_values = numbers
         if n_names > 1 and (n_names == n_values or len(header) == 1):
-            return f"; if {other!r} separates them, state {sep_of(other)}"
+            option = sep_of(other)
+            values = sep.join(row).split(other)
+            if sep == "," and any(_DECIMAL_COMMA.fullmatch(value) for value in values):
+                option += " and " + as_typed("decimal=','", "--decimal ,")
+            return f"; if {other!r} separates them, state {option}"
     return f"; put a name or text that contains {sep!r} in double quotes"
 
 

@@ -98,8 +98,8 @@ def _plain(number: re.Match[str], decimal: str) -> str:
     return text.replace(decimal, ".")
 
 
-def refuse_commas(texts: Iterable[str], what: str, *, remedy: str = "") -> None:
-    """Refuse a column of text if nearly all values are numbers, some with commas or grouped thousands.
+def refuse_other_numbers(texts: Iterable[str], what: str, *, remedy: str = "") -> None:
+    """Refuse a column of text if nearly all values are numbers with commas, grouped thousands or a unit.
 
     Parameters
     ----------
@@ -123,7 +123,13 @@ def refuse_commas(texts: Iterable[str], what: str, *, remedy: str = "") -> None:
             with_sign.append(text)
         else:
             n_other += 1
-        if n_other > (1 - MOSTLY) * len(texts):  # names or free text
+        if n_other > (1 - MOSTLY) * len(texts):  # a unit, names or free text
+            unit = unit_of(texts)
+            if unit:
+                raise ValueError(
+                    f"{what} holds numbers with the unit {unit[:20]!r} (such as "
+                    f"{texts[0][:40]!r}): write plain numbers{remedy}"
+                )
             return
     if with_sign and len(set(texts)) - n_other > MANY:
         raise ValueError(_message_about(with_sign, what) + remedy)

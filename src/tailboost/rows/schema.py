@@ -36,8 +36,8 @@ from tailboost.core.written_numbers import (
     MANY,
     MOSTLY,
     as_number,
-    refuse_commas,
     refuse_commas_among_numbers,
+    refuse_other_numbers,
 )
 
 Kind: TypeAlias = Literal["number", "truth", "text"]
@@ -134,7 +134,7 @@ class ColumnSchema:
             return cls(name, "number", str(dtype))
         texts = {value for value in _texts(column) if value is not None}
         if dtype_kind(dtype) == "text":
-            refuse_commas(
+            refuse_other_numbers(
                 texts, f"column {name!r}", remedy=_AS_CATEGORIES.format(f"X[{name!r}]")
             )
         return cls(name, "text", str(dtype), tuple(sorted(texts)))
@@ -712,7 +712,7 @@ def _numbers(present: Any, name: Any) -> Any:
             return None
         return numbers[code]
     if has_no_number.any():
-        refuse_commas(
+        refuse_other_numbers(
             texts, f"X, column {name!r}", remedy=_AS_CATEGORIES.format(f"X[{name!r}]")
         )
     if has_no_number[code].mean() > 1 - MOSTLY or any(map(_CODE.match, texts)):

@@ -385,10 +385,14 @@ def refuse_many_numbers(title: Any, values: Labels, n: int) -> None:
     if len(values) <= MOST_NUMBERS or len(values) * FEWEST_OF_A_NUMBER < n:
         return
     name = "the column" if title is None else repr(title)
-    bands = as_typed("make bands with pandas.cut", "put them into bands")
+    column = "numbers" if title is None else f"table[{title!r}]"
+    bands = as_typed(
+        f"make bands first, as by pandas.cut({column}, [0, 30, 50, 70])",
+        "write a column of bands such as 30-49 into the file, and name it",
+    )
     raise ValueError(
         f"groups: {name} has {len(values):,} different numbers, and each would be a group of "
-        f"few rows; {bands} first"
+        f"few rows; {bands}"
     )
 
 

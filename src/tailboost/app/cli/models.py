@@ -138,8 +138,8 @@ class NewRows:
             if column.nunique() > GROUPS_NAMED:
                 raise BadInput(
                     f"{self._option_of(name)}: column {name!r} has more than {GROUPS_NAMED} "
-                    "different values; name a column of few groups, or put its values into "
-                    "bands"
+                    "different values; name a column of few groups, or write a column of "
+                    "bands such as 30-49 into the file"
                 )
             groups[name] = group_names(column, "missing")
         if not groups:

@@ -20,7 +20,7 @@ from tailboost.core.spelling import (
     with_known_arguments,
 )
 from tailboost.core.table_files import checked_names, import_pandas, is_csv, read_raw
-from tailboost.core.written_numbers import refuse_commas, refuse_commas_among_numbers, unit_of
+from tailboost.core.written_numbers import refuse_commas_among_numbers, refuse_other_numbers
 from tailboost.rows.schema import (
     NUMBERS,
     TableSchema,
@@ -64,7 +64,8 @@ def load_table(
     field, ``?`` and pandas' words (``NA``, ``NaN``, ``null``, ``None``, …) are missing values. A CSV column
     is numeric (or true/false) if all its values are: one ``01234`` among zip codes keeps the column text. A
     few other values in a column of many numbers become missing, with a warning.
-    Numbers with decimal commas or grouped thousands are refused until ``decimal`` is given. ``schema`` stores
+    Numbers with decimal commas or grouped thousands are refused until ``decimal`` is given, and numbers with
+    a unit, as in "14 %", unless they are named by ``text``. ``schema`` stores
     the kinds and reads a later file in the same way.
 
     Parameters
@@ -115,18 +116,17 @@ def load_table(
     Raises
     ------
     ValueError
-        If the file cannot be read, or a column is missing or named twice. If a column holds dates, infinite
-        numbers, or values other than numbers and text. If the target has missing or continuous values,
-        a single class, or a different value in nearly each row. If a group column has more than 100 values.
-        The message names the file, column or line.
+        If the file cannot be read, or a column is missing or named twice. If columns hold dates, infinite
+        numbers, numbers with commas or a unit, or values other than numbers and text. If the target has
+        missing or continuous values, a single class, or a different value in nearly each row. If a group
+        column has more than 100 values. The message names the file, all such columns, or the line.
     ImportError
         If pandas is not installed, or pyarrow for Parquet.
 
     Warns
     -----
     UserWarning
-        If a CSV column with more than 20 different numbers has up to 5 % other values, which become missing;
-        or if a column is read as text because its numbers have a unit, as in "14 %".
+        If a CSV column with more than 20 different numbers has up to 5 % other values, which become missing.
     """
     raw = read_raw(path, sep, decimal, encoding)
     source = repr(str(path))
@@ -134,6 +134,10 @@ def load_table(
         [names] if isinstance(names, str) else list(names) for names in (group, drop, text)
     )
     names = checked_names(raw.columns, source)
+    roles = {"target": [target], "group": groups, "drop": dropped, "text": texts}
+    if weight is not None:
+        roles["weight"] = [weight]
+    _check_roles(roles, names, source)
     typed = raw
     from_csv = is_csv(Path(path))
     if from_csv:
@@ -145,10 +149,6 @@ def load_table(
     # The values by their kind, and the values of the file, which name groups and labels.
     frame = typed.set_axis(names, axis=1).reset_index(drop=True)
     written = raw.set_axis(names, axis=1).reset_index(drop=True)
-    roles = {"target": [target], "group": groups, "drop": dropped, "text": texts}
-    if weight is not None:
-        roles["weight"] = [weight]
-    _check_roles(roles, names, source)
     feature_names = [name for name in names if name not in {target, weight, *dropped}]
     if not feature_names:
         raise ValueError(f"{source} has no feature columns besides the target {target!r}")
@@ -216,22 +216,29 @@ def _typed(
     """Return the table of a CSV file with numbers and truth values in place of their texts.
 
     A warning names each column of numbers with other values. ``other_roles`` are columns that are no features
-    but read: target and weights. ``unused`` columns cause neither warning nor error. ``cure`` ends the
-    warning: how to keep the column {0} text, which a shell writes as {1}.
+    but read: target and weights. ``unused`` columns cause neither warning nor error. ``cure`` ends a
+    message of a training table: how to keep the column {0} text, which a shell writes as {1}. There dates are
+    refused, too. One ValueError names all columns that are refused.
     """
     pandas = import_pandas("load_table")
     columns = {}
+    faults = []
     for name, column in raw.items():
         values = column.to_numpy(dtype=object).tolist()
         numbers, n_no_numbers = as_written(values, feature=name not in other_roles)
         has_texts = numbers is None or n_no_numbers > 0
+        remedy = cure.format(name, shell_word(name))
         if has_texts and name not in {*other_roles, *unused}:
             texts = [value for value in values if isinstance(value, str)]
-            refuse_commas(texts, f"column {name!r} of {source}")
+            subject = f"column {name!r} of {source}"
+            try:
+                refuse_other_numbers(texts, subject, remedy=remedy)
+                if cure and numbers is None:
+                    _refuse_dates(column, subject)
+            except ValueError as fault:
+                faults.append(str(fault))
         if numbers is None:
             columns[name] = column
-            if name not in {*other_roles, *unused}:
-                _warn_of_unit(texts, name, cure)
             continue
         columns[name] = numbers
         if n_no_numbers and name not in unused:
@@ -239,25 +246,13 @@ def _typed(
             example = next(values[i] for i in missing if isinstance(values[i], str))
             warnings.warn(
                 f"column {name!r} is read as numbers: {n_no_numbers:,} of {len(values):,} "
-                f"values are no numbers and count as missing (such as {example[:40]!r})"
-                + cure.format(name, shell_word(name)),
+                f"values are no numbers and count as missing (such as {example[:40]!r}){remedy}",
                 UserWarning,
                 stacklevel=3,  # the line that calls load_table
             )
+    if faults:
+        raise ValueError(". And ".join(faults))
     return pandas.DataFrame(columns, index=raw.index)
-
-
-def _warn_of_unit(texts: Sequence[str], name: str, cure: str) -> None:
-    """Warn of a column of numbers with a unit, which stays text; ``cure`` is that of `_typed`."""
-    unit = unit_of(texts)
-    if unit:
-        warnings.warn(
-            f"column {name!r} is read as text, because its numbers have the unit "
-            f"{unit[:20]!r} (such as "
-            f"{texts[0][:40]!r}): write plain numbers" + cure.format(name, shell_word(name)),
-            UserWarning,
-            stacklevel=4,  # the line that calls load_table
-        )
 
 
 def _no_column(role: str, name: str, names: list[str], source: str) -> str:
@@ -317,7 +312,7 @@ def _groups(column: Column, source: str) -> Any:
     if count > _MAX_GROUPS:
         raise ValueError(
             f"group column {column.name!r} of {source} has {count} different values, more than "
-            f"{_MAX_GROUPS}; put them into bands first"
+            f"{_MAX_GROUPS}; name a column of few groups, such as bands 30-49"
         )
     pandas = import_pandas("load_table")
     names = pandas.Series(group_names(column, "missing"), column.index, name=column.name)
@@ -341,11 +336,8 @@ def _feature(column: Column, source: str) -> Any:
     subject = f"column {column.name!r} of {source}"
     declared = dtype_kind(column.dtype) == "categories"
     kind = refuse_kinds(column, subject)
-    if kind == "string" and column.notna().any() and _all_dates(column):
-        raise ValueError(
-            f"{subject} holds dates or times (such as {str(column.dropna().iloc[0])!r}); drop "
-            "the column or turn it into numbers, for instance days before a fixed day"
-        )
+    if kind == "string":
+        _refuse_dates(column, subject)
     if kind == "empty":  # nothing but missing values
         return column.astype("float64")
     if kind == "boolean" and not declared and column.notna().all():
@@ -363,6 +355,15 @@ def _feature(column: Column, source: str) -> Any:
 def _text(column: Column) -> Any:
     """Return a column as categories of text; missing values stay missing."""
     return column.astype(object).map(text, na_action="ignore").astype("category")
+
+
+def _refuse_dates(column: Column, subject: str) -> None:
+    """Raise ValueError if all texts of a column are dates."""
+    if column.notna().any() and _all_dates(column):
+        raise ValueError(
+            f"{subject} holds dates or times (such as {str(column.dropna().iloc[0])!r}); drop "
+            "the column or turn it into numbers, for instance days before a fixed day"
+        )
 
 
 def _all_dates(column: Column) -> bool:
