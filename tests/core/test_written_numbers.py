@@ -123,7 +123,7 @@ def test_one_error_has_all_findings_of_a_file(tmp_path):
     )
     frame.to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(
-        ValueError, match="column 'share'.*unit.*column 'day'.*dates.*column 'sum'.*decimal=','"
+        ValueError, match=r"column 'share'.*unit.*column 'day'.*dates.*column 'sum'.*decimal=','"
     ):
         load_table(tmp_path / "t.csv", "y")
     frame.to_csv(tmp_path / "s.csv", index=False, sep=";")
