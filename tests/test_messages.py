@@ -90,7 +90,7 @@ def test_a_parameter_of_the_classifier_is_found_among_the_further_arguments():
 
 
 def test_limits_of_a_boosting_classifier_need_a_selection():
-    """The message names the call that tunes such a model, and the call does."""
+    """The message names a call for the model, and this call succeeds."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 2))
     y = (X[:, 0] + rng.normal(size=3000) > 0).astype(int)
@@ -230,7 +230,7 @@ def test_a_group_that_is_written_otherwise_is_named():
 
 
 def test_a_first_call_of_tune_is_understood():
-    """Each message names what is wrong in the call, and what the rows have instead."""
+    """Each message names the wrong part of the call, and the labels or columns of the rows."""
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
     text = np.where(Y == 1, ">50K", "<=50K")
@@ -263,8 +263,8 @@ def test_a_first_call_of_tune_is_understood():
         (rates.gap(rates.error(by="class")) <= 0.9, ""),
     ],
 )
-def test_a_limit_that_asks_for_errors_gets_a_warning(limit, meant):
-    """Legal, because somebody may mean it: a limit that a rule with more errors keeps more easily."""
+def test_a_limit_in_favour_of_errors_gets_a_warning(limit, meant):
+    """A rule with more errors keeps such a limit more easily. Users may mean this, so it is legal."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         tb.tune(GaussianNB().fit(X[::2], Y[::2]), X[1::2], Y[1::2], limits=[limit])

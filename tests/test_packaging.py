@@ -28,9 +28,9 @@ def test_all_is_for_users():
     assert inside == set(extras) - {"test", "lint", "docs", "experiments", "field"}
 
 
-#: The module of a requirement that has another name, and the folders whose files need an extra.
+#: Module names of requirements with another name; then the folders and files with an extra.
 MODULES = {"scikit-learn": "sklearn", "xgboost-cpu": "xgboost"}
-FOREIGN = {"experiments", "lightgbm", "skl2onnx"}  # of a checkout, and of models that the user brings
+FOREIGN = {"experiments", "lightgbm", "skl2onnx"}  # of a checkout, and of models brought by users
 NEEDING = {
     "app": "app",
     "dask": "dask",
@@ -42,7 +42,7 @@ NEEDING = {
 
 
 def imported(path):
-    """Return the libraries that a file imports, and those of them without which it cannot be imported."""
+    """Return the imported libraries of a file, and the part imported with the file (not lazily)."""
     found = []
 
     def collect(node, lazy):
@@ -63,7 +63,7 @@ def imported(path):
 
 
 def test_each_extra_declares_what_it_imports():
-    """A file is imported with its extra alone; what functions import is in some extra for users."""
+    """A file can be imported with its extra alone. Lazy imports are in some extra for users."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
     def declared(requirements):

@@ -1,6 +1,6 @@
 """Pandas objects about the same rows have the same index in every function, or an error names both.
 
-The truth: taken by position, rows that were shuffled apart give other answers than those matched by index.
+The truth: rows shuffled apart have other answers by position than by index.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ PARTS = {
 LIMITS = [rates.miss("yes") <= 0.9]
 SCORE = tb.Scores("p", "yes")
 TREE = DecisionTreeClassifier(max_depth=2, random_state=0)
-# Selected on other rows than those of the tests, which are fresh.
+# Rows for the selection; the rows of the tests are fresh.
 EARLIER = pd.DataFrame({"p": (Z * 0.3 + RNG.random(N) * 0.7).round(6), "b": RNG.normal(size=N)}, index=INDEX)
 CLF = tb.tune(SCORE, EARLIER, PARTS["y"], limits=LIMITS)
 BY_GROUP = tb.tune(SCORE, FRAME, PARTS["y"], limits=LIMITS, by_group=True, groups=PARTS["groups"])
@@ -82,7 +82,7 @@ def certified_by_dask(X, y, **parts):
     return certify(BOOST, X, y, equal_rows="natural", **dict(zip(parts, others, strict=True)))
 
 
-# Functions and the further arguments about rows that they take.
+# Functions, and their further arguments about rows.
 CALLS = {
     "RobustMixtureClassifier.fit": (robust, "sample_weight groups costs clusters"),
     "fit with X_val": (validated, "sample_weight groups costs"),
@@ -137,13 +137,13 @@ def test_parts_of_other_rows_are_refused(call, wrong, how):
         function(FRAME.copy(), **arguments)
     assert wrong in str(caught.value)
     assert ".to_numpy()" in str(caught.value)
-    if not call.startswith("Dask"):  # a partition has other rows than that of the other collection
+    if not call.startswith("Dask"):  # partitions of two collections have different rows
         assert (".index] to match the rows" in str(caught.value)) == (how == "another order")
 
 
 @pytest.mark.parametrize("call", CALLS)
 def test_the_same_index_and_arrays_are_taken(call):
-    """Also with repeated labels, which say nothing of the rows; and beside arrays without an index."""
+    """Also with repeated index labels, which identify no row, and beside arrays without an index."""
     if call.startswith("Dask"):
         pytest.skip("Dask sorts repeated labels of an index into partitions")
     function, _ = CALLS[call]
@@ -201,7 +201,7 @@ def test_indexes_of_all_kinds(index):
     check_indexes(X=X, y=pd.Series([1, 2, 3], index=index.copy()), groups=None, sample_weight=[1, 2, 3])
     with pytest.raises(ValueError, match="y and X have different pandas indexes: row 0"):
         check_indexes(X=X, y=pd.Series([1, 2, 3], index=index[::-1]))
-    check_indexes(X=X, y=pd.Series([1, 2], index=index[:2]))  # another length has its own message
+    check_indexes(X=X, y=pd.Series([1, 2], index=index[:2]))  # unequal lengths have another message
 
 
 def test_a_table_of_polars_has_no_index():

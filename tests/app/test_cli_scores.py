@@ -20,7 +20,7 @@ from tailboost.app.cli import score_rules
 from tailboost.app.cli.documents import typed_labels
 from tailboost.classifiers.calibrating import contents_of, drawn_part
 
-COPIES = "100% of these rows equal rows of the fit"  # said of rows of the training
+COPIES = "100% of these rows equal rows of the fit"  # message for training rows
 LIMITS = ["--limit", "miss(toxic, by=lang) <= .2", "--limit", "deferred() <= .1"]
 
 
@@ -391,7 +391,7 @@ def test_certify_has_an_exit_code(files, rule):
 
 
 def test_the_same_call_has_the_same_bounds_in_python_and_of_both_files(files):
-    """By default the limits alone are bounded, so that nothing else divides the level."""
+    """By default the limits alone have bounds, and so the whole level."""
     limits = ["miss(toxic, by=lang) <= .3", "precision(toxic) >= .5"]
     options = [word for limit in limits for word in ("--limit", limit)]
     rows, fresh = (pd.read_csv(files / f"{name}.csv") for name in ("scores", "fresh"))
@@ -923,7 +923,7 @@ def test_calibrate_takes_a_table_of_scores_alone(files):
 
 
 def test_further_rows_do_not_withdraw_the_certificate_of_a_rule(files, tmp_path):
-    """Few rows certify less; only rows that contradict the certificate speak against it."""
+    """Few rows certify less. Only contradicting rows are evidence against a certificate."""
     out = tmp_path / "stands.json"
     score = ["--score", "p_toxic", "--target", "label", "--limit", "miss(toxic) <= .3"]
     table(4000, 11).to_csv(tmp_path / "alone.csv", index=False)

@@ -110,7 +110,7 @@ def test_curve_from_predictions_is_the_same(case):
 
 
 def test_every_classifier_is_drawn_by_its_answers():
-    """The mean over all rows, α = 1, is the error of `predict`, or that expected of a randomised rule."""
+    """The mean over all rows, α = 1, is the error of `predict`, or of a randomised rule in expectation."""
     X, y = make_classification(400, n_informative=4, flip_y=0.4, random_state=1)
     train, test = slice(0, 200), slice(200, None)
     others = [LogisticRegression(), make_pipeline(StandardScaler(), DecisionTreeClassifier(max_depth=3))]
@@ -226,7 +226,7 @@ def test_a_trade_off_needs_arrays_of_one_shape():
 
 
 def test_no_line_crosses_a_jump():
-    """A straight line joined .855 and 1.0, where no rule is."""
+    """A straight line joined .855 and 1.0, although no rule lies between."""
     display = TradeOffDisplay([0.8, 0.81, 0.82, 1.0], [0.1, 0.101, 0.102, 0.14], limit=0.81).plot()
     x = display.line_.get_xdata()
     np.testing.assert_array_equal(x, [0.8, 0.81, 0.82, np.nan, 1.0])
@@ -236,7 +236,7 @@ def test_no_line_crosses_a_jump():
 
 @pytest.fixture(scope="module")
 def stated():
-    """A rule within a limit by group, and rows used nowhere else."""
+    """A rule within a limit by group, and fresh rows."""
     X, y = make_classification(3000, n_informative=4, flip_y=0.2, weights=[0.7], random_state=3)
     groups = {"side": np.where(X[:, 1] > 0, "right", "left")}
     model = LogisticRegression().fit(X[:800], y[:800])
@@ -436,7 +436,7 @@ def test_a_long_name_of_a_bound_is_cut_within_the_figure_and_the_bound_is_not():
     (panel,) = display.axes_
     cut, bound = (text for text in panel.texts if text.get_text().startswith(("✗", "bound")))
     assert "…" in cut.get_text()
-    assert cut.get_text().endswith("the largest rate")  # lines that begin alike stay apart
+    assert cut.get_text().endswith("the largest rate")  # names with the same beginning stay distinct
     assert bound.get_text() == "bound ≥ 0.8"
     assert all(text.get_window_extent().x1 <= figure.bbox.x1 for text in (cut, bound))
 
@@ -460,7 +460,7 @@ def test_drawings_have_percent_where_the_limits_have():
     "verdict", ["Alarm: 12,000 rows of 2 batches contradict 1 of 1 bounds.", "Alarm " * 40]
 )
 def test_a_panel_of_one_bound_fills_its_figure(verdict):
-    """A title that wraps itself made the layout collapse."""
+    """A title with automatic line breaks made the layout collapse."""
     display = MonitorDisplay(["a", "b"], ["x"], [[0.1], [0.5]], [np.nan], [0.3], [1], name=verdict).plot()
     display.figure_.canvas.draw()
     panel = display.axes_[0].get_position()

@@ -1,4 +1,4 @@
-"""Limits that hold on new rows with a stated probability, compared with new rows."""
+"""Limits on new rows with a stated probability, compared with new rows."""
 
 import pickle
 import warnings
@@ -145,7 +145,7 @@ def test_margins_of_pairs_are_those_of_brute_force(form):
 
 
 def test_confidence_without_limits_is_refused():
-    """It is the probability of limits: without one it says nothing, and an ignored wish misleads."""
+    """Confidence is a probability of limits. To ignore it without limits would mislead."""
     _, P, y = drawn(1, 300)
     with pytest.raises(ValueError, match=r"^confidence=0.9 has no meaning without limits: it is the prob"):
         RobustMixtureClassifier.from_probabilities({"m": P}, y, objective="error", confidence=0.9)
@@ -156,7 +156,7 @@ def test_confidence_without_limits_is_refused():
     with pytest.raises(ValueError, match=r"^confidence=0.9 has no meaning without limits"):
         limited.reweight(objective="error", confidence=0.9)
     free = selected(1, 300, MISS, confidence=0.9).reweight(limits=[])
-    assert free.confidence is None  # left out with the limits that it was about
+    assert free.confidence is None  # left out with the limits
 
 
 @pytest.mark.parametrize(

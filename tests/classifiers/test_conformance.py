@@ -105,7 +105,7 @@ def test_defaults(estimator, check):
 
 
 class Tuned(ClassifierMixin, BaseEstimator):
-    """A logistic model with the rule that `tune` selects for it; every answer is that of the tuned model."""
+    """A logistic model with a rule selected by `tune`; all answers are answers of the tuned model."""
 
     def fit(self, X, y, sample_weight=None):
         model = LogisticRegression().fit(X, y, sample_weight)
@@ -148,7 +148,7 @@ def test_a_tuned_model(estimator, check):
     check(estimator)
 
 
-# HistGradientBoostingClassifier draws the rows that stop it by their numbers.
+# HistGradientBoostingClassifier draws the rows for early stopping by their numbers.
 STOPPED = {
     f"check_sample_weight_equivalence_on_{kind}_data": "a repeated row may be on both sides of a random split"
     for kind in ("dense", "sparse")

@@ -1,4 +1,4 @@
-"""How the models behind a mixture are fitted, and what is kept of them."""
+"""The fits of the models behind a mixture, and the kept models."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def judged_by(estimators, problem, **options):
 
 def test_boosted_trees_are_judged_by_the_folds_models_and_stay_as_their_mean():
     rng = np.random.default_rng(0)
-    X = rng.integers(0, 6, (300, 4)).astype(float)  # every fold has all values, so that all cuts are the same
+    X = rng.integers(0, 6, (300, 4)).astype(float)  # every fold has all values, and so the same cuts
     y = (X[:, 0] + X[:, 1] > 5).astype(int) + (rng.random(300) < 0.2)
     problem = problem_of(X, y)
     judged = judged_by([("boosted", HistBoostClassifier(n_estimators=5))], problem)
@@ -54,7 +54,7 @@ def test_a_forest_does_not_know_the_rows_that_judge_it(cv):
     X = np.random.default_rng(1).normal(size=(400, 5))
     y = np.random.default_rng(2).integers(
         0, 2, 400
-    )  # noise: who has seen a row knows it, who has not, cannot
+    )  # noise: a model knows the labels of its training rows alone
     judged = judged_by([("forest", TableForest(n_trees=30, leaf_rows=1.0))], problem_of(X, y), cv=cv)
     errors = judged.logs[0].argmax(axis=1) != judged.rows.y
     assert 0.35 < errors.mean() < 0.65
@@ -87,7 +87,7 @@ def test_a_number_beyond_float32_is_refused_and_named():
 
 
 def persons(n=60, times=4, seed=0):
-    """Rows of persons: nearly the same several times, with a label that is chance and the person's own."""
+    """Return rows of persons: nearly equal rows of each, with one random label for each person."""
     rng = np.random.default_rng(seed)
     who = np.repeat(np.arange(n), times)
     X = rng.normal(size=(n, 3))[who] + 1e-3 * rng.normal(size=(n * times, 3))
@@ -100,8 +100,8 @@ def test_rows_of_one_person_stay_together():
     options = {"random_state": 0}
     apart = RobustMixtureClassifier(tree, **options).fit(X, y)
     together = RobustMixtureClassifier(tree, **options).fit(X, y, clusters=[f"person {w}" for w in who])
-    assert errors_of(apart).max() < 0.15  # it has seen the persons that it is judged on
-    assert 0.3 < errors_of(together).mean() < 0.7  # of others it knows nothing
+    assert errors_of(apart).max() < 0.15  # models know the persons of their held-out rows
+    assert 0.3 < errors_of(together).mean() < 0.7  # new persons have random labels
     rows = together.selection_.engine.outputs.rows
     assert all(len(set(rows.fold[who == w].tolist())) == 1 for w in range(60))
     held = RobustMixtureClassifier(tree, cv=0.25, **options).fit(X, y, clusters=who)

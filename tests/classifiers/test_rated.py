@@ -51,7 +51,7 @@ def test_the_table_is_what_counting_the_answers_gives():
         for rate in (rates.error(by="class"), SELECTED, rates.precision("yes")):
             counted = rates.measure(rate, Y, answers, groups=groups)
             said = {line.subgroup: line.value for line in mix.rates_ if line.rate == str(rate)}
-            # Groups that are not told are inferred out of fold there, and by a model of all rows here.
+            # A group-blind rule estimates the group: out of fold in the table, by models of all rows here.
             slack = 1e-9 if told else 0.03
             assert {unit: said[unit] for unit in counted} == pytest.approx(counted, abs=slack)
         [gap] = [line for line in mix.rates_ if line.subgroup == "gap"]
@@ -192,11 +192,11 @@ def test_costs_by_row_and_by_matrix():
         RobustMixtureClassifier.from_probabilities(P, Y, objective=rates.cost())
 
 
-def test_rows_that_are_passed_on():
+def test_deferral_is_within_its_limit_and_lowers_the_error():
     mix = judged(limits=[rates.deferred(by="sex") <= 0.1])
     passed = mix.defers(P)
     shares = rates.measure(rates.deferred(by="sex"), Y, mix.predict(P), groups=GROUPS, deferred=passed)
-    assert max(shares.values()) <= 0.1 + 0.03  # what the models of groups learnt from, they know better
+    assert max(shares.values()) <= 0.1 + 0.03  # group models know their training rows better
     assert mix.limits_met_
     answered = np.mean((mix.predict(P) != Y)[~passed])
     assert answered < np.mean(judged(objective="error").predict(P) != Y)
@@ -377,8 +377,11 @@ MODEL_TEXT = LogisticRegression().fit(X[:400], Y[:400])
 
 
 @pytest.mark.parametrize("coarse", [True, False])
-def test_limits_hold_for_what_answers_and_not_for_models_of_folds_alone(coarse):
-    """Of scores with ten values models of folds make more: they split rows that one model answers alike."""
+def test_limits_hold_for_the_final_rule_and_not_for_models_of_folds_alone(coarse):
+    """Models of folds make more values of a score with ten values.
+
+    They split rows with the same answer by one model.
+    """
 
     def rows(n, seed):
         rng = np.random.default_rng(seed)
@@ -398,7 +401,7 @@ def test_limits_hold_for_what_answers_and_not_for_models_of_folds_alone(coarse):
     assert clf.limits_met_
     X, y, sex = rows(50_000, 300)
     found = rates.measure(rate, y, clf.predict(X), groups={"sex": sex})
-    # Five standard errors of 2,000 rows beyond the limit; by counts out of fold alone it was .17.
+    # Five standard errors of 2,000 rows above the limit; the gap was .17 by counts out of fold alone.
     assert max(found.values()) - min(found.values()) < 0.12
 
 
@@ -418,7 +421,7 @@ def test_the_trade_off_of_what_was_stated_and_in_either_order():
 
 
 def test_the_table_of_rates_says_how_answers_come_to_depend_on_the_groups():
-    """Told, read in a feature, or weighed by a model of the group; else nothing is said."""
+    """The rule reads the group or a feature of the group, or weighs an estimate; no line without groups."""
     pd = pytest.importorskip("pandas")
     X = pd.DataFrame({"score": P["model"][:, 1], "sex": SEX == "m"})
     trees, more = [("one", DecisionTreeClassifier(max_depth=3))], {"random_state": 0}

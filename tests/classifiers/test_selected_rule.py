@@ -1,4 +1,4 @@
-"""Useless rules within limits are named, with the limits that force them."""
+"""Useless rules within limits are named, with the forcing limits."""
 
 import re
 import warnings
@@ -11,14 +11,14 @@ from tailboost.exceptions import UselessRuleWarning
 
 
 def scores(seed=0, n=2000, share=0.3):
-    """A score that knows the label in part, and the label."""
+    """Return scores correlated with the label, and the labels."""
     rng = np.random.default_rng(seed)
     y = (rng.random(n) < share).astype(int)
     return np.clip(share + 0.12 * (2 * y - 1) + 0.15 * rng.normal(size=n), 0.01, 0.99), y
 
 
 def said(p, y, **params):
-    """Return the classifier, and what is said of useless rules."""
+    """Return the classifier, and its warnings of useless rules."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         mix = RobustMixtureClassifier.from_probabilities({"m": p}, y, **params)
@@ -26,7 +26,7 @@ def said(p, y, **params):
 
 
 def groups_of_other_rates(seed=0, n=3000):
-    """A score that knows the label, the label, and two groups with 10 and 50 % of label 1."""
+    """Return p(1 | x, group), the labels, and two groups with 10 and 50 % of label 1."""
     rng = np.random.default_rng(seed)
     group = rng.integers(0, 2, n)
     base = np.array([0.1, 0.5])[group]

@@ -1,4 +1,4 @@
-"""Numbers with decimal commas and grouped thousands are read by a stated sign, and named without it."""
+"""Numbers with decimal commas and grouped thousands are read with a stated sign, otherwise named."""
 
 import codecs
 import re
@@ -16,7 +16,7 @@ LABELS = np.arange(60) % 2
 
 
 def german(x):
-    """Return a number as a German spreadsheet writes it, with grouped thousands."""
+    """Return a number in the form of a German spreadsheet, with grouped thousands."""
     return f"{x:,.2f}".translate(str.maketrans(",.", ".,"))
 
 
@@ -132,7 +132,7 @@ def test_one_error_has_all_findings_of_a_file(tmp_path):
 
 
 class TestDataFrames:
-    """The same message in Python, where text columns would be categories."""
+    """The same message for data frames: otherwise text columns would be categories."""
 
     X = pd.DataFrame({"x": [f"{x:.2f}".replace(".", ",") for x in NUMBERS], "z": NUMBERS})
 
@@ -154,7 +154,7 @@ class TestDataFrames:
                 model.predict(rows)
 
     def test_a_row_is_refused_alone_and_among_others(self):
-        """Whether a value is a number does not depend on the rows beside it."""
+        """The other rows have no influence on whether a value is a number."""
         frame = pd.DataFrame({"x": NUMBERS, "z": NUMBERS})
         schema = TableSchema.of(frame)
         for others in ([], ["a"], ["a", "b", "c"], ["2.5"] * 30):

@@ -1,4 +1,4 @@
-"""The rule that answers is the tested one: its rates on the certifying rows are the printed ones."""
+"""The answering rule is the tested rule: its rates on the certifying rows are the printed rates."""
 
 from itertools import product
 
@@ -41,7 +41,7 @@ def parts():
 
 
 def model_of(form, train, tables):
-    """Return a model, and the tables that it reads."""
+    """Return a model of the stated form, and the tables in its form."""
     X, y, _ = train
     fitted = LogisticRegression().fit(X, y)
     if form == "score":
@@ -54,11 +54,11 @@ def model_of(form, train, tables):
 
 
 def cases():
-    """Return all combinations; the fast ones have each pair of limits, form of the score and groups once."""
+    """Return all combinations. The fast ones have each pair of limits, forms and group options once."""
     made = []
     for (i, name), (j, form), (k, how) in product(enumerate(LIMITS), enumerate(FORMS), enumerate(HOWS)):
         if form == "score" and how.get("infer_groups"):
-            continue  # scores have no other columns that tell the group
+            continue  # scores have no other columns for an estimate of the group
         marks = () if k == (i + j) % len(HOWS) else pytest.mark.slow
         made.append(pytest.param(name, form, how, marks=marks, id=f"{name}-{form}-{how}"))
     return made
@@ -102,7 +102,7 @@ def test_printed_estimates_are_rates_of_the_answers(name, form, how, parts):
 
 
 def counts(kind, answers, y, deferred):
-    """Return which rows count for a rate, and among which."""
+    """Return masks of the rows in the numerator and in the denominator of a rate."""
     positive = (answers == 1) & ~deferred
     every = np.ones(len(y), dtype=bool)
     return {
@@ -118,7 +118,7 @@ def counts(kind, answers, y, deferred):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["misses", "both errors"])
 def test_false_certificates_of_rules_with_an_inferred_group(name):
-    """The population is finite and drawn from with replacement, so that its rates are known."""
+    """The rates are known: rows are drawn from a finite population with replacement."""
     X, y, sex = population(20_000, 9)
     train = population(3_000, 8)
     model = LogisticRegression().fit(*train[:2])
@@ -178,14 +178,14 @@ def test_a_ratio_is_certified_with_the_weights_of_inferred_groups(seed):
 
 
 def few_selecting_rows(seed):
-    """Return a certified rule that misses its limit on the few rows that select."""
+    """Return a certified rule from 300 selecting rows: it may break its limit on these rows."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, 3_000)
     X = (2.0 * y - 1.0 + rng.normal(size=3_000))[:, None]
     return tb.calibrate(tb.Scores(0, 1, kind="logit"), X, y, limits=["miss(1) <= .1"])
 
 
-def test_a_certified_rule_tells_its_verdict_and_not_that_of_the_selecting_rows():
+def test_a_certified_rule_prints_the_verdict_of_its_certificate_alone():
     rules = [few_selecting_rows(seed) for seed in range(6)]
     rule = next(rule for rule in rules if not rule.selection_.rule.limits_met)
     assert rule.certificate_.certified

@@ -1,4 +1,4 @@
-"""What forces a certified rule, compared with a calibration without this limit."""
+"""The limit with the largest cost for a certified rule, compared with a calibration without this limit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tailboost.selection.engine import ProbabilityEngine
 
 
 def scores(n, seed, share=0.05):
-    """Return scores of a large group and of a small one, whose scores say less."""
+    """Return scores of a large group and of a small group with noisier scores."""
     rng = np.random.default_rng(seed)
     group = np.where(rng.random(n) < share, "few", "many")
     label = rng.integers(0, 2, n)
@@ -96,7 +96,7 @@ def test_a_limit_forces_the_rule_if_the_error_is_lower_without_it():
 
 @pytest.mark.parametrize(("bases", "certified"), [((0.3, 0.7), True), ((0.1, 0.5), False)])
 def test_thresholds_by_group_are_a_way_out_of_a_ratio_with_one_threshold(bases, certified):
-    """The advice can be followed. One answer keeps the ratio, so no rule that errs more is certified."""
+    """The advice is feasible. One answer keeps the ratio, so no rule with more errors is certified."""
     rng = np.random.default_rng(1)
     n = 4000
     code = rng.integers(0, 2, n)
@@ -140,7 +140,7 @@ def test_ways_out_of_a_costly_limit_of_one_group_are_named_and_lower_the_error()
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_limit_with_much_room_forces_nothing(seed):
-    """A rule without a limit of 90 % may have another procedure, and by it a smaller error on these rows."""
+    """Without a limit of 90 %, another procedure may give a smaller error on these rows by chance."""
     rng = np.random.default_rng(seed)
     group = rng.choice(["a", "b", "c"], 3000, p=[0.5, 0.3, 0.2])
     label = (rng.random(3000) < 0.3).astype(int)
@@ -228,7 +228,7 @@ def test_a_group_that_the_selection_does_not_know_is_certified_and_named():
 
 
 def lands(n, noise, seed=1):
-    """Return scores of countries whose scores say more or less, with as many rows each."""
+    """Return scores of countries with different noise, about as many rows from each."""
     rng = np.random.default_rng(seed)
     land = rng.choice(list(noise), n)
     y = rng.integers(0, 2, n)
@@ -290,7 +290,7 @@ def test_thresholds_by_group_are_named_for_a_blind_rule_that_no_single_limit_for
 
 
 def test_of_two_columns_of_groups_the_limit_is_named_without_which_the_error_is_the_lowest():
-    """Each limit is left out by a calibration of its own; both columns have a group "other"."""
+    """Separate calibrations leave out one limit each. Both columns have a group "other"."""
     rng = np.random.default_rng(0)
     n = 6_000
     groups = {

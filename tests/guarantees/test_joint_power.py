@@ -121,7 +121,7 @@ def test_a_ratio_beside_misses_costs_what_the_best_thresholds_by_group_cost(most
 
 @pytest.mark.parametrize("base", [0.2, 0.8])
 def test_no_rule_of_the_path_costs_as_much_as_one_answer_that_keeps_all_limits(base):
-    """One threshold for two groups: it has the same rate in both only if it nearly always has one answer."""
+    """One threshold for two groups has the same rate in both only if nearly all rows have one answer."""
     V = 30
     value = np.linspace(-3, 3, V)
     densities = [
@@ -217,7 +217,7 @@ def calibrated(X, y, groups, limits, **given):
 
 @pytest.mark.parametrize("by_group", [False, True])
 def test_several_limits_are_certified_by_the_exact_tests_of_fresh_rows(by_group):
-    """Each limit passes its test on the certifying rows, or no row can break it; human review is used."""
+    """Each limit passes its test on the certifying rows, or cannot be broken; human review is used."""
     X, y, groups = table(3000, 0)
     limits = ["miss(1, by=g) <= 10%", "deferred() <= 40%"]
     rule = calibrated(X, y, groups, limits, by_group=by_group)
@@ -374,7 +374,7 @@ def test_at_the_boundary_at_most_the_level_is_certified(name, n):
 
 
 def test_rows_are_deferred_beside_a_limit_on_a_gap():
-    """Without review the same limits cost more: the rule takes what the limit on deferral allows."""
+    """Without review the same limits cost more: the rule uses the allowed deferral."""
     rng = np.random.default_rng(2)
     p = rng.beta(1, 3, 8000).round(4)
     y = (rng.random(8000) < p).astype(int)
@@ -418,7 +418,7 @@ def test_rules_that_defer_are_as_good_whichever_label_is_first(seed):
 
 
 def visits(seed, persons=500):
-    """Return scores and labels of visits, and the person of each: labels and scores of a person are alike."""
+    """Return scores, labels and persons of visits; labels and scores of a person are correlated."""
     rng = np.random.default_rng(seed)
     person = np.repeat(np.arange(persons), rng.poisson(5, persons) + 1)
     n = len(person)

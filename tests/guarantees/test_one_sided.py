@@ -1,4 +1,4 @@
-"""Limits with room beside limits that are kept by ranks."""
+"""Limits with room, together with limits kept by ranks."""
 
 from types import SimpleNamespace
 
@@ -13,7 +13,7 @@ from tailboost.guarantees.shares import Share
 from tailboost.rates import false_alarm, miss
 from tailboost.selection.data import BEYOND, ScoredRows
 
-# Groups of a population: the last one has no limit of its own, and few rows or none.
+# Shares of the groups of a population: the last group has no separate limit, and few rows or none.
 SHARE = np.array([0.5, 0.3, 0.19, 0.01])
 SHIFT = np.array([2.0, 1.5, 2.2, 0.5])  # of the scores of the ill
 PART_OF_WOMEN = np.array([0.5, 0.2, 0.8, 0.9])
@@ -33,7 +33,7 @@ def population(n_values):
 
 
 def broken_limits(rows, thresholds):
-    """The limits that thresholds by group break in a population: of a group, of a sex, of false alarms."""
+    """Return the broken limits of thresholds by group in a population: by group, by sex, or false alarms."""
     scores, ill, group, sex = rows
     is_ill = ill == 1
     answer = scores > thresholds[group]
@@ -132,7 +132,7 @@ def test_other_procedures_have_limits_without_room_and_joint_ones_on_the_other_a
 
 
 def test_the_line_bounds_the_threshold_of_a_group_without_fresh_rows():
-    """A limit of all rows does not follow from those of the groups with fresh rows."""
+    """A limit on all rows does not follow from the limits of the groups with fresh rows."""
     scores = np.linspace(-2.0, 2.0, 400)
     limits = [miss(1, by="g") <= 0.9, miss(1) <= 0.5]
     everyone = np.arange(400)

@@ -17,7 +17,7 @@ from tailboost.guarantees.path import TighterRules, largest_rate, predicted_powe
 
 @pytest.fixture(scope="module")
 def scored():
-    """A large group, and one of 30 rows whose precision cannot be tightened far."""
+    """A large group, and a group of 30 rows with little room for a tighter precision."""
     rng = np.random.default_rng(3)
     g = np.repeat(["large", "small"], [1000, 30])
     p = rng.beta(1.2, 1.2, len(g))
@@ -52,7 +52,7 @@ def test_the_path_ends_with_the_given_limits_and_few_rows_need_tighter_ones(scor
 
 
 def test_the_first_rule_has_about_the_greatest_predicted_power(scored):
-    """A rule that selects nobody of a group satisfies every precision there, and has no certificate."""
+    """A rule without selected rows in a group satisfies every precision there, and has no certificate."""
     model, limits = scored
     path = TighterRules.from_selection(model.selection_, [2000] * len(limits), 0.05).from_the_likeliest()
     assert path[0].power >= 0.9 * max(step.power for step in path)
@@ -134,7 +134,7 @@ def test_of_two_limits_on_one_rate_the_stricter_makes_the_path(texts, monkeypatc
 
 @pytest.mark.parametrize("limits", [1, 2])
 def test_of_every_pattern_of_verdicts_the_last_rule_of_the_first_passes_is_taken(limits, monkeypatch):
-    """A rule passes if all of its limits do; the one of the tested limits that fails may be any."""
+    """A rule passes if all of its limits do; in a failing rule the last limit fails."""
     n = 5
     selections = [SimpleNamespace(problem=SimpleNamespace(limits=[k])) for k in range(n)]
     stated = SimpleNamespace(problem=SimpleNamespace(limits=[]))
@@ -160,7 +160,7 @@ def test_of_every_pattern_of_verdicts_the_last_rule_of_the_first_passes_is_taken
 
 
 def test_the_rule_before_the_first_failure_is_taken(monkeypatch):
-    """A later rule that passes is not certified: the tests stop at the first failure."""
+    """A later passing rule is not certified: the tests stop at the first failure."""
     verdicts = iter([True, True, False, True])
     monkeypatch.setattr(path_module, "limit_bounds", lambda *_: [SimpleNamespace(certified=next(verdicts))])
     selections = [SimpleNamespace(problem=SimpleNamespace(limits=[k])) for k in range(4)]

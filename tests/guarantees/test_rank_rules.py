@@ -1,4 +1,4 @@
-"""Rank rules: what `calibrate` certifies from ranks holds in populations with known rates, in every form."""
+"""Rank rules: limits certified from ranks hold in populations with known rates, in every form of the rule."""
 
 import copy
 import json
@@ -34,7 +34,7 @@ LEVELS = 40  # of the score; each level has a known rate of the label in each gr
 
 
 def population(seed, groups=2):
-    """Return a function that draws rows, and one that gives the true shares above thresholds."""
+    """Return a function for drawing rows, and a function for the true rates of answers."""
     rng = np.random.default_rng(seed)
     shares = rng.dirichlet(np.full(LEVELS, 3.0), groups)
     centre = np.linspace(-3, 3, LEVELS)
@@ -359,7 +359,7 @@ def test_a_rule_that_draws_is_refused_if_its_estimate_is_beyond_the_limit():
 
 
 def close_rows(n, rng, spread=0.008):
-    """Return distinct scores within a narrow range, which are as close as those of millions of rows."""
+    """Return distinct scores within a narrow range, as close as the scores of millions of rows."""
     u = rng.random(n)
     return pd.DataFrame({"s": spread * (u - 0.5)}), (rng.random(n) < u).astype(int), rng.choice(["u", "v"], n)
 
@@ -466,7 +466,7 @@ def test_groups_that_share_clusters_have_no_ranks_of_a_gap():
 
 @pytest.mark.parametrize("n_groups", [1, 2, 3, 5])
 def test_limits_at_their_bounds_break_with_at_most_the_level(n_groups):
-    """It breaks if at most k of n rows are beyond the threshold with the limited rate: a binomial count."""
+    """A rate at its bound passes if at most k of n rows have the limited answer: a binomial count."""
     rng = np.random.default_rng(n_groups)
     shares = [
         Share(rates.error() <= 0.5, group, np.arange(rng.integers(300, 900)), answer, rng.uniform(0.1, 0.4))
@@ -582,7 +582,7 @@ def test_among_equal_scores_the_rank_nearest_to_the_middle_of_its_range_is_taken
 
 @pytest.mark.parametrize("seed", [0, 4, 6, 10])
 def test_ranges_of_ranks_for_equal_scores_keep_a_gap_with_the_confidence(seed):
-    """A threshold with so many rows above it has a rate between order statistics of uniform rows."""
+    """With a known number of rows above, a threshold has a rate between order statistics of uniform rows."""
     rng = np.random.default_rng(seed)
     place = rng.integers(2, size=400)
     scores = rng.integers(0, 10, 400) / 10 - 0.45
@@ -605,7 +605,7 @@ def test_ranges_of_ranks_for_equal_scores_keep_a_gap_with_the_confidence(seed):
 
 
 def test_a_certified_comparison_gives_each_group_the_number_of_answers_of_its_rank():
-    """The ranks are replaced by stated ones: in each group so many of the fresh rows get the answer 1."""
+    """Stated ranks replace the ranks: in each group as many fresh rows get the answer 1 as stated."""
     draw, _ = population(4)
     rng = np.random.default_rng(0)
     T, y, g = draw(600, rng)
@@ -622,9 +622,9 @@ def test_a_certified_comparison_gives_each_group_the_number_of_answers_of_its_ra
 
 @pytest.mark.parametrize("by_group", [False, True])
 def test_a_threshold_at_a_rank_passes_the_exact_test_of_its_rows(by_group):
-    """At the edge: the limit on misses is so tight that the threshold is the last one of its rank."""
+    """At the edge: the limit on misses is tight, so the threshold is the last one within its rank."""
     most, certified, edges = 0.2, 0, 0
-    # Attempts and groups divide the level, and false alarms, which have room, have a tenth of it.
+    # Attempts and groups divide the level. False alarms have room, and so a tenth of the level.
     level = 0.9 * 0.05 / 2 / (2 if by_group else 1)
     for seed in range(3):
         rng = np.random.default_rng(seed)

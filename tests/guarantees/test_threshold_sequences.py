@@ -1,4 +1,4 @@
-"""A sequence of thresholds for each group: counts, validity, and groups that have one answer."""
+"""A sequence of thresholds for each group: counts, validity, and groups with one answer."""
 
 import copy
 import re
@@ -23,7 +23,7 @@ PRECISION = [rates.precision(1, by="g") >= 0.7]
 
 
 def draw(n, rng, share=(0.7, 0.3), shift=2.0):
-    """Return scores, groups and labels of a population with a score that is right more often if larger."""
+    """Return scores, groups and labels: larger scores have label 1 more often."""
     g = rng.choice(len(share), n, p=share)
     y = (rng.random(n) < 0.4).astype(int)
     return np.round(rng.normal(size=n) + shift * y, 2), g, y
@@ -177,7 +177,7 @@ def test_beside_a_group_that_passes_no_broken_limit_is_certified(n_values):
     ],
 )
 def test_false_certificates_are_rare_at_the_boundary(groups, sizes, values):
-    """A score that knows nothing: every threshold has a precision of .7, and the limit is just above."""
+    """A score independent of the label: every threshold has a precision of .7, just below the limit."""
     rng, draws, false = np.random.default_rng(0), 120, 0
     for _ in range(draws):
         rows = []
@@ -226,7 +226,7 @@ def test_a_group_whose_limits_no_answer_keeps_needs_a_threshold():
 
 
 def test_a_group_without_fresh_rows_gets_the_answer_that_keeps_its_limit():
-    """Class 1 is the likelier one there: the answer 1 to every row would break the limit."""
+    """Class 1 is the likelier class of the group: the answer 1 to every row would break the limit."""
     rng = np.random.default_rng(5)
     n = 4_000
     groups = rng.choice(["a", "b", "c"], n, p=[0.6, 0.3, 0.1])
@@ -253,7 +253,7 @@ def test_the_noise_of_the_number_of_fresh_rows_lowers_the_power_of_the_smallest_
 
 
 def test_sequences_start_where_a_certificate_is_likely_with_few_selection_rows():
-    """In each of ten groups about 30 rows select: the luckiest thresholds there are no likely ones."""
+    """In each of ten groups about 30 rows select. The luckiest thresholds on them are unlikely to pass."""
     certified = 0
     for seed in range(4):
         rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Certificates from rows without labels: ranks and tests of limits that need no label."""
+"""Certificates from rows without labels: ranks and tests of limits without need of labels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LIMITS = {
 
 
 def drawn(n, seed):
-    """Return scores that are the probabilities of class 1, labels and groups."""
+    """Return the probabilities of class 1 as scores, labels and groups."""
     random = np.random.default_rng(seed)
     group = random.integers(2, size=n)
     p = random.beta(1 + group, 2 - group)
@@ -49,7 +49,7 @@ def tuned(limits, **params):
 
 
 def calibrated(model, *labelled, more=(U, UG), **given):
-    """Calibrate a model; with a new ledger, so that each call is a first attempt."""
+    """Calibrate a model with a new ledger: each call is a first attempt."""
     rows = labelled or (None, None, None)
     extra = {} if more is None else {"X_unlabeled": more[0], "groups_unlabeled": more[1]}
     if hasattr(model, "records_"):
@@ -58,7 +58,7 @@ def calibrated(model, *labelled, more=(U, UG), **given):
 
 
 def true_excess(classifier, limits, n=None):
-    """Return by how much the true rates are beyond the limits, by n further rows: at most 0 if all hold."""
+    """Return the largest excess of a rate over its limit on n further rows; at most 0 if all hold."""
     groups = {"group": FG["group"][:n]}
     answers = classifier.predict(F[:n], groups=groups)
     beyond = []
@@ -82,7 +82,7 @@ class TestRanks:
         # The binomial tail at the largest rank, in a plain loop.
         rank = max(k for k in range(len(rows)) if binom.cdf(k, len(rows), 0.3) <= 0.05)
         assert rank == most_reached(len(rows), 0.3, 0.05)
-        # Labels decide where below the rank the threshold lies: fewer misses need more selected rows.
+        # Labels place the threshold at or below the rank: fewer misses need more selected rows.
         chosen = int(found.predict(rows).sum())
         between = np.diff(np.sort(np.concatenate([X, *labelled[:1]]).ravel()))
         assert rank - len(rows) * 10 * between.mean() <= chosen <= rank
@@ -95,8 +95,8 @@ class TestRanks:
         without = calibrated(clf)
         np.testing.assert_array_equal(with_labels.predict(F, groups=FG), without.predict(F, groups=FG))
 
-    def test_labelled_rows_alone_certify_limits_that_need_labels(self):
-        """The miss rate has the rank of the rows of class 1; the capacity that of all rows."""
+    def test_labelled_rows_alone_certify_limits_on_misses(self):
+        """The miss rate has the rank of the rows of class 1; the capacity has the rank of all rows."""
         found = calibrated(tuned(LIMITS["with a miss"]), A, B, C)
         rows = {bound.rate: bound.n for bound in found.certificate_.bounds}
         assert rows == {rates.selected(1): 1200, rates.miss(1): int(B.sum())}
@@ -128,7 +128,7 @@ class TestRanks:
 
 
 class TestValidity:
-    """False certificates in populations whose truth is known."""
+    """False certificates in populations with known rates."""
 
     def false_certificates(self, name, n_labelled, draws, first=0, n=None):
         clf, broken, n_certified = tuned(LIMITS[name]), 0, 0
@@ -171,7 +171,7 @@ class TestCopies:
         np.testing.assert_array_equal(one.predict(F, groups=FG), other.predict(F, groups=FG))
 
     def test_rows_of_one_batch_are_no_further_rows(self):
-        """A part of the labelled rows selects the rule: their copies without labels cannot certify it."""
+        """A part of the labelled rows selects the rule: unlabelled copies of these rows cannot certify it."""
         both = np.concatenate([U, A]), {"group": np.r_[UG["group"], C["group"]]}
         given = {"limits": LIMITS["gap"], "by_group": True}
         one, other = (calibrated(tb.Scores(0, 1), A, B, C, more=more, **given) for more in ((U, UG), both))

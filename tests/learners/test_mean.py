@@ -1,4 +1,4 @@
-"""Base models that are the mean of several models, from a cross-fit or from all rounds so far."""
+"""Means of several models as base models, from a cross-fit or from all rounds so far."""
 
 import pickle
 
@@ -48,11 +48,11 @@ def test_a_member_is_the_mean_of_the_models_that_judged(backend):
         np.testing.assert_allclose(response.model.feature_importances_, importances)
 
 
-def test_a_class_is_told_by_the_models_that_saw_it():
+def test_a_class_has_the_mean_of_the_models_with_its_rows():
     X, y = noisy(7, n=100, K=K)
     fold = np.arange(len(y)) % 5
     y = np.where(y == 2, 1, y)
-    y[[0, 5]] = 2  # both rows are in fold 0, whose model has no class 2
+    y[[0, 5]] = 2  # both rows are in fold 0, so its model has no class 2
     X[[0, 5]] = 30.0
     response, models = fitted(HistBoostClassifier(n_estimators=20, min_child_weight=0.0), X, y, fold)
     each = np.array([m.predict_proba(X) for m in models])
@@ -192,8 +192,8 @@ def test_a_round_ends_where_it_clearly_brings_nothing():
 
 
 @pytest.mark.parametrize("alpha", [0.3, 0.6])
-def test_what_brings_nothing_on_some_rows(alpha):
-    """A base model is refused if its error is significantly larger than that of the best one."""
+def test_a_base_model_without_gain_on_some_rows_is_refused(alpha):
+    """A base model is refused if its error is significantly larger than the error of the best one."""
     rng = np.random.default_rng(0)
     X, y = noisy(6, n=600)
     clf = tb.AdaLPBoostClassifier(n_estimators=1, alpha=alpha, random_state=0).fit(X, y)
@@ -213,7 +213,7 @@ def test_what_brings_nothing_on_some_rows(alpha):
 
 @pytest.mark.parametrize("K", [2, 3])
 def test_log_odds_of_the_mean_are_the_mean_of_the_log_odds(K):
-    """The geometric mean keeps thresholds that were selected on single models."""
+    """The geometric mean keeps thresholds valid that were selected on single models."""
     X, y = make_classification(600, 8, n_informative=5, n_classes=K, random_state=0)
     mix = tb.RobustMixtureClassifier([("trees", HistBoostClassifier(n_estimators=10))], cv=3, random_state=0)
     (kept,) = mix.fit(X, y).selection_.engine.outputs.models.fitted
@@ -224,8 +224,8 @@ def test_log_odds_of_the_mean_are_the_mean_of_the_log_odds(K):
 
 
 @pytest.mark.slow
-def test_of_a_rare_class_no_more_is_answered_than_out_of_fold():
-    """The fraction of predicted 1 is that on the selection data; the arithmetic mean gave .05 more."""
+def test_a_rare_class_is_predicted_no_more_often_than_out_of_fold():
+    """The fraction of predicted 1 is as on the selection data; the arithmetic mean gave .05 more."""
     found = []
     for seed in range(6):
         X, y = make_classification(

@@ -1,4 +1,4 @@
-"""Names of columns of groups that `by=` reads otherwise, and names of groups and classes that look alike."""
+"""Names of group columns with another meaning in `by=`, and similar names of groups and classes."""
 
 import warnings
 
@@ -69,7 +69,7 @@ FORMS = {
 
 @pytest.mark.parametrize("fitted", FORMS)
 def test_the_only_column_has_any_form(fitted):
-    """The groups of a fit, and those of later rows, are a table of one column or the column."""
+    """Groups of a fit and groups of later rows are a table of one column, or the column."""
     of_fit, of_rows = slice(0, 300), slice(300, None)
     by = "group" if fitted in ("array", "table") else "lang"
     limits = [rates.error(by=by) <= 0.9]
@@ -186,7 +186,7 @@ def test_a_forged_rule_that_defers_has_no_class_of_this_name():
 
 
 def test_a_series_by_the_name_of_another_column_is_refused():
-    """A rule that reads `site` answered by the values of a Series called `ward`, if it knew all of them."""
+    """A rule on `site` accepted a Series called `ward` if it knew all values."""
     by_site = tb.tune(
         SCORES, TABLE, Y, groups={"site": GROUP, "ward": GROUP[::-1]}, by_group="site", limits=LIMIT
     )

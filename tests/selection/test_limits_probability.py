@@ -1,4 +1,4 @@
-"""The probability that limits hold on new rows, against closed forms and against draws of new truths."""
+"""The probability of limits on new rows, compared with closed forms and with draws of new true rates."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_one_rate_is_normal(bound, refit):
     found = probability(limit, [80], [400], refit=refit)
     spread = np.hypot(deviation(80, 400), 0.015 * refit)
     assert found == pytest.approx(norm.cdf((bound - 0.2) / spread), abs=CLOSE)
-    overall = probability([rates.error() <= bound], [80], [400], refit=refit)  # it has no noise of a refit
+    overall = probability([rates.error() <= bound], [80], [400], refit=refit)  # no noise of a refit
     assert overall == pytest.approx(norm.cdf((bound - 0.2) / deviation(80, 400)), abs=CLOSE)
 
 
@@ -81,11 +81,11 @@ def test_overall_and_group_rates_are_correlated():
     expected = multivariate_normal([0, 0], covariance).cdf([0.22 - error, 0.22 - 0.2])
     assert found == pytest.approx(
         expected, abs=2 * CLOSE
-    )  # that groups have other sizes on new rows is counted
+    )  # the probability includes other sizes of groups on new rows
 
 
 def test_a_rule_that_decides_its_rates_is_certain():
-    """All groups get answer 0 or 1 alike: the gap is 0 on any rows."""
+    """All rows of all groups get the same answer: the gap is 0 on any rows."""
     found = probability([rates.gap(rates.selected(1, by="g")) <= 0.0], [400, 250], [400, 250])
     assert found == 1.0
     rows = answered([80], [400])
@@ -94,8 +94,8 @@ def test_a_rule_that_decides_its_rates_is_certain():
     assert limits_probability([rates.cost() <= 1.0], costs.strata, costs.counts) is None
 
 
-def test_stated_probabilities_are_kept_by_truths_that_are_as_likely():
-    """Truths are uniform, rows binomial: of rules that hold with probability p about p hold, not fewer."""
+def test_stated_probabilities_are_kept_by_equally_likely_truths():
+    """Truths are uniform, rows binomial. Of rules with a probability of p, about p or more keep the limit."""
     rng = np.random.default_rng(0)
     said, held = [], []
     for _ in range(600):

@@ -1,4 +1,4 @@
-"""SQL of rules in databases beside `predict`: one type in a column, NULL for rows that `predict` refuses.
+"""SQL of rules in databases, compared with `predict`: one type in a column, NULL for refused rows.
 
 SQLite belongs to Python. DuckDB runs if it is installed, PostgreSQL if psycopg is installed and PGCONN names
 a server, as in ``PGCONN="host=127.0.0.1 dbname=postgres user=postgres"``.
@@ -126,7 +126,7 @@ def test_answers_have_one_type_and_are_those_of_predict(defers, by_group, labels
     rule, group = clf.rule_, "g" if by_group else None
     assert rule.defers == defers
 
-    # Rows at each threshold and beside it.
+    # Rows at each threshold, and next to each threshold on both sides.
     ends = np.array([end for band in rule.bands for end, _ in band[1:]])
     at = np.r_[ends, np.nextafter(ends, 0.0), np.nextafter(ends, 1.0)]
     s, g = np.r_[S[:300], np.repeat(at, len(NAMES))], np.r_[G[:300], np.tile(NAMES, len(at))]
@@ -191,14 +191,14 @@ MODELS = {"one model": {"m": FIRST}, "an average": {"m": FIRST, 'o"n': SECOND}}
 
 
 def columns_of(given, classes):
-    """Return the probabilities of models as a table with the names that SQL expects by default."""
+    """Return the probabilities of models as a table, with the default column names of the SQL."""
     return pd.DataFrame(
         {f"{name}_{label}": P[:, k] for name, P in given.items() for k, label in enumerate(classes)}
     )
 
 
 def odd_rows(table):
-    """Return a row with a missing probability, and rows that are no probabilities."""
+    """Return a row with a missing probability, and rows of other numbers than probabilities."""
     first, second = table.columns[:2]
     valid = table.iloc[[0, 0, 0, 0]].reset_index(drop=True)
     odd = valid.assign(**{first: [np.nan, np.inf, -0.5, valid[first][3] + 0.1]})
@@ -240,7 +240,7 @@ def test_three_classes(form, models, labels, database):
     assert deferred.any() == defers
     expected = in_each_form(clf.predict(given, **asked), deferred, defers=defers, label_of_deferred=True)
     if not defers:
-        expected.pop("deferred")  # such a rule has no expression for it
+        expected.pop("deferred")  # a rule without deferral has no such expression
 
     odd = odd_rows(table)
     rows = pd.concat([table.assign(g=G), odd.assign(g="1")], ignore_index=True)

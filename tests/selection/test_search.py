@@ -16,7 +16,10 @@ from tailboost.selection.search import counts_on_line
 
 
 def told(seed, n=600, G=2, values=None, right=False):
-    """Rows of told groups whose scores are unequally good, and p(1 | x) of each."""
+    """Return the selection data of group-aware rules, with unequal quality of scores by group.
+
+    Further results are p(1 | x), the classes and the groups.
+    """
     rng = np.random.default_rng(seed)
     y, g = rng.integers(2, size=n), rng.integers(G, size=n)
     logit = (0.8 + 0.8 * g) * (2 * y - 1) + 0.7 * g + 1.3 * rng.normal(size=n)
@@ -42,7 +45,7 @@ TOLD = {
 
 
 def thresholds_of(table, p, y, g):
-    """The tallies of all thresholds of each group, from above: a list of (T, S, 2)."""
+    """Return the confusion counts of all thresholds of each group: a list of arrays (T, S, 2)."""
     G, found = table.strata.n_combinations, []
     for group in range(G):
         own = g == group
@@ -72,7 +75,7 @@ def test_of_told_groups_one_rule_is_nearly_the_best_pair_of_thresholds(name):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_thresholds_by_group_are_exact_if_each_limit_is_on_one_group(seed):
-    """Against all thresholds of each group, on a score that is no probability of any group."""
+    """Against all thresholds of each group, on a score without meaning as a probability."""
     rng = np.random.default_rng(seed)
     group = rng.choice(4, 400, p=[0.5, 0.3, 0.15, 0.05])
     label = (rng.random(400) < np.array([0.1, 0.3, 0.2, 0.5])[group]).astype(int)
@@ -155,8 +158,8 @@ def reachable(table, x, rule):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bound", [0.1, 0.3])
-def test_one_rule_is_nearly_the_best_of_all_rules_that_prices_give(bound):
-    """On tables of six values, against every rule that a linear program finds prices for."""
+def test_one_rule_is_nearly_the_best_of_all_rules_from_prices(bound):
+    """On tables of six values, against every rule with prices found by a linear program."""
     kept, lost = 0, []
     limits = [rates.gap(rates.miss("b", by="sex")) <= bound, rates.selected("b") <= 0.6]
     for seed in range(4):
@@ -179,8 +182,8 @@ def test_one_rule_is_nearly_the_best_of_all_rules_that_prices_give(bound):
     assert max(lost) <= 0.04
 
 
-def test_shares_are_reached_by_one_rule_where_beliefs_are_smooth():
-    """With a continuous belief the best rule of a program without ties does what shares do."""
+def test_one_rule_equals_a_mixture_if_probabilities_are_smooth():
+    """With continuous stratum probabilities, one rule without ties is as good as a mixture."""
     rng = np.random.default_rng(3)
     n = 4000
     z, u = rng.normal(size=n), rng.normal(size=n)

@@ -221,7 +221,7 @@ def test_the_table_of_the_query_is_named():
 
 
 def test_groups_come_in_any_form():
-    """A column, or a table with the one column that the rule reads."""
+    """A column, or a table with the rule's group column alone."""
     pd = pytest.importorskip("pandas")
     bands = [[(None, "no"), (0.2, "yes")], [(None, "no"), (0.7, "yes")]]
     rule = ThresholdRule("p", ["no", "yes"], ["de", "en"], bands, "probability")
@@ -385,9 +385,9 @@ def test_the_area_under_the_curve_is_that_of_scikit_learn(digits):
     assert area_if_below_half(-scores, positive) is None
 
 
-# -- rules by hand: what every form answers ----------------------------------------------------------------
+# -- rules by hand: answers in every form ------------------------------------------------------------------
 
-# The thresholds have all digits of a float: rounded ones have other rows at and beside them.
+# The thresholds have all digits of a float. Rounding would change the answers to rows at or next to them.
 THIRD, TENTHS, LAST = 1 / 3, 0.1 + 0.2, 0.7000000000000001
 BY_HAND = ThresholdRule(
     "p",
@@ -404,7 +404,7 @@ FORMS = ["predict", "json", "file", "python", "sql"]
 
 
 def answers_in(form, rule, scores, groups, tmp_path):
-    """Return the answers to rows by one form of a rule; None in SQL for a row that it refuses."""
+    """Return the answers to rows by one form of a rule; None for refused rows in SQL."""
     if form == "python":
         names = {}
         exec(rule.to_python(), names)
