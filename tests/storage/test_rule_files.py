@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -107,3 +108,76 @@ def test_certificates_and_monitors_take_the_groups_from_the_table_as_the_rule_do
     assert tb.certify(rule, with_empty_cells, None, **selected).bounds == without_labels.bounds
     with pytest.raises(ValueError, match="groups is needed"):
         tb.certify(rule, with_empty_cells[["s"]], y[new])
+
+
+def test_every_holder_of_a_rule_takes_groups_and_the_default_alike(tmp_path):
+    """Known rows are answered as without others; the default stands in the rows that a loop finds unknown."""
+    rng = np.random.default_rng(0)
+    n = 2000
+    table = pd.DataFrame({"p": rng.random(n), "site": rng.choice(["a", "b"], n)})
+    y = np.where(rng.random(n) < np.where(table["site"] == "a", table["p"], table["p"] ** 2), "ill", "well")
+    scores = tb.Scores("p", "ill")
+    limits = ["miss(ill, by=site) <= .2"]
+    clf = tb.tune(scores, table[["p"]], y, groups=table[["site"]], by_group="site", limits=limits)
+    tb.save_rule(clf, tmp_path / "rule.json")
+    tb.save_model(clf, tmp_path / "rule.model")
+    rule = tb.load_rule(tmp_path / "rule.json")
+    stored = tb.load_model(tmp_path / "rule.model")
+    new = pd.DataFrame({"p": [0.1, 0.9, 0.5, 0.5, 0.9], "site": ["a", "b", "zz", None, "a"]})
+    known = [0, 1, 4]
+    lowest = {
+        group: min(lower for lower, _ in band if lower)
+        for group, band in zip(rule.groups, rule.bands, strict=True)
+    }
+    for default in ("well", "human review", None):
+        expected = [
+            default if site not in lowest else "ill" if p >= lowest[site] else "well"
+            for p, site in new.itertuples(index=False)
+        ]
+        calls = [
+            rule.predict(new, default=default),
+            rule.classifier.predict(new, default=default),
+            rule.classifier.predict(new[["p"]], groups=new[["site"]], default=default),
+            stored.predict(new[["p"]], groups=new["site"], default=default),
+            stored.predict(new[["p"]], groups=new[["site"]], default=default),
+        ]
+        for answers in calls:
+            assert answers.tolist() == expected
+    assert rule.classifier.predict(new.iloc[known]).tolist() == rule.predict(new.iloc[known]).tolist()
+    for ask in (rule, rule.classifier, stored):
+        X = new[["p"]] if ask is stored else new
+        groups = new["site"] if ask is stored else None
+        with pytest.raises(ValueError, match="default='x' is no answer of this rule"):
+            ask.predict(X, groups=groups, default="x")
+    with pytest.raises(ValueError, match="groups are needed: the rule reads 'site'"):
+        rule.classifier.predict(new[["p"]])
+
+
+def test_a_rule_on_probabilities_takes_the_default():
+    rng = np.random.default_rng(1)
+    P = {m: rng.dirichlet(np.ones(3), 300) for m in ("one", "two")}
+    y = P["one"].argmax(axis=1)
+    site = rng.choice(["a", "b"], 300)
+    limits = ["error(by=group) <= .9"]
+    clf = tb.RobustMixtureClassifier.from_probabilities(P, y, groups=site, limits=limits, by_group=True)
+    others = np.where(np.arange(300) % 7 == 0, "zz", site)
+    expected = np.where(others == "zz", 2, clf.predict(P, groups=site))
+    for answers in (clf.rule_.predict(P, others, default=2), clf.predict(P, groups=others, default=2)):
+        np.testing.assert_array_equal(answers, expected)
+
+
+def test_the_stated_score_of_rows_without_one_is_stored(tmp_path):
+    """A certified rule keeps its certificate, and answers rows without score as before."""
+    rng = np.random.default_rng(0)
+    p = rng.random(4000)
+    y = np.where(rng.random(4000) < p, "ill", "well")
+    table = pd.DataFrame({"p": np.where(np.arange(4000) % 50 == 0, np.nan, p)})
+    clf = tb.calibrate(tb.Scores("p", "ill", missing=1.0), table, y, limits=["miss(ill) <= .3"])
+    tb.save_rule(clf, tmp_path / "rule.json")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rule = tb.load_rule(tmp_path / "rule.json")
+    assert rule.certificate is not None
+    new = pd.DataFrame({"p": [np.nan, 0.0, 1.0]})
+    assert rule.predict(new["p"]).tolist() == ["ill", "well", "ill"]
+    assert rule.classifier.predict(new).tolist() == ["ill", "well", "ill"]

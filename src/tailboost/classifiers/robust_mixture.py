@@ -46,6 +46,7 @@ from tailboost.classifiers.robust_selection import (
     name_groups,
     opened,
     outputs_on,
+    predict_with_default,
     rate_curve,
     restated,
     set_rule,
@@ -655,7 +656,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         sensitive_features="use groups=; ",
         default="a rule on one score has it: rule_.predict(scores, groups, default=…); ",
     )
-    def predict(self, X: Table, *, groups: Groups = None, deferred: Any = None) -> NDArray[Any]:
+    def predict(
+        self, X: Table, *, groups: Groups = None, deferred: Any = None, default: Any = ...
+    ) -> NDArray[Any]:
         """Return the label of each row: the most likely one of `predict_distribution`.
 
         The label of a row depends on this row alone. If a limit on ``rates.deferred()`` lets the rule defer
@@ -668,6 +671,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
             As in `predict_distribution`.
         deferred : str or number, optional
             Value for deferred rows, as "human review"; none of the labels.
+        default : label, "human review" or None, optional
+            Answer to rows of an unknown group or none, as in the `predict` of a rule. Without it they are an
+            error.
 
         Returns
         -------
@@ -677,7 +683,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         Raises
         ------
         ValueError
-            As in `predict_distribution`; if ``deferred`` is a label.
+            As in `predict_distribution`; if ``deferred`` is a label, or ``default`` is no answer.
 
         Warns
         -----
@@ -686,7 +692,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         UncertifiedGroupsWarning
             Counts the rows of a table in groups that the certificate does not name.
         """
-        tables = tables_of(self, X, groups)  # raises in an unfitted classifier
+        check_is_fitted(self)
+        if default is not ...:
+            return predict_with_default(self, X, groups, deferred, default)
+        tables = tables_of(self, X, groups)
         labels = []
         is_deferred = []
         for table in tables:

@@ -18,7 +18,7 @@ from tailboost.classifiers.input import (
     regroup,
     selection_data,
 )
-from tailboost.core.array_types import Groups, Ints, Mask, Model, Stated, Table
+from tailboost.core.array_types import Groups, Ints, Labels, Mask, Model, Stated, Table
 from tailboost.core.checks import (
     as_pandas,
     batched,
@@ -42,6 +42,7 @@ from tailboost.selection.curve import tail_curve as curve_of_tail
 from tailboost.selection.kinds import Kinds
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models, stacked
 from tailboost.selection.problem import Problem, name_of, stated
+from tailboost.selection.rule_forms import answers_with_default, with_other_group
 from tailboost.selection.selection import Selection
 
 # -- the problem of the parameters -----------------------------------------------------------------------
@@ -422,6 +423,33 @@ def group_numbers(mix: Any, groups: Groups, n: int) -> Ints | None:
         groups = {name: groups[name] for name in groups if name in names.titles} or groups
     numbers: Ints = names.numbers_of(groups, "groups", n)
     return numbers
+
+
+def predict_with_default(
+    mix: Any, X: Table, groups: Groups, deferred: Any, default: Any
+) -> Labels:
+    """Return the answers of a rule, the default to rows of an unknown group or none; see `predict`."""
+    column = column_read(mix)
+    if column is None:
+        answers: Labels = mix.predict(X, groups=groups, deferred=deferred)
+        return answers
+    table = as_pandas(X)
+    groups = as_pandas(groups_in(X, groups))
+    title = mix._group_names.titles[column]
+    titles = groups if isinstance(groups, Mapping) else getattr(groups, "columns", ())
+    if title is not None and title in titles:
+        groups = groups[title]
+    rule_groups = mix._group_names.values[column].tolist()
+    return answers_with_default(
+        lambda rows, known_groups: mix.predict(
+            take(table, rows), groups=known_groups, deferred=deferred
+        ),
+        with_other_group(groups, rule_groups),
+        rule_groups,
+        n_rows_of(table),
+        mix.classes_.tolist(),
+        default,
+    )
 
 
 def models_and_rows(mix: Any, X: Table, groups: Groups) -> tuple[Models, Any, Ints | None]:

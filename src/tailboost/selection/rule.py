@@ -14,9 +14,7 @@ from scipy.special import softmax
 
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Floats, Groups
-from tailboost.core.checks import (
-    reading,
-)
+from tailboost.core.checks import as_pandas, n_rows_of, reading, take
 from tailboost.core.html import html_details
 from tailboost.rates import Limit
 from tailboost.rows.other_groups import GroupsByColumn, warn_of_other_groups
@@ -29,12 +27,14 @@ from tailboost.selection.outputs import (
     stacked,
 )
 from tailboost.selection.rule_forms import (
+    answers_with_default,
     are_different,
     check_sql_form,
     group_numbers,
     sql_by_group,
     sql_number,
     sql_value,
+    with_other_group,
 )
 
 RULE_FORMAT = 1
@@ -219,6 +219,7 @@ class Rule:
         groups: Groups = None,
         *,
         deferred: Any = HUMAN_REVIEW,
+        default: Any = ...,
     ) -> NDArray[Any]:
         """Return the action of each row, a label or "human review", from probabilities by model.
 
@@ -231,6 +232,8 @@ class Rule:
             Group of each row, if the rule is group-aware.
         deferred : str or number, default="human review"
             Value for deferred rows. With None they get the label that would be answered.
+        default : label, "human review" or None, optional
+            Answer to rows of an unknown group, as in `ThresholdRule.predict`.
 
         Returns
         -------
@@ -244,6 +247,20 @@ class Rule:
             rule estimates groups from features.
         """
         self._refuse_inferred()
+        if default is not ... and self.groups is not None:
+            tables = {name: as_pandas(table) for name, table in probabilities.items()}
+            return answers_with_default(
+                lambda rows, known_groups: self.predict(
+                    {name: take(table, rows) for name, table in tables.items()},
+                    known_groups,
+                    deferred=deferred,
+                ),
+                with_other_group(groups, self.groups),
+                self.groups,
+                n_rows_of(next(iter(tables.values()))),
+                self.classes,
+                default,
+            )
         K = len(self.classes)
         classes = np.asarray(self.classes)
         check_named(probabilities)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from tailboost.core.checks import (
 )
 from tailboost.core.spelling import as_typed
 from tailboost.rows.given import refuse
+from tailboost.rows.subgroups import HUMAN_REVIEW
 
 
 def are_different(names: Sequence[Any]) -> bool:
@@ -62,6 +63,61 @@ def only_column(groups: Groups, n: int, counted_in: str) -> Labels:
     column = label_column(values, "groups")
     check_length(column, "groups", n, counted_in)
     return column
+
+
+def with_other_group(groups: Groups, rule_groups: Sequence[Any]) -> Groups:
+    """Return groups with a name for missing entries: 'missing' if the rule has it, or else an unknown one."""
+    names = list(rule_groups)
+    other_group = max(names) + ("?" if isinstance(names[0], str) else 1)
+    groups = with_missing_group(groups, names)
+    return with_missing_group(groups, [other_group], other_group)
+
+
+def answers_with_default(
+    answer: Callable[[Ints, Labels], Labels],
+    groups: Groups,
+    rule_groups: Sequence[Any],
+    n: int,
+    classes: Sequence[Any],
+    default: Any,
+) -> Labels:
+    """Return the answers to n rows, the default to those of a group that the rule does not have.
+
+    Parameters
+    ----------
+    answer : callable
+        Returns the answers to rows from their numbers and their groups, all of the rule.
+    groups : column, or table of one column
+        The groups of the rows, without missing entries.
+    rule_groups : sequence
+        The groups of the rule.
+    n : int
+        Number of rows.
+    classes : sequence
+        The labels.
+    default : label, "human review" or None
+        The answer to rows of other groups.
+    """
+    possible = answers_by_default(classes)
+    if default not in possible:
+        listing = ", ".join(map(repr, possible))
+        raise ValueError(
+            f"default={default!r} is no answer of this rule: give one of {listing}"
+        )
+    column = only_column(groups, n, "rows")
+    known_rows = np.flatnonzero(np.isin(column, np.asarray(rule_groups)))
+    answers = np.full(n, default, dtype=object)
+    if known_rows.size:
+        answers[known_rows] = answer(known_rows, column[known_rows])
+    # An array of objects only if an answer is of another type than the labels.
+    if {*map(type, answers.tolist())} <= {type(label) for label in classes}:
+        return np.array(answers.tolist())
+    return answers
+
+
+def answers_by_default(classes: Sequence[Any]) -> list[Any]:
+    """Return the answers that rows of unknown groups may get."""
+    return list(dict.fromkeys([*classes, HUMAN_REVIEW, None]))
 
 
 # -- SQL ---------------------------------------------------------------------------------------------------

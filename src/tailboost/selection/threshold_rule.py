@@ -28,13 +28,15 @@ from tailboost.rates import Limit
 from tailboost.rows.other_groups import GroupsByColumn, warn_of_other_groups
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.rule_forms import (
+    answers_by_default,
+    answers_with_default,
     are_different,
     check_sql_form,
     group_numbers,
-    only_column,
     sql_by_group,
     sql_number,
     sql_value,
+    with_other_group,
 )
 
 # Rules of format 1 had no kind of score.
@@ -329,35 +331,17 @@ class ThresholdRule:
 
     def _with_default(self, score: Any, groups: Groups, default: Any) -> NDArray[Any]:
         """Return the action of each row, of an unknown group or none the default."""
-        self._refuse_other_default(default)
+        assert self.groups is not None
         score, groups = self._score_and_groups_by_name(score, groups)
         scores = self._scores(score)
-        groups = with_missing_group(groups, self.groups)
-        unknown_group = _another_group(self.groups)
-        groups = with_missing_group(groups, [unknown_group], unknown_group)
-        column = only_column(self._groups(groups), len(scores), "score")
-        is_known_group = np.isin(column, np.asarray(self.groups))
-        answers = np.full(len(scores), default, dtype=object)
-        if is_known_group.any():
-            known_groups = column[is_known_group]
-            answers[is_known_group] = self.predict(scores[is_known_group], known_groups)
-        # An array of objects only if the default is of another type than the labels.
-        if {*map(type, answers.tolist())} <= {type(label) for label in self.classes}:
-            return np.array(answers.tolist())
-        return answers
-
-    @property
-    def _defaults(self) -> list[Any]:
-        """The answers that rows of unknown groups may get."""
-        return list(dict.fromkeys([*self.classes, HUMAN_REVIEW, None]))
-
-    def _refuse_other_default(self, default: Any) -> None:
-        """Raise ValueError unless the answer to rows of unknown groups is an answer."""
-        if default not in self._defaults:
-            answers = ", ".join(map(repr, self._defaults))
-            raise ValueError(
-                f"default={default!r} is no answer of this rule: give one of {answers}"
-            )
+        return answers_with_default(
+            lambda rows, known_groups: self.predict(scores[rows], known_groups),
+            self._groups(with_other_group(groups, self.groups)),
+            self.groups,
+            len(scores),
+            self.classes,
+            default,
+        )
 
     def numbers(self, scores: Floats, place: Ints) -> Ints:
         """Return the number of each row's action: of its label, or the number of labels for deferral.
@@ -630,12 +614,13 @@ class ThresholdRule:
                     f"        group = {MISSING_GROUP!r}",
                 ]
             group_names = ", ".join(map(repr, self.groups))
-            no_answer = f" is no answer of this rule: give one of {', '.join(map(repr, self._defaults))}"
+            answers = ", ".join(map(repr, answers_by_default(self.classes)))
+            no_answer = f" is no answer of this rule: give one of {answers}"
             unknown = f" is unknown; the rule has {group_names}. Pass default= for others."
 
             lines += [
                 f"    by_group = {by_group!r}",
-                f"    if default is not ... and default not in {self._defaults!r}:",
+                f"    if default is not ... and default not in {answers_by_default(self.classes)!r}:",
                 f"        raise ValueError(f'default={{default!r}}' + {no_answer!r})",
                 *if_no_group,
                 "    if group not in by_group and default is ...:",
@@ -708,14 +693,6 @@ class ThresholdRule:
             words.append(f"{lower!r} <= {self.column} < {upper!r}: {action}")
             upper = lower
         return "; ".join([*words, f"else {lowest_action}"])
-
-
-def _another_group(groups: Sequence[Any] | None) -> Any:
-    """Return a value of the type of some groups that is none of them."""
-    names = list(groups or [""])
-    if isinstance(names[0], str):
-        return max(names) + "?"
-    return max(names) + 1
 
 
 def _as_columns(score: Any) -> Any:

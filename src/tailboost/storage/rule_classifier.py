@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from tailboost.classifiers.reported import ReportedClassifier
 from tailboost.core.array_types import Floats, Groups, Mask, Table
-from tailboost.core.checks import column_name, columns_by_name, with_missing_group
+from tailboost.core.checks import (
+    as_pandas,
+    column_name,
+    columns_by_name,
+    n_rows_of,
+    no_groups,
+    take,
+    with_missing_group,
+)
 from tailboost.core.limit_lines import LimitLine
 from tailboost.guarantees.certificates import Certificate
 from tailboost.learners.scores import Scores, score_columns
@@ -28,6 +36,7 @@ from tailboost.rows.ledger import Attempt, Ledger, Records
 from tailboost.rows.subgroups import HUMAN_REVIEW, by_column, plain_list
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import Rule
+from tailboost.selection.rule_forms import answers_with_default, with_other_group
 from tailboost.selection.threshold_rule import ThresholdRule
 from tailboost.storage.rule_files import columns_of_file
 
@@ -131,7 +140,7 @@ class RuleClassifier(ReportedClassifier):
 
     def actions(self, X: Table, groups: Groups = None) -> NDArray[Any]:
         """Return the label of each row, or "human review"."""
-        group_argument = self._group_argument(groups)
+        group_argument = self._group_argument(X, groups)
         if isinstance(self.rule, ThresholdRule):
             return self.rule.predict(self._column(X, self.rule.column), **group_argument)
         model = copy.copy(self.scores)
@@ -142,12 +151,37 @@ class RuleClassifier(ReportedClassifier):
         probabilities = dict.fromkeys(self.rule.models or ["Scores"], P)
         return self.rule.predict(probabilities, **group_argument, deferred=HUMAN_REVIEW)
 
-    def predict(self, X: Table, *, groups: Groups = None, deferred: Any = None) -> NDArray[Any]:
-        """Return the label of each row; of deferred rows ``deferred`` or, with a warning, the first label."""
+    def predict(
+        self, X: Table, *, groups: Groups = None, deferred: Any = None, default: Any = ...
+    ) -> NDArray[Any]:
+        """Return the label of each row; of deferred rows ``deferred`` or, with a warning, the first label.
+
+        Groups are by default the column of the table that the rule reads. Rows of unknown groups are an
+        error, or get the answer ``default``, as in the `predict` of the rule.
+        """
+        if default is not ... and self.by_group:
+            return self._with_default(X, groups, deferred, default)
         actions = self.actions(X, groups)
         is_deferred = actions == HUMAN_REVIEW
         answers = np.where(is_deferred, self.rule.classes[0], actions)
         return labels_or_mark(self, answers.astype(self.classes_.dtype), is_deferred, deferred)
+
+    def _with_default(
+        self, X: Table, groups: Groups, deferred: Any, default: Any
+    ) -> NDArray[Any]:
+        """Return the answers as `predict`, of rows of unknown groups or none the default."""
+        rule_groups = self.rule.groups or []
+        table = as_pandas(X)
+        return answers_with_default(
+            lambda rows, known_groups: self.predict(
+                take(table, rows), groups=known_groups, deferred=deferred
+            ),
+            with_other_group(self._group_argument(X, groups)["groups"], rule_groups),
+            rule_groups,
+            n_rows_of(table),
+            self.rule.classes,
+            default,
+        )
 
     def defers(self, X: Table, *, groups: Groups = None) -> Mask:
         """Return which rows are deferred."""
@@ -158,19 +192,25 @@ class RuleClassifier(ReportedClassifier):
         if not isinstance(self.rule, ThresholdRule):
             return None
         column = self._column(X, self.rule.column)
-        return self.rule.margin(column, **self._group_argument(groups))
+        return self.rule.margin(column, **self._group_argument(X, groups))
 
     def _column(self, X: Table, name: Any) -> NDArray[Any]:
         """Return a column of the table, shape (n,)."""
         return score_columns(X, [name], repr(self.scores))[:, 0]
 
-    def _group_argument(self, groups: Groups) -> dict[str, Any]:
+    def _group_argument(self, X: Table, groups: Groups) -> dict[str, Any]:
         """Return the argument ``groups`` of the rule's methods; none for a rule without groups.
 
-        Of several columns the argument has the column of the rule.
+        Of several columns the argument has the column of the rule. Without groups it is that of the table.
         """
-        if groups is None or not self.by_group:
+        if not self.by_group:
             return {}
+        if groups is None:
+            table = as_pandas(X)
+            names = list(getattr(table, "columns", ()))
+            if self.by_group not in names:
+                raise ValueError(no_groups("X", self.by_group, names))
+            return {"groups": table[self.by_group]}
         columns = columns_by_name(groups, "groups")
         if list(columns) == [None]:  # one column, perhaps a Series with a name
             name = column_name(groups)
