@@ -589,3 +589,18 @@ def test_a_certificate_of_one_batch_says_what_it_assumes_of_equal_rows():
     ):
         rule = tb.calibrate(judge, X, y, limits=["miss(1) <= .5"], equal_rows=equal_rows)
         assert f"All of them are used up. Assumption: {assumed}" in rule.certificate_.assumptions
+
+
+def test_a_second_use_of_a_batch_names_all_of_its_rows():
+    """The part that selected and the others add up to the rows of the caller."""
+    rng = np.random.default_rng(0)
+    p = rng.random(2000)
+    y = (rng.random(2000) < p).astype(int)
+    certified = tb.calibrate(tb.Scores(0, 1), p[:, None], y, limits=["miss(1) <= .6"])
+    with pytest.raises(tb.LeakageError) as refused:
+        tb.certify(certified, p[:, None], y)
+    counts = re.findall(
+        r"([\d,]+) (?:of these 2,000 rows )?are (?:calibration rows of|its selection data)",
+        str(refused.value),
+    )
+    assert sum(int(count.replace(",", "")) for count in counts) == 2000

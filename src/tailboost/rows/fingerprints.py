@@ -916,9 +916,16 @@ def refuse_used(
         return
     earlier = used[n_shared.index(most_shared)]
     verb, cure = equal_or_same(rows.shared_with(earlier))
+    others = [  # of one batch, a part selects and the others certify
+        n for n, table in zip(n_shared, used, strict=True) if n and table.use != earlier.use
+    ]
+    also = ""
+    if others:
+        (other_use,) = {"selection data", "calibration rows"} - {earlier.use}
+        also = f", and {max(others):,} {verb} its {other_use}"
     raise LeakageError(
         f"{name}: {most_shared:,} of these {rows.contents.n_rows:,} rows {verb} {earlier.use} "
-        f"of the rule. Give fresh rows{cure}"
+        f"of the rule{also}. Give fresh rows{cure}"
     )
 
 
