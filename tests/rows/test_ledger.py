@@ -287,7 +287,10 @@ def test_rows_of_a_calibration_are_called_so():
     X = pd.DataFrame({"s": r.random(1000)})
     y = (r.random(1000) < X["s"]).astype(int)
     point = tb.calibrate(tb.Scores("s", 1), X, y, limits=["miss(1) <= .6"])
-    words = "^X: 900 of these 1,000 rows are calibration rows of the rule, and 100 are its selection data. Give fresh rows$"
+    words = (
+        "^X: 900 of these 1,000 rows are calibration rows of the rule, and 100 are its selection data. "
+        "Give fresh rows$"
+    )
     with pytest.raises(tb.LeakageError, match=words):
         tb.certify(point, X, y)
 
