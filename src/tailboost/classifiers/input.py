@@ -71,13 +71,13 @@ def read_unlabeled(
     arguments : Given
         The arguments.
     labelled : sequence of tables
-        All rows with labels. If chance does not explain how many of them are among the rows without labels,
-        each removes one equal row.
+        All rows with labels. If more of them equal rows without labels than chance explains, each removes one
+        equal row.
 
     Raises
     ------
     TypeError, ValueError
-        If the rows are unlike those of the fit, or all of them have labels too.
+        If the rows do not have the columns of the fit, or all are copies of labelled rows.
     """
     try:
         X = checked_table(classifier, classifier, arguments.X_unlabeled)
@@ -105,7 +105,7 @@ def read_unlabeled(
 def refuse_validation(arguments: Given, validation: Given, cv: object) -> None:
     """Raise ValueError if the validation set is incomplete, or comes with ``cv`` or clusters.
 
-    It needs groups if the rows have groups.
+    A validation set needs groups if the training rows have groups.
     """
     facts = []
     details = {"cv": cv}
@@ -114,7 +114,7 @@ def refuse_validation(arguments: Given, validation: Given, cv: object) -> None:
         facts.append("validation")
         names = ("X_val", "y_val", "groups_val", "sample_weight_val")
         stated = [name for name in names if validation_arguments[name] is not None]
-        details["alone"] = ", ".join(stated)  # of a message that one of them is alone
+        details["alone"] = ", ".join(stated)  # for a message about the missing partner
         if cv != "auto":
             facts.append("cv")
         if validation.X is not None and n_rows_of(validation.X) == 0:
@@ -246,7 +246,8 @@ def labels_of(y: Column, name: str = "y") -> NDArray[Any]:
 def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Floats) -> Floats:
     """Return the factor of each class by the parameter ``class_weight``, shape (K,).
 
-    "balanced" uses the sums of the sample weights, so that weight 2 counts the row twice.
+    "balanced" divides the total of the sample weights by K times the total of each class: a row of weight 2
+    counts as two rows.
     """
     if class_weight is None:
         return np.ones(len(classes))
@@ -314,8 +315,8 @@ def selection_data(
 def regroup(classifier: Model, names: GroupNames) -> None:
     """Give a classifier the groups of other rows than the training rows.
 
-    Features that reveal the training groups are kept if all columns of groups have the same names and values.
-    Otherwise, and for an array, whose groups have no name, these features are unknown.
+    Features found to reveal the training groups are kept if all columns of groups have the same names and
+    values. Otherwise these features are unknown, and so they are for an array, a column without a name.
     """
     columns = names.columns or (None,)
     revealing: list[Any] = [None for _ in columns]
@@ -337,10 +338,10 @@ def _set_groups(classifier: Model, names: GroupNames, revealing: Iterable[Any]) 
 def read_training_set(
     classifier: Model, learner: Model, rows: Given, class_weight: object = None
 ) -> TrainingSet:
-    """Return the checked training set, and give the classifier the attributes that follow from it.
+    """Return the checked training set, and set the classifier's attributes from the training set.
 
-    These are ``classes_``, the schema of the columns and, with groups, their names and the features that
-    reveal them. Rows of weight 0 are left out.
+    These are ``classes_``, the schema of the columns and, with groups, their names and the revealing
+    features. Rows of weight 0 are left out.
 
     Raises
     ------
@@ -401,8 +402,8 @@ def marked_if_seen(
 ) -> Rows:
     """Return selection data; if they contain training rows, warn and mark them as fitted.
 
-    ``fingerprint`` is that of the training rows. The warning names ``default_data``, the selection data
-    without X and y, as a cure.
+    ``fingerprint`` is of the training rows. As a cure, the warning names ``default_data``: the selection data
+    of a call without X and y.
     """
     n_seen, n_compared = fingerprint.count(hash_rounded_rows(X))
     if not too_many(n_seen, n_compared):
@@ -446,10 +447,10 @@ def marked_if_fitted(
 def _warned_and_marked(
     share: float, training_rows: str, rows: Rows, default_data: str = ""
 ) -> Rows:
-    """Warn that models were fitted on a share of the selection data; return these rows, marked as fitted.
+    """Warn of selection data with a share of training rows; return the selection data, marked as fitted.
 
-    ``training_rows`` is the printed name of the equal rows, and ``default_data`` that of the selection data
-    without X and y.
+    ``training_rows`` is the printed name of the equal training rows, ``default_data`` the printed name of the
+    selection data of a call without X and y.
     """
     second_cure = ""
     if default_data:
@@ -471,7 +472,7 @@ _COUNT = Interval(Integral, 1, None, closed="left")
 _SHARE = Interval(Real, 0, 1, closed="neither")
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 NUMBERS_OF_FOLDS = Interval(Integral, 2, MOST_FOLDS, closed="both")
-# Allowed values of each parameter. A class overrides the entries in which it differs.
+# Allowed values of each parameter. Classes with other allowed values override the entry.
 CONSTRAINTS: dict[str, list[Any]] = {
     "estimator": [HasMethods(["fit", "predict"]), str, None],
     "n_estimators": [_COUNT],
@@ -542,7 +543,7 @@ _SAME_MEANING = {
 
 
 def _hints(parameters: Iterable[str]) -> dict[str, str]:
-    """Return what to say of unknown parameters of a classifier: which of its own has the meaning."""
+    """Return a hint for each unknown name: the parameter of the classifier with the same meaning."""
     hints = {
         "limits": "tailboost.tune(model, X, y, limits=…) keeps limits with this model, once fitted; "
     }
@@ -557,8 +558,8 @@ def _hints(parameters: Iterable[str]) -> dict[str, str]:
 def with_parameters(cls: C) -> C:
     """Give a classifier the constructor of its annotated parameters (a decorator).
 
-    Parameters are keyword-only; inherited ones come last. A class declares those with another default.
-    Likewise ``_parameter_constraints`` has the entries in which the class differs.
+    Parameters are keyword-only; inherited ones come last. A class declares new parameters, and inherited ones
+    with another default. Likewise its ``_parameter_constraints`` have only new and changed entries.
     """
     built: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
     signature = inspect.signature(built.__init__)
@@ -582,7 +583,7 @@ def with_parameters(cls: C) -> C:
 
 @dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(field,))
 def preset(**fixed: Any) -> Callable[[C], C]:
-    """Give a classifier the constructor of its parameters without those that it fixes (a decorator)."""
+    """Give a classifier a constructor without the fixed parameters (a decorator)."""
 
     def fixing(cls: C) -> C:
         for name, value in fixed.items():

@@ -20,8 +20,8 @@ from tailboost.rows.fingerprints import (
 
 # Effective sizes are rounded to this number of decimals, so rounding errors of the row order vanish.
 SIZE_DECIMALS = 6
-# "auto" cross-fits up to this many distinct rows: one fit per fold and one on all rows in each round. Beyond,
-# it holds out a fifth, with two fits in each round.
+# "auto" cross-fits up to this many distinct rows: one fit per fold and one on all rows in each round. With
+# more rows, "auto" holds out a fifth, with two fits in each round.
 CROSS_FIT_UP_TO = 50_000
 N_FOLDS = 5
 # Number of folds for "auto" if a classifier limits five folds to fewer distinct rows (`five_up_to`). A round
@@ -52,7 +52,7 @@ def memberships(groups: Ints) -> tuple[Ints, Ints]:
 def numbered_strata(y: Ints, groups: Ints | None) -> Ints:
     """Return the number of each row's combination of class and subgroups, ordered by subgroup and class.
 
-    Without groups it is the number of the class.
+    Without groups, this is the number of the class. Shape (n,).
     """
     if groups is None:
         return y
@@ -65,7 +65,7 @@ def numbered_strata(y: Ints, groups: Ints | None) -> Ints:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows with labels, weights and subgroups, on which candidates are compared."""
+    """Rows with labels, weights and subgroups, for the comparison of candidates."""
 
     y: Ints  # shape (n,): class numbers
     weight: Floats  # shape (n,): sample weights, positive
@@ -76,14 +76,14 @@ class Rows:
     # Shape (n,): hash of the content, equal for equal rows; None if all rows are different. One in 370,000
     # tables of 10⁷ different rows has two rows with one hash.
     row_hashes: Hashes | None = None
-    n_given: int | None = None  # number of rows that the user passed; None if it is not known
-    # Numbers of the rows among those that the user passed; None for all.
+    n_given: int | None = None  # number of rows passed by the user; None if unknown
+    # Numbers of the rows among the rows passed by the user; None for all.
     used: Ints | None = None
     # Whether base models were fitted on these rows, so losses are not out of fold.
     fitted: bool = False
     # Shape (n,): fold of each row if losses are out of fold; otherwise None.
     fold: NDArray[np.uint8] | None = None
-    # Shape (n,): sum of the squared weights of the rows that each row aggregates; None if it is a single row.
+    # Shape (n,): sum of the squared weights of the rows aggregated in each row; None if each is a single row.
     squares: Floats | None = None
     # Whether models are fitted again after their losses were measured on these rows.
     refit: bool = False
@@ -98,7 +98,7 @@ class Rows:
         return p
 
     def part(self, mask: Mask) -> Rows:
-        """Return the rows where a mask is True, with their numbers among all rows in ``used``."""
+        """Return the rows of a mask, with their numbers among all passed rows in ``used``."""
         arrays = {}
         for name in ("y", "weight", "groups", "row_hashes", "used", "fold", "squares"):
             values = getattr(self, name)
@@ -127,7 +127,7 @@ class Rows:
             weight = np.bincount(place, weights=weight).astype(np.float64)
             subgroup = pairs // len(contents)
         squares = weight**2
-        if self.squares is not None:  # rows that aggregate others have no hashes
+        if self.squares is not None:  # aggregated rows have no hashes
             squares = self.squares[row]
         sums = np.bincount(subgroup, weights=weight, minlength=n_subgroups)
         sums_of_squares = np.bincount(subgroup, weights=squares, minlength=n_subgroups)
@@ -140,7 +140,7 @@ class Rows:
 
 @dataclass
 class TrainingSet:
-    """Checked rows of a fit: those of positive weight (``used``), with labels and groups as numbers."""
+    """Checked rows of a fit with positive weight (``used``), with labels and groups as numbers."""
 
     X: Table
     y: Ints
@@ -149,15 +149,15 @@ class TrainingSet:
     n_classes: int
     used: Ints
     n_given: int
-    # Features and rows that the user gave as selection data; None if the user gave none.
+    # Features and rows of the user's selection data; None without them.
     validation: tuple[Any, Rows] | None
-    # Rows of one cluster, such as a person, stay in one fold. None: each row is by itself.
+    # Number of each row's cluster, such as a person: rows of a cluster stay in one fold. None: no clusters.
     clusters: Ints | None = None
     # Features and rows without labels; None without such rows.
     unlabeled: tuple[Any, Rows] | None = None
     # Costs of answers in the validation set if there is one, otherwise in these rows; None without costs.
     costs: Floats | None = None
-    # Of the argument `training_rows`: the rows on which frozen estimators were fitted; None without it.
+    # Fingerprint of the argument `training_rows`, the rows of the fits of frozen estimators; None without it.
     named: Fingerprint | None = None
 
     @cached_property
@@ -209,16 +209,16 @@ def held_out(places: Ints, fraction: float) -> Mask:
 
 @dataclass(frozen=True)
 class Split:
-    """Parts of the training rows that are held out one after the other, while other rows are fitted."""
+    """Parts of the training rows, held out one after the other while models are fitted on other rows."""
 
     fold: Ints  # shape (n,): number of the part in which a row is held out; −1: never held out
-    scheme: Any  # "cv", "splits", or the fraction that is held out
-    # Masks of the rows that are fitted while each part is held out; None for all other rows.
+    scheme: Any  # "cv", "splits", or the held-out fraction
+    # For each part, a mask of the fitted rows while this part is held out; None for all other rows.
     fitted_parts: tuple[Mask, ...] | None = None
 
     @classmethod
     def of_none(cls, n: int, scheme: str) -> Split:
-        """Return a split that holds out none of n rows."""
+        """Return a split of n rows without a held-out row."""
         return cls(np.full(n, -1), scheme)
 
     @classmethod
@@ -239,7 +239,7 @@ class Split:
         validation : {"auto", "cv"}, int or float
             Number of folds ("cv": five), or fraction to hold out. "auto" cross-fits up to 50,000 distinct
             rows, and if a held-out fifth would contain fewer than 20 rows of a class in a group. Otherwise
-            it holds out a fifth.
+            "auto" holds out a fifth.
         seed : int
             Seed of the hashes.
         otherwise : str, default=""
@@ -282,7 +282,7 @@ class Split:
 
     @classmethod
     def from_splits(cls, training: TrainingSet, cv: Any) -> Split:
-        """Return the parts that a splitter makes, or an iterable of (fitted, held-out) row numbers.
+        """Return the parts of a splitter, or of an iterable of (fitted, held-out) row numbers.
 
         Raises
         ------
@@ -322,12 +322,12 @@ class Split:
 
     @property
     def parts(self) -> list[Mask]:
-        """Masks of the rows that are held out together, one for each part."""
+        """Masks of the held-out rows, one for each part."""
         return [self.fold == j for j in range(int(self.fold.max()) + 1)]
 
     @property
     def fitted(self) -> list[Mask]:
-        """Masks of the rows that are fitted while each part is held out."""
+        """Masks of the fitted rows, one for each held-out part."""
         if self.fitted_parts is not None:
             return list(self.fitted_parts)
         return [~part for part in self.parts]
@@ -345,8 +345,8 @@ class Split:
     def selection_rows(self, train: Rows, what: str, *, refit: bool = True) -> Rows:
         """Return the selection data: the held-out rows among the training rows.
 
-        Messages call rows of all folds out-of-fold ``what``. With ``refit``, models that were fitted without
-        held-out rows are fitted again on all rows.
+        With several folds, messages name the rows "out-of-fold ``what``". With ``refit``, models fitted
+        without held-out rows are fitted again on all rows.
         """
         is_held_out = self.fold >= 0
         held_out_rows = train.part(is_held_out)
@@ -384,10 +384,10 @@ def _check_split(split: int, held_out: Mask, fitted_rows: Mask, clusters: Ints |
 
 
 def _row_mask(rows: Any, position: Ints, split: int) -> Mask:
-    """Return rows of a split as a mask of the rows of positive weight.
+    """Return rows of a split as a mask of the rows with positive weight, shape (n,).
 
-    ``rows`` has row numbers, or is a mask of all rows. ``position`` is the place of each row among those of
-    positive weight, −1 for a row of weight 0.
+    ``rows`` has row numbers, or is a mask of all rows. ``position`` has the place of each row among the rows
+    with positive weight, −1 for a row of weight 0. ``split`` is the number of the split, for messages.
     """
     rows = np.asarray(rows)
     if rows.dtype == np.bool_ and rows.shape == position.shape:
@@ -429,10 +429,11 @@ def _smallest_stratum(rows: Rows) -> int:
 
 
 def only_known_classes(rows: Rows, fold: Ints, training: TrainingSet) -> Rows:
-    """Return the selection data without the subgroups of rows whose class no model has seen, or all have.
+    """Return the selection data without subgroups (−1) for rows of an unknown class.
 
-    ``fold`` is the fold in which each training row is held out, −1 for none. If one fold has all rows of a
-    class, the model for that fold does not know the class.
+    A class is known if its rows lie in several folds, where −1 counts as one. Otherwise the model for its
+    only fold has not seen the class, or all models have seen all its rows (fold −1). ``fold`` has the
+    held-out fold of each training row, −1 for none.
     """
     first_fold = np.full(training.n_classes, fold.max())
     last_fold = np.full(training.n_classes, fold.min())

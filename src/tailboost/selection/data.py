@@ -22,7 +22,7 @@ ROWS = 50_000
 # with 500 labelled and up to 8,000 further rows, n₀ = 300 kept limits most often of 0, 100, 300, 1,000, 3,000
 # and infinity.
 BLEND_ROWS = 300.0
-# Added to the probability of each class, so that a row of no class's group has probabilities.
+# Added to the probability of each class: a row with probability 0 of its group in all classes stays valid.
 ADDED_PROBABILITY = 1e-9
 # Steps of iterative scaling.
 SCALINGS = 30
@@ -36,10 +36,9 @@ def with_unlabeled(
 ) -> tuple[Strata, Ints, Rows]:
     """Return the strata of rows with and without labels, the stratum of each row, and all rows.
 
-    Rows without labels come last, in strata of their own. Rates that need labels leave these strata out, so
-    that estimates and intervals of such rates are those of the labelled rows. ``strata`` and ``stratum``
-    are those of the labelled ``rows``; ``combination`` has the combination of groups of each row without a
-    label.
+    Rows without labels come last, in separate strata. Rates with need of labels ignore these strata: their
+    estimates and intervals come from the labelled rows. ``strata`` and ``stratum`` are of the labelled
+    ``rows``; ``combination`` has the combination of groups of each row without a label, shape (m,).
     """
     K = strata.n_classes
     n_combinations = strata.n_combinations
@@ -57,8 +56,8 @@ def with_unlabeled(
 def rows_spread_over_strata(stratum: Ints, max_rows: int) -> Ints:
     """Return the indices of at most ``max_rows`` rows, evenly spaced within each stratum, ascending.
 
-    Half of the rows are shared equally among the strata, so that small strata keep all or most of their rows.
-    The other half is shared in proportion to the rows that are left. ``stratum`` has the stratum of each row.
+    Half of the rows are shared equally among the strata, so small strata keep all or most of their rows. The
+    other half is shared in proportion to the remaining rows. ``stratum`` has the stratum of each row.
     """
     n = len(stratum)
     if n <= max_rows:
@@ -79,7 +78,7 @@ def rows_spread_over_strata(stratum: Ints, max_rows: int) -> Ints:
 
 
 def quotient(top: NDArray[Any], bottom: NDArray[Any], otherwise: float = 0.0) -> Floats:
-    """Return ``top / bottom``, and another value where the denominator is not positive."""
+    """Return ``top / bottom``; ``otherwise`` for denominators of 0 or less."""
     positive = bottom > 0
     return np.where(positive, top / np.where(positive, bottom, 1.0), otherwise)
 
@@ -91,13 +90,13 @@ def plain_state(instance: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class SelectionData:
-    """The rows on which candidates are compared."""
+    """The rows for the comparison of candidates."""
 
     strata: Strata  # the strata, with the masses of these rows
-    # Shape (e,): the stratum of each entry. A row has one entry, or one for each class if it is counted by
+    # Shape (e,): the stratum of each entry. A row has one entry, or one for each class if the row counts by
     # its probabilities.
     stratum: Ints
-    # Shape (e,), sum to 1; negative where probabilities are corrected by labels.
+    # Shape (e,), sum to 1. A correction of probabilities by labels may make an entry negative.
     weights: Floats
     probabilities: Any = None  # shape (S, n): p(s | x); None if candidates have no action costs
     # Shape (n, A): cost of each action in each row; None without costs.
@@ -177,7 +176,7 @@ class SelectionData:
         entries = rows
         row = None
         if self.row is not None:
-            new_number = np.full(len(self), -1)  # of each row; -1 for rows that are left out
+            new_number = np.full(len(self), -1)  # of each row; -1 for dropped rows
             new_number[rows] = np.arange(len(rows))
             entries = np.flatnonzero(new_number[self.row] >= 0)
             row = new_number[self.row[entries]]
@@ -222,28 +221,28 @@ class SelectionData:
 def by_probabilities(
     labelled: SelectionData, kind: Ints, weights: Floats, probabilities: Any
 ) -> SelectionData:
-    """Return rows with and without labels, counted by their probabilities, which labels correct.
+    """Return rows with and without labels, counted by probabilities with a correction by labels.
 
-    The confusion counts of a rule that answers A(x) are, for each class k and group g,
+    The confusion counts of a rule with answers A(x) are, for each class k and group g,
 
         mean of q_k(x) 1[A(x) = a] over all rows + (1 − w) · mean of (1[y = k] − q_k(x)) 1[A(x) = a] over
         the rows with labels,
 
-    where q_k(x) = p(k | x, g) has factors by stratum that fit the labels. With w = 0 this is the difference
-    estimator [1]_ [2]_: it is unbiased for any q that is fixed, and has less noise than the labels alone if
-    q predicts them. With w = 1 the labels count through q alone, which has the least noise and is biased if q
-    is wrong. w falls with the number n_g of labelled rows of a group, as n₀/(n₀ + n_g), so that a wrong
-    score cannot mislead the selection on many rows. A row counts the same over all classes together, so rates
-    that need no label are plain counts of all rows.
+    where q_k(x) = p(k | x, g) has factors by stratum, fitted to the labels. With w = 0 this is the difference
+    estimator [1]_ [2]_: unbiased for any fixed q, with less noise than the labels alone if q predicts them.
+    With w = 1 the labels count through q alone, with the least noise, and with a bias if q is wrong. The
+    weight w = n₀/(n₀ + n_g) falls with the number n_g of labelled rows of a group. So a wrong score cannot
+    mislead the selection on many rows. The entries of a row sum to its weight, so rates without need of
+    labels are plain counts of all rows.
 
     Parameters
     ----------
     labelled : SelectionData
         The labelled rows.
     kind : ndarray of int, shape (n,)
-        Stratum of each row, labelled ones first, from `with_unlabeled`.
+        Stratum of each row, labelled rows first, from `with_unlabeled`.
     weights : ndarray of shape (n,)
-        Their weights, of sum 1.
+        Weights of the rows, of sum 1.
     probabilities : ndarray of shape (S, n)
         p(s | x) of all rows.
 
@@ -320,8 +319,8 @@ class RemoteSelectionData:
 
     strata: Strata  # the strata, with the masses of all rows
     in_memory: SelectionData  # the sample
-    # Confusion counts of candidates on all rows, shape (T, S, A). In copies in other processes and
-    # files it is None, because the rows cannot be reached from there.
+    # Returns the confusion counts of candidates on all rows, shape (T, S, A). None in copies in other
+    # processes and files: the rows are out of reach there.
     count_all: Callable[[Sequence[Any]], Floats] | None = None
     costs: None = None
 
@@ -353,7 +352,7 @@ AnySelectionData = SelectionData | RemoteSelectionData
 
 # Number of actions up to which a loop finds a row's cheapest action.
 FEW_ACTIONS = 255
-# Rows whose costs are summed at once: a block stays in the cache of a processor.
+# Number of rows in a block of the sum of costs: a block stays in the cache of a processor.
 BLOCK = 32_768
 
 
@@ -365,7 +364,7 @@ class Candidate:
 
     @classmethod
     def from_costs(cls, action_costs: Floats) -> Candidate:
-        """Return the candidate of action costs, which are scaled, and centred such that most are 0."""
+        """Return the candidate of action costs: scaled to at most 1, and centred so that most are 0."""
         usual = np.sort(action_costs, axis=1)[:, action_costs.shape[1] // 2]
         centred = action_costs - usual[:, None]
         return cls(centred / max(float(np.abs(centred).max()), 1e-300))
@@ -381,14 +380,14 @@ class Candidate:
 
 
 def contrasts(action_costs: Floats) -> Floats:
-    """Return the deciding costs: for two actions their difference, shape (S, 1)."""
+    """Return the deciding costs: all of shape (S, A), or for two actions the difference, shape (S, 1)."""
     if action_costs.shape[1] == 2:
         return action_costs[:, 1:] - action_costs[:, :1]
     return action_costs
 
 
 def from_contrasts(costs: Floats) -> Floats:
-    """Return the costs of all actions from those of `contrasts`."""
+    """Return the costs of all actions, shape (S, A), from `contrasts`; the first of two actions costs 0."""
     if costs.shape[1] == 1:
         return np.column_stack([np.zeros(len(costs)), costs[:, 0]])
     return costs
@@ -397,7 +396,7 @@ def from_contrasts(costs: Floats) -> Floats:
 def expected_costs(probabilities: Singles, action_costs: Floats) -> Floats:
     """Return Σ_s p(s | x) Q[s, a] for each action, shape (A, n); for two actions their difference, (1, n).
 
-    The sum runs stratum by stratum, so that the cost of a row does not depend on the other rows.
+    The sum runs stratum by stratum, so rounding in a row does not depend on the other rows.
     """
     costs = contrasts(action_costs)
     n = probabilities.shape[1]
@@ -441,7 +440,7 @@ class Pool:
     candidates: list[Any] = field(default_factory=list)
     counts: list[Floats] = field(default_factory=list)  # of each candidate, shape (W, A)
     _numbers: dict[bytes, int] = field(default_factory=dict)
-    # The same candidates on the rows for estimates of their rates; None until `measured_on` needs it.
+    # The same candidates, counted on the rows for estimates of rates; None before the first `measured_on`.
     _measured: Pool | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -453,14 +452,14 @@ class Pool:
         self._measured = None
 
     def copy(self) -> Pool:
-        """Return a pool of the same candidates, to which others may be added."""
+        """Return a copy of the pool; candidates added to the copy do not change this pool."""
         copy = Pool(self.data, list(self.candidates), list(self.counts), dict(self._numbers))
         if self._measured is not None:
             copy._measured = self._measured.copy()
         return copy
 
     def measured_on(self, data: AnySelectionData) -> Pool:
-        """Return the same candidates, counted on the rows that estimate their rates; this pool for its own.
+        """Return the same candidates, counted on the rows for estimates of rates; this pool for its ``data``.
 
         Each candidate is counted once, and keeps its number. All calls must be with the same ``data``.
         """
@@ -488,7 +487,7 @@ class Pool:
         return self.add_all([candidate])[0]
 
     def add_all(self, candidates: Sequence[Candidate]) -> list[int]:
-        """Return the numbers of candidates, which are counted in one pass over the rows."""
+        """Return the numbers of candidates, counted in one pass over the rows; see `add`."""
         counted = self.data.examine(candidates)
         return [
             self._enter(candidate, key, counts)
@@ -496,16 +495,17 @@ class Pool:
         ]
 
     def append(self, candidates: Sequence[Candidate]) -> None:
-        """Add candidates with a number each, whether or not actions on these rows are equal."""
+        """Add candidates with a number each, even if their actions on these rows are equal."""
         self.candidates.extend(candidates)
         self.counts.extend(counts for _, counts in self.data.examine(candidates))
 
     def enter(self, candidate: Any, actions: Ints) -> int:
-        """Return the number of a candidate with known actions, shape (n,); it needs no action costs."""
+        """Return the number of a candidate with known actions, shape (n,); no action costs are needed."""
         data = self.data.in_memory
         return self._enter(candidate, data.key(actions), data.count(actions))
 
     def _enter(self, candidate: Any, key: bytes, counts: Floats) -> int:
+        """Return the number of a candidate with counts (W, A), or of an earlier one with the same key."""
         number = self._numbers.setdefault(key, len(self.candidates))
         if number == len(self.candidates):
             self.candidates.append(candidate)
@@ -518,13 +518,13 @@ class Pool:
         return np.array(self.counts)
 
     def constants(self) -> list[int]:
-        """Add the candidate that takes one action in every row, for each action; return their numbers."""
+        """Add a constant candidate for each action; return their numbers."""
         strata = self.data.strata
         plain = plain_costs(self.data)
         candidates = []
         for action in range(strata.n_actions):
             costs = np.zeros_like(plain)
-            if action == strata.n_classes:  # a rule that defers every row still has labels
+            if action == strata.n_classes:  # deferred rows get labels by plain costs
                 costs = plain.copy()
             costs[:, action] = -2.0 * max(float(np.abs(plain).max()), 1.0)
             candidates.append(Candidate.from_costs(costs))
@@ -543,13 +543,11 @@ def plain_costs(data: AnySelectionData) -> Floats:
 
 # -- rules for two classes by a threshold on one score, one in all or one for each group, and scored rows --
 
-# Beyond all scores: the logarithm of the odds of a stratum with the least probability is below 20.
+# A threshold above all scores: the logarithm of the odds of a stratum of least probability is below 20.
 BEYOND = 40.0
-# The largest score: of rows whose groups have no selection row of one class. A threshold beyond all scores is
-# beyond these too.
+# The largest score: of rows in groups without a selection row of one class. It is below `BEYOND`.
 LARGEST_LOG_RATIO = 39.0
-# Scores are logarithms of sums of float32 numbers; a threshold lies between scores that differ by more than
-# this.
+# Least difference of two scores with a threshold between. Scores are logarithms of sums of float32 numbers.
 COST_RESOLUTION = 1e-6
 
 
@@ -566,15 +564,16 @@ class ThresholdFamily:
     gains: Floats  # shape (S,): G, positive
     y: Ints  # shape (S,): class number of each stratum
     place: Ints  # shape (S,): number of the threshold
-    by_group: bool  # whether each group that rules read has a threshold of its own
+    by_group: bool  # whether each read group has a separate threshold
 
     @classmethod
     def from_candidate(
         cls, candidate: Candidate, strata: Strata, places: Ints | None = None
     ) -> ThresholdFamily | None:
-        """Return the family of a candidate; None if not all gains of a right label are positive.
+        """Return the family of a candidate.
 
-        ``places`` are the numbers of the threshold of each combination of groups; None is one threshold.
+        ``places`` has the number of the threshold of each combination of groups; None for one threshold.
+        Return None without two classes, with deferral, or if a gain of a right label is not positive.
         """
         if strata.n_classes != 2 or strata.defers:
             return None
@@ -587,7 +586,7 @@ class ThresholdFamily:
 
     @classmethod
     def plain(cls, data: SelectionData, places: Ints | None = None) -> ThresholdFamily | None:
-        """Return the family of the rule with the smallest overall error; None if it has no threshold."""
+        """Return the family of the rule with the smallest overall error; None as in `from_candidate`."""
         return cls.from_candidate(Candidate.from_costs(plain_costs(data)), data.strata, places)
 
     @property
@@ -610,7 +609,7 @@ class ThresholdFamily:
         return np.clip(logs[1] - logs[0], -LARGEST_LOG_RATIO, LARGEST_LOG_RATIO)
 
     def candidate(self, thresholds: Floats) -> Candidate:
-        """Return the rule of one threshold for each group that rules read, or of one for all, shape (m,).
+        """Return the rule with these thresholds, shape (m,): one for each read group, or one for all rows.
 
         A threshold of ±`BEYOND` gives all its rows the same label.
         """
@@ -618,7 +617,7 @@ class ThresholdFamily:
         gains = self.gains.copy()
         scaled = (np.abs(threshold) < BEYOND) & (self.y == 0)
         gains[scaled] *= np.exp(threshold[scaled])
-        right = self.y.copy()  # the label that counts as right in each stratum
+        right = self.y.copy()  # the label with a gain in each stratum
         right[threshold <= -BEYOND] = 1
         right[threshold >= BEYOND] = 0
         costs = np.zeros((len(gains), 2))
@@ -627,10 +626,10 @@ class ThresholdFamily:
 
 
 def possible_thresholds(scores: Floats) -> tuple[Floats, Ints]:
-    """Return all thresholds that split scores differently, with the number of scores above each.
+    """Return thresholds for all different splits of scores, with the number of scores above each.
 
-    They lie halfway between neighbouring scores, and beyond the least and the largest one. Scores that differ
-    by less than `COST_RESOLUTION` have no threshold between them.
+    They lie halfway between neighbouring scores, below the least score, and above the largest. Scores with a
+    difference of at most `COST_RESOLUTION` have no threshold between them.
 
     Parameters
     ----------
@@ -654,7 +653,7 @@ def possible_thresholds(scores: Floats) -> tuple[Floats, Ints]:
 def sums_of_answers(scores: Floats, values: Floats, thresholds: Floats) -> Floats:
     """Return the sum over the rows of the value of each row's answer, at each threshold.
 
-    Rows with scores at or below a threshold get the first answer, those above it the second.
+    Rows with scores at or below a threshold get the first answer, rows above the second.
 
     Parameters
     ----------
@@ -675,9 +674,10 @@ def sums_of_answers(scores: Floats, values: Floats, thresholds: Floats) -> Float
 
 
 def sums_below_and_above(values: Floats, n_below: Ints) -> Floats:
-    """Return the sum of the first values of some first rows and of the second values of all others.
+    """Return sums over rows: the first value of rows below a threshold, the second value of other rows.
 
-    ``values`` has the shape (n, 2), and ``n_below`` the numbers of first rows, shape (m,).
+    ``values`` has the shape (n, 2), in ascending order of scores. ``n_below`` has the number of rows below
+    each threshold, shape (m,).
     """
     cumulated = np.zeros((len(values) + 1, 2))
     np.cumsum(values, axis=0, out=cumulated[1:])

@@ -72,10 +72,10 @@ class RateLine:
     met : bool or None
         Whether the value satisfies the bound; None without a bound or a value.
     sense : {"≤", "<", "≥", ""}
-        Direction of the bound; "<" if a value equal to the bound does not satisfy it.
+        Direction of the bound; "<" if the value must be smaller than the bound.
     price : float
-        Shadow price: decrease of the objective for each 1 by which the bound is loosened, NaN if it is not
-        known. For a limit on deferral it is the cost of a review at which no limit is needed.
+        Shadow price: decrease of the objective per unit of a looser bound; NaN if unknown. For a limit on
+        deferral, no limit is needed if a review has this cost.
     rule : {"predict", "randomised"}
         The rule: `predict`, or the randomised rule in expectation.
     in_percent : bool
@@ -83,7 +83,7 @@ class RateLine:
     deferred : float
         Share of deferred rows in the subgroup; NaN if no row is deferred, or the rate is about deferral.
     is_certified : bool
-        Whether a certificate from other rows holds this limit, so that these rows cannot refuse it alone.
+        Whether a certificate from other rows holds this limit: an estimate on these rows cannot refuse it.
     """
 
     rate: str
@@ -104,7 +104,7 @@ class RateLine:
 
     @property
     def estimate_text(self) -> str:
-        """The value, with the digits that its rows support."""
+        """The value, with as many digits as its number of rows supports."""
         beside = None
         if not np.isnan(self.bound):
             beside = self.bound
@@ -123,14 +123,14 @@ class RateLine:
 
     @property
     def limit_text(self) -> str:
-        """The bound of this subgroup as it was stated; empty without one."""
+        """The stated bound of this subgroup; empty without one."""
         if np.isnan(self.bound):
             return ""
         return limit_words(self.sense, self.bound, in_percent=self.in_percent)
 
     @property
     def side(self) -> str:
-        """The side of the limit on which the value lies, of a value that does not keep it."""
+        """The side of the bound for a value that breaks the limit: "below" or "above"."""
         return "below" if self.sense == "≥" else "above"
 
     @property
@@ -144,7 +144,10 @@ class RateLine:
 
     @property
     def verdict_text(self) -> str:
-        """Whether the value keeps the limit; of a certified limit its side, which is no other verdict."""
+        """Whether the value keeps the limit: "yes", "NO", or only the side if the limit is certified.
+
+        Empty without a verdict.
+        """
         if self.met is None:
             return ""
         if self.met:
@@ -153,7 +156,7 @@ class RateLine:
 
     @property
     def known_rows(self) -> float:
-        """The rows behind the rate; 0 for a gap or ratio, whose rows are not counted."""
+        """The effective number of rows behind the rate; 0 for a gap or ratio, without a count of rows."""
         return float(np.nan_to_num(self.rows))
 
     @property
@@ -228,14 +231,14 @@ class RateTable:
     kind : str
         Kind of the subgroups of a table of errors: "class", "group" or "cell"; empty for other tables.
     likely : str
-        That the limits hold on new rows with the asked ``confidence``, without a full stop; empty if this is
-        not reached or not known.
+        A clause on limits kept on new rows with the asked ``confidence``, without a full stop; empty if not
+        reached or unknown.
     selected : bool
         Whether the rule was selected on these rows.
     deferral : tuple of str
-        What deferral hides: the error of the answered rows, and a group with many deferred rows.
+        Sentences on effects of deferral: the error of the answered rows, and a group with many deferred rows.
     certificate : str
-        The verdict of the certificate of the rule, which is from other rows; empty without one.
+        The verdict of the rule's certificate, from other rows; empty without a certificate.
     """
 
     lines: tuple[RateLine, ...]
@@ -263,9 +266,9 @@ class RateTable:
         """Return the table of a rule from its confusion counts, shape (W, A).
 
         ``stated`` are the rates with their limits, None for a rate without one. ``words``, ``kind`` and
-        ``selected`` are those of the class, ``spread`` the ``refit_share`` of `CountedRate.from_counts`.
-        ``flattered`` tells why a rate has no interval: the rule was selected where these rows favour it. An
-        empty text is no reason.
+        ``selected`` are as in the class, ``spread`` is the ``refit_share`` of `CountedRate.from_counts`.
+        ``flattered`` returns the reason for a rate without an interval, otherwise "". The reason: the
+        selection sought rules favoured by these rows.
         """
         lines = list[RateLine]()
         missing_intervals = list[str]()
@@ -313,7 +316,8 @@ class RateTable:
     def beside_certificate(self, targets: Mapping[tuple[str, Any], float]) -> RateTable:
         """Return the table of further rows: a certificate from other rows has the limits ``targets``.
 
-        They are as in `certified`. A limit that the certificate does not imply has its verdict on these rows.
+        The targets are as in `certified`. A limit not implied by the certificate keeps its verdict on these
+        rows.
         """
         lines = []
         for line in self.lines:
@@ -328,7 +332,7 @@ class RateTable:
         Parameters
         ----------
         verdict : str
-            That of the certificate.
+            The verdict of the certificate.
         targets : dict of (str, object) to float
             The certified limits by rate and subgroup.
         """
@@ -375,8 +379,8 @@ class RateTable:
     def worst(self) -> tuple[Any, float, tuple[float, float] | None] | None:
         """Name, error and interval of the subgroup with the largest error of `predict`; None without any.
 
-        The interval is None with more than two subgroups. The largest of many estimates is too large, so that
-        the interval of this subgroup would lie above its true error too often.
+        The interval is None with more than two subgroups. The largest of many estimates tends to be too
+        large, so the interval of this subgroup would lie above its true error too often.
         """
         lines = self.of_rule("predict").lines
         counted = [line for line in lines if not np.isnan(line.value)]
@@ -418,7 +422,7 @@ class RateTable:
     def verdict(self) -> str:
         """A sentence: whether the limits hold, by the certificate or on these rows.
 
-        If all limits are kept and their probability on new rows is known, a second sentence says it.
+        If all limits are kept and ``likely`` is not empty, a second sentence is about new rows.
         """
         if self.certificate:
             return self.certificate
@@ -438,9 +442,9 @@ class RateTable:
 
     @property
     def _beside_certificate(self) -> str:
-        """A sentence on estimates that do not keep a certified limit; empty without one.
+        """Sentences on estimates beyond a certified limit; empty without such estimates.
 
-        It says whether this is within noise, and if not, how to test the certificate.
+        They say whether the excess is within noise, and if not, how to test the certificate.
         """
         lines = [line for line in self.lines if line.is_certified and line.met is False]
         if not lines:
@@ -527,7 +531,7 @@ class RateTable:
         return f"{self.caption}:\n{text_table(headings, rows, left=left_aligned)}"
 
     def stated_limits(self) -> list[StatedLimit]:
-        """Return the stated limits in their order, each with the lines of `predict` that it limits."""
+        """Return the stated limits in their order, each with its lines of `predict`."""
         by_limit: dict[str, list[RateLine]] = {}
         for line in self.of_rule("predict"):
             if not np.isnan(line.bound):
@@ -557,7 +561,7 @@ class RateTable:
 
     @property
     def _kept(self) -> str:
-        """The verdict of a limit that holds: of training rows, on which errors are too small, it says so."""
+        """The verdict of a kept limit; another one for training rows, because errors are too small there."""
         return KEPT_IN_TRAINING if FITTED in self.notes else KEPT
 
     def plot(self, ax: Axes = None, **kwargs: Any) -> Any:
@@ -629,10 +633,10 @@ def _without_nan(value: float) -> float | None:
 def with_deferral(
     lines: Sequence[RateLine], rates: Sequence[Rate], strata: Strata, counts: Floats
 ) -> tuple[list[RateLine], tuple[str, ...]]:
-    """Return lines with the shares of deferred rows of their subgroups, and what deferral hides.
+    """Return lines with the deferral rates of their subgroups, and sentences on effects of deferral.
 
-    ``lines`` are those of ``rates``. Lines of rates about deferral get no share. Without deferred rows the
-    lines are unchanged, and nothing is hidden.
+    ``lines`` belong to ``rates``. Lines of rates about deferral get no share. Without deferred rows the lines
+    are unchanged, and there are no sentences.
     """
     shares: dict[Any, dict[Any, float]] = {}  # by kind of subgroup, then by subgroup
     for by in dict.fromkeys([None, *(rate.by for rate in rates)]):

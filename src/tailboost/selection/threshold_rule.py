@@ -64,19 +64,19 @@ class ThresholdRule:
         For each group (or once) the ranges from the lowest: their lower end and the action there. The first
         lower end is −∞, written as None. A range contains its lower end.
     kind : {"probability", "logit", "number"}
-        The kind of scores that the rule was selected on. Numbers outside the range of this kind are refused.
+        The kind of scores at the selection. Numbers outside the range of this kind are refused.
     missing : float or None
         The score of rows without one.
     model : str or None
-        The model whose probability of the second label is the score; None for a column of scores.
+        The model for the score, its probability of the second label; None for a column of scores.
     group_column : str, int or None
         The column of the groups of a group-aware rule, if it has a name.
     limits : tuple of Limit
-        The stated limits, of a rule that `tailboost.load_rule` has read.
+        The stated limits of a rule from `tailboost.load_rule`.
     file : object or None
-        The file of such a rule, from which `certificate` and `classifier` are made when they are read.
+        The file of a rule from `tailboost.load_rule`, the source of `certificate` and `classifier`.
     groups_named : mapping
-        The groups in the limits of the certificate, by column. `predict` warns of rows in others.
+        The groups in the limits of the certificate, by column. `predict` warns of rows in other groups.
     """
 
     column: Any
@@ -102,7 +102,7 @@ class ThresholdRule:
         """Return the rule of ranges of a `Scores`.
 
         ``ranges`` has for each group the lower ends of its ranges, ascending from −∞, with the numbers of
-        their actions. Ranges that contain no score are left out.
+        their actions. Empty ranges are left out.
         """
         actions = [*classes, HUMAN_REVIEW]
         bands = []
@@ -141,9 +141,9 @@ class ThresholdRule:
         return HUMAN_REVIEW in actions and HUMAN_REVIEW not in self.classes
 
     def actions_in(self, column: Any, group: Any) -> set[Any]:
-        """Return the actions that a row of a group of a column can get, whatever its score.
+        """Return the possible actions of rows in one group of a column, for any score.
 
-        If the rule does not read this column, the group says nothing about its actions.
+        For a column without influence on the rule, these are all actions of the rule.
         """
         bands = self.bands
         if self.groups is not None and column == self.group_column and group in self.groups:
@@ -152,19 +152,19 @@ class ThresholdRule:
 
     @property
     def certificate(self) -> Any:
-        """The certificate of a rule that `tailboost.load_rule` has read; None without one."""
+        """The certificate of a rule from `tailboost.load_rule`; None without one."""
         return None if self.file is None else self.file.certificate
 
     @property
     def classifier(self) -> Any:
-        """Such a rule as a fitted classifier of a table with its columns of scores; None for other rules."""
+        """A rule from `tailboost.load_rule` as a classifier of tables of scores; None for other rules."""
         return None if self.file is None else self.file.classifier
 
     @property
     def identity(self) -> Any:
         """The rule as plain values, for `digest_of_rule`."""
         plain = self.to_dict()
-        del plain["group_column"]  # a name for groups, which the answers do not depend on
+        del plain["group_column"]  # a name of groups has no effect on the answers
         return plain
 
     # -- answers -------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class ThresholdRule:
         return f"rule.predict({score}, groups=table[{column!r}])"
 
     def _score_and_groups_by_name(self, score: Any, groups: Any) -> tuple[Any, Any]:
-        """Return columns of the score and the groups; of a table or a row those that the rule reads.
+        """Return the columns of the score and of the groups, taken by name from a table or a row.
 
         A table is a data frame, a dict or a list of dicts. A row is a dict or a Series of its values.
         """
@@ -222,7 +222,7 @@ class ThresholdRule:
         return score, groups
 
     def _refuse_no_groups(self, score: Any, names: Sequence[Any], groups: Groups) -> None:
-        """Raise ValueError if a table or row comes without the column of groups that the rule reads."""
+        """Raise ValueError if a table or row lacks the rule's column of groups."""
         are_needed = (
             groups is None and self.groups is not None and self.group_column is not None
         )
@@ -245,9 +245,9 @@ class ThresholdRule:
         return None
 
     def _groups(self, groups: Groups) -> Any:
-        """Return the column of groups that the rule reads, of one or several named columns.
+        """Return the rule's column of groups, of one or several named columns.
 
-        Groups without names, and those of a rule that reads none, are returned as they are.
+        Groups without names, and groups for a group-blind rule, are returned unchanged.
         """
         groups = with_missing_group(groups, self.groups)
         if groups is None or self.groups is None or self.group_column is None:
@@ -284,15 +284,15 @@ class ThresholdRule:
         Parameters
         ----------
         score : array-like of shape (n,), number, table or row
-            The score. Of a data frame, a dict, a Series of one row or a list of dicts the rule reads its
-            `column` and its `group_column`: ``rule.predict({"score": 0.7, "site": "a"})``.
+            The score. In a data frame, a dict, a Series of one row or a list of dicts, the rule reads
+            `column` and `group_column`: ``rule.predict({"score": 0.7, "site": "a"})``.
         groups : array-like of shape (n,), or table of one column, optional
-            Group of each row, for a group-aware rule. Of a table of several columns the rule reads its own,
+            Group of each row, for a group-aware rule. In a table of several columns the rule reads
             `group_column`. Text names the column of a table ``score``. None and NaN are the group 'missing'
             if the rule has one.
         default : label, "human review" or None, optional
-            Answer to rows of an unknown group and, unless the rule has a group 'missing', of none. Without it
-            they are an error.
+            Answer to rows of an unknown group. Rows without a group get this answer too, unless the rule has
+            a group 'missing'. Without a default, such rows are an error.
 
         Returns
         -------
@@ -307,7 +307,7 @@ class ThresholdRule:
         Warns
         -----
         UncertifiedGroupsWarning
-            Counts the rows of a table in groups that the certificate does not name.
+            Counts the rows of a table in groups not named in the certificate.
         """
         if default is not ... and self.groups is not None:
             return self._with_default(score, groups, default)
@@ -320,7 +320,7 @@ class ThresholdRule:
         return actions[numbers]
 
     def _warn_of_other_groups(self, score: Any, groups: Groups) -> None:
-        """Warn of rows in groups that the certificate does not name; arguments as in `predict`."""
+        """Warn of rows in groups not named in the certificate; arguments as in `predict`."""
         if not self.groups_named:
             return
         table = _as_columns(score)
@@ -330,7 +330,7 @@ class ThresholdRule:
         warn_of_other_groups(self.groups_named, columns, groups)
 
     def _with_default(self, score: Any, groups: Groups, default: Any) -> NDArray[Any]:
-        """Return the action of each row, of an unknown group or none the default."""
+        """Return the action of each row; rows of an unknown group or without a group get the default."""
         assert self.groups is not None
         score, groups = self._score_and_groups_by_name(score, groups)
         scores = self._scores(score)
@@ -353,7 +353,7 @@ class ThresholdRule:
         place : ndarray of int, shape (n,)
             Number of each row's group.
         """
-        # A class "human review" has its own number, in place of that of deferral.
+        # A class "human review" has the number of the class, and replaces deferral.
         number_of_action = {HUMAN_REVIEW: len(self.classes)}
         number_of_action |= {label: k for k, label in enumerate(self.classes)}
         numbers = np.empty(len(scores), dtype=np.intp)
@@ -398,12 +398,12 @@ class ThresholdRule:
 
     @classmethod
     def from_dict(cls, document: Any) -> Self:
-        """Return the rule that `to_dict` described.
+        """Return the rule of a document from `to_dict`.
 
         Raises
         ------
         ValueError
-            If the document is none.
+            If the document describes no rule.
         """
         with reading("rule"):
             if "parts" in document:
@@ -462,7 +462,7 @@ class ThresholdRule:
         self, column: str | None = None, group: str | None = None, *,
         what: Literal["action", "label", "deferred"] = "action", table: str = "t",
     ) -> str:  # fmt: skip
-        """Return the action as an SQL expression; NULL for rows that `predict` refuses.
+        """Return the action as an SQL expression; NULL for rows refused by `predict`.
 
         These are rows without score, with a score outside the range of `kind`, with text in its place, or of
         an unknown group. A group of NULL is the group 'missing' if the rule has one. A score of NULL is
@@ -471,7 +471,7 @@ class ThresholdRule:
         Parameters
         ----------
         column : str, optional
-            Column of the score; by default that of the rule. It needs the precision of the selection data: a
+            Column of the score; by default `column`. The column needs the precision of the selection data: a
             single-precision column (FLOAT) may have other answers at a threshold.
         group : str, optional
             Column of the group, for a group-aware rule; by default `group_column`.
@@ -488,8 +488,8 @@ class ThresholdRule:
         Raises
         ------
         ValueError
-            If ``group`` is missing, a name or label contains a backslash, or the name of ``column`` has the
-            label as a word that the score does not speak for.
+            If ``group`` is missing, a name or label contains a backslash, or the name of ``column`` contains
+            the label of low scores as a word.
         TypeError
             If ``column`` is no name.
         """
@@ -511,7 +511,7 @@ class ThresholdRule:
         return f"CASE WHEN {self._kind.sql(score)} THEN {answer} END"
 
     def _refuse_column_of_other_label(self, column: str) -> None:
-        """Raise if a word of a column's name is the label that a high score speaks against.
+        """Raise if a word in the name of a column is the label of low scores.
 
         Numbers as labels are not compared: "model_0" may be the first model.
         """
@@ -558,9 +558,9 @@ class ThresholdRule:
         return sql_value(action)
 
     def to_python(self, name: str = "decide") -> str:
-        """Return the source of a function of one score (and group) that needs no imports.
+        """Return the source of a Python function of one score (and group), without imports.
 
-        The function raises an error for scores that `predict` refuses. For an unknown group it raises a
+        The function raises an error for scores refused by `predict`. For an unknown group it raises a
         ValueError, or returns its argument ``default``. None and NaN are the group 'missing' if the rule has
         one.
 
@@ -696,7 +696,7 @@ class ThresholdRule:
 
 
 def _as_columns(score: Any) -> Any:
-    """Return a list of rows, each a dict, as a dict of the columns that all have; others unchanged."""
+    """Return a list of rows (dicts) as a dict of their common columns; other values unchanged."""
     if not isinstance(score, list) or not score:
         return score
     if not all(isinstance(row, Mapping) for row in score):
@@ -706,9 +706,9 @@ def _as_columns(score: Any) -> Any:
 
 
 def refuse_other_name(column: Any, argument: str, own_name: Any) -> None:
-    """Raise ValueError if a column, or the only column of a table, has another name than the rule reads.
+    """Raise ValueError if a column, or the only column of a table, has another name than the rule's.
 
-    Arrays have no name, and a rule that was selected on arrays knows none.
+    Columns without a name pass, and all columns for a rule selected on arrays, without names.
     """
     (name,) = getattr(column, "columns", [getattr(column, "name", None)])
     if not isinstance(name, str) or not isinstance(own_name, str) or name in ("", own_name):
@@ -736,13 +736,13 @@ def ranges_between(values: Floats, actions: Ints) -> list[tuple[float, int]]:
 def decimals_between(low: Floats, high: Floats) -> Floats:
     """Return the shortest decimal strictly between two numbers, shape (m,).
 
-    Of the shortest ones the nearest to the middle. If no floating-point number is between, it is the larger
-    number: a range contains its lower end.
+    Among equally short decimals, the one nearest to the middle is returned. Without a floating-point number
+    between, the result is the larger number: a range contains its lower end.
 
     Parameters
     ----------
     low, high : ndarray of shape (m,)
-        Of equal pairs the result is the same number.
+        The pairs of numbers. For equal numbers the result is this number.
     """
     middle = low / 2 + high / 2
     result = high.astype(np.float64)
