@@ -46,9 +46,9 @@ class Units:
 
     @classmethod
     def samples(cls, sample_weight: Floats, rows: Mask | None = None) -> Units:
-        """Return the rows of a mask as units, by default all rows.
+        """Return the rows of a mask as units, by default all rows; the other rows are outside of the game.
 
-        Their base measure ``p`` is the normalised sample weight.
+        The base measure ``p`` of the units is the normalised sample weight.
         """
         index = None
         weight = sample_weight
@@ -789,7 +789,7 @@ class Game:
     def request(self, position: Position, weights: Floats, entropy: int) -> Request:
         """Return the request to the learner in the next round.
 
-        ``weights`` are the player's, ``entropy`` is the root of the seeds.
+        ``weights`` are the player's weights of the units, shape (m,). ``entropy`` is the root of the seeds.
         """
         n_rounds = position.n_rounds
 
@@ -822,9 +822,10 @@ class Game:
     def after_round(
         self, position: Position, weights: Floats, fitted: Candidate, round_start: float
     ) -> Position:
-        """Return the position after a round with these weights, in which the learner returned ``fitted``.
+        """Return the position after a round with the learner's candidate ``fitted``.
 
-        ``round_start`` is the start of the round by ``time.perf_counter()``.
+        ``weights`` are the player's weights of the units in this round, shape (m,). ``round_start`` is the
+        start of the round by ``time.perf_counter()``, in seconds.
         """
         played = position.played
         candidate = position.pool.joined(fitted)  # may answer together with earlier rounds

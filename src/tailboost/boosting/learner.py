@@ -203,10 +203,10 @@ class CrossFit:
         return request.refuses(np.ones(len(self.fold), dtype=np.bool_), out_of_fold(folds))
 
     def _lockstep(self, folds: list[tuple[Mask, Iterator[Ints]]]) -> Generator[Ints]:
-        """Yield the answers to all rows after each stage of growth.
+        """Yield the class numbers of all rows after each stage of growth, shape (n,).
 
-        ``folds`` has the rows of each fold, with an iterator over the answers to these rows by stage. A fold
-        at the end of its growth keeps its last answers.
+        ``folds`` has a mask of the rows of each fold, with an iterator over the answers to these rows by
+        stage. A fold at the end of its growth keeps its last answers.
         """
         answers = np.empty(len(self.fold), dtype=np.intp)
 
@@ -247,9 +247,9 @@ class Fold:
 
     @cached_property
     def outputs(self) -> NDArray[Any]:
-        """The predictions on the fold's rows by a model fitted without them.
+        """Predictions for the m rows of the fold by a model fitted without these rows.
 
-        They are class probabilities if rounds add these up.
+        These are class numbers, shape (m,), or class probabilities, shape (m, K), if rounds add them up.
         """
         learner = self.learner
         if learner.accumulating is not None:
@@ -261,7 +261,10 @@ class Fold:
         return outputs
 
     def stages(self, grow: bool) -> Iterator[Ints]:
-        """Yield predictions on the fold's rows after each stage of growth; without growth there is one."""
+        """Yield class numbers for the m rows of the fold after each stage of growth, shape (m,).
+
+        Without growth there is one stage, the whole model.
+        """
         session = self.learner.session
         if grow:
             for model in stages(session, self.weight, self.seed, ~self.rows):
@@ -273,7 +276,7 @@ class Fold:
 
 
 def out_of_fold(folds: list[Fold]) -> NDArray[Any]:
-    """Return the predictions, or probabilities, of all folds as one array."""
+    """Return the predictions of all rows as one array, shape (n,), or probabilities, shape (n, K)."""
     first_outputs = folds[0].outputs
     outputs = np.empty(
         (len(folds[0].rows), *first_outputs.shape[1:]), dtype=first_outputs.dtype
@@ -284,7 +287,10 @@ def out_of_fold(folds: list[Fold]) -> NDArray[Any]:
 
 
 def _weight(train: Rows, density: Floats, exact: bool) -> Floats:
-    """Return the weights of a fit: sample weight × density."""
+    """Return the weights of a fit, sample weight × density, shape (n,).
+
+    Unless ``exact``, the density has 16 significant bits: then equal rows have equal weights.
+    """
     if exact:
         return train.weight * density
     return train.weight * round_significant(density)

@@ -167,7 +167,10 @@ class Pool:
         return self._answering(answers, self.rows.part(selected))
 
     def _answering(self, answers: Iterable[NDArray[Any]], rows: Rows) -> Pool:
-        """Return a pool of the same models with these answers, one array for each, on other rows."""
+        """Return a pool of the same models on other rows, with the answers of each model to these rows.
+
+        Answers are class numbers, shape (n,), or label distributions, shape (n, K), in the order of `judged`.
+        """
         models = self.base_models
         judged = [
             Judged.of(model, model_answers, self.n_classes)

@@ -187,7 +187,7 @@ def pooled_subgroups(
     groups: GroupNames | None,
     min_rows: int,
 ) -> tuple[NamedSubgroups, Pools]:
-    """Return the subgroups of a training set and their pools; the training set gets their numbers as groups.
+    """Return the subgroups of a training set and their pools; they become the groups of the training set.
 
     Subgroups with fewer than ``min_rows`` effective rows share a pool.
     """

@@ -180,7 +180,10 @@ def _single_candidate(problem: TailGame) -> Optimum | None:
 
 
 def _first_closed(problem: TailGame, start: Floats | None) -> Optimum:
-    """Try the methods in turn; return the first optimum with a closed gap, or the one with the least gap."""
+    """Try the methods in turn; return the first optimum with a closed gap, otherwise the least gap.
+
+    ``start`` is a mixture of the reduced problem, shape (T,), or None.
+    """
     best: Optimum | None = None
     for method in MIXTURE_METHODS:
         optimum = method(problem, start)
@@ -193,11 +196,12 @@ def _first_closed(problem: TailGame, start: Floats | None) -> Optimum:
 
 
 def _by_linear_program(problem: TailGame, start: Floats | None) -> Optimum:
+    """Return the optimum from one linear program over all units; ``start`` has no effect."""
     return problem.optimum(*linear_program(problem), "linear-program")
 
 
 def linear_program(problem: TailGame) -> tuple[Floats, Floats]:
-    """Return the mixture λ and the weights w of the program as a whole."""
+    """Return the optimal mixture λ, shape (T,), and weights w, shape (n,), of one program over all units."""
     columns = problem.losses.columns(np.arange(problem.p.size))
     lam, w = mixture_program(columns, problem.cap)
     return lam, feasible(w, problem.cap)
@@ -251,21 +255,22 @@ SHRINK = 5.0
 
 
 class _FreeUnits(NamedTuple):
-    """The units of a problem whose weights are open; those of all others are fixed at 0 or at their cap."""
+    """The free units of a problem; the weights of all other units are fixed at 0 or at their cap."""
 
-    units: Ints  # their numbers
-    at_cap: Mask  # of all units: fixed at their cap
-    losses: PackedLosses  # of these units
-    p: Floats  # of these units
-    # Weight left for these units, and the expected losses under the fixed weights.
-    mass: float
+    units: Ints  # numbers of the free units
+    at_cap: Mask  # shape (n,): units fixed at their cap
+    losses: PackedLosses  # of the free units
+    p: Floats  # base measure of the free units
+    mass: float  # remaining weight for the free units
+    # Shape (T,): expected losses under the fixed weights; 0 without fixed units.
     fixed: Floats | float
 
 
 def _free_units(problem: TailGame, free: Mask, above: Mask) -> _FreeUnits:
-    """Return the units in ``free``, after the others are fixed: at their cap if ``above``, otherwise at 0.
+    """Return the units of the mask ``free``; others are fixed at their cap if ``above``, otherwise at 0.
 
-    All units are free if the fixed ones leave no weight, or more than the others can take.
+    Both masks have shape (n,). All units are free if the fixed units leave no weight, or more than the free
+    units can take.
     """
     at_cap = above & ~free
     fixed_weights = np.where(at_cap, problem.cap, 0.0)
@@ -280,9 +285,10 @@ def _free_units(problem: TailGame, free: Mask, above: Mask) -> _FreeUnits:
 
 
 def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
-    """Return the optimum of the mixture program, or None if the method does not apply or fails.
+    """Return the optimum of the mixture program by Newton's method for a falling ε.
 
-    ε falls until few units are free, or until all free units tie.
+    ε falls until few units are free, or until all free units tie. ``start`` is a mixture, shape (T,), or
+    None. Return None if a linear program of all units is as fast, or if too many units stay free.
     """
     n_candidates, n_units = problem.losses.shape
     few = FEW_FREE_UNITS * n_candidates
@@ -342,9 +348,9 @@ def _first_epsilon(problem: TailGame, combined: Floats) -> float:
 
 
 def _all_tied(problem: TailGame, epsilon: float, lam: Floats, combined: Floats) -> Optimum:
-    """Return the optimum of weights at this ε, computed to the last digit: it is closed if they are exact.
+    """Return the optimum of the weights at ε, computed to the last digit; its gap closes if they are exact.
 
-    ``combined`` are the losses of ``lam``.
+    ``lam`` is a mixture, shape (T,), and ``combined`` its losses, shape (n,).
     """
     best_weights = Quadratic(problem.p, problem.alpha, epsilon)
     exact = newton(problem.losses, best_weights, lam, 1e-14, combined=combined, max_iter=15)
@@ -359,10 +365,10 @@ def _all_tied(problem: TailGame, epsilon: float, lam: Floats, combined: Floats) 
 
 
 def _exact_near_boundary(problem: TailGame, combined: Floats) -> Optimum | None:
-    """Solve exactly for the units nearest to the boundary; add units on the wrong side of it and repeat.
+    """Solve exactly for the units nearest to the boundary; add units on its wrong side and repeat.
 
-    ``combined`` are the losses of a mixture, which gives the first boundary. The result is None if too many
-    units are near it.
+    ``combined`` are the losses of a mixture, shape (n,), and give the first boundary. The result is None if
+    the first units near the boundary are too many for a gain.
     """
     n_candidates, n_units = problem.losses.shape
     eta = tail_boundary(combined, problem.alpha, problem.p)
@@ -424,11 +430,11 @@ def make_canonical(problem: TailGame, optimum: Optimum) -> Optimum:
 
 
 def _closest_weights(problem: TailGame, optimum: Optimum) -> Floats:
-    """Return the optimal weights closest to p.
+    """Return the optimal weights closest to p, shape (n,).
 
     The regularised problem with R = (ε/2) Σ (w_i − p_i)²/p_i is exact. Below some ε, its maximiser is optimal
     for the linear program and, among all optimal weights, has the smallest R (Mangasarian and Meyer 1979).
-    Only the weights of tied units change.
+    Only the weights of tied units change. Without such a solution the weights of ``optimum`` are returned.
     """
     cap = problem.cap
     w = np.where(optimum.w > 0.5 * cap, cap, 0.0)  # without rounding errors
@@ -452,7 +458,9 @@ def _closest_weights(problem: TailGame, optimum: Optimum) -> Floats:
 
 
 def least_mixture(problem: TailGame, optimum: Optimum, value: float) -> Floats | None:
-    """Return the optimal mixture with the smallest mean loss; among those, a vertex of earlier candidates.
+    """Return the optimal mixture with the smallest mean loss, shape (T,); of several, a vertex.
+
+    The vertex prefers earlier candidates.
 
     Let w be optimal. By complementary slackness, λ is optimal under these conditions: λ uses only candidates
     with ⟨w, ℓ^t⟩ = value; its loss is at least η for units at their cap, at most η for units of weight 0, and
@@ -503,7 +511,10 @@ def least_mixture(problem: TailGame, optimum: Optimum, value: float) -> Floats |
 
 
 def _most_violated(excess: Floats, lower: Floats, upper: Floats, units: Ints) -> Ints:
-    """Return the units with an excess outside its bounds, without ``units``, the largest violation first."""
+    """Return the units with an excess outside its bounds, except ``units``, the largest violation first.
+
+    ``excess``, ``lower`` and ``upper`` have shape (n,).
+    """
     violation = np.maximum(lower - excess, excess - upper)
     violation[units] = 0.0
     violated = np.flatnonzero(violation > 1e-12)
@@ -562,11 +573,12 @@ def mixture_program(
 def lexicographic_vertex(
     costs: Sequence[Floats], matrix: Floats, lower: Floats, upper: Floats
 ) -> Floats | None:
-    """Return a vertex of {x: lower ≤ matrix x ≤ upper} that minimises each cost in turn, or None.
+    """Return a vertex of {x: lower ≤ matrix x ≤ upper} with the least cost, for each cost in turn.
 
-    None means that the set is empty. All entries of x except the last are non-negative. After each cost, the
-    columns and rows with a non-zero dual are fixed. The next cost then moves along the optimal face exactly,
-    without a tolerance on the objective.
+    ``matrix`` has shape (m, N), the bounds (m,), x and each cost (N,). All entries of x except the last are
+    non-negative. After each cost, columns and rows with a non-zero dual are fixed. The next cost then moves
+    along the optimal face exactly, without a tolerance on the objective. Return None if the first program has
+    no optimum, as for an empty set; if a later one has none, return the vertex before.
     """
     n_columns = matrix.shape[1]
     lower = lower.copy()
@@ -599,7 +611,11 @@ def lexicographic_vertex(
 def highs_model(
     cost: Floats, matrix: Floats, rows: tuple[Floats, Floats], columns: tuple[Floats, Floats]
 ) -> Any:
-    """Return HiGHS with the linear program min ⟨cost, x⟩ over bounded rows and columns."""
+    """Return HiGHS with the linear program min ⟨cost, x⟩ over bounded rows and columns.
+
+    ``matrix`` has shape (m, N). ``rows`` and ``columns`` are pairs of lower and upper bounds, of shapes (m,)
+    and (N,).
+    """
     sparse = csc_array(matrix)
     model = highspy.HighsModel()
     lp = model.lp_

@@ -21,7 +21,7 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.solvers.bits import PackedLosses
 from tailboost.solvers.tail_game import tail, tail_boundary
 
-#: Below this, a slope of F is rounding, and the full Newton step is taken.
+#: A slope of F below this value is rounding, and the full Newton step is taken.
 GAP_ROUNDING = 1e-13
 
 
@@ -42,29 +42,26 @@ KINK = 0.2
 
 
 class BestWeights(NamedTuple):
-    """Best weights w for combined losses, R(w), and the derivative d of w_i in its loss (0 at a bound).
+    """Best weights for the losses of a mixture."""
 
-    Weights of losses outside the interval ``free`` are at a bound.
-    """
-
-    w: Floats
-    penalty: float
-    d: Floats
-    free: tuple[float, float]
+    w: Floats  # shape (n,)
+    penalty: float  # R(w)
+    d: Floats  # shape (n,): derivative of w_i in its loss; 0 for weights at a bound
+    free: tuple[float, float]  # units with a loss outside this interval have weights at a bound
 
 
 class NewtonResult(NamedTuple):
-    """Mixture and its losses, weights, gap, and the interval of free weights."""
+    """A mixture with its weights and duality gap."""
 
-    lam: Floats
-    combined: Floats
-    w: Floats
-    gap: float
-    free: tuple[float, float]
+    lam: Floats  # shape (T,): λ
+    combined: Floats  # shape (n,): losses of the mixture
+    w: Floats  # shape (n,)
+    gap: float  # duality gap
+    free: tuple[float, float]  # units with a loss outside this interval have weights at a bound
 
 
 def divergence(excess: Floats, p: Floats) -> float:
-    """Return KL(w ‖ p) from w/p − 1, exact to the last digits also if w is nearly p > 0."""
+    """Return KL(w ‖ p) from w/p − 1, shape (n,), exact to the last digits also if w is nearly p > 0."""
     return float(p @ (xlog1py(1.0 + excess, excess) - excess))
 
 
@@ -118,10 +115,10 @@ class Entropic:
 def _scale_to_one(
     w: Floats, cap: Floats, exponent: Floats, log_cap: float, kappa: float
 ) -> tuple[float, Mask]:
-    """Return κ with Σ min(c, κ w) = 1, and the capped units; ``kappa`` is to the left of the solution.
+    """Return κ with Σ min(c, κ w) = 1, and a mask of the capped units, shape (n,).
 
-    The sum is concave in κ: Newton's method from the left only adds capped units. A unit is capped if its
-    ``exponent``, log(w/p), plus log κ reaches ``log_cap``.
+    The start ``kappa`` is at most the solution. The sum is concave in κ, so Newton's method from below only
+    adds capped units. A unit is capped if its ``exponent``, log(w/p), plus log κ reaches ``log_cap``.
     """
     capped = np.zeros(w.size, dtype=bool)
     n_capped = -1
@@ -171,9 +168,9 @@ class Quadratic:
         return BestWeights(w, penalty, p * free / epsilon, bounds)
 
     def _bottom_of(self, combined: Floats) -> float:
-        """Return θ/ε − 1 such that the weights sum to the mass.
+        """Return θ/ε − 1 for weights with the sum ``mass``; ``combined`` are losses, shape (n,).
 
-        The sum is a monotone, piecewise linear function: Newton's method stays inside a bracket.
+        The sum is a monotone, piecewise linear function of θ: Newton's method stays inside a bracket.
         """
         p = self.p
         top = 1.0 / self.alpha
@@ -223,8 +220,9 @@ def newton(
 ) -> NewtonResult:
     """Minimise F over the simplex from ``start`` to a duality gap of ``tol``, or as far as possible.
 
-    ``combined`` are the losses of ``start``. ``fixed`` are the expected losses (T,) of units whose weights
-    are fixed. A gap of ``relative_gap`` of R(w) is also accepted.
+    ``respond`` returns the best weights for losses, shape (n,). ``combined`` are the losses of ``start``,
+    computed if None. ``fixed`` are the expected losses of units with fixed weights, shape (T,). A gap of
+    ``relative_gap`` of R(w) is also accepted.
     """
     lam = start
     if combined is None:
@@ -260,10 +258,11 @@ def newton(
 def refined(
     losses: PackedLosses, respond: Callable[[Floats], BestWeights], solution: NewtonResult
 ) -> NewtonResult:
-    """Return the solution after a step of Newton's that is smaller than the digits of λ.
+    """Return the solution with weights after a Newton step below the digits of λ.
 
-    A large β multiplies the rounding of the losses of λ. The losses relative to that of a free unit have
-    finer digits, and F + c has the same weights for every constant c. The support of λ is kept.
+    A large β multiplies the rounding of the losses of λ. Losses relative to the loss of a free unit have
+    finer digits, and F + c has the same weights for every constant c. λ is kept. The solution is unchanged if
+    the step does not lower its gap.
     """
     combined = solution.combined
     combined = combined - combined[respond(combined).d.argmax()]
@@ -292,11 +291,11 @@ def _line_search(
     toward: Floats,
     fixed_slope: float,
 ) -> tuple[float, BestWeights]:
-    """Return a step in [0, 1] at which the slope of F has halved, and the weights there.
+    """Return a step in [0, 1] with at most half the slope of F, or at a kink, and the weights there.
 
-    The losses go from ``combined``, with the weights ``response``, to ``toward`` at step 1. Slopes are
-    compared, because values of F cancel. ``fixed_slope`` is the constant part of the slope, from units whose
-    weights are fixed.
+    The losses go from ``combined``, with the weights ``response``, to ``toward`` at step 1, all of shape
+    (n,). Slopes are compared, because values of F cancel. ``fixed_slope`` is the constant part of the slope,
+    from units with fixed weights.
     """
     change = toward - combined
     first_slope = float(response.w @ change) + fixed_slope
@@ -334,9 +333,10 @@ def _line_search(
 
 
 def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float) -> Floats:
-    """Solve min_{x ∈ Δ} ⟨g, x − λ⟩ + ½ (x − λ)'H(x − λ), H positive semi-definite, to a gap of ``tol``.
+    """Return the solution x of min_{x ∈ Δ} ⟨g, x − λ⟩ + ½ (x − λ)'H(x − λ), to a gap of ``tol``.
 
-    The unknown is the step from λ, so steps much smaller than λ keep their digits. Near the solution the
+    g, λ and x have shape (T,). H, shape (T, T), is positive semi-definite. The unknown is the step from λ, so
+    steps much smaller than λ keep their digits. Near the solution the
     support hardly changes, and block pivoting (Júdice and Pires 1994) needs few solves.
     """
     proximal = _proximal(hessian, g)
@@ -373,9 +373,9 @@ def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float) -> Floats:
 
 
 def _proximal(hessian: Floats, g: Floats) -> Floats:
-    """Return a Hessian with a proximal term, because H may be singular.
+    """Return H with a proximal term, shape (T, T), because H may be singular.
 
-    A constant added to H does not matter on the simplex, and conditions it.
+    A constant added to all entries of H has no effect on the simplex, and improves the condition of H.
     """
     scale = max(float(hessian.diagonal().max()), 1e-3 * float(np.ptp(g)))
     proximal = hessian + scale
@@ -386,10 +386,11 @@ def _proximal(hessian: Floats, g: Floats) -> Floats:
 def _stationary(
     g: Floats, proximal: Floats, lam: Floats, inside: Ints, outside: Ints
 ) -> Floats:
-    """Return the step d from λ to the stationary point with support ``inside``.
+    """Return the step d from λ to the stationary point with support ``inside``, shape (T,).
 
-    Candidates ``outside`` go to 0. The gradients of the others are equal there: they are the multiplier y of
-    the condition that d sums to 0. Inside, d solves H d = y − gradient.
+    ``inside`` and ``outside`` are numbers of candidates; candidates ``outside`` go to 0. At the stationary
+    point the gradients inside equal the multiplier y of the condition Σ d = 0. So d solves H d = y − gradient
+    inside. Raise LinAlgError if H is singular there.
     """
     d = -lam
     H_inside = proximal[np.ix_(inside, inside)]  # rows × columns of these candidates

@@ -142,10 +142,10 @@ class TailGame:
         method: str,
         combined: Floats | None = None,
     ) -> Optimum:
-        """Return the optimum with this mixture and these weights.
+        """Return the optimum with the mixture λ, shape (T,), and the weights w, shape (n,).
 
-        By default ``w`` is the weights of the worst tail, and the losses ``combined`` are computed.
-        Complementary slackness marks the units and candidates of all other optima.
+        If None, ``w`` has the weights of the worst tail, and the losses ``combined`` of the mixture, shape
+        (n,), are computed. Complementary slackness marks the tied units and the candidates of other optima.
         """
         if combined is None:
             combined = self.losses.combine(lam)
@@ -176,29 +176,34 @@ class TailGame:
         optimum.value = float(worst @ optimum.combined)
 
     def expand(self, w: Floats) -> Floats:
-        """Return the weights of the full problem from weights of the reduced problem."""
+        """Return the weights of all units, shape (n_units,), from weights of the reduced problem.
+
+        Merged units share their weight in proportion to p. Units without mass have weight 0.
+        """
         with_mass: Any = slice(None)
         if self.with_mass is not None:
             with_mass = self.with_mass
         if self.pattern is not None:
-            # Merged units share their weight in proportion to p.
             w = (w / self.p)[self.pattern] * self.full_p[with_mass]
         full_w = np.zeros(self.full.shape[1])
         full_w[with_mass] = w
         return full_w
 
     def expand_mixture(self, lam: Floats) -> Floats:
-        """Return the mixture of all candidates from one of the reduced problem."""
+        """Return the mixture of all candidates from one of distinct ones: the first of equals gets all."""
         full_lam = np.zeros(self.equal_to.size)
         full_lam[self.candidates] = lam
         return full_lam
 
     def reduce_mixture(self, lam: Floats) -> Floats:
-        """Return the mixture of the reduced problem from one of all candidates."""
+        """Return the mixture of distinct candidates from a mixture of all: equal ones are added."""
         return np.bincount(self.equal_to, lam, self.candidates.size).astype(np.float64)
 
     def tolerance(self, value: float) -> float:
-        """Return the largest gap allowed at this value; at least the rounding of the losses."""
+        """Return the largest allowed duality gap at a value, in units of the loss.
+
+        It is at least the rounding of the losses.
+        """
         return max(DUALITY_GAP * (1.0 + abs(value)), 1e-13 * (self.scale + abs(self.offset)))
 
     def error(self, what: str, gap: float, tolerance: float) -> SolverError:
@@ -220,7 +225,10 @@ def _offset_and_range(losses: Floats) -> tuple[float, float]:
 
 
 def _distinct(losses: PackedLosses) -> tuple[Ints, Ints]:
-    """Return the first of each set of equal candidates, and the number of each candidate's set."""
+    """Return the number of the first candidate of each set of equal ones, and each candidate's set.
+
+    The second array has shape (T,).
+    """
     first_of_set: list[int] = []
     sets_by_key: dict[Any, list[int]] = {}
     equal_to = np.empty(losses.shape[0], dtype=np.intp)
@@ -239,9 +247,9 @@ def _distinct(losses: PackedLosses) -> tuple[Ints, Ints]:
 
 
 def _merge(losses: PackedLosses) -> tuple[Ints, Ints] | None:
-    """Return one unit of each pattern of losses, and the pattern of each unit.
+    """Return the number of one unit for each pattern of losses, and the pattern of each unit, shape (n,).
 
-    Return None for many units if few units of a sample have equal losses.
+    None if few units of a sample have equal losses: merging many units would not pay.
     """
     n_units = losses.shape[1]
     if n_units > UNITS_SAMPLED:
@@ -253,7 +261,7 @@ def _merge(losses: PackedLosses) -> tuple[Ints, Ints] | None:
 
 
 def feasible(w: Floats, cap: Floats) -> Floats:
-    """Return weights w with 0 ≤ w ≤ cap and Σ w = 1, after a repair of their rounding errors."""
+    """Return weights w with 0 ≤ w ≤ cap and Σ w = 1, after a repair of rounding errors; shape (n,)."""
     w = np.clip(w, 0.0, cap)
     missing = 1.0 - float(w.sum())
     if missing <= 0:
@@ -327,7 +335,10 @@ def cvar_weights(
 
 
 def tail(losses: Floats, alpha: float, p: Floats) -> tuple[Floats, float]:
-    """Return the maximiser w and its boundary η, the smallest loss of the tail, for normalised p."""
+    """Return the maximiser w, shape (n,), and the boundary η, the smallest loss of the tail.
+
+    ``losses`` and the base measure ``p``, of sum 1, have shape (n,).
+    """
     boundary = tail_boundary(losses, alpha, p)
     w = np.where(losses > boundary, p, 0.0)
     w /= alpha
@@ -339,13 +350,13 @@ def tail(losses: Floats, alpha: float, p: Floats) -> tuple[Floats, float]:
 
 
 def tail_boundary(losses: Floats, alpha: float, p: Floats) -> float:
-    """Return the smallest loss of the worst ``alpha`` of the mass."""
+    """Return the smallest loss of the worst ``alpha`` of the mass; ``losses`` and ``p`` as in `tail`."""
     if p.min() == p.max():
         # The factor keeps rounding from adding a unit to the tail.
         n_in_tail = int(np.ceil(alpha * losses.size * (1 - 1e-14)))
         n_below = losses.size - n_in_tail
         return float(np.partition(losses, n_below)[n_below])
-    mass_above = 0.0  # of losses that are not sorted
+    mass_above = 0.0  # of the losses above the bracket, which need no sorting
     if losses.size > BINS_OF_TAIL:
         # A histogram brackets the boundary; only the losses in the bracket are sorted.
         low, high = _bracket(losses, alpha, p)
@@ -363,7 +374,10 @@ def tail_boundary(losses: Floats, alpha: float, p: Floats) -> float:
 
 
 def _bracket(losses: Floats, alpha: float, p: Floats) -> tuple[float, float]:
-    """Return losses below and above the boundary of the tail; the full range if no histogram is possible."""
+    """Return a loss below and a loss above the boundary of the tail, from a histogram of the mass.
+
+    The full range is returned for equal losses, and for a range near the limits of floating-point numbers.
+    """
     low = float(losses.min())
     high = float(losses.max())
     with np.errstate(over="ignore", divide="ignore"):  # equal or enormous losses

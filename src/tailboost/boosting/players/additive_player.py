@@ -103,7 +103,9 @@ class Additive(Player[AdditiveState]):
         return state.learner_weights
 
     def update(self, state: AdditiveState, losses: NDArray[Any]) -> AdditiveState:
-        """Add the base model with its step, or with step 0 if it is no better than a random guess.
+        """Return the state after a base model, with step 0 if the model is no better than a random guess.
+
+        ``losses``, shape (n,), are positive for wrong rows.
 
         A base model without errors has no best step, since the cost falls with the length of the step. It
         gets the longest step so far and ends the game, because the weights would not change any more. On 14

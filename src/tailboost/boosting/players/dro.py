@@ -108,9 +108,10 @@ class WorstCase:
     no_step: ClassVar[str] = "no step along the newest base model lowers the worst-case loss"
 
     def weigh(self, margins: Floats, base: Floats) -> Weighed:
-        """Return the worst case and ``u_i ∝ w_i (−L′(m_i))``; the gap is relative to the largest loss.
+        """Return the worst case w at margins m, and the learner weights ``u_i ∝ w_i (−L′(m_i))``.
 
-        At zero margins all losses are equal, so the worst case is p.
+        ``margins`` and the base measure p, ``base``, have shape (n,). The gap is relative to the largest
+        loss. At zero margins all losses are equal, so the worst case is p.
         """
         # Rows outside of p get the loss 0.
         losses, log_top = scaled_losses(self.loss, np.where(base > 0, margins, np.inf))
@@ -140,9 +141,8 @@ class WorstCase:
     def minimiser(self, z: Floats, high: float, state: AdditiveState) -> float:
         """Return the minimiser of ``F`` at margins ``m + a z`` over a ≥ 0, from the first guess ``high`` > 0.
 
-        ``F′(a) = −Σ u_i z_i`` up to a positive factor. The weights u are those of the worst case at a.
-
-        A first guess, or a result, of almost 0 becomes 0.
+        z, shape (n,), is the change of the margins for a = 1. ``F′(a) = −Σ u_i z_i`` up to a positive factor,
+        with the learner weights u at a. A first guess, or a result, of almost 0 becomes 0.
         """
 
         def descent(a: float) -> float:
@@ -173,7 +173,7 @@ class RealAdditive(Additive):
     """
 
     def update(self, state: AdditiveState, losses: NDArray[Any]) -> AdditiveState:
-        """Return the state after a real-valued base model: its step, and the new worst case.
+        """Return the state after a real-valued base model with ``losses`` (1 − h_y)/2, shape (n,).
 
         A base model in the wrong direction gets no step and ends the game. A model that is right on all rows
         of two classes gets the longest step so far and ends the game.

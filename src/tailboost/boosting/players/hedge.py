@@ -39,7 +39,7 @@ def theory_rounds(count: float, gamma: float) -> int:
 
 
 def without_outliers(base: Floats, cumulative: Floats, fraction: float) -> Floats:
-    """Return the base measure without the ``fraction`` of its mass with the highest cumulative loss.
+    """Return the base measure (m,) without the ``fraction`` of its mass with the highest cumulative loss.
 
     DORO (Zhai et al. 2021b) drops outliers in each minibatch, here in each round. Nothing is dropped while
     all ``Σ_s ℓ^s`` are equal (before the first loss). Units that tie at the boundary are dropped in part, in
