@@ -262,16 +262,6 @@ def test_a_curve_marks_the_selected_rule_and_its_limit(stated):
     assert labels_of(display.ax_) == [display.name, "limit 0.35", "selected rule"]
 
 
-def test_the_curve_of_an_additive_classifier_is_its_own_point():
-    X, y = load_wine(return_X_y=True)
-    clf = tb.AdaBoostClassifier(n_estimators=3, random_state=0).fit(X, y)
-    display = clf.tradeoff().plot()
-    errors = {line.subgroup: line.value for line in clf.rates_}
-    worst = max(value for subgroup, value in errors.items() if subgroup is not None)
-    assert drawn(display.point_).tolist() == [[errors[None], worst]]
-    assert labels_of(display.ax_) == [display.name, "selected rule"]
-
-
 # --- limits ------------------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar, cast
@@ -35,11 +34,9 @@ from tailboost.guarantees.additive_summary import (
     additive_summary,
 )
 from tailboost.learners import HistTreeClassifier
-from tailboost.rates import InfeasibleLimitsError, Limit, error
+from tailboost.rates import error
 from tailboost.rows.judged import answered, judged
 from tailboost.rows.rows import HELD_OUT, TrainingSet
-from tailboost.selection.curve import Curve, CurvePoint
-from tailboost.selection.problem import stated as stated_problem
 from tailboost.selection.rate_table import RateTable
 
 
@@ -86,45 +83,6 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
         """Cost, decreased by the steps."""
         check_is_fitted(self)
         return self._cost().name
-
-    def tradeoff(self, a: Any = None, b: Any = None) -> Curve:
-        """Return the trade-off of two rates: a single point, because there is one rule.
-
-        Parameters
-        ----------
-        a : rate, largest, gap or ratio, optional
-            The first rate; by default the overall error.
-        b : rate or largest, optional
-            The second rate; by default the overall error, or the largest error of a class if ``a`` is the
-            overall error.
-
-        Returns
-        -------
-        Curve
-        """
-        limited, minimised, _ = stated_problem("error").traded(a, b)
-        values = []
-        for objective in (limited, minimised):
-            lines = judged(self).measured(objective.rate)  # one for each class or group
-            values.append(objective.value(np.array([line.value for line in lines])))
-        limited_value, minimised_value = values
-
-        def at(limit: Limit, point: Any) -> Any:
-            if point is None:  # the only point is not within the limit
-                raise InfeasibleLimitsError(
-                    f"{limit}: an additive classifier has one rule, with {limited_value:.4g}"
-                )
-            return point
-
-        point = CurvePoint(limited_value, minimised_value, copy.copy(self))
-        return Curve(
-            (point,),
-            limited=limited,
-            objective=minimised,
-            measured_on=self.selection_.rows.words,
-            _at=at,
-            _source=self,
-        )
 
     def decision_function(self, X: Table) -> Floats:
         """Return the scores ``f``.

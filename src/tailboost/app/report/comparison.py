@@ -347,8 +347,7 @@ def _record(method: Method, split: DataSplit, settings: dict[str, Any]) -> dict[
         "reweight_seconds": reweighted - fitted if method.uses_alpha else None,
         "predict_seconds": predicted - reweighted,
     }
-    takes_budgets = hasattr(classifier, "tradeoff") and hasattr(classifier, "reweight")
-    if takes_budgets and not method.uses_alpha:
+    if hasattr(classifier, "tradeoff") and not method.uses_alpha:
         points = []
         for budget in BUDGETS:
             answers_within = classifier.reweight(error_budget=budget).predict(split.X_test)
