@@ -16,13 +16,12 @@ from sklearn.frozen import FrozenEstimator
 from tailboost.app.report.charts import limits_chart, monitor_chart
 from tailboost.app.report.html import page
 from tailboost.core.array_types import Column, Groups, Model, Stated, Table
-from tailboost.core.exceptions import LeakageError
+from tailboost.core.exceptions import LeakageError, warn_user
 from tailboost.core.files import write_output
 from tailboost.core.limit_lines import LimitLine, filled_columns
 from tailboost.core.rate_words import bound_words, value_words
 from tailboost.core.spelling import a_type_of, how_many, with_known_arguments
 from tailboost.core.versions import versions as installed_versions
-from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import Certificate, certify
 from tailboost.guarantees.monitor import Monitor
 from tailboost.guarantees.recheck import CERTIFIED_WORDS, Recheck, percent

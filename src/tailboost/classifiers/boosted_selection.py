@@ -15,8 +15,7 @@ from tailboost.classifiers.boosting_fit import set_rule
 from tailboost.classifiers.input import marked_if_seen, regroup, selection_data
 from tailboost.core.array_types import Groups, Stated
 from tailboost.core.checks import check_number, n_rows_of
-from tailboost.core.exceptions import BoundNotMetWarning, ResubstitutionWarning
-from tailboost.core.warn import warn_user
+from tailboost.core.exceptions import BoundNotMetWarning, ResubstitutionWarning, warn_user
 from tailboost.rates import Limit, Objective, checked_limits, error
 from tailboost.rows.given import Given
 from tailboost.rows.judged import group_uses, judged

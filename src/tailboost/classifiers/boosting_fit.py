@@ -24,9 +24,8 @@ from tailboost.classifiers.input import (
     selection_data,
 )
 from tailboost.core.array_types import Model
-from tailboost.core.exceptions import FitInterruptedWarning
+from tailboost.core.exceptions import FitInterruptedWarning, warn_user
 from tailboost.core.long_work import fitting_apart, noticing_interrupts, steps, telling
-from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import open_session
 from tailboost.rows.fingerprints import RowHashes, hash_rounded_rows
 from tailboost.rows.given import Given

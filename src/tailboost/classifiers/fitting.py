@@ -26,10 +26,9 @@ from tailboost.core.checks import (
     positions,
     take,
 )
-from tailboost.core.exceptions import FitInterruptedWarning
+from tailboost.core.exceptions import FitInterruptedWarning, warn_user
 from tailboost.core.long_work import Steps, noticing_interrupts, steps
 from tailboost.core.spelling import a_type_of
-from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import constant, set_seeds, weight_parameter
 from tailboost.learners.protocols import AveragingLearner, Partitioned, TableLearner
 from tailboost.learners.scores import Scores, only_scores

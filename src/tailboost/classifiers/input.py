@@ -39,9 +39,8 @@ from tailboost.core.checks import (
     unpack,
 )
 from tailboost.core.constraints import OneOf, Share
-from tailboost.core.exceptions import ResubstitutionWarning
+from tailboost.core.exceptions import ResubstitutionWarning, warn_user
 from tailboost.core.spelling import as_typed, listed, with_known_arguments
-from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
 from tailboost.rates.strata import plain
 from tailboost.rows.fingerprints import (

@@ -25,9 +25,8 @@ from tailboost.core.checks import (
     reading,
     take,
 )
-from tailboost.core.exceptions import BoundNotMetWarning, NotCertifiedError
+from tailboost.core.exceptions import BoundNotMetWarning, NotCertifiedError, warn_user
 from tailboost.core.spelling import a_type_of, as_typed, with_known_arguments
-from tailboost.core.warn import warn_user
 from tailboost.guarantees.calibration import calibrate_selected
 from tailboost.guarantees.certificates import Certificate, certify
 from tailboost.learners.scores import Scores, score_columns

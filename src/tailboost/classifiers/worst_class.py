@@ -52,8 +52,7 @@ from tailboost.classifiers.judged import JudgedSubgroups
 from tailboost.core.array_types import Column, Floats, Groups, Stated, Table
 from tailboost.core.checks import unpack
 from tailboost.core.constraints import OneOf
-from tailboost.core.exceptions import BoundNotMetWarning, SmallSubgroupsWarning
-from tailboost.core.warn import warn_user
+from tailboost.core.exceptions import BoundNotMetWarning, SmallSubgroupsWarning, warn_user
 from tailboost.guarantees.game_bounds import edge_bound, hedge_game_bounds
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Largest, Limit, Objective, Rate, error, largest

@@ -1,8 +1,12 @@
-"""Public warnings and errors; `tailboost.exceptions` offers them."""
+"""Public warnings and errors, which `tailboost.exceptions` offers, and how the library warns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 __all__ = [
@@ -128,3 +132,38 @@ class TableChangedWarning(UserWarning):
 
 class ModelVersionWarning(UserWarning):
     """Warning: a model was saved with other library versions, and has no probe rows for a comparison."""
+
+
+# -- giving warnings -----------------------------------------------------------------------------------
+
+# Packages whose lines are not those of the user's program.
+_OURS = ("tailboost", "sklearn")
+_left_out: ContextVar[tuple[type[Warning], ...]] = ContextVar("left_out", default=())
+
+
+@contextmanager
+def without_warning(category: type[Warning]) -> Iterator[None]:
+    """Give no warnings of a category inside; unlike `warnings.catch_warnings` safe in threads."""
+    token = _left_out.set((*_left_out.get(), category))
+    try:
+        yield
+    finally:
+        _left_out.reset(token)
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn with the place of the nearest caller outside of tailboost and scikit-learn.
+
+    Inside of `without_warning` of the category nothing happens.
+    """
+    if issubclass(category, _left_out.get()):
+        return
+    level = 1
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        package = frame.f_globals.get("__name__", "").split(".")[0]
+        if package not in _OURS:
+            break
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, category, stacklevel=level)

@@ -14,7 +14,7 @@ from functools import wraps
 from itertools import pairwise
 from typing import Any, ParamSpec, TypeVar
 
-from tailboost.core.warn import warn_user
+from tailboost.core.exceptions import warn_user
 
 # Arguments of other libraries, with their name here; "" if no argument has their meaning.
 OF_OTHERS = {"sensitive_features": "groups", "sample_weight": "", "T": "n_estimators"}

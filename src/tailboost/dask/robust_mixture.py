@@ -45,8 +45,7 @@ from tailboost.core.checks import (
     refuse_missing,
     relative_weights,
 )
-from tailboost.core.exceptions import DeferredRowsWarning
-from tailboost.core.warn import warn_user
+from tailboost.core.exceptions import DeferredRowsWarning, warn_user
 from tailboost.dask.collections import DaskColumn, partitions
 from tailboost.rates import Strata
 from tailboost.rows.fingerprints import UsedRows, hash_rows

@@ -19,10 +19,10 @@ from tailboost.core.exceptions import (
     InfeasibleLimitsError,
     NotCertifiedError,
     UselessRuleWarning,
+    warn_user,
 )
 from tailboost.core.rate_words import bound_words
 from tailboost.core.spelling import as_typed, did_you_mean
-from tailboost.core.warn import warn_user
 from tailboost.guarantees.certifiable import MOST_ROWS_TRIED, certifiable_limit
 from tailboost.guarantees.certificates import (
     OVERALL_PRICE,

@@ -13,11 +13,11 @@ from typing import Any, Literal
 import numpy as np
 
 from tailboost.core.array_types import Floats, Stated
+from tailboost.core.exceptions import warn_user
 from tailboost.core.html import html_table, text_table
 from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED
 from tailboost.core.rate_words import estimate_words
 from tailboost.core.spelling import how_many
-from tailboost.core.warn import warn_user
 from tailboost.rates import AT_MOST, COMPARISONS, Answered, Sample
 from tailboost.rates.bounds import LARGEST_WEALTH, Evidence
 from tailboost.rows.fingerprints import Fingerprint, UsedRows

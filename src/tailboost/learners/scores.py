@@ -23,9 +23,9 @@ from tailboost.core.checks import (
     no_classes,
     refuse_missing,
 )
+from tailboost.core.exceptions import warn_user
 from tailboost.core.score_kinds import score_kind, with_shortest_decimals
 from tailboost.core.spelling import as_typed, listed, meant, shell_word
-from tailboost.core.warn import warn_user
 from tailboost.rates.strata import plain
 
 # The most different scores stored to map a number to its rank; values between them are interpolated.

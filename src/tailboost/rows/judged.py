@@ -14,9 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats, Groups, Mask, Model, Table
 from tailboost.core.checks import as_table
-from tailboost.core.exceptions import DeferredRowsWarning, UncertifiedGroupsWarning
+from tailboost.core.exceptions import (
+    DeferredRowsWarning,
+    UncertifiedGroupsWarning,
+    warn_user,
+    without_warning,
+)
 from tailboost.core.limit_lines import LimitLine
-from tailboost.core.warn import warn_user, without_warning
 from tailboost.rows.fingerprints import EqualRows, RowHashes, hash_rounded_rows
 from tailboost.rows.ledger import Records
 from tailboost.rows.other_groups import GroupsByColumn

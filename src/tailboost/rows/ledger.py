@@ -13,9 +13,13 @@ import numpy as np
 
 from tailboost.core.array_types import Hashes, Ints
 from tailboost.core.checks import check_number
-from tailboost.core.exceptions import LeakageError, NotCertifiedError, ResubstitutionWarning
+from tailboost.core.exceptions import (
+    LeakageError,
+    NotCertifiedError,
+    ResubstitutionWarning,
+    warn_user,
+)
 from tailboost.core.spelling import how_many
-from tailboost.core.warn import warn_user
 from tailboost.rows.fingerprints import (
     EqualRows,
     Fingerprint,

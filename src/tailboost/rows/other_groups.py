@@ -17,9 +17,8 @@ from tailboost.core.checks import (
     with_interval_names,
     with_missing_group,
 )
-from tailboost.core.exceptions import UncertifiedGroupsWarning
+from tailboost.core.exceptions import UncertifiedGroupsWarning, warn_user
 from tailboost.core.spelling import how_many, listed
-from tailboost.core.warn import warn_user
 from tailboost.rows.subgroups import unit_name
 
 # The most groups in a warning.

@@ -12,9 +12,8 @@ from typing import Any
 
 from tailboost.core.array_types import Table
 from tailboost.core.checks import as_pandas
-from tailboost.core.exceptions import DependentRowsWarning
+from tailboost.core.exceptions import DependentRowsWarning, warn_user
 from tailboost.core.spelling import as_typed, shell_word
-from tailboost.core.warn import warn_user
 from tailboost.core.written_numbers import MANY
 
 # patient_id, Customer ID, userId, pid, id; patient_nbr, Kundennummer; person. Not: paid, bid, person_age.

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from tailboost.core.array_types import Column, Ints, Table
 from tailboost.core.checks import is_missing, is_nested
 from tailboost.core.exceptions import TableChangedWarning as TableChangedWarning
+from tailboost.core.exceptions import warn_user
 from tailboost.core.spelling import (
     COLUMNS_NAMED,
     did_you_mean,
@@ -31,7 +32,6 @@ from tailboost.core.spelling import (
     other_separator,
 )
 from tailboost.core.table_files import import_pandas
-from tailboost.core.warn import warn_user
 from tailboost.core.written_numbers import (
     MANY,
     MOSTLY,

@@ -24,8 +24,8 @@ from tailboost.core.checks import (
     naming_columns,
     take,
 )
+from tailboost.core.exceptions import warn_user
 from tailboost.core.long_work import one_blas_thread
-from tailboost.core.warn import warn_user
 from tailboost.learners.scores import GivenProbabilities, Scores, only_scores
 from tailboost.rows.fingerprints import (
     RowHashes,

@@ -20,9 +20,9 @@ from tailboost.core.exceptions import (
     LimitBelowNoiseWarning,
     SmallSubgroupsWarning,
     UselessRuleWarning,
+    warn_user,
 )
 from tailboost.core.spelling import as_typed, how_many
-from tailboost.core.warn import warn_user
 from tailboost.rates import (
     ROUNDING,
     Limit,

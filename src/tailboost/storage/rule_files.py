@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailboost.core.checks import reading
-from tailboost.core.warn import warn_user
+from tailboost.core.exceptions import warn_user
 from tailboost.rates import checked_limits
 from tailboost.rows.fingerprints import digest_of_rule
 from tailboost.selection.threshold_rule import ThresholdRule
