@@ -152,7 +152,7 @@ def n_rows_of(X: Table) -> int:
 
 
 def take(X: Table, rows: NDArray[Any]) -> Any:
-    """Return rows of a table or of a dict of columns, by numbers or a mask; None for None."""
+    """Return rows of a table or of a dict of columns, by numbers or a mask (n,); None for None."""
     if X is None:
         return None
     if has_named_columns(X):
@@ -320,7 +320,7 @@ def check_alpha(value: Any, name: str = "alpha") -> float:
 
 
 def finite(values: ArrayLike, name: str) -> Floats:
-    """Return finite numbers as a contiguous array of float64.
+    """Return finite numbers as a contiguous array of float64, in the shape of ``values``.
 
     Raise ValueError if an entry is not a finite number.
     """
@@ -372,7 +372,7 @@ def loss_vector(losses: ArrayLike) -> Floats:
 
 
 def check_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Floats:
-    """Return the weights of n rows as float64: non-negative, not all zero, with a finite sum.
+    """Return the weights of n rows as float64, shape (n,): non-negative, not all zero, with a finite sum.
 
     ``weights`` is an array of n numbers, one number for all rows, or None for 1. Messages call them ``name``.
 
@@ -389,7 +389,7 @@ def check_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight"
 
 
 def relative_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Floats:
-    """Return the weights of n rows divided by the largest; like `check_weights`, but for any sum."""
+    """Return the weights of n rows divided by the largest, shape (n,); `check_weights` for any sum."""
     if weights is None:
         return np.ones(n)
     checked = _checked_weights(weights, n, name)
@@ -397,11 +397,11 @@ def relative_weights(weights: ArrayLike | None, n: int, name: str = "sample_weig
 
 
 def row_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Floats:
-    """Return sample weights as numbers of rows, so weight 2 counts a row twice.
+    """Return sample weights as numbers of rows, shape (n,): a row of weight 2 counts as two rows.
 
-    Weights that count no rows (`count_rows`) are relative, and are scaled to mean 1: 1/n, 1e-300 and 1e300
-    for all rows mean 1. Weights have 32 significant bits, so the rounding errors of a common factor
-    decide no ties between splits.
+    Other weights (see `count_rows`) are relative, and are scaled to mean 1: 1/n, 1e-300 and 1e300 for all
+    rows mean 1. Weights have 32 significant bits, so the rounding errors of a common factor decide no ties
+    between splits.
 
     Raise ValueError if the weights are invalid. Any sum is allowed.
     """
@@ -427,7 +427,7 @@ def count_rows(largest: float, mean: float) -> bool:
 
 
 def base_measure(base: ArrayLike | None, n: int) -> Floats:
-    """Return the base measure p: ``base`` divided by its sum, or 1/n for None.
+    """Return the base measure p, shape (n,): ``base`` divided by its sum, or 1/n for None.
 
     Raise ValueError if ``base`` has the wrong shape, is negative or not finite, or has no mass.
     """
@@ -438,7 +438,7 @@ def base_measure(base: ArrayLike | None, n: int) -> Floats:
 
 
 def _checked_weights(weights: ArrayLike, n: int, name: str) -> Floats:
-    """Return the weights of n rows: finite, non-negative, and not all zero. A number is for all rows."""
+    """Return weights, shape (n,): finite, non-negative, and not all zero. A number is for all rows."""
     if isinstance(weights, Real):
         array = np.full(n, weights)
     else:
@@ -635,7 +635,8 @@ def refuse_missing(values: Column, name: str, remedy: str = GIVE_A_VALUE) -> Non
 def _factorized(values: Any) -> tuple[NDArray[Any], Ints] | None:
     """Return the distinct values of a column of pandas' categories or text, and the place of each value.
 
-    A million values take .02 seconds, as objects .2. None for other columns and if values are missing.
+    Places have shape (n,). A million values take .02 seconds, as objects .2. None for other columns, and for
+    columns with missing values: callers have a slower way for both.
     """
     dtype = getattr(values, "dtype", None)
     has_few_values = hasattr(dtype, "categories") or getattr(dtype, "name", "") in PANDAS_TEXT
@@ -681,9 +682,9 @@ def label_vector(labels: Any, *, warn: bool = False) -> Labels:
 
 
 def numbered(values: Column, name: str, n: int) -> Ints:
-    """Return a number for each of n values, equal for equal values.
+    """Return a number from 0 for each of n values, shape (n,), equal for equal values.
 
-    Raise ValueError if there are not n values in one column, some are missing, or types are mixed.
+    Raise ValueError unless ``values`` is one column of n values, without missing values, of one type.
     """
     refuse_missing(values, name)
     check_length(values, name, n)
@@ -876,7 +877,9 @@ def positions(
     fault: str = "labels not seen in fit",
     cure: str = "",
 ) -> Ints:
-    """Return the position of each label or group among the known ones, which are distinct and in any order.
+    """Return the position of each label or group among the known ones, shape (n,).
+
+    ``known`` has distinct values in any order.
 
     Raises
     ------
@@ -1248,7 +1251,7 @@ def check_labelled_rows(
 ) -> tuple[Any, Labels, Ints, Floats]:
     """Check the arguments of a learner's ``fit``; return the table, classes, class numbers and weights.
 
-    The learner's ``_checked`` checks the table.
+    Their shapes are (n, d), (K,), (n,) and (n,). The learner's ``_checked`` checks the table.
 
     Raise ValueError if labels or weights do not fit the table, or fewer than two classes have rows of
     positive weight.
@@ -1370,7 +1373,7 @@ def refuse_paid_errors(costs: Floats, names: Sequence[str], name: str) -> None:
 def check_costs(
     costs: Table, n: int, classes: Labels, used: Ints | None = None, name: str = "costs"
 ) -> Floats | None:
-    """Return the cost of each answer for each row, in the order of the classes; None for None.
+    """Return the cost of each answer for each row, shape (n, K), in the order of the classes; None for None.
 
     Columns of a data frame are matched by name (`in_class_order`). ``used`` are the numbers of the rows to
     return; by default all n rows. Raise ValueError if the costs are not K finite numbers for each row.

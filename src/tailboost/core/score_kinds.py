@@ -183,7 +183,10 @@ def score_kind(name: object) -> ScoreKind:
 
 
 def _as_numbers(scores: Column, owner: str) -> Floats:
-    """Return numbers as a new float64 array, missing values as NaN; text and dates are refused."""
+    """Return scores as a new float64 array of the same shape, missing values as NaN.
+
+    Raise ValueError for text and dates; ``owner`` begins the message.
+    """
     array = np.asarray(scores)
     if array.dtype.kind not in "biuf":
         for value in array.flat:  # NumPy would read the text "1" as a number
@@ -206,7 +209,8 @@ def _as_numbers(scores: Column, owner: str) -> Floats:
 def shortest_decimals(numbers: NDArray[np.float32]) -> Floats:
     """Return the shortest decimals of float32 numbers, such as .415 and not .41499999165534973.
 
-    Text files and databases hold such a number as this decimal, so all of them agree on a threshold.
+    The result has the shape of ``numbers``. Text files and databases hold a float32 number as this decimal,
+    so all of them agree on a threshold.
     """
     exact: Floats = numbers.astype(np.float64)
     decimals = exact.copy()

@@ -344,9 +344,10 @@ def _wrong_without(
     fresh: FreshRows,
     run_for: Callable[[Any], Certified | Refused | None],
 ) -> Floats | None:
-    """Return which labelled rows a rule without one of the limits answers wrongly; None without such a rule.
+    """Return 1 for each wrong labelled row of a rule without one of the limits, and 0 for right rows.
 
-    The other arguments are as in `what_forces`.
+    ``dropped`` is the limit of one subgroup; other arguments are as in `what_forces`. None if no rule is
+    certified within the other limits, or without labelled rows.
     """
     number = dropped.number
     names = [sample.name for sample in fresh.samples(limits[number].rate)]

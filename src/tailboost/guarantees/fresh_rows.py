@@ -902,7 +902,7 @@ def _compared_with_fit(
 ) -> tuple[Mask | None, Ints | None]:
     """Return `Judged.cases` of all rows, and the counts of rows known to the records of a model.
 
-    The cases are None if the model has none, and the counts without records.
+    The cases are None if each row is a case. The counts are None for a model without records.
 
     Raises
     ------
@@ -1035,7 +1035,7 @@ def _column_names(groups: Groups, columns: Mapping[Any, Labels]) -> list[Any]:
 
 
 def _checked_range(cost_range: Any, costs: Floats) -> tuple[float, float]:
-    """Return the stated smallest and largest cost; raise ValueError for a given cost outside of them."""
+    """Return the stated smallest and largest cost; raise ValueError if a given cost is outside this range."""
     low, high = map(float, cost_range)
     lowest = costs.min()
     highest = costs.max()

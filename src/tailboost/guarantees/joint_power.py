@@ -166,9 +166,11 @@ class JointPowerPath:
     defers: bool
 
     def path(self) -> tuple[Bands, Floats]:
-        """Return the rules in the order of their tests, and the probit of passing all of them for each rule.
+        """Return the rules in the order of their tests, and for each rule the probit of passing all tests.
 
-        Rules with one answer to all rows are left out, and rules no better than `constant_loss`.
+        The probits have shape (K,), one for each of K rules. Each rule has a smaller loss than the rule
+        before, and is less likely to pass. Rules with one answer to all rows are left out, and rules no
+        better than `constant_loss`.
         """
         bands = self.candidates()
         n_answers = 3 - self.cells.never(bands).all(axis=1).sum(axis=1)

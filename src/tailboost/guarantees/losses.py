@@ -163,9 +163,10 @@ def _checked_losses(losses: Any) -> Floats:
 
 
 def _samples(losses: Floats, groups: Groups, clusters: Column) -> list[tuple[Kind, Sample]]:
-    """Return the kind of each bound on a mean with its losses: of all rows, then of each group.
+    """Return the kind of each bound on a mean, and the sample of its losses: of all rows, then of each group.
 
-    Of a cluster, one random row counts among all rows, and one in each group.
+    ``losses`` has shape (n,), in [0, 1]. One random row of a cluster counts among all rows, and one in each
+    group.
     """
 
     def sample_of(name: Any, rows: Ints) -> Sample:

@@ -379,7 +379,10 @@ def _powers_of_pairs(plan: PlannedLimit, level: float) -> Powers:
 
 
 def _certified_by_ranks(plan: PlannedLimit, rows: Ints, level: float) -> Floats:
-    """Return 1 if the ranks with the expected rates certify a gap or ratio, or 0, by number of rows."""
+    """Return 1 if the ranks at the expected rates certify a gap or ratio, else 0, in the shape of ``rows``.
+
+    ``rows`` has numbers of fresh rows, shape (m,).
+    """
     factor, gap = plan.limit.pair
     certified = []
     for sizes in plan.sizes(rows).T:

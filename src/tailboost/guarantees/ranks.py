@@ -158,9 +158,10 @@ def ranks_of_comparison(
 def _ranks_by_loss(
     limit: Limit, sizes: Sequence[int], by_share: Sequence[tuple[Floats, Floats]]
 ) -> list[tuple[float, tuple[int, ...]]]:
-    """Return expected losses and ranks of rules with all rates in a window that a limit allows, sorted.
+    """Return pairs of expected loss and ranks, sorted, of rules with rates within a limited window.
 
-    In each window, every share has the rate with the least loss.
+    A window is a range of rates allowed by the limit for all shares. In each window, every share has the rate
+    with the least loss, and a rank for this rate.
 
     Parameters
     ----------
@@ -583,33 +584,33 @@ class Ranks(Procedure):
         return bool(((most - least) / 2 > margins).any())
 
 
-# -- scores of which none are equal ------------------------------------------------------------------------
+# -- different scores by random numbers --------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class TieBreaks:
-    """Fresh rows and selection data in one order, by score and number.
+    """Fresh rows and selection data in one order, by score and random number.
 
-    Their scores are places in this order, so a threshold lies between any two. The loss of a row is the mean
-    of the rows with its score, because a number says nothing of a row.
+    The places in this order replace the scores, so a threshold lies between any two rows. The loss of a row
+    is the mean of all rows with its score, because a random number has no information about a row.
 
-    Pairs of score and number are continuous whatever the population, so ranks leave no ties. A threshold
-    between two rows with equal scores divides the rows with this score: a new row there gets the second
-    answer if its own number is larger. That is a randomised rule, and its true rate is the rate above the
-    threshold.
+    Pairs of score and number are continuous in any population, so ranks leave no ties. A threshold between
+    two rows with equal scores divides the rows with this score: a new row with this score gets the second
+    answer if its random number is larger. This is a randomised rule with the true rate above the threshold.
     """
 
     rows: ScoredRows  # the n fresh rows, with their places as scores
     selection: ScoredRows  # the selection data, with their places as scores
     scores: Floats  # shape (n,): the scores of the fresh rows
-    ties: Ints  # shape (n,): number of their score; equal for equal scores of one threshold
-    numbers: Floats  # shape (n,): their random numbers
+    ties: Ints  # shape (n,): number of each score; equal for equal scores of one threshold
+    numbers: Floats  # shape (n,): random number of each fresh row
 
     @classmethod
     def from_rows(cls, rows: ScoredRows, selection: ScoredRows, numbers: Floats) -> TieBreaks:
         """Return the order of fresh rows and selection data.
 
-        ``numbers`` are the random numbers of the fresh rows; the selection data get theirs from a fixed seed.
+        ``numbers`` are the random numbers of the n fresh rows, shape (n,). The numbers of the selection data
+        are drawn with a fixed seed.
         """
         # In all arrays the n fresh rows come first.
         n = len(rows.scores)
@@ -623,7 +624,7 @@ class TieBreaks:
         selection_numbers = np.random.default_rng(SEED).random(len(selection.scores))
         by_number = np.lexsort((np.r_[numbers, selection_numbers], ties))  # within each tie
         positions = np.empty(len(scores))
-        # Scores between the thresholds ±BEYOND, at which all rows have one answer.
+        # All places lie between the thresholds ±BEYOND, where all rows have one answer.
         positions[by_number] = np.linspace(1.0 - BEYOND, BEYOND - 1.0, len(scores))
         return cls(
             rows=ScoredRows(positions[:n], rows.place, _means(rows.losses, ties[:n])),
@@ -638,8 +639,9 @@ class TieBreaks:
     def mixture(self, thresholds: Floats) -> tuple[Floats, Floats]:
         """Return thresholds on scores, shape (k, m), and the probability of each draw, shape (k,).
 
-        All thresholds are drawn together, by one number in [0, 1]. If it is above the part of the tied rows
-        below a threshold, the rows tied there get the second answer.
+        ``thresholds`` are thresholds on places, shape (m,). All thresholds are drawn together, by one number
+        in [0, 1]. Let a part of the tied rows be below a threshold. If the number is larger than this part,
+        the tied rows get the second answer.
         """
         around = [self._around(place, threshold) for place, threshold in enumerate(thresholds)]
         low, high, parts_below = np.array(around).T  # shape (m,) each
@@ -649,10 +651,10 @@ class TieBreaks:
         return np.where(is_above, low, high), np.diff(edges)
 
     def _around(self, place: int, threshold: float) -> tuple[float, float, float]:
-        """Return the scores around the rows tied at a threshold, and the part of these rows below it.
+        """Return a score below and one above the rows tied at a threshold, and the part of these rows below.
 
-        Without ties both scores are the same, halfway between two rows. A threshold beyond all rows stays.
-        ``threshold`` is one on places.
+        Without ties both scores are the same, halfway between two rows. A threshold of ±`BEYOND` is
+        unchanged. ``threshold`` is a threshold on places, with number ``place``.
         """
         if abs(threshold) >= BEYOND:
             return threshold, threshold, 0.0

@@ -629,11 +629,11 @@ class RateFamily:
     def _rows_to_compare(
         self, limit: Limit, variances: Floats, bound: CertifiedBound, level: float
     ) -> int:
-        """Return the rows of the smallest subgroup that certify a gap or ratio with probability `POWER`.
+        """Return the number of rows of the smallest subgroup for a certificate with probability `POWER`.
 
-        The other subgroups grow by the same factor. ``bound`` is the one of the gap or ratio, and
-        ``variances`` those of the rates. Compared with exact bounds of each rate, the numbers were .94 to
-        1.04 times as large in 32 cases.
+        The limit is on a gap or ratio, and ``bound`` is its bound on the present rows. All subgroups grow by
+        the same factor. ``variances`` are the variances of the m rates, shape (m,). Compared with exact
+        bounds of each rate, the numbers were .94 to 1.04 times as large in 32 cases.
         """
         if bound.n == 0:
             return MOST_ROWS

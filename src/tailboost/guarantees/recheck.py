@@ -114,7 +114,7 @@ class Claim:
         return f"{down(self.lower)} to {up(self.upper)}"
 
     def bets(self, samples: Sequence[Sample]) -> list[tuple[Floats, float]]:
-        """Return the bets against the claim: for each, numbers in [0, 1] and the limit on their mean.
+        """Return the bets against the claim: each has numbers (n,) in [0, 1] and a limit on their mean.
 
         A rate is tested from each limited side. A gap or ratio is tested by pairs of subgroups: each row of
         the smaller one is paired with a block of rows of the other, and the mean difference of the pairs is
@@ -141,9 +141,10 @@ class Claim:
         return [self._bet_apart(first, second) for first, second in pairs]
 
     def _bet_apart(self, first: Sample, second: Sample) -> tuple[Floats, float]:
-        """Return a bet on the first rate exceeding the second by more than the gap (or the ratio).
+        """Return a bet that the first rate exceeds the second by more than the gap (or the ratio).
 
-        The differences of pairs of rows are scaled to [0, 1], and so is the limit on their mean.
+        A bet is an array of numbers and a limit on their mean. The numbers are differences of pairs, one for
+        each row of the smaller sample. Both numbers and limit are scaled to [0, 1].
         """
         n = min(len(first.values), len(second.values))
         first_means = _block_means(first.values, n)

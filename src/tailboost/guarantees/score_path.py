@@ -73,11 +73,11 @@ class ScorePath(Procedure):
 
     @cached_property
     def path(self) -> tuple[Bands, Floats]:
-        """The rules in the order of their tests, and the probit of passing all of them for each rule.
+        """The rules in the order of their tests, and for each rule the probit of passing all tests.
 
-        Of the fresh rows only their number is read, or that of clusters, which have one vote each. More
-        clusters have a row of a class than this number times the share of its rows, so its votes are
-        predicted with care.
+        Only the number of fresh rows is used, or of clusters, which have one vote each. More clusters have a
+        row of a class than this number times the share of the class. So the predicted number of votes of a
+        class is cautious.
         """
         assert self.odds is not None
         n_votes = len(self.fresh)

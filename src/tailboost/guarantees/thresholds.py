@@ -232,10 +232,11 @@ def _order(powers: Floats, losses: Floats) -> Ints:
 
 
 def _constant_threshold(losses: Floats, fresh_rates: Sequence[LimitedRate]) -> float | None:
-    """Return the threshold at which all rows have one answer, within the limits by construction.
+    """Return a threshold with one answer to all rows, if this answer keeps the limits by construction.
 
-    Of two such answers the one with the smaller loss is taken; None without one. ``losses`` has the losses at
-    ascending thresholds, from −`BEYOND`, with the second answer for all rows, to `BEYOND`, with the first.
+    Of two such answers, the answer with the smaller loss is taken. None if neither answer keeps all limits
+    without a test. ``losses`` has the losses at ascending thresholds, from −`BEYOND`, with the second answer
+    for all rows, to `BEYOND`, with the first.
     """
     constants = []
     if all(rate.kept_by_answer[0] for rate in fresh_rates):

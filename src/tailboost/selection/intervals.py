@@ -354,10 +354,10 @@ def _simulated_excesses(
 def tightened(
     limit: Limit, strata: Strata, counts: Floats, spread: float, n_errors: float
 ) -> Limit:
-    """Return a limit with bounds that are tightened by ``n_errors`` standard errors of its rates.
+    """Return a limit with bounds tightened by ``n_errors`` standard errors of its rates.
 
-    The standard errors are those of `limits_probability`: 1.25 binomial variances and, for single rates, a
-    refit.
+    The standard errors are as in `limits_probability`: 1.25 binomial variances and, for single rates, the
+    ``spread`` of a refit. ``counts`` are the confusion counts of a rule, shape (W, A).
     """
     counted = CountedRate.from_counts(limit.rate, strata, counts, spread)
     smallest, largest = counted.range
@@ -412,7 +412,11 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
 
 
 def _comparison_below_noise(limit: Limit, sizes: Floats, subgroups: list[str]) -> str | None:
-    """Return why so few rows cannot show that a limit on a gap or ratio holds; None if they can."""
+    """Return why so few rows cannot show that a limit on a gap or ratio holds; None if they can.
+
+    ``sizes`` has the effective number of rows of each subgroup, shape (m,). The two smallest subgroups with
+    rows decide.
+    """
     by_size = np.argsort(sizes, kind="stable")
     smallest = by_size[sizes[by_size] > 0][:2]
     if len(smallest) < 2:

@@ -305,7 +305,7 @@ class Mixture:
         return results.index(min(results)) + 1
 
     def _select(self, n_rounds: int) -> tuple[Floats, float]:
-        """Return the mixture weights of all candidates, and the gap of the selected mixture.
+        """Return the mixture weights of all candidates, shape (T,), and the gap of the selected mixture.
 
         Limits apply to `predict`. If several candidates have weight, `predict` returns the label with the
         largest weight. It can violate a limit that the randomised rule satisfies. Then `predict` is compared

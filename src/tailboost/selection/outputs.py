@@ -95,7 +95,7 @@ class _LogLoss:
         return float(value), gradient + PSEUDO_ROWS * pull
 
     def minimised(self, used: Ints) -> tuple[Floats, float]:
-        """Return the best t, with positive weights of some models alone, and its loss."""
+        """Return the best t = (w, b), shape (M + K,), and its loss; only ``used`` models may have weight."""
         n_models = len(self.logs)
         largest = np.zeros(n_models)
         largest[used] = np.inf
@@ -127,8 +127,8 @@ class Average:
     def learned(cls, logs: Sequence[Floats], rows: Rows) -> Average:
         """Return the average with the least log loss on rows; the problem is convex.
 
-        A model gets no weight if the loss hardly rises without it. The model with the smallest effect on the
-        scores is tried first.
+        ``logs`` are the log-probabilities of each model, shape (n, K). A model gets no weight if the loss
+        hardly rises without this model. The model with the smallest effect on the scores is tried first.
         """
         # Offsets of a row have no effect; centring keeps rounding errors small.
         centred = [np.asfortranarray(log - log.mean(axis=1, keepdims=True)) for log in logs]
@@ -222,7 +222,7 @@ class LogProbabilities:
         return replace(self, groups=groups)
 
     def part(self, rows: Ints) -> LogProbabilities:
-        """Return the table of some rows."""
+        """Return the table of the rows with these numbers."""
         table = replace(
             self,
             n_rows=len(rows),
@@ -487,10 +487,11 @@ class Models:
         X: Table,
         read: Callable[[Any], Any] | None = None,
     ) -> Floats:
-        """Return the probabilities of a model as it gives them, with the name of model i in errors.
+        """Return the probabilities of model i, ``model``, for the rows of a table, shape (n, K).
 
-        ``columns`` are the class numbers of its probabilities; other classes have probability 0. A model with
-        ``predict_proba_table`` predicts from the prepared rows, ``read(model.table_)``.
+        ``columns`` are the class numbers of the model's probabilities; other classes have probability 0. A
+        model with ``predict_proba_table`` predicts from the prepared rows, ``read(model.table_)``. Errors
+        name the model.
         """
         n_rows = n_rows_of(X)
         P = np.zeros((n_rows, self.n_classes))
@@ -565,7 +566,7 @@ class ModelOutputs:
 def averaging(outputs: ModelOutputs) -> ModelOutputs:
     """Return the outputs with the average of the models, fitted on the selection data.
 
-    Of more than `ROWS_OF_AVERAGE` rows a sample by their hashes is used.
+    More than `ROWS_OF_AVERAGE` rows are sampled by their hashes.
     """
     rows = outputs.rows
     logs = outputs.logs
@@ -577,7 +578,9 @@ def averaging(outputs: ModelOutputs) -> ModelOutputs:
 
 
 def better_order(logs: Floats, y: Ints) -> Ints | None:
-    """Return the column that fits each class, if another order is significantly better; else None.
+    """Return the best column of each class, shape (K,), if another order of columns is significantly better.
+
+    Otherwise return None. ``logs`` has shape (n, K), and ``y`` the class numbers, shape (n,).
 
     The best order maximises the sum of the probabilities of the true class, less the means of the columns. A
     useless model has a best order too. So the gain must be larger than for shuffled labels:
@@ -597,7 +600,7 @@ def better_order(logs: Floats, y: Ints) -> Ints | None:
     if not len(moved):
         return None
     rows = np.isin(y, moved)
-    # Of each row if its class were each class.
+    # Shape (rows, moved classes): gain of each row if the row had each class.
     gain = P[rows][:, order[moved]] - P[rows][:, moved]
     share = counts[moved] / rows.sum()
     gain -= gain.mean(axis=0)

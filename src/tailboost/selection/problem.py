@@ -108,9 +108,9 @@ class CVaR:
     def highest(self, rows: Rows, losses: Floats) -> float:
         """Return the upper end of a 95 % interval for the CVaR on new rows, at most 1.
 
-        ``losses`` are those of a fixed rule on ``rows``, in [0, 1]. The interval is that of ``q + E max(ℓ −
-        q, 0)/α``, which is at least the CVaR for any q. It uses the normal approximation with one more row of
-        loss 1.
+        ``losses`` are the losses of a fixed rule on ``rows``, shape (n,), in [0, 1]. The interval is for
+        ``q + E max(ℓ − q, 0)/α``, an upper bound on the CVaR for any q. Its upper end follows from the normal
+        approximation with one more row of loss 1.
         """
         (n,) = rows.sizes(np.zeros(len(losses), dtype=np.intp), 1)
         by_loss = np.argsort(losses)[::-1]

@@ -189,7 +189,7 @@ class Program:
         return tuple(prices)
 
     def _price_scale(self, duals: Floats, counts: Floats) -> float:
-        """Return the decrease of the objective for each 1 by which the value of the program decreases.
+        """Return the decrease of the objective per unit decrease of the value of the program.
 
         Parameters are as in `shadow_prices`.
         """
@@ -450,10 +450,10 @@ def grow(pool: Pool, program: Program) -> Solution:
 def _at_its_level(
     counts: Sequence[Floats], program: Program, solve_once: Callable[[Program], Solution]
 ) -> Solution:
-    """Solve the program of a ratio at the level that its solution reaches (Dinkelbach 1967).
+    """Return the solution of the program of a ratio at its own level (Dinkelbach 1967).
 
-    The solution at a level above the optimum has a lower ratio, so that levels decrease to the optimum.
-    Programs of other objectives are solved once. ``counts`` are those of the candidates of the solutions.
+    The solution at a level above the optimum has a lower ratio, so the levels decrease to the optimum.
+    Programs of other objectives are solved once. ``counts`` are the confusion counts of the candidates.
     """
     solution = solve_once(program)
     if not program.objective.rate.is_ratio:
@@ -542,9 +542,11 @@ class Best:
     def from_weights(
         cls, program: Program, numbers: Ints, weights: Floats, counts: Floats
     ) -> Best:
-        """Return rules with these mixture weights and summed confusion counts as a selection.
+        """Return the selection of a mixture of candidates.
 
-        Its bound is its own value, and the violations of the best mixture are not known.
+        ``numbers`` and ``weights`` have shape (k,), and ``counts`` are the confusion counts of the mixture,
+        shape (W, A). The value of the selection is also its bound. The violations of the best mixture are NaN
+        (unknown).
         """
         value = program.value(counts)
         return cls(
@@ -636,7 +638,11 @@ def best_in_pool(
 
 
 def _best_number(program: Program, counts: Floats, charge: float) -> int:
-    """Return the number of the best counts within all limits; without any, violations have a charge."""
+    """Return the number of the best of T candidates by their counts, shape (T, W, A).
+
+    The best one within all limits has the least objective, then the least overall error. If none keeps all
+    limits, a violation of 1 costs ``charge``.
+    """
     values, violations = program.evaluate(counts)
     eligible = np.flatnonzero(violations <= SLIGHT)
     if not len(eligible):

@@ -163,9 +163,10 @@ class Rule:
     def of(
         cls, ensemble: MixtureEnsemble, classes: NDArray[Any], groups: Sequence[Any] | None
     ) -> Self:
-        """Return the rule of an ensemble of members with ``as_part``; the settlers of ties come first.
+        """Return the rule of an ensemble; members settle ties in the order of the parts.
 
-        Members of weight 0 are left out. ``groups`` are those of a group-aware rule, otherwise None.
+        Members (with a method ``as_part``) of weight 0 are left out. ``groups`` are the groups of a
+        group-aware rule, otherwise None.
         """
         weights = ensemble.weights.tolist()
         settlers = np.asarray(ensemble.tie_order).tolist()
@@ -696,9 +697,10 @@ class Rule:
         return lines
 
     def _ranges_in_words(self, action_costs: Floats) -> str:
-        """Return the ranges of P of the second of two classes with their actions, the highest first.
+        """Return the ranges of P of the second of two classes with their actions in words, the highest first.
 
-        Deferral must be cheaper than both labels, so an end between both ranges is in that of the label.
+        ``action_costs`` has shape (2, A). Deferral must be cheaper than both labels, so an end between ranges
+        of deferral and of a label belongs to the label.
         """
         (_, lowest), *higher = _ranges(action_costs)
         K = len(self.classes)
@@ -724,9 +726,10 @@ class Rule:
 
 
 def _ranges(action_costs: Floats) -> list[tuple[float, int]]:
-    """Return the ranges of the probability of the second of two classes: lower end and cheapest action.
+    """Return ranges of the probability of the second of two classes: lower end and number of the best action.
 
-    The expected costs are linear in this probability. So the action changes only where two costs are equal.
+    ``action_costs`` has shape (2, A). The expected costs are linear in this probability. So the action
+    changes only at a probability with equal costs of two actions.
     """
     first, second = action_costs
     ends = {0.0}

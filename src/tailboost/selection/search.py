@@ -95,10 +95,9 @@ def first_candidates(data: AnySelectionData, program: Program) -> Pool:
     """Return candidates for an objective, for any limits.
 
     These are rules of least expected cost and constants. For a largest rate there are also the best rules for
-    the subgroup weights of Hedge, an algorithm that gives more weight to subgroups with larger rates.
+    the subgroup weights of Hedge, with more weight for subgroups with larger rates (`add_by_hedge`).
 
-    If there are more than `ROWS` rows, candidates are made on a sample. The undominated ones are counted on
-    all rows.
+    Candidates for more than `ROWS` rows are made on a sample. The undominated ones are counted on all rows.
     """
     sample = data.in_memory.thinned(ROWS)
     on_sample = program
@@ -130,12 +129,12 @@ def best_by_search(
     budgeted: bool = False,
     starts: int = STARTS,
 ) -> Best:
-    """Select within limits, and add candidates to the pool if they can help.
+    """Return the selection within limits, and add candidates to the pool if they can help.
 
-    If the best candidate without limits satisfies all limits, it is selected, and no candidate is added.
-    Without limits, the best candidate is the rule of least expected cost or, for a largest rate, the best of
-    the pool within the error budget. The last limit is an error budget if ``budgeted``. ``starts`` is the
-    number of candidates at the start of a search.
+    First the best candidate without limits is tested: the rule of least expected cost or, for a largest rate,
+    the best of the pool within the error budget. If it satisfies all limits, it is selected without a search.
+    The last limit is an error budget if ``budgeted``. ``starts`` is the number of candidates at the start of
+    a search.
     """
     # The best rule for a ratio depends on the reached level. Only the growth finds this level.
     is_ratio = program.objective.rate.is_ratio and not program.objective.worst
@@ -156,7 +155,7 @@ def best_by_search(
 
     on_sample = program.over(small.strata)
     best = _extend(sample, on_sample, starts, randomized=True)
-    # The limits on all rows need other candidates than those on the sample.
+    # Limits on all rows need other candidates than limits on the sample.
     descend(sample, on_sample, best.solution)
     pool.add_all(sample.candidates)
     return best_in_pool(pool, program, randomized=True)
@@ -177,10 +176,10 @@ def _best_without_limits(pool: Pool, program: Program, *, budgeted: bool) -> int
 
 
 def _best_by_sample(pool: Pool, program: Program, sample: Pool, starts: int) -> Best:
-    """Return the best candidate on all rows, of candidates that are searched on a sample.
+    """Return the best candidate on all rows after a search on a sample.
 
-    If it breaks limits or has a larger objective than on the sample, the search is repeated: with limits on
-    the sample that are moved by the difference between the sample and all rows.
+    If this candidate breaks limits or has a larger objective than on the sample, the search is repeated.
+    Then the limits on the sample are moved by the difference between the rates on the sample and on all rows.
     """
     on_sample = program.over(sample.data.strata)
     best = _extend(sample, on_sample, starts, randomized=False)
@@ -206,10 +205,10 @@ def _best_by_sample(pool: Pool, program: Program, sample: Pool, starts: int) -> 
 def _with_limits_moved(
     on_sample: Program, program: Program, sample_counts: Floats, all_counts: Floats
 ) -> Program:
-    """Return the program of a sample, with limits moved so that they are right for all rows.
+    """Return the program of a sample, with limits moved to stand for the limits on all rows.
 
-    A rate of similar rules differs by nearly the same amount on a sample and on all rows: by the amount of
-    one rule, whose confusion counts on both are ``sample_counts`` and ``all_counts``.
+    For similar rules, a rate differs by nearly the same amount between a sample and all rows. One rule gives
+    this amount, by its confusion counts ``sample_counts`` and ``all_counts``, shape (W, A) each.
     """
     moved = []
     for stated, limit in zip(program.limits, on_sample.limits, strict=True):
@@ -228,9 +227,9 @@ def _with_limits_moved(
 
 
 def _extend(pool: Pool, program: Program, n_starts: int, *, randomized: bool) -> Best:
-    """Select after adding candidates by column generation and, for a single rule, by search.
+    """Return the selection after adding candidates by column generation and, for a single rule, by search.
 
-    ``n_starts`` is the number of candidates at the start of the search. There is no search if the best
+    ``n_starts`` is the number of candidates at the start of the search. The search is left out if the best
     candidate is nearly as good as the best mixture, or if no mixture keeps the limits.
     """
     solution = grow(pool, program)
@@ -273,7 +272,7 @@ def _extend(pool: Pool, program: Program, n_starts: int, *, randomized: bool) ->
 
 
 def _between(pool: Pool, start: int, end: int, shares: Sequence[float]) -> list[Candidate]:
-    """Return candidates with action costs between those of two others, at shares of the way to the end."""
+    """Return candidates between two candidates: action costs at ``shares`` of the way from start to end."""
     start_costs = pool.candidates[start].action_costs
     end_costs = pool.candidates[end].action_costs
     return [
@@ -289,10 +288,10 @@ def _add_with_full_deferral(pool: Pool, program: Program) -> None:
 
 
 def with_full_deferral(pool: Pool, program: Program, candidate: Candidate) -> Candidate:
-    """Return a candidate with the cost of deferral at which as many rows are deferred as the limits allow.
+    """Return a candidate with another cost of deferral, for as many deferred rows as the limits allow.
 
-    The rows that gain most are deferred first. Answers to shadow prices defer too many or too few rows if a
-    small change of a price moves many rows. Without a limit on deferral the candidate is returned unchanged.
+    Rows with the largest gain are deferred first. Answers to shadow prices defer too many or too few rows if
+    a small change of a price moves many rows. Without a limit on deferral the candidate is unchanged.
     """
     if not program.caps_deferral:
         return candidate
@@ -352,7 +351,7 @@ MOST_ANSWERS = 3
 # within odds gaps was .0001 above the least one, without these candidates .0020. On at most 2,000 rows of 24
 # problems such candidates fit noise: the excess over limits on precision was .004 to .016 larger.
 DESCENTS = 40
-# The least improvement that counts as one.
+# The least improvement: smaller ones are rounding.
 BETTER = 1e-9
 
 
@@ -439,11 +438,12 @@ def _cheapest_alternative(costs: Floats, action: int) -> tuple[Ints, Floats]:
 
 
 def _thresholds_between(changes: Floats, max_thresholds: int) -> Floats:
-    """Return thresholds between ascending numbers, and beyond the first and the last.
+    """Return thresholds between ascending numbers, and one below the first and one above the last.
 
-    Of more than ``max_thresholds`` numbers, about half of those taken are nearest to 0. On at most 3,000 rows
-    evenly spaced ones do as well (179 calls, benchmarks/ablations.py); on 150,000 rows the error within gaps
-    and ratios was .07 higher in two of six calls.
+    More than ``max_thresholds`` numbers are thinned: about half of the kept ones are nearest to 0, the others
+    evenly spaced. On at most 3,000 rows evenly spaced numbers alone do as well (179 calls,
+    benchmarks/ablations.py). With them on 150,000 rows, the error within gaps and ratios was .07 higher in
+    two of six calls.
     """
     if not len(changes):
         return np.zeros(0)
@@ -480,10 +480,10 @@ def sweep(pool: Pool, program: Program) -> None:
 
 
 def descend(pool: Pool, program: Program, solution: Solution) -> None:
-    """Add candidates of least counted cost under the shadow prices, until they improve the mixture no more.
+    """Add candidates of least counted cost under the shadow prices, until the mixture stops improving.
 
-    Column generation takes the rule of least expected cost. This is not the rule of least counted cost if the
-    stratum probabilities are wrong, as for a score that is no probability.
+    Column generation takes the rule of least expected cost. With wrong stratum probabilities, as for a score
+    on another scale, another rule has the least counted cost.
     """
     data = pool.data.in_memory
     lines = _lines_by_combination(data)
@@ -506,11 +506,11 @@ def _reduced_cost(solution: Solution) -> Callable[[Floats], Floats]:
 
 
 def polish(pool: Pool, program: Program, number: int, charge: float) -> None:
-    """Add a rule with better thresholds, which are moved in one combination of groups after the other.
+    """Add a candidate with better thresholds, moved in one combination of groups after the other.
 
-    The moved rule is the candidate of this ``number``. A violation of 1 costs ``charge``. If rules of two
-    labels read the group, and no limit joins groups, no other thresholds keep the limits with a smaller
-    objective. Rules with more than `MOST_ANSWERS` answers stay as they are.
+    ``number`` is the candidate at the start. A violation of 1 costs ``charge``. For group-aware rules of two
+    labels without limits on joined groups, no other thresholds keep the limits with a smaller objective.
+    Nothing is added for more than `MOST_ANSWERS` actions.
     """
     data = pool.data.in_memory
     if data.strata.n_actions > MOST_ANSWERS:
@@ -531,7 +531,7 @@ Line = tuple[Floats, Floats]
 
 
 def _lines_by_combination(data: SelectionData) -> list[Line]:
-    """Return the lines that move the costs of one action in one combination of groups."""
+    """Return a line for each combination of groups: a change of the costs of one action there by 1."""
     n_combinations = data.strata.n_combinations
     combination = np.arange(len(data.probabilities)) % n_combinations  # of each stratum
     lines = []
@@ -573,7 +573,7 @@ def search(
     charge: float,
     enough: float,
 ) -> None:
-    """Add the best rule within the limits on lines of action costs that begin at some candidates.
+    """Add the best rule within the limits on lines of action costs from some candidates.
 
     A line changes the costs of one action, in a random direction over strata or towards another candidate.
     The search moves to the rule with the least objective plus ``charge`` times its violation. The best rule

@@ -174,7 +174,7 @@ class Selected(ABC):
         return self.errors_of(self.counts)
 
     def errors_of(self, counts: Floats) -> RateTable:
-        """Return the errors of the subgroups by confusion counts of a rule with the same candidates.
+        """Return the errors of the subgroups from confusion counts (W, A) of a rule with the same candidates.
 
         The table also has the first limit on each of these errors; limits on gaps and ratios are left out.
         """
@@ -194,7 +194,7 @@ class Selected(ABC):
 
     @property
     def _sure(self) -> str:
-        """That the limits hold on new rows with the asked confidence; empty if it is not reached."""
+        """A clause on limits kept on new rows with the asked confidence; empty if not reached or unknown."""
         confidence = self.problem.confidence
         if not confidence or self.likely is None or self.likely < confidence:
             return ""
@@ -213,7 +213,7 @@ class Selected(ABC):
     def _counted(
         self, stated: Sequence[tuple[Any, Limit | None]], counts: Floats, kind: str = ""
     ) -> RateTable:
-        """Return the table of rates with their limits, by confusion counts; ``kind`` as in `RateTable`."""
+        """Return the table of rates and limits from confusion counts (W, A); ``kind`` as in `RateTable`."""
         table = RateTable.counted(
             stated,
             self.program.strata,
@@ -233,7 +233,7 @@ class Selected(ABC):
         return None
 
     def _flattered(self, rate: Rate) -> str:
-        """Return why a rate has no interval, because the selection data favour the rule; or nothing."""
+        """Return the reason for a rate without an interval: the selection data favour the rule; else ""."""
         return ""
 
     @property
@@ -463,14 +463,17 @@ class SelectedRule(Selected):
 
     @property
     def _probabilities(self) -> list[Any]:
-        """The stratum probabilities of the selected candidates; [] if there are none for the rows."""
+        """The stratum probabilities of the selected candidates; [] if the rows have none."""
         if not self.pool.data.in_memory.has_probabilities:
             return []
         return [member.probabilities for member in self.ensemble.base_models]
 
     @property
     def _shadow_prices(self) -> tuple[Floats, ...] | None:
-        """The shadow prices of the limits, for the best mixture of all rules; None if none can be added."""
+        """The shadow prices of the limits, for the best mixture of all rules.
+
+        None without limits, and for rows without stratum probabilities: there no candidate can be added.
+        """
         pool = self.compared.pool
         program = self.compared.program
         if not program.limits or not pool.data.in_memory.has_probabilities:
