@@ -1,4 +1,4 @@
-"""Calibration of any fitted model in one batch: some rows select the rule, the others certify it."""
+"""Calibration of any fitted model in one batch: some rows select the rule, the others certify this rule."""
 
 from __future__ import annotations
 
@@ -77,15 +77,15 @@ from tailboost.selection.threshold_rule import ThresholdRule
 
 __all__ = ["calibrate", "certified_on_rest", "selected_on_part"]
 
-# Fractions of the rows that select: for tests, for ranks of a gap or ratio, and for other ranks. The last
-# read the selecting rows only for the objective and for the balance of groups.
+# Fractions of the selecting rows: for tests, for ranks of a gap or ratio, and for other ranks. Other ranks
+# use the selecting rows only for the objective and for the balance of groups.
 FOR_TESTS = 0.3
 FOR_COMPARISONS = 0.2
 FOR_RANKS = 0.1
-# The same for a precision by group, of so many groups: they divide the level, so certifying rows are dear.
-# With 75 groups of 400 rows and a precision ≥ .6, 20, 28 and 23 groups of three draws have one answer, 24, 31
-# and 27 with .3, and the error is .010 ± .003 lower. With 3 groups of 400 rows it is .002 to .005 higher
-# with .1.
+# The fraction for a precision by group with `MANY_GROUPS` or more groups. They divide the level, so
+# certifying rows are dear. With 75 groups of 400 rows and a precision ≥ .6, 20, 28 and 23 groups of three
+# draws have one answer, 24, 31 and 27 with .3, and the error is .010 ± .003 lower. With 3 groups of 400 rows
+# the error is .002 to .005 higher with .1.
 FOR_MANY_GROUPS = 0.15
 MANY_GROUPS = 8
 # Warnings about the selection data, their limits and clusters: the limits are tested on the other
@@ -296,7 +296,7 @@ def calibrate(
 
 
 def _call_with_model_of(rule: Rule | ThresholdRule) -> str:
-    """Return the call that selects and certifies a new rule on the scores of a rule from a file."""
+    """Return a call for the selection and certificate of a new rule on the scores of a rule from a file."""
     model = "model"
     options = ""
     if rule.classifier is not None:
@@ -311,7 +311,7 @@ def _call_with_model_of(rule: Rule | ThresholdRule) -> str:
 def _refuse_parameters_of_tune(
     model: Model, selection_share: float | None, params: dict[str, Any]
 ) -> None:
-    """Raise ValueError for arguments that a model with a selected rule does not need."""
+    """Raise ValueError for arguments without a use for a model with a selected rule."""
     unused = list(params)
     if selection_share is not None:
         unused.insert(0, "selection_share")
@@ -330,7 +330,7 @@ def _certified_or_advised(
 ) -> Any:
     """Return the certified classifier of a batch, see `certified_on_rest`.
 
-    If the model has no ledger, the error of a failed attempt advises to name it in the next call.
+    If the model has no ledger, the error of a failed attempt advises to give this error in the next call.
     """
     try:
         return certified_on_rest(classifier, certifying, max_error, **options)
@@ -355,10 +355,10 @@ def selected_on_part(
     selection_share: float | None = None,
     **params: Any,
 ) -> tuple[RobustMixtureClassifier, Given]:
-    """Return a model with a rule selected on a part of the rows, and the rows that are to certify.
+    """Return a model with a rule selected on a part of the rows, and the certifying rows.
 
-    These are the other rows, and further rows without labels. Parameters are those of `calibrate`. The
-    attempt will be recorded in the ledger of the classifier.
+    The certifying rows are the other rows of the batch, and further rows without labels. Parameters are as in
+    `calibrate`. The attempt will be recorded in the ledger of the classifier.
 
     Raises
     ------
@@ -427,7 +427,7 @@ def certified_on_rest(
 ) -> Any:
     """Return the certified classifier from `selected_on_part`; options as in `calibrate`.
 
-    Its records know the rows that select and those that certify.
+    The classifier's records have the selecting and the certifying rows.
     """
     # Rows of one batch are different rows, also if a row of each part has the same content. So the
     # records of the selection are left out while the other rows certify.
@@ -460,7 +460,7 @@ def certified_on_rest(
 def _assumed_of_equal_rows(
     classifier: RobustMixtureClassifier, equal_rows: EqualRows | None
 ) -> str:
-    """Return what a certificate of one batch assumes of equal rows."""
+    """Return the assumption about equal rows in a certificate of one batch, as a clause."""
     if judged(classifier).reads_scores:
         return "rows with equal scores are different rows"
     if equal_rows == "natural":
@@ -485,7 +485,7 @@ def _checked_labels(arguments: Given) -> Labels:
 
 
 def _drawn_to_select(arguments: Given, labels: Labels, share: float, seed: int) -> Mask:
-    """Return a mask of the rows of a batch that are drawn to select, the fraction ``share`` of them."""
+    """Return a mask of the selecting rows of a batch: a random fraction ``share`` of rows or clusters."""
     clusters = None
     if arguments.clusters is not None:
         clusters = numbered(arguments.clusters, "clusters", len(labels))
@@ -493,16 +493,16 @@ def _drawn_to_select(arguments: Given, labels: Labels, share: float, seed: int) 
 
 
 def _certifying_rows(model: Model, arguments: Given, selects: Mask) -> Given:
-    """Return the rows of a batch that do not select, and the rows without labels that are not in it.
+    """Return the certifying rows: rows of a batch outside the mask ``selects``, and rows without labels.
 
-    ``selects`` is a mask of the rows of the batch.
+    Rows without labels that equal rows of the batch are left out.
     """
     certifying = {
         name: take(getattr(arguments, name), ~selects)
         for name in ("X", "y", "groups", "clusters")
     }
     if arguments.X_unlabeled is not None:
-        # A row of the batch is no further row, whether it selects or certifies.
+        # A copy of a selecting or certifying row is no further row.
         unlabeled = {
             "X_unlabeled": arguments.X_unlabeled,
             "groups_unlabeled": arguments.groups_unlabeled,
@@ -515,12 +515,12 @@ def _certifying_rows(model: Model, arguments: Given, selects: Mask) -> Given:
 
 
 def own_answers(classifier: Any) -> Reference:
-    """Return the answers of a classifier's models by themselves, without limits, and their name.
+    """Return the answers of a classifier's models without limits, with their printed name.
 
-    A model that came fitted answers by its ``predict``. Scores, functions, models that read the group and
-    models that the fit has trained answer by their most probable label. Several models answer by that of
-    their average. Scores of kind "number" have no answers of their own. A classifier that takes no limits on
-    rates answers by its given rule.
+    A model given as fitted answers by its ``predict``. Scores, functions, group-aware models and models
+    trained by the fit answer by their most probable label. Several models answer by the most probable label
+    of their average. Scores of kind "number" have no such answers, and their result has no name. A classifier
+    without limits on rates answers by its given rule.
     """
     if not judged(classifier).takes_limits:
         return Reference()
@@ -581,7 +581,8 @@ def _needed_groups(
 def _refuse_one_sided(name: str, column: Labels, selects: Mask) -> None:
     """Raise ValueError if a label or group has rows in one part alone.
 
-    ``column`` has the labels or groups of all rows, and ``selects`` marks the part that selects.
+    ``column`` has the labels or groups of all n rows. ``selects`` is a mask of the selecting rows, shape
+    (n,).
     """
     names, place = distinct_and_places(column)
     parts = ((selects, "select", "larger"), (~selects, "certify", "smaller"))
@@ -601,9 +602,9 @@ def _refuse_one_sided(name: str, column: Labels, selects: Mask) -> None:
 
 
 def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool | str) -> float:
-    """Return the fraction of the rows that select: more for tests than for ranks, see `calibrate`.
+    """Return the fraction of the selecting rows: more for tests than for ranks, see `calibrate`.
 
-    ``by_group`` is True if the rule reads the group, or the name of the column of groups that the rule reads.
+    ``by_group`` is True or the name of the group column for a group-aware rule, otherwise False.
     """
     if not limits or any(limit.rate.counts_deferral for limit in limits):
         return FOR_TESTS
@@ -614,7 +615,7 @@ def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool | s
     reads_groups = by_group is True or by_group in names_in(limits[0].rate.by)
     if not reads_groups or len(limits) > 1:
         return FOR_TESTS
-    # Ranks serve a single gap or ratio of a rule that reads the group, and sequences by group another limit.
+    # For a group-aware rule, ranks serve a single gap or ratio, and sequences by group another single limit.
     if has_ranks:
         return FOR_COMPARISONS
     if not compares and limits[0].rate.needs_groups:
@@ -625,16 +626,16 @@ def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool | s
 
 
 def contents_of(X: Table, labels: Labels, groups: Groups) -> Hashes:
-    """Return a hash of each row with its label and groups, for `drawn_part`.
+    """Return a hash of each row with its label and groups, shape (n,), for `drawn_part`.
 
-    It depends neither on the order of the rows nor on that of the columns.
+    The hash of a row depends neither on the order of the rows nor on the order of the columns.
     """
     X = as_table(X)
     if len(X.shape) == 1:  # refused later, by `tune`
         X = np.asarray(X)[:, None]
     if hasattr(X, "columns"):
         X = as_table(X, sorted_names(list(X.columns)))
-    # The label and each column of groups have a seed, so that equal values of two of them differ.
+    # The label and each group column have another seed, so equal values in two of them have different hashes.
     contents = hash_rows(X) + hash_rows(labels[:, None], seed=1)
     if groups is not None:
         for seed, column in enumerate(group_columns(groups, "groups").values(), 2):
@@ -643,26 +644,26 @@ def contents_of(X: Table, labels: Labels, groups: Groups) -> Hashes:
 
 
 def drawn_part(contents: Hashes, share: float, seed: int, clusters: Ints | None = None) -> Mask:
-    """Return which rows are drawn: the rows of a fraction of the units, which are drawn at random.
+    """Return a mask of the rows of randomly drawn units (rows or clusters), shape (n,).
 
-    All sets of so many units have the same probability, whatever their content, class or group. So if the
-    units are independent draws of a population, the drawn ones and the others are independent samples. A draw
-    evenly from each class or group would make the counts of both parts proportional. Then a rule that looks
-    good on one part, because a group is rare there, looks good on the other part too.
+    All sets of the same number of units have the same probability, for any content, class or group. So if
+    the units are independent draws of a population, drawn and other units are independent samples. A draw
+    evenly from each class or group would make the counts of both parts proportional. Then a rule with a good
+    rate on one part, because a group is rare there, would have a good rate on the other part too.
 
-    The numbers are those of `random_numbers`: the order of the rows has no effect, and a proof may treat them
-    as drawn after the rows.
+    The random numbers are from `random_numbers`: the order of the rows has no effect, and a proof may treat
+    the numbers as drawn after the rows.
 
     Parameters
     ----------
     contents : ndarray of int, shape (n,)
         Hash of each row.
     share : float in (0, 1)
-        The fraction.
+        The drawn fraction of the units.
     seed : int
-        Of the draw.
+        Seed of the draw.
     clusters : ndarray of int, shape (n,), optional
-        The number of each row's cluster, from 0, which stays together. By default each row is a unit.
+        The number of each row's cluster, from 0: each cluster is a unit. By default each row is a unit.
 
     Raises
     ------

@@ -1,19 +1,18 @@
-"""Ranks: thresholds at ranks of fresh scores, whose true rates are certified without a test.
+"""Ranks: thresholds at ranks of fresh scores, with true rates certified without a test.
 
 Proofs and sources are in `tailboost.rates.bounds`. There are two procedures.
 
 * *Limits on one side* (misses, false alarms, selection rates; of all rows, by class, group or cell). Each
-  limited share has a largest number of rows that may be beyond the threshold. All thresholds within these
-  numbers keep the limits together, and the one with the smallest objective on the same rows is taken. No
-  row is set aside. A rule that reads the group may have limits that join its groups, such as misses by sex
-  of a rule that reads the age. There are then two rules: one threshold for all groups, and thresholds by
-  group within ranks and along a line, see `one_sided`. The first one has the part `PART_OF_SIMPLER` of the
-  level, and the second one the rest. Both hold together, whatever their dependence. So the fresh rows may
-  choose: the second one if it is better by more than noise.
-* *A gap or ratio* of such shares between groups with a threshold each. The selection data choose the ranks:
-  of the vectors of ranks with a certificate, the one with the smallest expected objective. The ranks are
-  then fixed, and the fresh rows only say where they are. Labels of fresh rows are not read for selection
-  rates.
+  limited share has a largest number of rows with the limited answer. All thresholds within these numbers keep
+  the limits together, and the thresholds with the smallest objective on the same rows are taken. No row is
+  set aside. A group-aware rule may have limits on joined groups, such as misses by sex of a rule on age. Then
+  there are two rules: one threshold for all groups, and thresholds by group within ranks and along a line,
+  see `one_sided`. The first rule has the part `PART_OF_SIMPLER` of the level, and the second rule the rest.
+  Both statements hold together, for any dependence. So the fresh rows may choose: the second rule if it is
+  better by more than noise.
+* *A gap or ratio* of such shares between groups with a threshold each. The selection data choose the ranks
+  with the smallest expected objective among all certified vectors of ranks. Then the ranks are fixed, and the
+  fresh rows only place the thresholds. Labels of fresh rows are not read for selection rates.
 """
 
 from __future__ import annotations
@@ -77,12 +76,11 @@ ROOM = (0.0, 0.2, 0.4, 0.6, 0.8)
 # Fraction of the ranks with a threshold between different scores nearby; at the others there is no
 # certificate.
 REACHED = 0.995
-# Standard deviations below which ranks are hopeless; those of two groups with 95 % need about 1.6.
+# Room in standard deviations, below which ranks are hopeless; ranks of two groups with 95 % need about 1.6.
 # In ten cases of benchmarks/power.py the same rules take half the seconds.
 HOPELESS_ROOM = 1.2
-SEED = 20261123  # of the numbers of the selection data
-# Probability that continuous scores leave no threshold at the ranks of a group, because they
-# are too close.
+SEED = 20261123  # of the random numbers of the selection data
+# Allowed probability of continuous scores too close for a threshold at the ranks of a group.
 TOO_CLOSE = 1e-4
 
 THE_SELECTED_RULE = "the selected rule"
@@ -129,7 +127,7 @@ def ranks_of_comparison(
     level : float
         Allowed probability of breaking the limit.
     ordered : bool, default=False
-        Whether draws order the rows with equal scores, so that all ranks have a threshold.
+        Whether random numbers order rows with equal scores: then all ranks have a threshold.
     """
     by_share = [_losses_by_rate(selection, share) for share in shares]
     options = _ranks_by_loss(limit, sizes, by_share)
@@ -190,9 +188,9 @@ def _ranks_by_loss(
 
 
 def _is_hopeless(limit: Limit, least: Ints, most: Ints, sizes: Ints) -> bool:
-    """Whether a normal approximation rules out that the rates of two groups are close.
+    """Whether the rates of two groups cannot be close enough, by a normal approximation.
 
-    This spares exact probabilities. No certificate depends on it.
+    The approximation saves exact probabilities. No certificate depends on it.
     """
     low = (least + 0.5) / (sizes + 1.0)
     high = (most + 0.5) / (sizes + 1.0)
@@ -312,8 +310,8 @@ class Ranks(Procedure):
     Attributes
     ----------
     same_for_all : bool or None
-        Whether all groups have the same threshold where limits join groups that the rule reads; None to
-        take the better rule.
+        For limits on joined groups of a group-aware rule: whether all groups have the same threshold. None
+        for the better of both rules.
     """
 
     same_for_all: bool | None = None
@@ -322,9 +320,9 @@ class Ranks(Procedure):
 
     @property
     def applies(self) -> bool:
-        """Whether all limits are on shares, with ranks of this many rows.
+        """Whether all limits are on shares, with ranks for the number of fresh rows.
 
-        A gap or ratio is the only limit. Each of its groups has a threshold and rows of its own.
+        A gap or ratio must be the only limit, and each of its groups needs rows and a separate threshold.
         """
         objective = self.selection.problem.objective
         if not are_shares(objective, self.limits, self.fresh.answered.strata):
@@ -347,9 +345,9 @@ class Ranks(Procedure):
     def run(self) -> Certified | Refused:
         """Return the rule of least loss within the ranks, or a refusal.
 
-        Refused are rules that give all rows one answer, or break a limit on these rows after draws for equal
-        scores, and limits that no threshold keeps. If limits join groups that the rule reads, the better one
-        of two rules is returned.
+        The result is a refusal if no threshold keeps the limits, if all rows get one answer, or if the rule
+        breaks a limit on these rows after draws for equal scores. For limits on joined groups of a
+        group-aware rule, the better of two rules is returned.
         """
         if self.has_two_rules:
             return self.simplest_of_two()
@@ -383,9 +381,9 @@ class Ranks(Procedure):
 
     @cached_property
     def beside_room(self) -> BesideRoom | None:
-        """The ranks of some limits beside further limits with room; None if no limit has such room.
+        """The ranks of some limits, together with further limits with room; None if no limit has room.
 
-        Of thresholds by group, further limits along a line need no room.
+        For thresholds by group, further limits along a line need no room.
         """
         if self.compares or self.same_for_all:
             return None
@@ -430,10 +428,10 @@ class Ranks(Procedure):
         """One threshold for all groups, and thresholds by group along a line, with their parts of the level.
 
         Thresholds by group are left out if they keep no limit by group at ranks. On three tables (120 calls
-        with misses of a second column) the error was .012 ± .006 lower than with selected thresholds by group
-        that are moved together. With the larger part for the rule that the selection data preferred, 373
-        instead of 392 of 396 calls were certified (11 tables, misses by two columns or of all rows); where
-        both were, the error was .0024 ± .0014 lower.
+        with misses of a second column) the error was .012 ± .006 lower than with selected thresholds by
+        group, moved together. With the larger part for the rule preferred by the selection data, 373 instead
+        of 392 of 396 calls were certified (11 tables, misses by two columns or of all rows). In calls
+        certified in both ways, the error was .0024 ± .0014 lower.
         """
         one = replace(self, same_for_all=True)
         by_group = replace(self, same_for_all=False)
@@ -443,9 +441,9 @@ class Ranks(Procedure):
         return [replace(one, level=level_of_one), replace(by_group, level=level_of_groups)]
 
     def estimates_keep_limits(self, answered: FreshRows) -> bool:
-        """Return whether the estimated rates of a rule that draws keep the limits.
+        """Return whether the estimated rates of a randomised rule keep the limits.
 
-        Ranks count rows by their own draws; the mean over all draws may be beyond a limit nearby.
+        Ranks count each row by its draw. The mean over all draws may slightly break a tight limit.
         """
         families = [RateFamily.from_expression(limit, answered) for limit in self.limits]
         return all(bound.is_within for bound in limit_bounds(families, self.level))
@@ -489,7 +487,7 @@ class Ranks(Procedure):
 
     @cached_property
     def ranks(self) -> list[int]:
-        """How many rows of each share may be beyond its threshold, see `ranks_of`."""
+        """How many fresh rows of each share may have the limited answer, see `ranks_of`."""
         assert self.family is not None
         sizes = [len(share.rows) for share in self.shares]
         return ranks_of(self.shares, sizes, self.family.n_thresholds, self.level)
@@ -541,7 +539,7 @@ class Ranks(Procedure):
 
     @cached_property
     def selected_shares(self) -> list[Share] | None:
-        """The compared shares on the selection data; None if one has no rows, or no threshold of its own."""
+        """The compared shares on the selection data; None if a share has no rows or no separate threshold."""
         assert self.family is not None
         _, data = self.selection.thresholds(self.family).on_selection
         by_name = {

@@ -3,11 +3,11 @@
 "Misses at most 40 % in each group, false alarms at most 25 %" limits each group's threshold from one side by
 ill rows, and all thresholds together from the other side by well rows. The thresholds are computed from the
 scores of the ill rows of the fresh batch and from the selection data. Each keeps its limit by ranks
-(`tailboost.guarantees.ranks`), with error probability δ₁. Given the labels, the scores of the well rows are
-independent of those of the ill rows. For them the rules are therefore fixed, and two rules within the ranks
-are tested one after the other by exact binomial tests at the level δ₂ ([1]_): first the one with the least
-false alarms, and if it passes, the one with the least expected loss on the selection data. So a certified
-rule breaks a limit with a probability of at most δ₁ + δ₂.
+(`tailboost.guarantees.ranks`), with error probability δ₁. Given the labels, scores of well and of ill rows
+are independent. So the rules are fixed before the scores of well rows are read. Two rules within the ranks
+are tested one after the other by exact binomial tests at the level δ₂ ([1]_). The first rule has the least
+false alarms. If it passes, the rule with the least expected loss on the selection data is tested. So a
+certified rule breaks a limit with a probability of at most δ₁ + δ₂.
 
 References
 ----------
@@ -71,7 +71,7 @@ def thresholds_at_ranks(
     Parameters
     ----------
     shares, ranks : sequence
-        Limited shares of one answer, and how many of their rows may be beyond their thresholds.
+        Limited shares of one answer, and how many rows of each may have this answer.
     rows : ScoredRows
         The rows of the shares.
     otherwise : ndarray of shape (m,)
@@ -110,9 +110,10 @@ class RanksAndTest(Procedure):
 
     @property
     def applies(self) -> bool:
-        """Whether a limit by group stands beside one that joins groups, on rows of the other class.
+        """Whether the limits are by group on one class, and on joined groups of the other class.
 
-        Rows are independent cases, the rule draws nothing, and limits by group are on one answer.
+        All limits are on shares, limits by group on one answer. Rows are independent cases, and the rule is
+        not randomised.
         """
         problem = self.selection.problem
         if len(self.limits) < 2 or problem.randomized:  # before any score is computed
@@ -134,7 +135,7 @@ class RanksAndTest(Procedure):
     def run(self) -> Certified | Refused:
         """Return the rule of least expected loss if it passes its tests, otherwise the safest rule.
 
-        The safest rule is refused if it fails too. A rule that gives all rows one answer is always refused.
+        The result is a refusal if the safest rule fails too, or if the passing rule has one answer for all.
         """
         assert self.family is not None
         safest = thresholds_at_ranks(self.ranked, self.ranks, self.rows, self.least_loss)
@@ -164,7 +165,7 @@ class RanksAndTest(Procedure):
 
     @cached_property
     def ranks(self) -> list[int]:
-        """How many fresh rows of each share by group may be beyond its threshold."""
+        """How many fresh rows of each share by group may have the limited answer."""
         assert self.family is not None
         sizes = [len(share.rows) for share in self.ranked]
         return ranks_of(self.ranked, sizes, self.family.n_thresholds, (1.0 - PART) * self.level)
@@ -182,7 +183,7 @@ class RanksAndTest(Procedure):
 
     @cached_property
     def opened_ranked(self) -> list[LogProbabilities]:
-        """The rows of the shares by group: the choice of a decimal as threshold reads no others."""
+        """The rows of the shares by group, by batch. Thresholds are written as decimals by these alone."""
         is_ranked = np.zeros(len(self.rows.scores), dtype=bool)
         is_ranked[np.concatenate([share.rows for share in self.ranked])] = True
         opened = []
@@ -228,12 +229,12 @@ class RanksAndTest(Procedure):
 
     @cached_property
     def joint(self) -> list[Share]:
-        """The limited shares of limits that join rows of several thresholds, kept by tests."""
+        """The limited shares of `joining_limits`, kept by tests."""
         return [share for share in self.shares if share.limit in self.joining_limits]
 
     @cached_property
     def joining_limits(self) -> list[Limit]:
-        """The limits that join rows of several thresholds in one share."""
+        """The limits with a share of rows of several thresholds."""
         assert self.family is not None
         return [
             limit

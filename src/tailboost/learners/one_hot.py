@@ -1,4 +1,4 @@
-"""Boosted trees on one-hot tables, whose columns are read as few columns of categories."""
+"""Boosted trees on one-hot tables, read as few columns of categories."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from tailboost.learners.table import OpenTable, TableReader
 
 
 class OneHotBoost(HistBoostClassifier):
-    """Boosted trees that split a sparse table by sets of its one-hot columns.
+    """Boosted trees on sparse tables, with splits by sets of one-hot columns.
 
-    Neighbouring columns of which no row fills two are one column of categories to the trees. On one-hot
-    tables such trees are smaller than trees that split by one column at a time, and fewer are enough.
+    The trees read a run of neighbouring columns as one column of categories if every row fills at most one of
+    them. On one-hot tables these trees are smaller than trees with splits by single columns, and fewer trees
+    are enough.
     """
 
     def open_table(
@@ -35,19 +36,19 @@ class OneHotBoost(HistBoostClassifier):
 
 
 class OneHotReader:
-    """Reader of sparse tables that joins one-hot columns to columns of categories.
+    """Reader of sparse tables with runs of one-hot columns joined to columns of categories.
 
     Parameters
     ----------
     reader : TableReader
         Reader of the sparse table.
     first : ndarray of int
-        The first of the columns that are joined to each new column, see `first_columns`.
+        For each new column, the number of the first joined column, see `first_columns`.
 
     Attributes
     ----------
     sizes : ndarray of int
-        The number of columns that are joined to each new column. A single one keeps its numbers.
+        The number of joined columns for each new column. A single column keeps its numbers.
     """
 
     def __init__(self, reader: TableReader, first: Ints) -> None:
@@ -90,9 +91,10 @@ class OneHotReader:
 
 
 def first_columns(table: Any) -> Ints:
-    """Return the first columns of runs of one-hot columns of a sparse table.
+    """Return the number of the first column of each run of one-hot columns of a sparse table, ascending.
 
-    No row fills two columns of a run, and each of its columns has one number. Other columns stand alone.
+    Every row fills at most one column of a run, and each column of a run has one number. Another column is a
+    run by itself.
     """
     by_column = sp.csc_matrix(table)
     filled_in_run = np.full(table.shape[0], -1)  # the last run in which a row is filled

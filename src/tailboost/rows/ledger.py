@@ -1,4 +1,4 @@
-"""Records of a fitted model: the rows it has read, by their use, and the attempts to calibrate it."""
+"""Records of a fitted model: rows of training, selection and calibration, and attempts at calibration."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def may_follow(earlier: Sequence[Attempt], attempts: int | None) -> bool:
 def spent_by_next(earlier: Sequence[Attempt], attempts: int | None) -> float:
     """Return the share of 1 − confidence for the next attempt.
 
-    Attempts spend what earlier ones left, so the shares of all attempts sum to at most 1, and all
+    Each attempt spends a part of the rest, so the shares of all attempts sum to at most 1, and all
     certificates hold together with the stated confidence (union bound).
 
     Parameters
@@ -56,8 +56,8 @@ def spent_by_next(earlier: Sequence[Attempt], attempts: int | None) -> float:
     earlier : sequence of Attempt
         The attempts so far.
     attempts : int or None
-        The declared number of attempts: this one and the following ones divide what is left evenly. None if
-        any number may follow: this one spends 0.9 of what is left.
+        The declared number of attempts: this and the following attempts divide the rest evenly. None if any
+        number may follow: this attempt spends 0.9 of the rest.
 
     Raises
     ------
@@ -107,7 +107,7 @@ class Attempt:
 
 
 def attempts_of(previous: Any) -> tuple[Attempt, ...]:
-    """Return the attempts of a result: that of its call and all earlier ones; none without a result.
+    """Return the attempts of a result: the attempt of its call after all earlier ones; () without a result.
 
     Raises
     ------
@@ -273,31 +273,33 @@ def _refuse_spent(rows: UsedRows, attempts: Sequence[Attempt], equal_rows: Equal
     )
 
 
-# -- the rows that a model has read ---------------------------------------------------------------------
+# -- the known rows of a model --------------------------------------------------------------------------
 
 
 # Uses of rows, in messages.
 TRAINED_ON = "models were trained on"
 SELECTED_ON = "the decision rule was selected on"
-#: Fingerprint of the training rows of models that were fitted before, and name none.
+#: Fingerprint for models fitted before, without named training rows.
 UNNAMED_ROWS = Fingerprint.from_hashes(np.empty(0, dtype=np.uint64))
 
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """The rows that a fitted model has read, by their use, and the attempts to calibrate it.
+    """The known rows of a fitted model, by their use, and the attempts at its calibration.
 
     Attributes
     ----------
     trained : Fingerprint or None
-        Of the rows on which models were trained: of all, if ``complete``. None if nothing is known of them.
+        The fingerprint of the training rows of models: of all rows, if ``complete``. None if they are
+        unknown.
     selected : tuple of Fingerprint
-        Of rows with features in selections and calibrations: a copy of such a row is no fresh row.
+        Fingerprints of rows with features in selections and calibrations: a copy of such a row is no fresh
+        row.
     tables : tuple of UsedRows
-        Rows that are compared as whole tables: selection data of scores or given probabilities, and
-        calibration rows.
+        Rows for comparison as whole tables: selection data of scores or given probabilities, and calibration
+        rows.
     ledger : Ledger
-        The attempts. It alone is shared by all copies, and changes.
+        The attempts. All copies of the records share the ledger, the only part with changes.
     """
 
     trained: Fingerprint | None = None
@@ -321,11 +323,11 @@ class Records:
         Parameters
         ----------
         rows : RowHashes
-            Hashes of the rows on which the rule is selected.
+            Hashes of the n selection rows.
         labels : array-like of shape (n,)
-            Their labels; empty for rows without labels.
+            Labels of these rows; empty for rows without labels.
         features : bool
-            Whether the rows have features, so that equal rows are copies. Scores are often equal by chance.
+            Whether the rows have features: then equal rows are copies. Scores are often equal by chance.
         """
         selection = Records()
         if features:
@@ -344,7 +346,7 @@ class Records:
     def by_use(self) -> list[tuple[Fingerprint, str]]:
         """Return the fingerprints of the training rows, and of the rows of all selections together.
 
-        Each has its use beside it. The list is empty if the training rows are not known.
+        The list has pairs of a fingerprint and a use. It is empty if the training rows are unknown.
         """
         if self.trained is None:
             return []
@@ -354,7 +356,7 @@ class Records:
         return uses
 
     def counts(self, hashes: Hashes) -> Ints:
-        """Return the numbers of rows that equal known ones, and of rows compared, by use, shape (m, 2)."""
+        """Return the number of rows equal to known rows, and of compared rows, for each use, shape (m, 2)."""
         counts = [fingerprint.count(hashes) for fingerprint, _ in self.by_use()]
         return np.array(counts, dtype=np.intp).reshape(-1, 2)
 
@@ -374,11 +376,11 @@ class Records:
         rows : UsedRows
             The rows of the attempt, with their labels.
         tested : iterable of bytes
-            What is tested on which rows, and all arguments of the call.
+            The tested limits and rows, and all arguments of the call, as bytes for a digest.
         earlier, equal_rows, attempts
             As in `Ledger.record`, which also describes the errors.
         """
-        # The key of the attempt: the rows of the model, and what is tested.
+        # The key of the attempt: the rows of the model, and the tested limits and rows.
         hashes = [fingerprint.kept for fingerprint in self.selected]
         if self.trained is not None:
             hashes.insert(0, self.trained.kept)
