@@ -555,7 +555,7 @@ def _comparisons_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
         if not has_test or limit.rate.is_ratio or len(family.samples) < 2:
             continue
 
-        factor, gap = limit.pair
+        factor, gap = family.pair_of_shares
         smallest, other = sorted(family.samples, key=lambda sample: len(sample.rows))[:2]
         n = len(smallest.rows)
         n_other = len(other.rows)
@@ -564,11 +564,8 @@ def _comparisons_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
             continue
 
         counted = limit.rate.counted_rows
-        allowed = 1.0 - factor
-        best_case = "every row"
-        if gap:
-            allowed = gap
-            best_case = "no row"
+        allowed = 1.0 - factor + gap
+        best_case = "no row" if limit.from_above else "every row"
         needs = ""
         if 0.0 < allowed < 1.0:
             needed = rows_for_no_error(allowed, level)

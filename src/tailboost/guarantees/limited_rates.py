@@ -98,7 +98,7 @@ class LimitedFamily:
         """
         if self.limit.compares:
             errors_and_rows = list(zip(errors.tolist(), rows.tolist(), strict=True))
-            return all_pairs_pass(errors_and_rows, self.limit, level)
+            return all_pairs_pass(errors_and_rows, self.limit.pair, level)
         kept_by_construction = ~((self.wrong > 0) & ~never).any(axis=(1, 2))
         largest_counts = [
             most_reached(n, share, level)
@@ -120,13 +120,15 @@ class LimitedFamily:
         return counts
 
 
-def all_pairs_pass(counts: Sequence[tuple[int, int]], limit: Limit, level: float) -> bool:
+def all_pairs_pass(
+    counts: Sequence[tuple[int, int]], pair: tuple[float, float], level: float
+) -> bool:
     """Return whether the exact tests of a gap or ratio pass for all pairs of subgroups.
 
-    ``counts`` has the counted rows and all rows of each subgroup. All pairs must pass, so each is tested at
-    the whole level.
+    ``counts`` has the counted rows and all rows of each subgroup. ``pair`` has the numbers of `Limit.pair`
+    for shares of counted rows. All pairs must pass, so each is tested at the whole level.
     """
-    factor, gap = limit.pair
+    factor, gap = pair
     return all(
         pair_passes((x1, x2), (n1, n2), level, factor=factor, gap=gap)
         for (x1, n1), (x2, n2) in permutations(counts, 2)

@@ -580,12 +580,12 @@ class RateFamily:
         *of_subgroups, comparison = bounds
         if not (self.exact and self.apart and len(of_subgroups) > 1):
             return list(bounds)
-        scale = self.samples[0].high - self.samples[0].low
+        width = self.samples[0].high - self.samples[0].low
         counts = [
-            (round(float((sample.values - sample.low).sum() / scale)), len(sample.rows))
+            (round(float((sample.values - sample.low).sum() / width)), len(sample.rows))
             for sample in self.samples
         ]
-        if all_pairs_pass(counts, limit, level):
+        if all_pairs_pass(counts, self.pair_of_shares, level):
             comparison = comparison.at_target(PAIRS)
         elif limit.from_above:
             upper = max(comparison.upper, limit.bound + VISIBLE)
@@ -594,6 +594,19 @@ class RateFamily:
             lower = min(comparison.lower, limit.bound - VISIBLE)
             comparison = replace(comparison, method=PAIRS, lower=lower)
         return [*of_subgroups, comparison]
+
+    @property
+    def pair_of_shares(self) -> tuple[float, float]:
+        """The numbers (a, c) of a gap or ratio, see `Limit.pair`, for shares instead of rates.
+
+        A rate is ``low + width p`` for a share p of rows with the largest value. Costs may have other ranges
+        than [0, 1].
+        """
+        assert self.limit is not None
+        factor, largest_difference = self.limit.pair
+        low = self.samples[0].low
+        width = self.samples[0].high - low
+        return factor, (largest_difference + (1.0 - factor) * low) / width
 
     def sufficient_rows(self, bound: CertifiedBound, level: float) -> int | None:
         """Return the rows that certify the target of a bound with probability `POWER`; None if none do.
@@ -641,7 +654,7 @@ class RateFamily:
         is_pair = ~np.eye(len(means), dtype=bool)
         # Each pair may fail (union bound).
         needed_probit = ndtri(1.0 - (1.0 - POWER) / is_pair.sum())
-        factor, gap = limit.pair
+        factor, gap = self.pair_of_shares
         deviations = np.sqrt(variances)
         margins = -ndtri(level) * (factor * deviations[:, None] + deviations)
         needed_room = margins + needed_probit * limit.deviations(variances)

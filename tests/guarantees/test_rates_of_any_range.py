@@ -1,0 +1,276 @@
+"""Costs have other ranges than [0, 1]: bounds, tests and bets on them are those of shares in another unit.
+
+The costs [[low, high], [high, low]] of an answer are ``low + (high − low) × error``, so each statement about
+their mean is one about the error, whose truth is known.
+"""
+
+import numpy as np
+import pytest
+from scipy.stats import beta, binomtest
+
+import tailboost as tb
+from tailboost import rates
+from tailboost.guarantees.fresh_rows import FreshRows
+from tailboost.guarantees.rate_bounds import MEAN_BOUNDS, RateFamily, limit_bounds
+from tailboost.guarantees.recheck import Bets, Claim
+from tailboost.rates import ABOVE, BELOW, Answered, Sample
+
+RANGES = [(-1.0, 1.0), (2.0, 5.0), (-10.0, -4.0), (-0.25, 0.25), (0.0, 1.0)]
+# Wrong and right answers cost so much.
+EITHER = [(-1.0, 1.0), (0.0, 2.0), (2.0, 5.0), (0.0, 0.5)]
+
+
+def by_error(low, high, by=None):
+    return rates.cost([[low, high], [high, low]], by=by)
+
+
+def sample(shares, low=0.0, high=1.0):
+    """Return a sample whose values are shares in [0, 1], moved and stretched to a range."""
+    return Sample(None, np.arange(len(shares)), low + (high - low) * shares, low, high)
+
+
+def family(samples, *, exact, limit=None, sides=(ABOVE, BELOW)):
+    return RateFamily(by_error(samples[0].low, samples[0].high), limit, sides, samples, exact, apart=True)
+
+
+def shares_of(kind, n, rng):
+    return (rng.random(n) < 0.1).astype(float) if kind == "counts" else rng.beta(1, 6, n)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 40, 400])
+@pytest.mark.parametrize("kind", ["counts", "parts"])
+@pytest.mark.parametrize(("low", "high"), RANGES)
+def test_bounds_contain_the_mean_and_are_those_of_shares(low, high, kind, n):
+    shares = shares_of(kind, n, np.random.default_rng(n))
+    of_shares, of_costs = (
+        family([each], exact=kind == "counts") for each in (sample(shares), sample(shares, low, high))
+    )
+    for level in (0.2, 0.01):
+        method, lower, upper = of_costs.method_and_bounds(of_costs.samples[0], level)
+        assert low <= lower <= low + (high - low) * shares.mean() <= upper <= high
+        same_method, *unit = of_shares.method_and_bounds(of_shares.samples[0], level)
+        assert method == same_method
+        np.testing.assert_allclose([lower, upper], low + (high - low) * np.array(unit), rtol=0, atol=1e-9)
+    if kind == "counts":  # Clopper–Pearson from its definition, at the level of each side
+        k = int(shares.sum())
+        ends = [beta.ppf(0.01, k, n - k + 1) if k else 0.0, beta.ppf(0.99, k + 1, n - k) if k < n else 1.0]
+        np.testing.assert_allclose(unit, ends, atol=1e-9)
+
+
+@pytest.mark.parametrize("bound", MEAN_BOUNDS, ids=lambda bound: bound.name)
+def test_each_bound_on_a_mean_is_above_it_and_falls_with_rows(bound):
+    """The contract of an entry: from one row below 1, no order of the rows, decreasing in rows."""
+    rng = np.random.default_rng(0)
+    shares = shares_of("counts" if bound.of_counts else "parts", 64, rng)
+    upper = bound.upper(shares, 0.05)
+    assert shares.mean() < upper < 1.0
+    assert bound.upper(rng.permutation(shares), 0.05) == pytest.approx(upper, abs=1e-6)
+    assert bound.upper(np.zeros(1), 0.05) < 1.0
+    assert bound.upper(np.tile(shares, 4), 0.05) < upper
+    assert bound.upper(shares, 0.01) > upper
+
+
+@pytest.mark.parametrize("sides", [(ABOVE,), (BELOW,)])
+def test_a_side_without_a_bound_has_the_end_of_the_range(sides):
+    costs = sample(np.repeat([0.0, 1.0], 20), -3.0, 5.0)
+    _, lower, upper = family([costs], exact=True, sides=sides).method_and_bounds(costs, 0.05)
+    assert (lower == -3.0) == (sides == (ABOVE,))
+    assert (upper == 5.0) == (sides == (BELOW,))
+
+
+@pytest.mark.parametrize(("low", "high"), RANGES)
+def test_rows_to_certify_are_those_of_shares(low, high):
+    limit = 0.25
+    shares = np.repeat([0.0, 1.0], [48, 12])
+    numbers = []
+    for a, b in [(0.0, 1.0), (low, high)]:
+        stated = by_error(a, b) <= a + (b - a) * limit
+        for exact in (True, False):
+            tested = family([sample(shares, a, b)], exact=exact, limit=stated, sides=(ABOVE,))
+            (bound,) = tested.bounds(0.05)
+            numbers.append((bound.certified, bound.sufficient_rows))
+    assert numbers[:2] == numbers[2:]
+    assert numbers[0][0] is False
+    assert numbers[0][1] > 60
+
+
+# -- certificates, rechecks and monitors, through the public functions ---------------------------------------
+
+
+def answered(n, error, seed):
+    """Return labels, answers and groups of n rows per group with the stated probability of an error."""
+    rng = np.random.default_rng(seed)
+    n_groups = len(error)
+    y = rng.integers(2, size=n * n_groups)
+    wrong = rng.random(n * n_groups) < np.repeat(error, n)
+    return y, np.where(wrong, 1 - y, y), {"g": np.repeat(list("abc")[:n_groups], n)}
+
+
+def rarely(failures, draws, allowed=0.05):
+    """Fail if a probability of at most ``allowed`` is rejected at .001."""
+    assert binomtest(failures, draws, allowed, alternative="greater").pvalue >= 0.001, (failures, draws)
+
+
+@pytest.mark.parametrize(("low", "high"), EITHER)
+@pytest.mark.parametrize("sense", ["<=", ">="])
+def test_a_cost_at_its_limit_is_rarely_certified(sense, low, high):
+    """The truth is at the limit, so that every certificate is false."""
+    error, draws = 0.1, 200
+    limit = f"{by_error(low, high)!r} {sense} {low + (high - low) * error!r}"
+    false = []
+    for seed in range(draws):
+        y, a, _ = answered(80, [error], seed)
+        (bound,) = tb.certify(a, None, y, limits=[limit]).bounds
+        wrong, n = int((a != y).sum()), len(y)
+        if sense == "<=":
+            end = beta.ppf(0.95, wrong + 1, n - wrong)
+            assert bound.upper == pytest.approx(low + (high - low) * end)
+        else:
+            end = beta.ppf(0.05, wrong, n - wrong + 1) if wrong else 0.0
+            assert bound.lower == pytest.approx(low + (high - low) * end)
+        false.append(bound.certified)
+    rarely(sum(false), draws)
+    assert any(false)  # the bound is no trivial one
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1.0, 1.0), (2.0, 5.0)])
+def test_two_sided_bounds_on_costs_miss_the_truth_rarely(low, high):
+    error, draws = 0.1, 200
+    true, missed = low + (high - low) * error, 0
+    for seed in range(draws):
+        y, a, _ = answered(60, [error], seed)
+        (bound,) = tb.certify(a, None, y, rates=[by_error(low, high)]).bounds
+        missed += not bound.lower <= true <= bound.upper
+        assert low <= bound.lower <= bound.estimate <= bound.upper <= high
+    rarely(missed, draws)
+    assert missed > 0
+
+
+def said(form, low, high, errors):
+    """Return a limit on the gap of costs, or on their ratio, that just allows two errors."""
+    rate = by_error(low, high, by="g")
+    if form == "gap":
+        return rates.gap(rate) <= (high - low) * (errors[1] - errors[0])
+    first, second = (low + (high - low) * error for error in errors)
+    return rates.ratio(rate) >= first / second
+
+
+def passes(limit, n, error, seed):
+    """Return whether the exact tests of pairs certify a limit."""
+    y, a, groups = answered(n, error, seed)
+    fresh = FreshRows(Answered.from_arrays(y, a, groups=groups, labels=[0, 1]))
+    *_, bound = limit_bounds([RateFamily.from_expression(limit, fresh)], 0.05)
+    assert bound.method == "exact test of pairs"
+    return bound.certified
+
+
+@pytest.mark.parametrize(
+    ("form", "low", "high"),
+    [("gap", -1.0, 1.0), ("gap", 0.0, 2.0), ("gap", 0.0, 0.5), ("ratio", 0.0, 2.0), ("ratio", 1.0, 3.0)],
+)
+def test_a_comparison_of_costs_at_its_limit_is_rarely_certified(form, low, high):
+    """The true errors .1 and .3 are exactly at the limit. A gap is certified as that of the errors is."""
+    limit, error, draws = said(form, low, high, (0.1, 0.3)), (0.1, 0.3), 100
+    false = [passes(limit, 120, error, seed) for seed in range(draws)]
+    rarely(sum(false), draws)
+    assert any(false)
+    if form == "gap":
+        as_error = rates.gap(rates.error(by="g")) <= 0.2
+        assert false == [passes(as_error, 120, error, seed) for seed in range(draws)]
+    assert passes(limit, 600, (0.1, 0.12), 0)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("low", "high"), [(-1.0, 1.0), (0.0, 0.5)])
+@pytest.mark.parametrize(("n", "error"), [(300, (0.1, 0.12)), (120, (0.1, 0.28)), (8, (0.1, 0.1))])
+def test_calibrate_answers_for_a_gap_of_costs_as_for_that_of_errors(n, error, low, high):
+    """Certified, refused, and refused because no counts of so few rows pass."""
+    outcomes = []
+    for limit in (rates.gap(rates.error(by="g")) <= 0.2, said("gap", low, high, (0.1, 0.3))):
+        y, a, groups = answered(800, (0.1, 0.11), 0)
+        rule = tb.tune(
+            tb.Scores(0, 1),
+            a[:, None] * 1.0,
+            y,
+            groups=groups,
+            limits=[limit],
+            by_group=False,
+            randomized=False,
+        )
+        y, a, groups = answered(n, error, 1)
+        try:
+            found = tb.calibrate(rule, a[:, None] * 1.0, y, groups=groups, limits=[limit])
+            outcomes.append(found.predict(np.array([[0.0], [1.0]])).tolist())
+        except tb.NotCertifiedError as refused:
+            (missed,) = refused.shortfalls
+            outcomes.append([missed.more_rows, missed.without_rows])
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize(("low", "high"), EITHER)
+def test_the_pairs_of_costs_are_tested_as_those_of_shares(low, high):
+    """Limits on gaps and ratios whose shares are known: also the rows that would certify them are equal."""
+    shares = [np.repeat([0.0, 1.0], k) for k in ((54, 6), (72, 8), (70, 10))]
+    numbers = []
+    for a, b in [(0.0, 1.0), (low, high)]:
+        limit = rates.gap(by_error(a, b, by="g")) <= 0.1 * (b - a)
+        tested = family([sample(each, a, b) for each in shares], exact=True, limit=limit)
+        *_, bound = limit_bounds([tested], 0.05)
+        scale = b - a
+        numbers.append((bound.method, bound.certified, bound.sufficient_rows))
+        assert bound.upper / scale > 0.1
+    assert numbers[0] == numbers[1]
+    assert numbers[0][2] > 60
+
+
+@pytest.mark.parametrize(("low", "high"), EITHER)
+@pytest.mark.parametrize("form", ["mean", "gap"])
+def test_bets_on_costs_are_those_on_shares(form, low, high):
+    """The evidence of a claim does not change with the unit of the costs."""
+    rng = np.random.default_rng(1)
+    shares = [rng.beta(1, 3, 50), rng.beta(2, 2, 70)][: 1 + (form == "gap")]
+    evidence = []
+    for a, b in [(0.0, 1.0), (low, high)]:
+        width = b - a
+        sides = (
+            {"upper": 0.1 * width} if form == "gap" else {"lower": a + 0.4 * width, "upper": a + 0.6 * width}
+        )
+        claim = Claim(form, tuple("ab"[: len(shares)]), **sides)
+        found = Bets().add(claim, [sample(each, a, b) for each in shares])
+        evidence.append(found.value)
+        assert (found.estimate(form) - a * (form == "mean")) / width == pytest.approx(
+            shares[0].mean() if form == "mean" else abs(shares[0].mean() - shares[1].mean())
+        )
+    assert evidence[0] == pytest.approx(evidence[1])
+    assert evidence[0] > 1.5  # both claims are broken
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("low", "high"), EITHER)
+def test_monitors_and_rechecks_of_costs_alarm_as_those_of_errors(low, high):
+    """Of a certificate of a cost and of the same error: evidence of rows with more errors, and of as many."""
+    y, a, _ = answered(400, [0.15], 0)
+    rule = tb.tune(tb.Scores(0, 1), a[:, None] * 1.0, y, limits=["error() <= 90%"])
+    cost = by_error(low, high)
+    stated = {
+        "error": [rates.error() <= 0.3, rates.error() >= 0.05],
+        "cost": [cost <= low + (high - low) * 0.3, cost >= low + (high - low) * 0.05],
+    }
+    for error, alarmed in [(0.15, False), (0.6, True), (0.0, True)]:
+        found = {}
+        for name, limits in stated.items():
+            y, a, _ = answered(400, [0.15], 1)
+            certificate = tb.certify(rule, a[:, None] * 1.0, y, limits=limits)
+            monitors = tb.Monitor.of(certificate), tb.Monitor.against(rule, limits=limits)
+            y, a, _ = answered(300, [error], 2)
+            new = a[:, None] * 1.0, y
+            of_bounds, of_limits = (monitor.add(rule, *new) for monitor in monitors)
+            again = certificate.recheck(*new, model=rule)
+            found[name] = [
+                *of_bounds.largest_evidence,
+                *of_limits.largest_evidence,
+                *(bound.evidence for bound in again.bounds),
+            ]
+            assert [bool(monitor.alarms) for monitor in (of_bounds, of_limits)] == [alarmed] * 2
+            assert any(bound.contradicted for bound in again.bounds) == alarmed
+        assert found["cost"] == pytest.approx(found["error"])
