@@ -652,6 +652,23 @@ def test_limits_name_the_only_column_of_groups():
         monitor.add(X, y, groups={"gender": sex})
 
 
+@pytest.mark.parametrize("wrong", [{"g": [0, 1, 2]}, {"class": [0, 1]}, {"group": "ab"}, {}, [], "ab"])
+def test_what_lists_no_groups_is_refused_when_the_monitor_begins(wrong):
+    """A column with its values was taken as the name of one group, whose rows never came."""
+    with pytest.raises(ValueError, match=r"list of all groups.*pair \(column, value\)"):
+        tb.Monitor.against(Ruler(), 0.3, subgroups=wrong)
+
+
+def test_groups_are_listed_as_for_certify():
+    groups = np.array([0, 1, 2])
+    expected = tb.Monitor.against(Ruler(), 0.3, subgroups=groups.tolist()).certificate
+    for listed in (groups, {"group": groups}, {"group": (0, 1, 2)}):
+        assert tb.Monitor.against(Ruler(), 0.3, subgroups=listed).certificate == expected
+    pairs = [("sex", "f"), ("sex", "m")]
+    expected = tb.Monitor.against(Ruler(), 0.3, subgroups=pairs).certificate
+    assert tb.Monitor.against(Ruler(), 0.3, subgroups=[list(pair) for pair in pairs]).certificate == expected
+
+
 def test_a_monitor_keeps_its_rule():
     X, y, _ = rows(2000, 0)
     monitor = tb.Monitor.against(Ruler(), limits=["error <= 25%"])

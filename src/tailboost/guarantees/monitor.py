@@ -57,6 +57,7 @@ from tailboost.guarantees.stated import as_model, stated_by
 from tailboost.rates import Limit, Strata, checked_limits
 from tailboost.rates.strata import CELL, CLASS, EVERYTHING, GROUP, names_in
 from tailboost.rows.fingerprints import CHANCE, EqualRows, checked_equal_rows, digest
+from tailboost.rows.given import lists_of_subgroups
 from tailboost.rows.judged import (
     judged,
     refuse_other_rule,
@@ -233,8 +234,9 @@ class Monitor:
             The largest errors allowed, as in `tailboost.certify`.
         limits : list of Limit or str, optional
             Limits on rates instead, from `tailboost.rates` or as text.
-        subgroups : list, optional
-            All groups, if different from the groups of the fit.
+        subgroups : list or dict of a list, optional
+            All groups, if different from the groups of the fit: names, pairs (column, value), or
+            ``{"group": […]}``.
         confidence : float in (0, 1), default=0.95
             One minus the probability of any false alarm.
         equal_rows : {"copies", "natural"}, optional
@@ -265,7 +267,9 @@ class Monitor:
             )
 
         classes = np.asarray(model.classes_).tolist()
-        groups = groups_of_fit(model) if subgroups is None else list(subgroups)
+        groups: Sequence[Any] = groups_of_fit(model)
+        if subgroups is not None:
+            groups = lists_of_subgroups(subgroups, ["group"])["group"]
         strata = _strata_of(classes, groups, monitored)
         if max_error is not None:
             kinds: tuple[Kind, ...] = ("class", "group", "cell") if groups else ("class",)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from numbers import Real
@@ -191,6 +191,33 @@ class Given:
         return self
 
 
+def lists_of_subgroups(subgroups: Any, kinds: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the listed names of subgroups by kind: "class" or "group". A list alone names groups.
+
+    Raises
+    ------
+    ValueError
+        If ``subgroups`` is no list of names, and no dict of such lists with ``kinds`` as keys.
+    """
+    lists = dict(subgroups) if isinstance(subgroups, Mapping) else {"group": subgroups}
+    no_list = (str, bytes, Mapping)  # these have a length, too
+    are_lists = all(
+        hasattr(names, "__len__") and len(names) and not isinstance(names, no_list)
+        for names in lists.values()
+    )
+    if not lists or not set(lists) <= set(kinds) or not are_lists:
+        keys = " or ".join(map(repr, kinds))
+        raise ValueError(
+            f"subgroups must be a list of all groups, or a dict of such lists with the key {keys}, "
+            f"got {subgroups!r}. A group of a column is a pair (column, value)"
+        )
+    # A pair from JSON is a list.
+    return {
+        kind: [tuple(name) if isinstance(name, list) else name for name in plain_list(names)]
+        for kind, names in lists.items()
+    }
+
+
 def listed_subgroups(subgroups: Any, groups: Groups) -> tuple[Any, list[Any] | None]:
     """Return the listed classes and groups of the population, each None without a list.
 
@@ -202,19 +229,7 @@ def listed_subgroups(subgroups: Any, groups: Groups) -> tuple[Any, list[Any] | N
     """
     if subgroups is None:
         return None, None
-    lists = {"group": subgroups}
-    if isinstance(subgroups, Mapping):
-        lists = dict(subgroups)
-    no_list = (str, bytes, Mapping)  # these have a length, too
-    are_lists = all(
-        hasattr(names, "__len__") and len(names) and not isinstance(names, no_list)
-        for names in lists.values()
-    )
-    if not lists or not set(lists) <= {"class", "group"} or not are_lists:
-        raise ValueError(
-            "subgroups must be a list of all groups, or a dict of such lists with the keys "
-            f"'class' and 'group', got {subgroups!r}"
-        )
+    lists = lists_of_subgroups(subgroups, ("class", "group"))
     if "group" in lists and groups is None:
         raise ValueError(f"subgroups={subgroups!r} lists groups, but groups is not given")
     classes = None
@@ -222,11 +237,7 @@ def listed_subgroups(subgroups: Any, groups: Groups) -> tuple[Any, list[Any] | N
         classes = distinct_labels(lists["class"], "subgroups")
     if "group" not in lists:
         return classes, None
-    group_list = []
-    for name in plain_list(lists["group"]):
-        if isinstance(name, list):  # a pair from JSON
-            name = tuple(name)
-        group_list.append(name)
+    group_list = lists["group"]
     columns = list(group_columns(groups, "groups"))
     if not set(by_column(group_list)) <= set(columns):
         kind = "values of groups"
