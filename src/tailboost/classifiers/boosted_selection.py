@@ -29,7 +29,7 @@ from tailboost.selection.problem import Problem, objective_named
 from tailboost.selection.selected import SelectedTail
 from tailboost.selection.summary import Summary, mixture_summary
 
-# Advice of the warning for rows that the hypotheses were fitted on.
+# Advice of the warning for training rows of the hypotheses.
 ADVICE = (
     "the losses stored with the model (objective='worst_group' then takes the groups of the "
     "training rows)"
@@ -53,8 +53,8 @@ def restated(
 ) -> Problem:
     """Return the problem stated to `reweight`, and set its ``alpha`` in the new classifier.
 
-    The arguments are those of `reweight`, and ``rows_given`` is True if X and y are given. A new objective
-    drops the limits of the fit.
+    Arguments are as in `reweight`; ``rows_given`` is True if X and y are given. A new objective drops the
+    limits of the fit.
     """
     problem = clf.selection_.problem
     alpha = _alpha_for(clf, objective, alpha)
@@ -90,7 +90,7 @@ def restated(
 def _alpha_for(clf: Any, objective: Stated, alpha: float | None) -> float | None:
     """Return the tail mass α of the objective of `reweight`, checked; None if the objective is no CVaR.
 
-    Without an objective α is that of the call or of the classifier.
+    Without an objective, α comes from the call, otherwise from the classifier.
     """
     if alpha is None and objective in (None, "cvar"):
         alpha = clf.get_params(deep=False).get("alpha")
@@ -111,7 +111,7 @@ def counts_of(clf: Any, rows: Rows) -> Counts:
 
 
 def name_groups(clf: Any, groups: Groups) -> GroupNames:
-    """Give a new classifier the names of other groups than those of the fit, and return them."""
+    """Give a new classifier the names of the groups of the call, and return them."""
     group_names = GroupNames.from_groups(groups, n_rows_of(groups))
     regroup(clf, group_names)
     clf._regrouped = True
@@ -119,10 +119,10 @@ def name_groups(clf: Any, groups: Groups) -> GroupNames:
 
 
 def mixture_on_rows(clf: Any, arguments: Given, problem: Problem) -> Mixture:
-    """Return the mixture of the same candidates, whose weights are selected on the rows of the call.
+    """Return the mixture of the same candidates for a selection of weights on the rows of the call.
 
-    A new classifier gets the names of groups if the objective is a new one. Rows on which the hypotheses were
-    fitted bring a warning.
+    With a new objective, the classifier gets the names of the groups of the call. Training rows of the
+    hypotheses bring a warning.
     """
     arguments.refuse("boosting")
     has_new_objective = problem.objective is not clf.selection_.problem.objective
@@ -187,7 +187,7 @@ def select(clf: Any, mixture: Mixture, problem: Problem, max_error: Stated) -> N
     problem = problem_of_max_error(clf, mixture, problem, max_error)
     select_for(clf, mixture, problem)
     judged_clf = judged(clf)
-    # The targets of other subgroups than those of the fit are no parameter of the classifier.
+    # Targets are a parameter of the classifier only for the subgroups of the fit.
     if judged_clf.own_subgroups and "max_error" in clf.get_params(deep=False):
         clf.max_error = max_error
         clf._allowed = allowed_errors(max_error, clf._named.names.tolist(), clf._named.kind)
@@ -200,7 +200,7 @@ def select(clf: Any, mixture: Mixture, problem: Problem, max_error: Stated) -> N
 
 def select_for(clf: Any, mixture: Mixture, problem: Problem) -> None:
     """Let a new classifier answer by the selected rule of a problem."""
-    # The parameter of an error budget, where a classifier selects mixture weights.
+    # Only a classifier with selected mixture weights has a parameter for the error budget.
     if not clf.selection_.even and "error_budget" in clf.get_params(deep=False):
         clf.set_params(error_budget=problem.error_budget)
     selection = mixture.aiming_at(problem)
@@ -212,7 +212,8 @@ def problem_of_max_error(
 ) -> Problem:
     """Return the problem of the least overall error within ``max_error`` for each subgroup.
 
-    The subgroups are those of the objective, such as the classes for "worst_class".
+    The subgroups are the subgroups of the objective, such as the classes for "worst_class". For the overall
+    error, they are the subgroups of earlier limits.
     """
     objective = problem.objective
     if objective.over_rows:
@@ -301,7 +302,7 @@ def tail_curve(clf: Any) -> Curve:
 def summary_of(clf: Any) -> Summary:
     """Return the summary of a fitted mixture: its game, the bounds, and the errors by subgroup.
 
-    The errors of the randomised rule are listed too where they differ from those of `predict`.
+    The errors of the randomised rule are listed too if they differ from the errors of `predict`.
     """
     weights = clf.estimator_weights_
     classes = clf.classes_.tolist()

@@ -94,7 +94,7 @@ def learn(mix: Model, arguments: Given, validation: Given) -> None:
 
 
 def first_selection(mix: Model, kinds: Kinds, problem: Problem, records: Records) -> None:
-    """Select on rows that the records know; this makes a fitted classifier, and nothing else does.
+    """Select on the rows of the records: only this step makes a fitted classifier.
 
     An error for contradicting limits keeps the kinds of rules, and so the fitted models.
     """
@@ -121,7 +121,7 @@ def problem_for_probabilities(mix: Any, groups: Any) -> Problem:
 
 
 def models_of_probabilities(mix: Any, probabilities: Mapping[str, Any], classes: Any) -> Models:
-    """Set the classes; return the models whose probabilities are given by name."""
+    """Set the classes; return the models of probabilities given by name."""
     mix.classes_ = np.asarray(classes)
     if len(np.unique(mix.classes_)) != len(mix.classes_) or len(mix.classes_) < 2:
         raise ValueError(
@@ -269,8 +269,8 @@ def _check_strata(mix: Model, problem: Problem, training: TrainingSet) -> None:
     Raises
     ------
     ValueError
-        If the selection data lack a subgroup or the costs of a rate, or rows without labels are of groups
-        that no row with a label has.
+        If the selection data lack a subgroup or the costs of a rate, or rows without labels have a group
+        without any labelled row.
     """
     names = None
     rule_column = None
@@ -304,12 +304,12 @@ def _all_frozen(estimators: Named) -> bool:
 
 
 def _are_scores(estimators: Named) -> bool:
-    """Whether all models are scores, so that rows with equal features are different rows."""
+    """Whether all models are scores: then rows with equal features count as different rows."""
     return _all_frozen(estimators) and only_scores([estimator for _, estimator in estimators])
 
 
 def _models_with_a_past(estimators: Named) -> list[Any]:
-    """Return the estimators that may contain models of earlier fits: all but learners of tables."""
+    """Return the estimators with possible models of earlier fits inside: all except learners of tables."""
     return [
         model
         for _, model in estimators
@@ -365,7 +365,7 @@ def _fit(
 
 
 def _selecting(training: TrainingSet, rows: Rows) -> tuple[Any, Floats | None]:
-    """Return the features of the selection data and their costs, which are None without costs.
+    """Return the features of the selection data and their costs, shape (n, K); None without costs.
 
     ``rows`` are the selection data: the validation set, or held-out training rows.
     """
@@ -405,7 +405,7 @@ def _records(
 
 
 def _trained_on(training: TrainingSet, *, frozen: bool) -> Fingerprint:
-    """Return the fingerprints of all rows that models were trained on, as far as they are known."""
+    """Return the fingerprint of all known training rows of the models."""
     fingerprints = []
     if training.named is not None:
         fingerprints.append(training.named)
@@ -419,7 +419,7 @@ def _trained_on(training: TrainingSet, *, frozen: bool) -> Fingerprint:
 
 
 def _selected_on(training: TrainingSet, *, frozen: bool) -> tuple[Fingerprint, ...]:
-    """Return the fingerprints of the selection data that are no training rows."""
+    """Return the fingerprints of the selection data outside of the training rows."""
     selected = list[Fingerprint]()
     if training.validation is not None:
         selected.append(Fingerprint.from_table(training.validation[0]))

@@ -126,7 +126,7 @@ class TableForest(TableClassifier):
         return np.concatenate(blocks)
 
     def _predict_block(self, block: Table) -> NDArray[np.float64]:
-        """Return the probabilities of a block of rows, summed tree by tree.
+        """Return the probabilities of a block of m rows, summed tree by tree, shape (m, K).
 
         scikit-learn's forests change warning filters, which threads share, and sum trees in any order.
         """
@@ -190,7 +190,7 @@ class ForestSession:
         return self.grow(TableForest(**self.template.get_params()), weight, rows)
 
     def grow(self, forest: Forest, weight: Floats, rows: Mask | None = None) -> Forest:
-        """Fit a forest on these rows (None: all), and return it.
+        """Fit a forest on the rows of a mask (None: all) with weights of shape (n,), and return the forest.
 
         The class numbers of a batch of trees are positions in its ``classes_``.
         """
@@ -213,9 +213,10 @@ class ForestSession:
         return self.template.n_trees
 
     def _batches(self, weight: Floats, rows: Mask | None) -> list[Any]:
-        """Return the trees of a forest on these rows (None: all), in batches.
+        """Return the trees of a forest on the rows of a mask (None: all), in batches.
 
-        With folds the trees for all rows are those without each fold; trees without a fold are grown once.
+        With folds, a forest on all rows consists of the trees grown without fold 0, 1, …. Trees without a
+        fold are grown once for the same weights.
         """
         left_out = []  # the folds without which trees were grown on these rows
         if self.fold is not None:
@@ -240,7 +241,7 @@ class ForestSession:
     def _grow(self, weight: Floats, rows: Mask, n_trees: int, fold: int) -> list[Any]:
         """Return batches of trees, grown on rows of positive weight.
 
-        ``fold`` is the number of the fold that the rows are without, which is part of the seeds. Batches on
+        ``rows`` is a mask of the rows outside of fold number ``fold``, which is part of the seeds. Batches on
         many rows have different samples, with a quota of rows for each class.
         """
         used = np.flatnonzero(rows & (weight > 0.0))
@@ -297,12 +298,14 @@ class ForestSession:
 
     @cached_property
     def _bins(self) -> BinnedReader:
+        """Reader of the table as bin numbers, for trees with best cuts."""
         return BinnedReader(
             self.opened.reader, bin_cuts(self.opened.table, CUT_BINS, self.opened.hashes)
         )
 
     @cached_property
     def _places(self) -> tuple[Ints, Ints]:
+        """Place of each row within its class, shape (n,), and the size of each class, shape (K,)."""
         return places_in_strata(self.y, self.opened.hashes)
 
 

@@ -229,7 +229,11 @@ class RefittedSession:
     concurrent = True
 
     def fit(self, weight: Floats, seed: int = 0, rows: Mask | None = None) -> Any:
-        """Return a model fitted on ``rows``; ``classes_`` are the class numbers of these rows."""
+        """Return a model fitted on the rows of a mask (None: all) with weights of shape (n,).
+
+        Its ``classes_`` are the class numbers of the rows of positive weight. Rows of one class give a
+        constant model. ``seed`` has no effect.
+        """
         if rows is not None:
             weight = np.where(rows, weight, 0.0)
         present = np.unique(self.y[weight > 0.0])
@@ -242,9 +246,10 @@ class RefittedSession:
 
 
 def _sampled(hashes: Hashes, y: Ints, weight: Floats, max_rows: int) -> tuple[Ints, Floats]:
-    """Return the numbers of the rows of positive weight and their weights; of many rows a sample by class.
+    """Return the numbers of the rows of positive weight, and their weights; a sample of at most ``max_rows``.
 
-    The weights of a sample sum to those of all rows in each class.
+    ``hashes``, ``y`` and ``weight`` have shape (n,). The sample has a quota of rows for each class, and its
+    weights keep the sum of the weights of each class.
     """
     index = np.flatnonzero(weight > 0.0)
     weight = weight[index]
@@ -277,7 +282,7 @@ def _coefficients(Z: Any, y: Ints, weight: Floats, C: float) -> tuple[Floats, Fl
 
 
 def _moments(table: Table, weight: Floats) -> tuple[Floats, Floats]:
-    """Return weighted mean and standard deviation of each column without its missing values.
+    """Return weighted mean and standard deviation of each column without its missing values, shape (d,) each.
 
     In a sparse table absent entries are 0, and numbers are not centred: the mean is 0.
     """

@@ -100,7 +100,10 @@ class Block:
         self.mode_below = np.where(np.concatenate(is_below), len(columns), column_of)
 
     def below(self, terms: Floats, total: float) -> Floats:
-        """Return the sum of the terms below each threshold; ``total`` is the sum over all rows."""
+        """Return the sum of the terms of the rows below each threshold of the block.
+
+        ``terms`` has shape (n,), and ``total`` is its sum over all rows.
+        """
         in_order = terms.take(self.order)
         running = np.zeros(len(in_order) + len(self.numbers))
         for rows, sums_of_rows in self.pieces:
@@ -112,7 +115,7 @@ class Block:
 
 
 def blocks_of(table: Floats) -> list[Block]:
-    """Return the sorted columns of a table in blocks; a constant column has no threshold."""
+    """Return the sorted columns of a table (n, d) in blocks; constant columns have no threshold."""
     blocks: list[Block] = []
     columns: dict[int, SortedColumn] = {}
     n_rows = 0
@@ -154,7 +157,7 @@ class StumpSession:
         self.sorted: dict[bytes, list[Block]] = {}  # of the last rows
 
     def _blocks(self, rows: Mask | None) -> list[Block]:
-        """Return the sorted columns of these rows, from the last fit if the rows are the same."""
+        """Return the sorted columns of the rows of a mask (None: all), kept from the last fit if equal."""
         key = b""
         if rows is not None:
             key = rows.tobytes()
@@ -166,7 +169,10 @@ class StumpSession:
         return blocks
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> StumpClassifier:
-        """Return the best stump on these rows (None: all)."""
+        """Return the best stump on the rows of a mask (None: all) for weights of shape (n,).
+
+        ``seed`` has no effect.
+        """
         stump = StumpClassifier(variance_weight=self.template.variance_weight)
         feature, threshold, stump.above_, stump.cost_ = best_stump(
             self._blocks(rows),

@@ -536,8 +536,8 @@ class Rate(Expression):
     def by_subgroup(self, strata: Strata) -> tuple[list[Any], Floats, Floats]:
         """Return names of subgroups, and their numerators and denominators by stratum and action, (m, S, A).
 
-        `terms` and `samples` are made of these alone, and everything else of one of the two. Rows without
-        labels count like others if the rate needs no label, and otherwise not at all.
+        `terms` and `samples` follow from these alone, and all other methods from one of the two. Rows without
+        labels count in rates without need of labels, and in no other rate.
         """
         names, is_in_subgroup = strata.subgroups(self.by)
         top, bottom = self.tables(strata)  # by class
@@ -934,9 +934,9 @@ class Limit(Expression):
     def price(self, duals: Floats, values: Floats) -> float:
         """Return the price of the bound of a gap or ratio, from the duals of its `rows`.
 
-        ``values`` are the rates of the subgroups with rows; with fewer than two of them the price is NaN.
-        In an inequality of a gap the bound stands alone. That of a ratio multiplies a rate: with margins the
-        first rate of the pair, otherwise the largest rate.
+        ``values`` are the rates of the subgroups with rows; with fewer than two such subgroups the price is
+        NaN. In an inequality of a gap, the bound stands alone. In an inequality of a ratio, the bound
+        multiplies a rate: with margins the first rate of the pair, otherwise the largest rate.
         """
         if len(values) < 2:
             return float("nan")

@@ -270,10 +270,10 @@ class Strata:
         return names, np.array(masks)
 
     def _crossed(self, by: tuple[Any, ...]) -> tuple[list[Any], NDArray[np.bool_]]:
-        """Return names and masks of the combinations of several columns, of which one may be the class.
+        """Return the combinations of several columns (one may be the class), and their strata, shape (m, S).
 
-        They are the combinations with rows or known to exist. A key has the number of a value, or
-        of a class, for each name in ``by``.
+        These are the combinations with rows or known to exist. A name is a tuple of a value, or of a class,
+        for each name in ``by``; masks select strata.
         """
         numbers_by_column = []
         values_by_column = []
@@ -360,7 +360,7 @@ def _mass_and_size(stratum: Ints, share: Floats, n_strata: int) -> tuple[Floats,
 
 
 def _distinct(rows: Ints) -> tuple[Ints, Ints]:
-    """Return the distinct rows of a table (n, c) in order, and the number of each row among them.
+    """Return the distinct rows of a table (n, c) in order, and each row's number among them, shape (n,).
 
     For speed, a row is coded as one number if all codes are valid integers.
     """

@@ -26,7 +26,7 @@ Use = Literal["selection data", "calibration rows"]
 SHARED_LEVEL = 1e-5
 # Largest number of row hashes in a fingerprint, of four bytes each.
 MOST_HASHES = 50_000
-# Largest fraction of fresh rows that may equal known rows by chance.
+# Largest fraction of fresh rows equal to known rows by chance.
 CHANCE = 0.05
 # Allowed excess over this fraction, in standard errors.
 STANDARD_ERRORS = 3.0
@@ -39,8 +39,7 @@ UNSEEN_REPEATS = 3.0
 # fractional numbers is identified by few bits of each. With few bits, the row keeps its hash if a file stores
 # fewer digits.
 MANTISSA_BITS = ((1, 20), (2, 16), (3, 14), (8, 12), (32, 10), (200, 7))
-# Offset of the rounding grid relative to its step. With it, common decimals (tenths, halves) are on no
-# border.
+# Offset of the rounding grid relative to its step: it moves common decimals (tenths, halves) off the borders.
 GRID_OFFSET = 0.381966
 # A number is a rounding error if it is below `ABSOLUTE_ZERO` and below `RELATIVE_ZERO` times the largest
 # number of its row.
@@ -53,7 +52,7 @@ HASHED_AT_ONCE = 8192
 # Number of values hashed at a time: wide tables have fewer rows in a block.
 NUMBERS_AT_ONCE = 2**18
 
-# Seed of `random_numbers`. It is fixed, so that nobody can select among draws.
+# Seed of `random_numbers`, fixed so nobody can select among draws.
 DRAWS_SEED = 20_260_704
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -69,7 +68,7 @@ def _mix(x: Hashes) -> Hashes:
 
 
 def _multipliers(n_columns: int) -> Hashes:
-    """Return an odd number for each column, so that equal values in two columns have different words."""
+    """Return an odd factor for each column, shape (d,): equal values in two columns get different words."""
     words = _mix(np.arange(1, n_columns + 1, dtype=np.uint64) * _ODD)
     return words | np.uint64(1)
 
@@ -163,8 +162,8 @@ def _words(numbers: NDArray[Any], exact: bool, row: Ints | None = None) -> Hashe
 def _rounded_words(x: NDArray[np.float32], row: Ints | None) -> Hashes:
     """Return numbers as words after rounding: errors such as 1e-12 in a row with 1 become 0.
 
-    Fractional numbers are rounded to a relative grid. It is the coarser, the more fractional numbers the row
-    has. The arguments are those of `_words`.
+    Fractional numbers are rounded to a relative grid, coarser for a row with more fractional numbers.
+    Arguments are as in `_words`; the result has the shape of ``x``, and ``x`` is changed.
     """
     sizes = np.where(np.isnan(x), 0.0, np.abs(x)).astype(np.float32)
     if row is None:
@@ -221,7 +220,11 @@ def _numbers_and_words(
 
 
 def _distinct_values(column: Column) -> tuple[list[Any], Ints]:
-    """Return the distinct values of a column of objects or text, and the position of each row's value."""
+    """Return the distinct values of a column of objects or text, and the position of each row's value.
+
+    Positions have shape (n,). For a column of a data frame the last value is None, with the position −1 of
+    missing values.
+    """
     if hasattr(column, "iloc"):
         places, values = distinct(column, f"column {column.name!r}")
         return [*values, None], places  # missing values have the place −1, the last
@@ -266,7 +269,7 @@ def digest_of_rule(rule: Any, columns: Sequence[Any] = ()) -> str:
     rule : Rule or ThresholdRule
         The rule.
     columns : sequence of tuple, optional
-        Columns, label, kind and missing value of each `Scores` that it reads.
+        Columns, label, kind and missing value of each `Scores` of the rule.
     """
     return digest(repr((rule.identity, list(columns))).encode())
 
@@ -307,7 +310,7 @@ def random_numbers(*parts: NDArray[Any], clusters: Ints | None = None) -> Floats
         # The last key is the first: clusters by their rows, equal clusters by name, rows within them.
         order = np.lexsort((words, clusters, cluster_words))
         words = _mix(words * _ODD + cluster_words + _ODD)
-    # With the sum in the seed, tables that differ in one row have unrelated numbers.
+    # With the sum in the seed, two tables with different rows have unrelated numbers.
     generator = np.random.default_rng([DRAWS_SEED, int(words.sum(dtype=np.uint64))])
     numbers = np.empty(len(words))
     numbers[order] = generator.random(len(words))
@@ -321,7 +324,7 @@ class Fingerprint:
     kept: NDArray[np.uint32]  # the smallest distinct hashes, sorted
     # All rows with a hash of at most this are in ``kept``.
     limit: int
-    # Fraction of the rows that equal another row of the table.
+    # Fraction of the rows with an equal row in the table.
     repeated: float
     # Whether all training rows are included; rows of a frozen estimator may be missing.
     complete: bool = True
@@ -343,7 +346,7 @@ class Fingerprint:
 
     @classmethod
     def from_counts(cls, rows: RowCounts) -> Self:
-        """Return the fingerprint of counted rows; of many rows, ``repeated`` is that of a sample."""
+        """Return the fingerprint of counted rows; for many rows, ``repeated`` is estimated on a sample."""
         limit = rows.limit
         if rows.n_rows == 0:
             limit = cls.WITHOUT_ROWS
@@ -353,8 +356,8 @@ class Fingerprint:
     def union(cls, fingerprints: Sequence[Fingerprint]) -> Self:
         """Return the fingerprint of the rows of several tables: a sample if one of them is a sample.
 
-        Its ``repeated`` is the largest natural fraction of fresh rows that equal one of the rows: contents
-        rare in one table are assumed rare in the others.
+        Its ``repeated`` is the largest natural fraction of fresh rows equal to one of the rows: contents rare
+        in one table are assumed rare in the others.
         """
         tables = [table for table in fingerprints if table.limit != cls.WITHOUT_ROWS]
         # All tables have kept their hashes up to the smallest limit.
@@ -366,7 +369,7 @@ class Fingerprint:
         return cls(np.unique(hashes[hashes <= limit]), limit, 1.0 - repeated_in_none, complete)
 
     def count(self, hashes: Hashes) -> tuple[int, int]:
-        """Return the number of known rows, and that of the rows compared."""
+        """Return the number of known rows, and the number of compared rows."""
         short = short_hashes(hashes)
         known = np.isin(short[short <= self.limit], self.kept)
         return int(known.sum()), len(known)
@@ -382,8 +385,7 @@ class Fingerprint:
         """Return whether more rows are known than natural repeats in the data explain.
 
         ``known`` of ``sampled`` fresh rows equal rows of the fingerprint. A new row equals one of n rows with
-        the probability that one of these equals another: 1 minus the fraction of those that occur once (Good
-        and Turing).
+        about the probability 1 minus the fraction of these n rows with a single occurrence (Good and Turing).
         """
         if not sampled:
             return False
@@ -443,7 +445,10 @@ def squeezed(numbers: NDArray[Any]) -> str:
 
 
 def unsqueezed(text: str, most: int) -> NDArray[np.uint32]:
-    """Return the numbers of a text by `squeezed`; raise ValueError if there are more than ``most``."""
+    """Return the numbers of a text by `squeezed`, shape (n,); raise ValueError for n above ``most``.
+
+    Damaged text raises ValueError too.
+    """
     decompressor = zlib.decompressobj()
     most_bytes = 4 * most
     try:
@@ -458,16 +463,16 @@ def unsqueezed(text: str, most: int) -> NDArray[np.uint32]:
 
 
 def fingerprint_of(training_rows: Table, hashes_of: Callable[[Any], Hashes]) -> Fingerprint:
-    """Return the fingerprint of the training rows that a caller names.
+    """Return the fingerprint of training rows named by the caller.
 
     Parameters
     ----------
     training_rows : table or Fingerprint
         The rows, or their fingerprint.
     hashes_of : callable
-        Returns the hashes of a table as those of fresh rows; raises if that is impossible.
+        Returns the hashes of a table in the form of fresh rows; raises if this is impossible.
     """
-    if isinstance(training_rows, Fingerprint):  # of rows that are not here
+    if isinstance(training_rows, Fingerprint):  # without the rows
         return training_rows
     return Fingerprint.from_hashes(hashes_of(training_rows))
 
@@ -479,10 +484,10 @@ class RowHashes:
     Attributes
     ----------
     whole : ndarray of uint64, shape (n,)
-        Of the whole rows.
+        Hashes of the whole rows.
     read : dict of str to ndarray of uint64, shape (n,)
-        Of the scores or given probabilities that a single model reads, by the name of the model. Tables of
-        equal rows with other columns have these in common.
+        Hashes of the scores or given probabilities of a single model, by the name of the model. Tables of the
+        same rows with different other columns have these hashes in common.
     """
 
     whole: Hashes
@@ -498,7 +503,7 @@ class RowHashes:
 
     @classmethod
     def joined(cls, parts: Sequence[RowHashes]) -> Self:
-        """Return the hashes of the rows of several tables, with the models that all of them have."""
+        """Return the hashes of the rows of several tables, with the models common to all tables."""
         read = {}
         for name in parts[0].read:
             if all(name in part.read for part in parts):
@@ -552,7 +557,7 @@ class RowCounts:
 
     @property
     def repeated(self) -> float:
-        """Fraction of the rows that equal another row of the table."""
+        """Fraction of the rows with an equal row in the table."""
         return float(self.counts[self.counts > 1].sum() / max(1, self.counts.sum()))
 
     def equals(self, other: RowCounts) -> bool:
@@ -616,7 +621,7 @@ def chance_of_agreement(rows: RowCounts, other: RowCounts, *, tolerant: bool = F
     into tables of these sizes are equally likely. Content c has t_c pooled rows, a_c in one table and b_c in
     the other. Copied rows make the agreement Σ a_c b_c / t_c large. Its upper tail is bounded by Chernoff's
     method for independent binomial counts, given their sum. So the bound holds for few and for many distinct
-    contents. Rows of which every content occurs once do not agree by chance at all.
+    contents. Chance explains no agreement if every content occurs once in each table.
 
     If ``tolerant``, and some rows of either table have no equal row in the other, one row in twenty of the
     smaller table may be a copy, by three standard errors: without the equal rows of the rarest contents, the
@@ -685,7 +690,7 @@ def _chance_of_split(a: Ints, b: Ints) -> float:
         gradient = [n_contents @ mean_agreement - observed, n_contents @ mean_outcome - n_first]
         return float(value), np.array(gradient)
 
-    from scipy.optimize import minimize  # not needed where a rule of a file answers
+    from scipy.optimize import minimize  # not needed for answers of a rule from a file
 
     best = minimize(
         log_bound, np.zeros(2), jac=True, method="L-BFGS-B", bounds=[(0, 1e4), (-1e4, 1e4)]
@@ -706,8 +711,8 @@ def _log_binomial(k: Any, n: Any, p: float) -> Any:
 def too_many(known: int, sampled: int) -> bool:
     """Return whether the fraction of known rows exceeds 5 % by three standard errors.
 
-    ``known`` of ``sampled`` rows equal rows of another table. Repeats within that table are no excuse: copies
-    by oversampling or bootstrapping are not natural.
+    ``known`` of ``sampled`` rows equal rows of another table. Repeats within the other table do not raise the
+    5 %: copies by oversampling or bootstrapping are not natural.
     """
     if not sampled:
         return False
@@ -754,7 +759,7 @@ class UsedRows:
     use : {"selection data", "calibration rows"}
         The purpose of the rows.
     read : dict of str to UsedRows
-        The same of the scores or probabilities that a single model reads, by its name, see `RowHashes`.
+        Used rows by the scores or probabilities of a single model, by its name, see `RowHashes`.
 
     Examples
     --------
@@ -814,8 +819,8 @@ class UsedRows:
         contents alone and with their labels. Where few contents occur, it recognises nearly whole tables at
         most. With ``equal_rows="copies"`` equal rows are copies, and `too_many` decides as well.
 
-        Rows are also compared as each model of both tables reads them. Such parts of rows are often equal,
-        so chance decides about them in any case.
+        Rows are also compared by the scores or probabilities of each common model. Such parts of rows are
+        often equal by chance, so `chance_of_agreement` decides about them for any ``equal_rows``.
         """
         n_shared = self._shared_whole(earlier, equal_rows)
         for name in self.read.keys() & earlier.read.keys():
@@ -876,14 +881,14 @@ class UsedRows:
 
 
 def checked_equal_rows(value: EqualRows) -> EqualRows:
-    """Return ``equal_rows``; raise ValueError if it has another value than the two allowed ones."""
+    """Return ``equal_rows``; raise ValueError for another value than the two allowed ones."""
     if value not in get_args(EqualRows):
         raise ValueError(f"equal_rows must be 'copies' or 'natural', got {value!r}")
     return value
 
 
 def equal_by_nature() -> str:
-    """Return the argument that says that equal rows are different rows."""
+    """Return the argument for data with equal but different rows, as a user writes it."""
     return as_typed("equal_rows='natural'", "--equal-rows natural")
 
 

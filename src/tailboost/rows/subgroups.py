@@ -45,7 +45,7 @@ FEWEST_OF_A_NUMBER = 10
 #: Answer to a deferred row in every output, and name of the column of its costs.
 HUMAN_REVIEW = "human review"
 
-# A group whose share of deferred rows is above this multiple of the overall one is named.
+# A group is named if its share of deferred rows is above this multiple of the overall share.
 MUCH_DEFERRED = 2.0
 
 # Begins the remark on deferral, which a price of the answered rows makes superfluous.
@@ -54,7 +54,7 @@ DEFERRAL_COUNTED = "Deferred rows count as neither missed nor wrong: a human dec
 # Ends the remark that the rule estimates groups.
 FROM_OTHER_COLUMNS = "from the other columns"
 
-# Printed name of a group or class that is the empty text.
+# Printed name of a group or class with an empty text as its name.
 EMPTY_NAME = "(empty)"
 
 
@@ -153,12 +153,12 @@ class GroupUse:
 
 
 def estimates_words(groups: str) -> str:
-    """Return that a rule estimates the groups of a column."""
+    """Return a clause: the rule estimates the groups of a column."""
     return f"The rule estimates {groups} {FROM_OTHER_COLUMNS}."
 
 
 def with_cure(remark: str) -> str:
-    """Return a remark, and if it is one of `estimates_words`, what forbids the estimate."""
+    """Return a remark; a remark of `estimates_words` gets the argument against the estimate."""
     if not remark.endswith(f"{FROM_OTHER_COLUMNS}."):
         return remark
     return remark[:-1] + _cure()
@@ -170,17 +170,17 @@ def without_cure(rule_words: str) -> str:
 
 
 def _cure() -> str:
-    """Return the end of a sentence: what forbids that a rule estimates groups."""
+    """Return the end of a sentence: the argument against estimates of groups by a rule."""
     forbids = as_typed("infer_groups=False", "of fit: --set infer_groups=false")
     return f"; {forbids} forbids it."
 
 
 def revealing_features(X: Table, groups: Ints) -> list[tuple[Any, ...] | None]:
-    """Return for each column of groups the features that determine the group or are determined by the group.
+    """Return, for each column of groups, the features that determine the group or follow from the group.
 
     Groups are numbers of shape (n,) or (n, c). Features are names of the columns of a data frame, or numbers
-    of other columns. The result has None if X is no table, or has more than 2,000 columns: such an X is not
-    checked.
+    of other columns. An X with more than 2,000 columns, or no table, is not checked: then the result has None
+    for each column.
     """
     group_columns = groups.reshape(len(groups), -1).T
     if len(X.shape) != 2 or X.shape[1] > MOST_COLUMNS:
@@ -213,7 +213,10 @@ def _values(table: Table, j: int) -> Any:
 
 
 def _determine(values: Column, group: Ints, *, few: bool = False) -> bool:
-    """Return whether values determine the group or the reverse; with ``few`` rows, whether they may."""
+    """Return whether values determine the group or the reverse; with ``few``, whether more rows may show it.
+
+    ``values`` and the group numbers ``group`` have shape (n,). ``few`` is for a first look at few rows.
+    """
     code = _codes(values)
     n = len(group)
     sizes = np.bincount(group)
@@ -226,9 +229,9 @@ def _determine(values: Column, group: Ints, *, few: bool = False) -> bool:
     value_determines_group = n_pairs == n_values
     if group_determines_value and n_groups < n:
         return True
-    if 2 * n_values > n:  # values that are nearly all different determine any group
+    if 2 * n_values > n:  # nearly all values are different, and would determine any group
         return False
-    # A small group may have a value of its own by chance.
+    # A small group may have a separate value by chance.
     is_large_enough = few or sizes[sizes > 0].min() >= FEWEST_OF_A_GROUP
     return value_determines_group and bool(is_large_enough)
 
@@ -256,7 +259,7 @@ class GroupNames:
 
     # Distinct values of each column, sorted or in the order of categories.
     values: tuple[NDArray[Any], ...]
-    # Names of the columns of a table, whose groups have names (column, value); None for an array.
+    # Names of the columns of a table: its groups have names (column, value). None for an array.
     columns: tuple[Any, ...] | None = None
     title: Any = None  # name of a single column, for rates
     # Combinations of values in the rows, if there are several columns.
@@ -323,9 +326,9 @@ class GroupNames:
         return np.repeat(np.arange(len(self.values)), [len(values) for values in self.values])
 
     def by_column(self, groups: Ints) -> Ints:
-        """Return the position of each row's value among those of each column, shape (n, c).
+        """Return the position of each row's value among the values of each column, shape (n, c).
 
-        ``groups`` are the numbers of `numbers_of`, which count the groups of all columns in one sequence.
+        ``groups`` are numbers from `numbers_of`: one sequence for the groups of all columns.
         """
         first_number = np.cumsum([0, *map(len, self.values)])[:-1]  # of each column
         return groups.reshape(len(groups), -1) - first_number
@@ -338,7 +341,7 @@ class GroupNames:
         Raises
         ------
         ValueError
-            If columns differ from those in fit, or a value did not occur in fit.
+            If columns differ from the columns in fit, or a value did not occur in fit.
         """
         columns = checked_columns(groups, name, n, read=_as_given)
         if list(columns) == [None]:
@@ -397,12 +400,12 @@ def refuse_many_numbers(title: Any, values: Labels, n: int) -> None:
 
 
 def named_as(groups: Groups, titles: Sequence[Any]) -> Any:
-    """Return groups with the name of the fit's only column of groups, if they are a column without a name.
+    """Return groups; a column without a name gets the name of the fit's only column of groups.
 
     Parameters
     ----------
     groups : array-like, table or None
-        Groups of other rows than those of the fit.
+        Groups of later rows.
     titles : sequence
         The names of the columns of groups of the fit, None for a column without a name.
     """
@@ -417,14 +420,14 @@ def named_as(groups: Groups, titles: Sequence[Any]) -> Any:
 
 
 def rows_among(groups: Groups, rows: Rows) -> Mask:
-    """Return the mask of the selection data among the rows that were passed to fit.
+    """Return a mask of the selection data among the rows passed to fit.
 
     ``groups`` must have an entry for each of these rows.
 
     Raises
     ------
     ValueError
-        If the number of rows is another one, or unknown.
+        If ``groups`` has another number of rows than fit, or this number is unknown.
     """
     n = n_rows_of(groups)
     if n != rows.n_given:
