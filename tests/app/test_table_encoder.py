@@ -47,7 +47,7 @@ class TestTableEncoder:
         new = mixed.assign(city="Paris")
         known = TableEncoder().fit(mixed)
         columns = [n.startswith("city_") for n in known.get_feature_names_out()]
-        unseen = pytest.warns(TableChangedWarning, match=r"'city': 6 of 6 values are new categories .*Paris")
+        unseen = pytest.warns(TableChangedWarning, match=r"'city': 6 of 6 values are new categories, .*Paris")
         with unseen:
             assert not known.transform(new)[:, columns].any()
         pooled = TableEncoder(max_categories=2).fit(mixed)
@@ -94,7 +94,9 @@ class TestTableEncoder:
     def test_text_among_numbers_is_missing_and_counted(self, mixed):
         encoder = TableEncoder().fit(mixed)
         ages = ["20", "31", "old", "53", "64", "75"]
-        with pytest.warns(TableChangedWarning, match=r"'age': 1 of 6 values are no numbers .*row 2.*'old'"):
+        with pytest.warns(
+            TableChangedWarning, match=r"'age': 1 of 6 values are no numbers, .*'old' in row 2"
+        ):
             encoded = encoder.transform(mixed.assign(age=ages))
         np.testing.assert_array_equal(encoded[:, 0], [20, 31, np.nan, 53, 64, 75])
 

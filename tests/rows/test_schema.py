@@ -101,7 +101,9 @@ class TestReading:
         pytest.importorskip("pyarrow")
         frame = pd.DataFrame({"zip": ["01234", None], "age": ["31", "old"], "member": [True, False]})
         frame.to_parquet(tmp_path / "n.parquet")
-        with pytest.warns(TableChangedWarning, match=r"'age': 1 of 2 values are no numbers .*row 1 .*'old'"):
+        with pytest.warns(
+            TableChangedWarning, match=r"'age': 1 of 2 values are no numbers, .*'old' in row 1"
+        ):
             read = schema.read(read_raw(tmp_path / "n.parquet"))
         assert values(read) == [["01234", 31.0, 1.0], [None, None, 0.0]]
 
@@ -142,8 +144,8 @@ class TestReading:
         assert len(caught) == 1
         said = str(caught[0].message)
         for words in (
-            "column 'zip': 2 of 3 values are new categories (such as '99')",
-            "column 'age': 2 of 3 values are no numbers and count as missing (row 0 holds 'x')",
+            "column 'zip': 2 of 3 values are new categories, such as '99' in row 0",
+            "column 'age': 2 of 3 values are no numbers, such as 'x' in row 0",
             "column 'member': 1 of 3 values are neither true nor false",
         ):
             assert words in said
@@ -155,7 +157,7 @@ class TestReading:
         schema = TableSchema.of(first)
         later = pd.DataFrame({"age": ["47"] * 20, "member": ["true"] * 20})
         later[name] = value
-        with pytest.raises(ValueError, match=f"column '{name}': its values are n.*'{value}'; write them as"):
+        with pytest.raises(ValueError, match=f"column '{name}': 20 of 20 .*'{value}' in row 0"):
             schema.read(later)
         with pytest.warns(TableChangedWarning):
             schema.read(later[:19])  # a row is read alone as in any small table

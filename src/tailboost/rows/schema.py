@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
@@ -21,12 +20,13 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Column, Ints, Table
+from tailboost.core.array_types import Column, Floats, Ints, Table
 from tailboost.core.checks import is_missing, is_nested
 from tailboost.core.exceptions import TableChangedWarning as TableChangedWarning
 from tailboost.core.exceptions import warn_user
 from tailboost.core.spelling import (
     COLUMNS_NAMED,
+    cut_to,
     did_you_mean,
     listed,
     other_separator,
@@ -149,7 +149,7 @@ class TableSchema:
     ==============================  ====================================================================
     in the later table              conversion
     ==============================  ====================================================================
-    number column                   numbers, and text that spells a number; other values become missing
+    number column                   numbers, also in text, and truth values as 1 and 0; others become missing
     truth column                    true, false (in any case), 1 and 0; other values become missing
     text column                     the unchanged text; whole numbers without ".0"
     new category                    kept; the model handles unknown categories
@@ -273,22 +273,14 @@ class TableSchema:
         for j, column in enumerate(self.columns):
             if column.name in number_names:
                 continue
-            read_column = _converted
+            read_column: Callable[[Column, ColumnSchema], tuple[Any, str]] = _numbers_of
             if column.kind == "text":
                 read_column = _read_texts
             values, change = read_column(frame[column.name], column)
             table.insert(j, column.name, values)
             if change:
-                changes.append(f"column {column.name!r}: {change}")
-        if changes:
-            words = "; ".join(changes[:COLUMNS_NAMED])
-            if len(changes) > COLUMNS_NAMED:
-                words += f"; and {len(changes) - COLUMNS_NAMED} more"
-            warnings.warn(
-                f"the table differs from the one fitted on: {words}",
-                TableChangedWarning,
-                stacklevel=2,
-            )
+                changes.append(change)
+        _warn_of_changes(changes)
         return table
 
     def _refuse_missing_columns(self, names: list[str]) -> None:
@@ -326,46 +318,68 @@ def refuse_arrays(table: Table) -> None:
         )
 
 
-def _converted(column: Column, schema: ColumnSchema) -> tuple[NDArray[np.float64], str]:
-    """Return the numbers of a column, NaN for missing and other values, and a text about the other values.
+def _numbers_of(column: Column, fitted: ColumnSchema) -> tuple[Floats, str]:
+    """Return the numbers of a later column, NaN for missing and other values, and a clause about the others.
 
-    The text is empty if the first table leads one to expect so many other values.
+    The clause is empty if the first table leads one to expect so many other values.
     """
-    convert = _CONVERTERS[schema.kind]
-    if convert is as_number and dtype_kind(column.dtype) == "number":
-        numbers = np.array(column.to_numpy(dtype=np.float64, na_value=np.nan))
-        _refuse_infinite(numbers, column.name)
-        return numbers, ""
-    values = _values(column)
-    numbers = np.full(len(values), np.nan)
-    rows_without_number = []
-    for row, value in enumerate(values):
-        if value is None:  # missing
-            continue
-        number = convert(value)
-        if number is None:
-            rows_without_number.append(row)
-        else:
-            numbers[row] = number
-    if rows_without_number and convert is as_number:
+    what = f"column {column.name!r}"
+    refuse_kinds(column, what)
+    code, values = distinct(column, what)
+    convert = _CONVERTERS[fitted.kind]
+    numbers = np.array([*map(convert, values), math.nan])  # a missing value has the code −1
+    is_other = np.isnan(numbers)
+    is_other[-1] = False
+    if fitted.kind == "number" and is_other.any():
         # 1,5 is a number in other countries: an error names the option that reads it.
-        texts = [value for value in values if isinstance(value, str)]
-        refuse_commas_among_numbers(texts, f"column {column.name!r}")
+        refuse_commas_among_numbers([value for value in values if isinstance(value, str)], what)
+    numbers, is_other = numbers[code], is_other[code]
     _refuse_infinite(numbers, column.name)
-    if schema.expects(len(rows_without_number), len(values)):
+    if fitted.expects(int(is_other.sum()), len(column)):
         return numbers, ""
-    first = rows_without_number[0]
-    # Fewer values may all be unknown, so that one row is read as among others.
-    if np.isnan(numbers).all() and len(rows_without_number) >= ROWS_WITHOUT_KNOWN:
+    change = _change(column, is_other, _OTHERWISE[fitted.kind], fitted)
+    _refuse_unknown(column, is_other, change)
+    return numbers, change
+
+
+def _change(
+    column: Column, is_unknown: NDArray[np.bool_], fault: str, fitted: ColumnSchema
+) -> str:
+    """Return a clause about the rows of a column with unknown values, which names the first of them."""
+    row = int(is_unknown.argmax())
+    example = column.iloc[row]
+    if isinstance(example, np.generic):  # printed as a plain value
+        example = example.item()
+    return (
+        f"column {column.name!r}: {is_unknown.sum():,} of {column.count():,} values {fault}, "
+        f"such as {cut_to(repr(example), 42)} in row {row} (counted from 0){fitted.others_in_fit}"
+    )
+
+
+def _refuse_unknown(column: Column, is_unknown: NDArray[np.bool_], change: str) -> None:
+    """Raise ValueError if a column has at least 20 values, and all are unknown; ``change`` tells of them.
+
+    Fewer values may all be unknown, so that one row is read as among others.
+    """
+    n_unknown = int(is_unknown.sum())
+    if n_unknown >= ROWS_WITHOUT_KNOWN and n_unknown == column.count():
         raise ValueError(
-            f"column {column.name!r}: its values {_OTHERWISE[schema.kind]}, such as "
-            f"{str(column.iloc[first])[:40]!r}; write them as in the rows of the fit, and "
-            "leave unknown values empty"
+            f"{change}; no value is known from the fit: write them as in its rows, and leave "
+            "unknown values empty"
         )
-    return numbers, (
-        f"{len(rows_without_number)} of {len(column)} values {_OTHERWISE[schema.kind]} and "
-        f"count as missing (row {first} holds "
-        f"{str(column.iloc[first])[:40]!r}){schema.others_in_fit}"
+
+
+def _warn_of_changes(changes: Sequence[str]) -> None:
+    """Warn once of the changed columns of a later table; of many only the first have their clause."""
+    if not changes:
+        return
+    words = "; ".join(changes[:COLUMNS_NAMED])
+    if len(changes) > COLUMNS_NAMED:
+        words += f"; and {len(changes) - COLUMNS_NAMED} more"
+    warn_user(
+        f"the table differs from the one fitted on: {words}. Such values count as missing or "
+        "unknown",
+        TableChangedWarning,
     )
 
 
@@ -377,43 +391,46 @@ def _refuse_infinite(numbers: NDArray[np.float64], name: str) -> None:
         )
 
 
-def _read_texts(column: Column, schema: ColumnSchema) -> tuple[Any, str]:
-    """Return a text column as categories, and a message: how many values are not in the schema.
+def _read_texts(column: Column, fitted: ColumnSchema) -> tuple[Any, str]:
+    """Return a text column as categories, and a clause about values that are not in the schema.
 
-    The categories of the schema keep their codes: new ones follow them. The message is empty without new
+    The categories of the schema keep their codes: new ones follow them. The clause is empty without new
     values.
     """
     pandas = import_pandas("TableSchema")
     texts = _texts(column)
-    schema_categories = set(schema.categories)
-    new_values = [
-        value for value in texts if value is not None and value not in schema_categories
-    ]
-    categories = [*schema.categories, *sorted(set(new_values))]
+    new_values = {value for value in texts if value is not None} - {*fitted.categories}
+    categories = [*fitted.categories, *sorted(new_values)]
     encoded_column = pandas.Categorical(
         texts, categories=pandas.Index(categories, dtype=object)
     )
     if not new_values:
         return encoded_column, ""
-    return encoded_column, (
-        f"{len(new_values)} of {len(column)} values are new categories "
-        f"(such as {new_values[0][:40]!r})"
-    )
+    is_new = np.array([value in new_values for value in texts])
+    return encoded_column, _change(column, is_new, "are new categories", fitted)
 
 
-def _truth(value: object) -> float | None:
-    """Return 1 for true and 0 for false, also as text or a number; None for another value."""
-    if isinstance(value, bool | np.bool_):
-        return float(value)
+def _truth(value: object) -> float:
+    """Return 1 for true and 0 for false, also as text or a number; NaN for another value."""
     if isinstance(value, str) and value.casefold() in _TRUTH:
         return _TRUTH[value.casefold()]
-    number = as_number(value)
+    number = _number_or_nan(value)
     if number in (0.0, 1.0):
         return number
-    return None
+    return math.nan
 
 
-_CONVERTERS: dict[Kind, Callable[[Any], float | None]] = {"number": as_number, "truth": _truth}
+def _number_or_nan(value: object) -> float:
+    """Return the number of a truth value, a number or the text of one; NaN for another value."""
+    if isinstance(value, bool | np.bool_):
+        return float(value)
+    number = as_number(value)
+    if number is None:
+        return math.nan
+    return number
+
+
+_CONVERTERS: dict[Kind, Callable[[Any], float]] = {"number": _number_or_nan, "truth": _truth}
 _OTHERWISE: dict[Kind, str] = {
     "number": "are no numbers",
     "truth": "are neither true nor false",
@@ -607,7 +624,8 @@ def learn_columns(frame: Table) -> tuple[TableSchema, Any]:
             if numbers is None:
                 categories = list(present.unique())
             else:
-                converted[j] = _with_gaps(column, numbers)
+                converted[j] = np.full(len(column), np.nan)
+                converted[j][column.notna().to_numpy()] = numbers
                 n_others = int(np.isnan(numbers).sum())
                 if n_others:
                     schema = replace(schema, n_others=n_others, n_values=len(column))
@@ -637,55 +655,31 @@ def read_columns(frame: Table, schema: TableSchema) -> Any:
     """
     converted = {}
     changes = []
-    for j, (fitted, name) in enumerate(zip(schema.columns, frame.columns, strict=True)):
+    for j, fitted in enumerate(schema.columns):
         column = frame.iloc[:, j]
-        kind = dtype_kind(column.dtype)
-        if fitted.kind == "number" and kind in ("dates", "complex"):
-            raise ValueError(
-                f"X, column {name!r} held numbers in fit, and holds {column.dtype} here"
-            )
-        if not fitted.categories and (fitted.kind == "text" or kind in ("number", "truth")):
-            continue  # nothing to convert or to compare
-        present = column.dropna()
-        code, values = distinct(present, f"X, column {name!r}")
+        change = ""
         if fitted.kind == "number":
-            numbers = np.array([_number_or_nan(value) for value in values], dtype=np.float64)
-            is_unknown = np.isnan(numbers)
-            fault = "are no numbers"
-            if is_unknown.any():
-                texts = [value for value in values if isinstance(value, str)]
-                refuse_commas_among_numbers(texts, f"X, column {name!r}")
-            converted[j] = _with_gaps(column, numbers[code])
-        else:
-            is_new = [text(value) not in fitted.categories for value in values]
-            is_unknown = np.array(is_new, dtype=bool)
-            fault = _not_in_fit(fitted.categories)
-        is_unknown_row = is_unknown[code]
-        if fitted.kind == "number":
-            is_expected = fitted.expects(int(is_unknown_row.sum()), len(column))
-        else:
-            is_expected = not len(present) or is_unknown_row.mean() <= UNKNOWN
-        if is_expected:
-            continue
-        first_row = np.flatnonzero(column.notna())[is_unknown_row.argmax()]
-        example = column.iloc[first_row]
-        if isinstance(example, np.generic):  # printed as a plain value
-            example = example.item()
-        change = (
-            f"column {name!r}: {is_unknown_row.sum():,} of {len(present):,} values {fault}, "
-            f"such as {example!r} in row {first_row} (counted from 0){fitted.others_in_fit}"
-        )
-        if is_unknown_row.all() and len(present) >= ROWS_WITHOUT_KNOWN:
-            raise ValueError(
-                f"X, {change}; no value is known from fit: spell them as in fit, in the same "
-                "data frame"
-            )
-        changes.append(change)
-    if changes:
-        warn_user(
-            f"X, {'; '.join(changes)}; they count as missing or unknown", TableChangedWarning
-        )
+            if dtype_kind(column.dtype) not in ("number", "truth"):
+                converted[j], change = _numbers_of(column, fitted)
+        elif fitted.categories:
+            change = _new_categories(column, fitted)
+        if change:
+            changes.append(change)
+    _warn_of_changes(changes)
     return _replaced(frame, converted)
+
+
+def _new_categories(column: Column, fitted: ColumnSchema) -> str:
+    """Return a clause about the new categories of a column; "" if a tenth of its values or fewer have one."""
+    code, values = distinct(column, f"column {column.name!r}")
+    is_new = np.array([text(value) not in fitted.categories for value in values] + [False])[
+        code
+    ]
+    if is_new.sum() <= UNKNOWN * column.count():
+        return ""
+    change = _change(column, is_new, _not_in_fit(fitted.categories), fitted)
+    _refuse_unknown(column, is_new, change)
+    return change
 
 
 def _not_in_fit(categories: Sequence[str]) -> str:
@@ -734,16 +728,6 @@ def _numbers(present: Any, name: Any) -> Any:
     return numbers[code]
 
 
-def _number_or_nan(value: object) -> float:
-    """Return the number of a truth value, a number or the text of one; NaN for another value."""
-    if isinstance(value, bool | np.bool_):
-        return float(value)
-    number = as_number(value)
-    if number is None:
-        return math.nan
-    return number
-
-
 def _warn_of_numbers(categories: list[Any], n: int, name: Any) -> None:
     """Warn if the categories of a column with n values are numbers, nearly all of them different."""
     if len(categories) <= max(MANY, n / 2):  # a grade or a year is a category
@@ -753,13 +737,6 @@ def _warn_of_numbers(categories: list[Any], n: int, name: Any) -> None:
             f"X, column {name!r}: its {len(categories):,} categories are numbers, nearly all "
             f"of them different. For amounts use X[{name!r}].astype(float)"
         )
-
-
-def _with_gaps(column: Column, numbers: Any) -> Any:
-    """Return numbers of the present values as a column of all rows, NaN for missing values."""
-    with_gaps = np.full(len(column), np.nan)
-    with_gaps[column.notna().to_numpy()] = numbers
-    return with_gaps
 
 
 def _replaced(frame: Table, columns: dict[int, Any]) -> Any:
