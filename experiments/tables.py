@@ -112,7 +112,7 @@ def errors(method: Method, clf: Any, rows: Split) -> dict[str, Any]:
         ),
         "worst group": {
             column: both(
-                metrics.worst_group_error(y, labels, groups),
+                max(metrics.group_errors(y, labels, groups).values()),
                 max(metrics.group_errors(y, shares, groups).values()),
             )
             for column, groups in rows.test.groups.items()

@@ -329,7 +329,6 @@ def test_groups_of_metrics_are_those_of_fit():
     for table in (pd.DataFrame({"sex": SEX, "old": old}), {"sex": SEX, "old": old}):
         found = metrics.group_errors(Y, answers, table)
         assert found == {("sex", g): e for g, e in by_sex.items()} | {("old", 0): 1.0, ("old", 1): 1.0}
-        assert metrics.worst_group_error(Y, answers, table) == max(found.values())
     for one in (pd.Series(SEX), pd.Categorical(SEX), SEX[:, None]):
         assert metrics.group_errors(Y, answers, one) == by_sex
     with pytest.raises(ValueError, match="groups column 'old' has 3 rows"):

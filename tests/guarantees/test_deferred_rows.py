@@ -45,7 +45,6 @@ def test_deferred_rows_are_counted_alike_everywhere():
     assert by_class == {k: pytest.approx(wrong[k == Y].mean()) for k in (0, 1)}
     assert metrics.worst_class_error(Y, ANSWERS, deferred=DEFERRED) == max(by_class.values())
     assert metrics.group_errors(Y, ANSWERS, GROUPS, deferred=DEFERRED)["f"] == pytest.approx(by_group)
-    assert metrics.worst_group_error(Y, ANSWERS, GROUPS, deferred=DEFERRED) >= by_group
     for k in (0, 1):
         asked = rates.miss(k)
         (bound,) = tb.certify(ANSWERS, None, Y, rates=[asked], deferred=DEFERRED).bounds

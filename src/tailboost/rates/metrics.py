@@ -42,7 +42,6 @@ __all__ = [
     "make_cvar_scorer",
     "make_worst_class_scorer",
     "worst_class_error",
-    "worst_group_error",
 ]
 
 
@@ -290,7 +289,7 @@ def worst_class_error(
     errors = class_errors(
         y_true, y_pred, sample_weight=sample_weight, labels=labels, deferred=deferred
     )
-    return _worst(errors)
+    return float(np.nanmax(list(errors.values())))
 
 
 def group_errors(
@@ -322,7 +321,7 @@ def group_errors(
     -------
     dict
         Error rate in [0, 1] per group in sorted order, keyed by the group (a Python number or str). For a
-        table, the keys are (column, group), column by column.
+        table, the keys are (column, group), column by column. The largest error is ``max`` of the values.
 
     Raises
     ------
@@ -332,37 +331,6 @@ def group_errors(
     truth = label_column(y_true, "y_true")
     columns = checked_columns(groups, "groups", len(truth), "y_true")
     return _means(columns, _zero_one(truth, y_pred, labels, deferred), sample_weight)
-
-
-def worst_group_error(
-    y_true: ArrayLike,
-    y_pred: ArrayLike,
-    groups: Groups,
-    *,
-    sample_weight: ArrayLike | None = None,
-    deferred: ArrayLike | None = None,
-) -> float:
-    """Largest error rate of a group.
-
-    Parameters
-    ----------
-    y_true, y_pred, groups, sample_weight, deferred
-        As in `group_errors`.
-
-    Returns
-    -------
-    float
-        In [0, 1].
-
-    Raises
-    ------
-    ValueError
-        As in `group_errors`.
-    """
-    errors = group_errors(
-        y_true, y_pred, groups, sample_weight=sample_weight, deferred=deferred
-    )
-    return _worst(errors)
 
 
 def make_cvar_scorer(alpha: float) -> ErrorScorer:
@@ -515,10 +483,6 @@ def _means(
             keys = [(column, name) for name in keys]
         means.update(zip(keys, means_of_column.tolist(), strict=True))
     return means
-
-
-def _worst(errors: dict[Any, float]) -> float:
-    return float(np.nanmax(list(errors.values())))
 
 
 def _zero_one(
