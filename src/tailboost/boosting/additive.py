@@ -112,6 +112,7 @@ class SoftMargin:
         return SoftMarginWeights(np.zeros(n_models), 0.0, price, warning=warning)
 
     def _solve(self, wrong: Any, price: float, weight: Floats) -> SoftMarginSolution:
+        """Return the soft-margin weights at a price of slack, for sample weights of shape (n,)."""
         return soft_margin_weights(
             wrong, price, weight, loss=self.loss, n_classes=len(self.class_weight)
         )

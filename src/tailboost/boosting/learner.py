@@ -222,9 +222,11 @@ class CrossFit:
                 yield answers.copy()
 
     def _measured(self, answers: Ints) -> Candidate:
+        """Return class numbers of all rows, shape (n,), as a candidate without a model."""
         return Candidate(None, answers != self.train.y, answers)
 
     def _threads(self) -> Parallel:
+        """Return the pool of threads; one thread for a session without concurrent fits."""
         n_jobs = self.n_jobs
         if not self.session.concurrent:
             n_jobs = 1

@@ -984,6 +984,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
 
 
 def _as_pairs(estimators: Any) -> Any:
+    """Return a dict of models as (name, model) pairs; other forms unchanged."""
     if isinstance(estimators, Mapping):
         return list(estimators.items())
     return estimators

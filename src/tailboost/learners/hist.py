@@ -688,10 +688,12 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         return total
 
     def _margin(self, table: Table) -> NDArray[np.float32]:
+        """Return the booster's margins of the rows of a prepared table."""
         predict = partial(self.booster_.inplace_predict, predict_type="margin", missing=np.nan)
         return predict_in_blocks(predict, table, count_threads(self.n_jobs, table.shape))
 
     def _call_sklearn(self, method: str, table: Table) -> NDArray[Any]:
+        """Return the result of a method of the scikit-learn model for the rows of a prepared table."""
         with sklearn_threads(count_threads(self.n_jobs, table.shape)):
             return np.asarray(getattr(self.model_, method)(table))
 

@@ -302,5 +302,6 @@ def _moments(table: Table, weight: Floats) -> tuple[Floats, Floats]:
 
 
 def _positive(scale: Floats) -> Floats:
+    """Return scales with 1 in place of 0, for constant columns."""
     positive: Floats = np.where(scale > 0.0, scale, 1.0)
     return positive

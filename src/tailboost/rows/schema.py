@@ -384,6 +384,7 @@ def _warn_of_changes(changes: Sequence[str]) -> None:
 
 
 def _refuse_infinite(numbers: NDArray[np.float64], name: str) -> None:
+    """Raise ValueError if a column has infinite values; ``name`` is the column."""
     infinite = np.flatnonzero(np.isinf(numbers))
     if infinite.size:
         raise ValueError(
@@ -740,6 +741,7 @@ def _warn_of_numbers(categories: list[Any], n: int, name: Any) -> None:
 
 
 def _replaced(frame: Table, columns: dict[int, Any]) -> Any:
+    """Return a data frame with other values in the columns of these numbers; the given frame is unchanged."""
     if not columns:
         return frame
     changed = frame.copy(deep=False)

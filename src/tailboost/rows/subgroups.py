@@ -442,6 +442,7 @@ def rows_among(groups: Groups, rows: Rows) -> Mask:
 
 
 def _describe_columns(columns: tuple[Any, ...]) -> str:
+    """Return the columns of groups in words; (None,) stands for an array."""
     if columns == (None,):
         return "no columns (an array)"
     return f"the columns {list(columns)}"

@@ -414,6 +414,7 @@ class Curve:
         return display("TradeOffDisplay").of(self).plot(ax, **kwargs)
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
+        """Return the headings and cells of the table of points; many points are thinned evenly."""
         n_shown = min(len(self), POINTS_SHOWN)
         shown = np.unique(np.linspace(0, len(self) - 1, n_shown).round().astype(int))
         heads = [str(self.limited), str(self.objective)]
@@ -426,6 +427,7 @@ class Curve:
         return heads, [[f"{value:.4f}" for value in row] for row in table]
 
     def _words(self) -> str:
+        """Return the sentences below the table: the rows of the rates, the certificate, and hidden points."""
         words = f"{self.on_rows}; fresh rows differ, see predicted(X, y)."
         words = words[:1].upper() + words[1:]
         if judged(self._source).certificate is not None:

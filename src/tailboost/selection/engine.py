@@ -280,6 +280,7 @@ class ProbabilityEngine:
         return self._surer(rule, problem.confidence)
 
     def _search(self, pool: Pool, program: Program, problem: Problem, starts: int) -> Best:
+        """Return the selection within a program from ``starts`` candidates; the pool gets new candidates."""
         return best_by_search(
             pool,
             program,

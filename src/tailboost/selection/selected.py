@@ -756,6 +756,7 @@ class SelectedTail(Selected):
         return list(zip(curve.mean.tolist(), values, rules, strict=True)), curve.gap
 
     def _settled(self, ensemble: MixtureEnsemble) -> MixtureEnsemble:
+        """Return the ensemble, without tiny weights if the rule is thinned."""
         if self.thinned:
             return without_tiny(ensemble)
         return ensemble

@@ -106,6 +106,7 @@ _TARGET = 1e-12
 
 
 def _by_newton(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, Floats, str]:
+    """Return λ, w and the name of the method, by Newton's method from ``start``."""
     solution = newton(problem.losses, Entropic(problem.p, problem.alpha, beta), start, _TARGET)
     return solution.lam, solution.w, "newton"
 
@@ -113,11 +114,13 @@ def _by_newton(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, F
 def _by_linear_program(
     problem: TailGame, beta: float, start: Floats
 ) -> tuple[Floats, Floats, str]:
+    """Return λ, w and the name of the method, by the program without the penalty."""
     # A very large β hardly changes the solution of the program without the penalty.
     return *linear_program(problem), "linear-program"
 
 
 def _by_both(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, Floats, str]:
+    """Return λ, w and the name of the method, by Newton's method from the linear program's λ."""
     lam, *_ = linear_program(problem)
     best_weights = Entropic(problem.p, problem.alpha, beta)
     solution = newton(problem.losses, best_weights, lam, _TARGET)

@@ -194,6 +194,7 @@ def _checked_names(trusted: Any) -> list[str]:
 
 
 def _shortened(text: str) -> str:
+    """Return a text from a file for a message, cut to `_LONGEST` characters."""
     if len(text) <= _LONGEST:
         return text
     return f"{text[:_LONGEST]} …"

@@ -345,12 +345,15 @@ class Reader:
     # -- kinds of parts --------------------------------------------------------------------------------
 
     def _values(self, written: Any) -> list[Any]:
+        """Return a list of values, each in its kind of part."""
         return [self.value(value) for value in written]
 
     def _pairs(self, written: Any) -> dict[Any, Any]:
+        """Return a dict from (key, value) pairs of parts."""
         return {self.value(key): self.value(value) for key, value in written}
 
     def _objects(self, shape: Any, written: Any) -> NDArray[Any]:
+        """Return an array of objects in a shape, from its values in order."""
         array = np.empty(len(written), dtype=object)
         for i, value in enumerate(written):
             array[i] = self.value(value)
@@ -368,6 +371,7 @@ class Reader:
         return matrix
 
     def _ledger(self, number: Any) -> Ledger:
+        """Return the ledger with this number; raise `Damaged` for an unknown number."""
         if type(number) is not int or not 0 <= number < len(self.ledgers):
             raise Damaged("an unknown ledger")
         return self.ledgers[number]

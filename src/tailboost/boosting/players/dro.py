@@ -46,12 +46,14 @@ class MarginLoss:
 
 
 def _log_hinge(margins: Floats) -> Floats:
+    """Return ``log L(m)`` of the smoothed hinge loss, shape (n,)."""
     slack = np.maximum(1.0 - margins, 0.0)
     with np.errstate(divide="ignore", over="ignore"):
         return np.log(np.where(slack < 1.0, 0.5 * slack**2, slack - 0.5))
 
 
 def _log_hinge_slope(margins: Floats) -> Floats:
+    """Return ``log(−L′(m))`` of the smoothed hinge loss, shape (n,)."""
     with np.errstate(divide="ignore"):
         return np.log(np.clip(1.0 - margins, 0.0, 1.0))
 

@@ -320,10 +320,12 @@ def _inverse_influence(
 
 
 def _inverse_counts(class_counts: Tensor) -> Tensor:
+    """Return class weights ∝ 1/n_k with the sum K, shape (K,)."""
     return _summing_to_classes(1 / class_counts)
 
 
 def _effective_weights(class_counts: Tensor, beta: float) -> Tensor:
+    """Return class weights by the effective number of rows, with the sum K, shape (K,)."""
     # (1 − β)/(1 − β^n) up to its constant factor; expm1 avoids cancellation for β^n ≈ 1.
     if beta == 0:
         weight = torch.ones_like(class_counts)
@@ -333,14 +335,17 @@ def _effective_weights(class_counts: Tensor, beta: float) -> Tensor:
 
 
 def _summing_to_classes(weight: Tensor) -> Tensor:
+    """Return weights scaled to the sum K, shape (K,)."""
     return weight * (len(weight) / weight.sum())
 
 
 def _temperature(class_counts: Tensor, gamma: float) -> Tensor:
+    """Return the temperature (n_k / max n)^γ of each class, shape (K,)."""
     return (class_counts / class_counts.max()) ** gamma
 
 
 def _cross_entropies(logits: Tensor, y: Tensor) -> Tensor:
+    """Return the cross-entropy of each row, shape (n,)."""
     return functional.cross_entropy(logits, y, reduction="none")
 
 
