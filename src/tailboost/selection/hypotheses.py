@@ -19,7 +19,7 @@ from tailboost.selection.selected import Comparison, Selected, SelectedRule, Sel
 def rule_of(mixture: Mixture, ensemble: MixtureEnsemble) -> Selected:
     """Return the rule of an ensemble of hypotheses, with its rates on the rows of their pool.
 
-    It answers by the label with the largest weight.
+    The rule answers with the label of the largest weight.
     """
     rows = mixture.pool.rows
     facts: dict[str, Any] = {

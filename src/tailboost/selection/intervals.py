@@ -64,17 +64,17 @@ def refit_spread(rate: Rate, strata: Strata, spread: float) -> float:
 def fold_spread(rate: Rate, strata: Strata, folds: Sequence[Floats]) -> float:
     """Return the standard deviation of rates under a refit, from the confusion counts of each fold.
 
-    Between models of F folds the rates of a subgroup have a variance σ² in excess of the binomial one. It is
-    estimated by moments over all subgroups and rules. The rate of one more model differs from their mean with
-    variance σ² (1 + 1/F). The result is at least `REFIT`. For each rule, ``folds`` has the out-of-fold
-    confusion counts by fold, shape (F, S, A).
+    Between models of F folds, the rates of a subgroup have a variance σ² in excess of the binomial variance.
+    σ² is estimated by moments over all subgroups and rules. The rate of one more model differs from their
+    mean with variance σ² (1 + 1/F). The result is at least `REFIT`. For each rule, ``folds`` has the
+    out-of-fold confusion counts by fold, shape (F, S, A).
     """
     terms = rate.terms(strata)
     n_strata = len(strata.mass)
     row_weight = _row_weight(strata)
     top = terms.top[:, :n_strata]
     bottom = terms.bottom[:, :n_strata]
-    excess = 0.0  # of Σ n (rate − mean)² over the folds beyond its binomial expectation
+    excess = 0.0  # of Σ n (rate − mean)² over the folds, less its binomial expectation
     factor = 0.0  # of σ² in the expectation of this excess
     for counts in folds:
         counted = np.einsum("msa,fsa->fms", bottom, counts)
@@ -99,7 +99,7 @@ def binomial_arms(
     """Return the ends of Clopper–Pearson intervals of shares, shape (m,) each.
 
     The shares are in [0, 1], and ``rows`` are effective numbers of rows. The arms are lengthened in
-    quadrature by a further standard deviation, ``spread``. The confidence is that of each interval.
+    quadrature by a further standard deviation, ``spread``. The confidence is for each interval alone.
     """
     share = np.clip(share, 0.0, 1.0)
     low, high = clopper_pearson_interval(share, rows, confidence)
@@ -139,7 +139,7 @@ class CountedRate:
             2 S if the rows have costs, which then follow the counts.
         refit_share : float, default=0.0
             Standard deviation of a rate under a refit, as a share of its range: 0 if the counted models
-            answer, NaN if it is not known.
+            answer, NaN if unknown.
         """
         terms = rate.terms(strata)
         values = terms.values(counts)
@@ -224,17 +224,17 @@ class CountedRate:
 def _binomial_rows(
     rate: Rate, strata: Strata, counts: Floats, values: Floats, rows: Floats
 ) -> Floats:
-    """Return for each rate the number of binomial rows that are worth as much as its rows, shape (m,).
+    """Return, for each rate, the number of binomial rows with the same information, shape (m,).
 
-    Each binomial row has one end of the range as its value. No other rows with the same mean have a larger
-    variance. So n rows are worth n · largest_variance / variance binomial rows.
+    The value of a binomial row is one end of the range. No other rows with the same mean have a larger
+    variance. So n rows equal n · largest_variance / variance binomial rows.
 
     Parameters
     ----------
     rate, strata, counts
         As in `CountedRate.from_counts`.
     values, rows : ndarray of shape (m,)
-        The rates and the effective rows behind them.
+        The rates and their effective numbers of rows.
     """
     if rate.matrix is None and not rate.is_weighted:
         # The rows are binomial: each is an error or none. Costs by row come here too (`Rate.needs_costs`);
@@ -269,7 +269,8 @@ def _withheld(
 def _variances(terms: RateTerms, n_strata: int, counted: Floats, values: Floats) -> Floats:
     """Return the variance of a single row of each rate, shape (m,).
 
-    The variance of Σ t / Σ b is that of the mean of t − p b over the squared mean of b (delta method).
+    The variance of Σ t / Σ b is the variance of the mean of t − p b, over the squared mean of b (delta
+    method).
     `effective_rows` counts a row with denominator b as b rows.
     """
     top = terms.top[:, :n_strata]
@@ -280,10 +281,10 @@ def _variances(terms: RateTerms, n_strata: int, counted: Floats, values: Floats)
 
 
 def decided_rates(terms: RateTerms, strata: Strata, counts: Floats) -> Mask:
-    """Return a mask of the rates that no new row can change, shape (m,).
+    """Return a mask of the rates without influence of new rows, shape (m,).
 
-    The rule takes so few of the actions that each row it counts has the same value: if it accepts every row,
-    the rate of accepted rows is 1.
+    With the rule's few actions, each counted row has the same value: if every row is accepted, the rate of
+    accepted rows is 1.
     """
     n_strata = len(strata.mass)
     possible = (counts[:n_strata].sum(axis=0) > 0) & (strata.mass > 0)[:, None]
@@ -294,7 +295,7 @@ def decided_rates(terms: RateTerms, strata: Strata, counts: Floats) -> Mask:
     return counts_in_rate.any(axis=(1, 2)) & (largest == smallest)
 
 
-# -- the probability that limits hold --------------------------------------------------------------------
+# -- the probability of the limits -----------------------------------------------------------------------
 
 
 def limits_probability(
@@ -318,9 +319,9 @@ def limits_probability(
 def _simulated_excesses(
     limits: Sequence[Limit], strata: Strata, counts: Floats, spread: float
 ) -> list[Floats]:
-    """Return the violation of each limit in each draw, negative if it has room, shape (DRAWS,).
+    """Return the violation of each limit in each draw, shape (DRAWS,); negative for a limit with room.
 
-    The draws are of the confusion counts, as `limits_probability` describes.
+    The confusion counts are drawn as in `limits_probability`.
     """
     n_strata = len(strata.mass)
     used = (counts[:n_strata].sum(axis=0) > 0) & (strata.mass > 0)[:, None]
@@ -400,7 +401,7 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
     if empty:
         return f"{limit}: {', '.join(empty[:SUBGROUPS_NAMED])} has no rows, so that nothing is known of it"
     for i in np.argsort(sizes, kind="stable"):
-        # The rate of errors that n rows without an error leave possible with probability .05.
+        # At this rate of errors, n rows have no error with probability .05.
         undetected = 1.0 - 0.05 ** (1.0 / max(sizes[i], 1e-300))
         if sizes[i] > 0 and undetected > limit.against(bounds[i]) > 0:
             return (

@@ -77,10 +77,10 @@ class Counts:
 
     @cached_property
     def inside(self) -> Mask:
-        """The rows that are counted, shape (n,).
+        """Mask of the counted rows, shape (n,).
 
-        A row outside all subgroups (group −1) is left out: no model tested on this row knows its class, or no
-        training row is in its cell.
+        Rows outside all subgroups (group −1) are left out: no model tested on such a row knows its class, or
+        no training row is in its cell.
         """
         if self.rows.groups is None:
             return np.ones(len(self.rows.y), dtype=np.bool_)
@@ -124,9 +124,9 @@ class Steering:
     counts : Counts
         The strata of the selection data.
     linear : ndarray of shape (m, S, K)
-        Errors of the subgroups with rows and a limit, as functions of confusion counts.
+        Errors of the m subgroups with rows and a limit, as linear functions of confusion counts.
     allowed : ndarray of shape (m,)
-        Their limits if these differ, else 0.
+        The limits of these subgroups if the limits differ, otherwise 0.
     common : float
         The limit of all subgroups; 0 if limits differ.
     """
@@ -138,7 +138,7 @@ class Steering:
 
     @classmethod
     def from_problem(cls, problem: Problem, counts: Counts) -> Steering:
-        """Return the errors that a problem limits or minimises."""
+        """Return the limited errors of a problem; without limits the minimised ones."""
         strata = counts.strata
         terms = problem.steering.terms(strata)
         limit = problem.limit_by_subgroup
@@ -227,9 +227,9 @@ class Mixture:
     even : bool
         Whether all models of the game have the same weight.
     majority : Majority or None
-        For a vote, of which the number of voters is selected if the selection data are out of fold: the
-        first T* rounds vote. T* has the least objective of the majority, or the least overall error within
-        the limits. Without it, and on fitted rows, all rounds vote.
+        For a vote with a selected number T* of voters, on selection data out of fold: the first T* rounds
+        vote. T* has the least objective of the majority, or the least overall error within the limits. All
+        rounds vote if None, and on fitted rows.
     with_erm : bool
         Whether the first of the models without boosting is plain ERM.
     """
@@ -308,8 +308,8 @@ class Mixture:
         """Return the mixture weights of all candidates, shape (T,), and the gap of the selected mixture.
 
         Limits apply to `predict`. If several candidates have weight, `predict` returns the label with the
-        largest weight. It can violate a limit that the randomised rule satisfies. Then `predict` is compared
-        with single candidates.
+        largest weight. If `predict` violates a limit kept by the randomised rule, it is compared with single
+        candidates.
         """
         # Mixtures within tighter limits do not pay as further choices. In 240 fits (15 tables, limits of .1
         # to .4) they changed 16 rules: there the largest error of a class on other rows fell by .002 ± .029,
@@ -361,7 +361,7 @@ class Mixture:
         ]
 
     def candidates(self, n_rounds: int | None = None) -> Candidates:
-        """Return the models of the first rounds (default: all) and those without boosting, by number."""
+        """Return the models of the first rounds (default: all) and the models without boosting, by number."""
         numbers = self.pool.places(n_rounds).tolist()
         return Candidates(self.counts.data, numbers, [self.all_counts[m] for m in numbers])
 
@@ -457,7 +457,7 @@ class Mixture:
 
     @property
     def dropped(self) -> float:
-        """Fraction of the weight that the objective leaves out as outliers."""
+        """Fraction of the weight left out of the objective as outliers."""
         if self.problem.over_rows:
             return self.pool.dropped
         return 0.0
@@ -477,7 +477,7 @@ class Mixture:
         return allowed_error(float(self.pool.mean_losses.min()), self.problem.error_budget)
 
     def largest_error(self, mixture: Floats) -> float | None:
-        """Return the largest error of a subgroup if the objective is another rate, else None."""
+        """Return the largest error of a subgroup; None if the counted objective is a largest rate itself."""
         if self.problem.counted.worst:
             return None
         errors = error(by=self.problem.subgroup_kind).terms(self.counts.strata)

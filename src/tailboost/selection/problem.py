@@ -31,7 +31,7 @@ from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import HUMAN_REVIEW, GroupNames
 from tailboost.solvers import MixtureSolution, cvar, least_worst_within, minimize_cvar_mixture
 
-# The objectives that have a name, as rates.
+# Named objectives, as rates.
 NAMED = {
     "error": error(),
     "worst_class": largest(error(by="class")),
@@ -181,7 +181,7 @@ def objective_named(name: Any, alpha: float | None) -> Any:
     Raises
     ------
     ValueError, TypeError
-        If the name is unknown, or the objective no rate that can be minimised.
+        If the name is unknown, or the objective is no rate for minimisation.
     """
     if isinstance(name, (CVaR, WorstRow)):
         return name
@@ -198,7 +198,7 @@ def objective_named(name: Any, alpha: float | None) -> Any:
 
 @dataclass(frozen=True)
 class Problem:
-    """An objective within limits, and the kind of rule that is selected."""
+    """An objective within limits, and the kind of the selected rule."""
 
     objective: Stated  # a rate, the largest rate of a family, or a CVaR
     limits: tuple[Limit, ...] = ()
@@ -212,7 +212,7 @@ class Problem:
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Names of what a rule must keep."""
+        """Names of the conditions on a rule: "the limits", "the error budget", both or none."""
         names = []
         if self.limits:
             names.append("the limits")
@@ -427,7 +427,7 @@ def stated(
 def _refuse_beside_cvar(
     limits: Sequence[Limit], max_error: Stated, alpha: float | None, randomized: bool | str
 ) -> None:
-    """Raise ValueError for arguments that a CVaR excludes, or without its tail mass."""
+    """Raise ValueError for arguments without a meaning for a CVaR, or for a CVaR without a tail mass."""
     if limits:
         raise ValueError(
             "objective='cvar' takes no limits on rates; with limits, the objective must be a "
@@ -457,9 +457,8 @@ def strata_of(
 ) -> tuple[Strata, Ints, Ints | None]:
     """Return the strata of rows for a problem, the stratum of each row, and the groups by column.
 
-    Groups make strata if a rate is about them, or if rules read them: those of column number
-    ``rule_column``. The groups by column are codes of shape (n, c), as of `numbers_by_column`; None if no
-    groups are needed.
+    Groups make strata if a rate is about them, or if rules read their column, number ``rule_column``. The
+    groups by column are codes of shape (n, c) from `numbers_by_column`; None without a need of groups.
 
     Raises
     ------
@@ -504,7 +503,7 @@ def numbers_by_column(
 ) -> tuple[Ints, list[int]]:
     """Return the value codes of the group columns in use, and the indices of these columns.
 
-    In use are the columns of the rates of a problem, and the column that rules read.
+    In use are the columns of the rates of a problem, and the group column of group-aware rules.
 
     Parameters
     ----------
@@ -515,7 +514,7 @@ def numbers_by_column(
     names : GroupNames
         The names of the groups.
     rule_column : int, optional
-        Index of the column that rules read; None if they read none.
+        Index of the group column of group-aware rules; None for group-blind rules.
 
     Returns
     -------

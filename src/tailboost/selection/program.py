@@ -17,7 +17,8 @@ from tailboost.rates.make import OVERALL_ERROR
 from tailboost.selection.data import Candidate, Pool, plain_state, quotient
 from tailboost.solvers.highs import QuietHighs
 
-# Weight of the overall error beside a largest rate: of rules with the same largest rate the most accurate.
+# Weight of the overall error added to a largest rate: among rules with the same largest rate, the most
+# accurate one is best.
 TIE_PRICE = 1e-3
 # Price of violating a row of the program by 1: at first, and at most. A fixed price selected the same rules
 # in 164 calls (benchmarks/ablations.py), but two of seven stored curves had fewer points.
@@ -25,9 +26,9 @@ SLACK_PRICE = 10.0
 MOST_SLACK_PRICE = 1e6
 # A row is part of a contradiction if its shadow price is at least this fraction of the price of a violation.
 DEAR = 1e-3
-# Sum of violations that counts as none.
+# A smaller sum of violations is rounding.
 NO_VIOLATION = 1e-7
-# Violation of a limit that counts as rounding; of a mixture, within the precision of the solver.
+# A smaller violation of a limit is rounding; for a mixture, it is within the precision of the solver.
 SLIGHT = 1e-9
 SOLVED = 1e-6
 # Relative gap at which column generation ends, and the most rounds.
@@ -38,7 +39,7 @@ ROUNDS = 100
 IDLE_ROUNDS = 4
 LOOKS_OF_ROUND = 4
 LOOK_SPREAD = 0.25
-# The most levels of a ratio that are tried, and the difference of levels that ends the trials.
+# The most tried levels of a ratio, and the least difference of two levels for another trial.
 LEVELS_TRIED = 8
 SAME_LEVEL = 1e-5
 
@@ -126,7 +127,7 @@ class Program:
 
     @property
     def deferral_caps(self) -> tuple[Floats, Floats]:
-        """Rows that limit deferral alone: coefficients by stratum, shape (m, S), and bounds, shape (m,)."""
+        """Rows with limits on deferral alone: coefficients by stratum, shape (m, S), and bounds (m,)."""
         n_strata = len(self.strata.mass)
         n_actions = self.strata.n_actions
         matrix = self.matrix.reshape(len(self.matrix), self.cost.size // n_actions, n_actions)
@@ -205,7 +206,7 @@ class Program:
         return 1.0 / max(float(weight @ shares), 1e-300)
 
     def value(self, counts: Floats) -> float:
-        """Return the objective of confusion counts, in its own units."""
+        """Return the objective of confusion counts (W, A), in units of its rate."""
         return self.objective.value(self.objective.rate.terms(self.strata).values(counts))
 
     def column(self, counts: Floats) -> Floats:
@@ -291,7 +292,7 @@ class Solution:
     duals: Floats  # shape (J,): shadow prices of the rows, ≥ 0
     weights: Floats  # shape (T,): mixture weights λ
     slack: float  # sum of the violations of the rows
-    # Shape (n_limits,): the limits that contradict each other; none if all can hold.
+    # Shape (n_limits,): mask of the limits in a contradiction; all False if all limits can hold.
     contradicting: Mask
 
     @property
@@ -303,8 +304,8 @@ class Solution:
 class Master:
     """The program over the candidates so far, solved by HiGHS with a warm start.
 
-    Every row may be violated at a price, so that a solution always exists. `raise_price` raises it until no
-    row is violated, or until only contradictory limits are.
+    Every row may be violated at a price, so a solution always exists. `raise_price` raises the price until no
+    row is violated, or only rows of contradictory limits.
     """
 
     def __init__(self, program: Program, counts: Sequence[Floats]) -> None:
@@ -388,7 +389,7 @@ class Master:
         solution = self.highs.getSolution()
         program = self.program
         values = np.array(solution.col_value)
-        duals = np.maximum(-np.array(solution.row_dual)[:-1], 0.0)  # without that of the sum
+        duals = np.maximum(-np.array(solution.row_dual)[:-1], 0.0)  # less the dual of Σ
         weights = np.maximum(values[self.first :], 0.0)
         slack = float(values[program.n_free : self.first].sum())
         value = float(self.highs.getObjectiveValue())
@@ -511,7 +512,7 @@ LEAST_WEIGHT = 1e-6
 # The cost of a violation of 1 is CHARGE + CHARGE_PER_PRICE · (sum of the shadow prices), at most MOST_CHARGE.
 # Constant part, in units of the scaled objective.
 CHARGE = 2.0
-# Multiple of the sum of the shadow prices. A factor above 1 makes a violation cost more than it gains.
+# Multiple of the sum of the shadow prices. With a factor above 1, a violation costs more than its gain.
 CHARGE_PER_PRICE = 2.0
 # Largest cost, however large the shadow prices are.
 MOST_CHARGE = 1e4
@@ -594,7 +595,7 @@ def best_in_pool(
     Eligible candidates satisfy all limits on the selection data. The eligible candidate with the smallest
     objective is selected. Of equal candidates, the one with the smallest overall error is selected. If no
     candidate is eligible, a cost for violations is added to the objective. The candidates need no action
-    costs. ``among`` are the numbers of those that may be selected, all by default.
+    costs. ``among`` are the numbers of the compared candidates, all by default.
     """
     solution = solve(pool.counts, program)
     program = solution.program
@@ -654,7 +655,7 @@ def _best_number(program: Program, counts: Floats, charge: float) -> int:
 
 
 def number_selected(pool: Pool, program: Program) -> int:
-    """Return the number that `best_in_pool` returns; the mixture is solved only for a charge."""
+    """Return the number of the candidate of `best_in_pool`; the mixture is solved only for a charge."""
     counts = pool.all_counts
     if (program.evaluate(counts)[1] <= SLIGHT).any():
         return _best_number(program, counts, 0.0)

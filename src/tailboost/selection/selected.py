@@ -72,8 +72,8 @@ SUBGROUPS_SHOWN = 4
 MOST_EQUAL = 0.95
 # Standard errors by which a more complex kind of rule must be better than a simpler one: the rule of one
 # standard error (Breiman et al., "Classification and Regression Trees", 1984, section 3.4.3).
-# The row that gains most counts. To leave it out, as `simplest_certified` does, changed 12 of 218 choices
-# of `tune` and made error plus excess .003 larger there (benchmarks/kinds.py, 500 and 2,000 rows).
+# The row with the largest gain counts. Without this row, as in `simplest_certified`, 12 of 218 choices of
+# `tune` changed, and error plus excess was .003 larger there (benchmarks/kinds.py, 500 and 2,000 rows).
 PAYING_ERRORS = 1.0
 # The most standard errors by which limits are tightened.
 MOST_ERRORS = 3.0
@@ -87,9 +87,9 @@ UNLABELED = (
     "rates that need labels are estimated on the labelled rows, other rates on all rows; the "
     "selection counted the rows without labels by their probabilities"
 )
-# Why there is no probability that limits hold on new rows. Measured with one score and confidence=.9: of the
-# rules that reached .9, a precision limit was kept by 11 of 26, a limit on a mean cost by 9 of 20, and
-# a miss and a false alarm limit at the edge of what the score allows by none of 6.
+# Reasons for an unknown probability of the limits on new rows. Measured with one score and confidence=.9: of
+# the rules that reached .9, a precision limit was kept by 11 of 26, a limit on a mean cost by 9 of 20, and
+# a miss and a false alarm limit at the edge of the feasible ones by none of 6.
 SEARCHED = (
     "on such rates the selection finds where these rows are favourable (known: limits on "
     "miss, false alarm, selection and deferral rates, their gaps and ratios)"
@@ -99,8 +99,8 @@ NO_ROOM = "the limits leave little room, and a rule within them is found where t
 # probability was 54 %.
 GUESSED = "the groups are estimated from the scores alone"
 UNKNOWN_SPREAD = "one held-out part does not show how refitted models differ"
-# Why a rate has no interval. With thresholds for twelve groups of 50 or 100 rows, the interval of the overall
-# error missed its true value in 77 of 250 draws. With three groups of 500 rows it missed in 7 of 200.
+# Reasons for a rate without an interval. With thresholds for twelve groups of 50 or 100 rows, the interval of
+# the overall error missed its true value in 77 of 250 draws, with three groups of 500 rows in 7 of 200.
 OF_RATIO = "its denominator depends on the answers, and the selection finds where these rows are favourable"
 OF_THRESHOLDS = (
     "the rule has thresholds of more than 3 groups, which were selected on these rows"
@@ -109,7 +109,7 @@ MOST_THRESHOLDS = 3
 
 
 def warn_of_limits(limits: Iterable[Limit], strata: Strata) -> None:
-    """Warn of limits that ask for errors, and of those with too few rows to confirm any rule."""
+    """Warn of limits in favour of errors, and of limits with too few rows to confirm any rule."""
     for limit in limits:
         if limit.asks_for_errors:
             fewer = " or ".join(map(repr, limit.for_fewer_errors()))
@@ -266,17 +266,17 @@ class Selected(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """A selection with the candidates and the program by which it was made."""
+    """A selection with its candidates and its program."""
 
     pool: Pool
     program: Program
     selection: Best
 
     def pays_beside(self, simpler: Comparison) -> bool:
-        """Whether this selection is better than one of simpler rules by more than noise.
+        """Whether this selection is better than a selection of simpler rules by more than noise.
 
         The sum of the objective and of the largest excess of a limit is compared, both in the scale of their
-        rates. It must be lower by more than `PAYING_ERRORS` standard errors of the difference.
+        rates. The sum must be lower by more than `PAYING_ERRORS` standard errors of the difference.
         """
         value, excess = self.program.evaluate(self.selection.counts)
         simpler_value, simpler_excess = simpler.program.evaluate(simpler.selection.counts)
@@ -288,8 +288,8 @@ class Comparison:
     def error_of_difference(self, other: Comparison) -> float:
         """Return the standard error of the difference of two objectives on the same rows.
 
-        This is the delta method for paired rows. If the objective is the largest of several rates, the
-        largest standard error counts among the rates that are the largest for either rule.
+        This is the delta method for paired rows. If several rates of a rule are the largest, each of them is
+        paired with each largest rate of the other rule, and the largest standard error counts.
         """
         data = self.pool.data.in_memory
         errors = []
@@ -316,7 +316,7 @@ class Comparison:
     def _influence(self, slope: Floats) -> Floats:
         """Return the influence of each entry, shape (e,), on a rate.
 
-        ``slope`` is that of the rate in the confusion counts of the selection, shape (W, A).
+        ``slope`` is the derivative of the rate by the confusion counts of the selection, shape (W, A).
         """
         data = self.pool.data.in_memory
         n_strata = len(data.strata.mass)
@@ -390,7 +390,7 @@ class SelectedRule(Selected):
     def _by_line(self, prices: Sequence[Floats]) -> Floats:
         """Return the shadow price of each line of the table; NaN for lines without one.
 
-        ``prices`` are those of each limit, from `Program.shadow_prices`.
+        ``prices`` are the shadow prices of each limit, from `Program.shadow_prices`.
         """
 
         def none_for(rate: Rate) -> Floats:
@@ -398,14 +398,14 @@ class SelectedRule(Selected):
 
         by_line = [none_for(self.program.objective.rate)]
         for limit, limit_prices in zip(self.program.limits, prices, strict=True):
-            if limit.compares:  # the line of a gap or ratio follows those of its rates
+            if limit.compares:  # the line of a gap or ratio follows the lines of its rates
                 by_line.append(none_for(limit.rate))
             by_line.append(limit_prices)
         return np.concatenate(by_line)
 
     @cached_property
     def no_outlook(self) -> str:
-        """Why the probability that all limits hold on new rows is not known; empty if it is."""
+        """The reason for an unknown probability of the limits on new rows; empty if it is known."""
         limited = [limit.rate.terms(self.program.strata) for limit in self.problem.limits]
         if not all(terms.of_answers for terms in limited):
             return SEARCHED
@@ -573,7 +573,10 @@ class SelectedRule(Selected):
 
     @cached_property
     def likely(self) -> float | None:
-        """The estimated probability that all limits hold on new rows; None if it is not known."""
+        """The estimated probability that all limits hold on new rows; None if unknown (`no_outlook`).
+
+        None also on fitted rows and without limits.
+        """
         if self.fitted or self.no_outlook or not self.problem.limits:
             return None
         strata = self.program.strata
@@ -613,7 +616,7 @@ class SelectedRule(Selected):
     def warn_of_violations(self) -> None:
         """Warn of violated limits on the selection data.
 
-        The warning says if only the labelled rows violate a limit, or if a mixture of rules would satisfy it.
+        The warning adds a remark if only the labelled rows violate a limit, or if a mixture would satisfy it.
         """
         selection = self.selection
         strata = self.program.strata
@@ -661,7 +664,8 @@ class SelectedRule(Selected):
     def _warn_of_deferral(self) -> None:
         """Warn if the error on deferred rows would not exceed the error on the other rows.
 
-        The error on deferred rows is that of the labels without a deferral. Rows without labels do not count.
+        The error on deferred rows is the error of their labels without a deferral. Rows without labels do not
+        count.
         """
         data = self.pool.data.in_memory
         K = self.program.strata.n_classes
@@ -798,7 +802,7 @@ def why_useless(program: Program, selection: Best) -> str | None:
     """Return the reason why a rule is useless; None for a useful rule.
 
     A rule within limits is useless if more than 95 % of the rows get the same action. It is also useless if
-    its objective is no better than the best random guess that keeps the same limits and defers no more rows.
+    its objective is no better than the best random guess within the same limits and with no more deferral.
     Without limits a rule is useless if the objective, about one label, gives every row one answer.
     """
     strata = program.strata
@@ -816,7 +820,7 @@ def why_useless(program: Program, selection: Best) -> str | None:
     commonest = shares.argmax()
     K = strata.n_classes
     class_mass = np.bincount(strata.y, strata.mass, K + 1)[:K]
-    frequency = np.append(class_mass / class_mass.sum(), 0.0)  # of a deferral 0: it is no label
+    frequency = np.append(class_mass / class_mass.sum(), 0.0)  # 0: deferral is no label
     if shares[commonest] > max(MOST_EQUAL, (1.0 + frequency[commonest]) / 2.0):
         action: Any = [*strata.classes, HUMAN_REVIEW][commonest]
         return (
@@ -833,7 +837,7 @@ def why_useless(program: Program, selection: Best) -> str | None:
 
 
 def deferring_no_more(program: Program, counts: Floats) -> Program:
-    """Return a program whose rules also defer no more rows than a rule with these confusion counts."""
+    """Return a program with a further limit: the deferral rate of these confusion counts, shape (W, A)."""
     if not program.strata.defers:
         return program
     (share,) = deferred().terms(program.strata).values(counts)

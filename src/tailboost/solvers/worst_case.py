@@ -158,7 +158,7 @@ def _worst_case(
 
 
 def _check_gap(gap: float, value: float, size: float) -> None:
-    """Raise SolverError unless the gap is within the tolerance at a value, or rounding of losses of a size."""
+    """Raise SolverError for a gap above the tolerance at a value and above rounding of losses (``size``)."""
     if not abs(gap) <= max(DUALITY_GAP * (1 + abs(value)), 1e-13 * size):
         raise SolverError(
             f"worst_case_weights: the gap {gap:.3g} is too large for the value {value:.6g}"
