@@ -27,13 +27,13 @@ class MixtureEnsemble:
     Parameters
     ----------
     base_models : list of classifiers
-        The pool: the boosted models in order, then models that were fitted without boosting weights.
+        The pool: the boosted models in order, then models fitted without boosting weights.
     weights : ndarray of shape (n_base_models,)
         λ, with sum 1.
     n_classes : int
         K.
     tie_order : ndarray of int
-        Numbers of the base models that settle ties between classes, in order.
+        Numbers of base models in the order in which they settle ties between classes.
     gap : float
         Optimality gap of the solution behind λ; 0 if λ has a closed form.
     """
@@ -48,7 +48,7 @@ class MixtureEnsemble:
         return len(self.base_models)
 
     def answers(self, X: Table, members: Iterable[int] | None = None) -> Iterator[Ints]:
-        """Yield the class numbers, shape (n,), of each base model; of those with these numbers, if given."""
+        """Yield the class numbers, shape (n,), of each base model, or only of ``members`` (numbers)."""
         models: Iterable[Any] = self.base_models
         if members is not None:
             models = (self.base_models[m] for m in members)
@@ -56,17 +56,17 @@ class MixtureEnsemble:
 
     @property
     def random_candidates(self) -> Ints:
-        """Numbers of the base models that answer with a label distribution."""
+        """Numbers of the base models with a label distribution as answer."""
         return np.flatnonzero([getattr(member, "draws", False) for member in self.base_models])
 
     @property
     def draws(self) -> bool:
-        """Whether answers are random: several models have positive weight, or a single one that is random."""
+        """Whether answers are random: several models have positive weight, or a single random model."""
         used = np.flatnonzero(self.weights > 0)
         return len(used) > 1 or bool(np.isin(used, self.random_candidates).any())
 
     def numbers(self, members: Any, n: int) -> Ints:
-        """Return the number of the base model that answers each of n rows, checked.
+        """Return the checked number of the answering base model for each row, shape (n,).
 
         Raises
         ------
@@ -153,7 +153,7 @@ class AdditiveEnsemble:
     base_models : list of classifiers
         The base models.
     weights : ndarray of shape (n_base_models,)
-        Their steps a.
+        Steps a of the base models.
     n_classes : int
         K.
     gap : float
@@ -240,8 +240,8 @@ def majority_vote(
 ) -> Ints:
     """Return the class number with the most votes of base models, weighted by their steps, shape (n,).
 
-    Base models whose step is not positive have no vote, as in an `AdditiveEnsemble` of the others. Of classes
-    with equal votes the first one is returned.
+    Base models without a positive step have no vote, as in an `AdditiveEnsemble` of the others. Among classes
+    with equal votes, the first one is returned.
 
     Parameters
     ----------
@@ -256,13 +256,13 @@ def majority_vote(
     for step, answers_of_model in zip(steps, answers, strict=True):
         if step > 0:
             add_vote(votes, float(step), answers_of_model)
-    # Centred, so that votes are equal after rounding just where those of `AdditiveEnsemble.scores` are.
+    # Centred votes have the same ties after rounding as `AdditiveEnsemble.scores`.
     class_numbers: Ints = centred(votes).argmax(axis=1)
     return class_numbers
 
 
 def settle_ties(P: Floats, order: Iterable[int], answer: Callable[[int, Ints], Ints]) -> Floats:
-    """Settle ties of P (n, K), in place, by the first base model in ``order`` that answers a tied class.
+    """Settle ties of P (n, K), in place, by the first base model in ``order`` with a tied class as answer.
 
     Optima for the CVaR of a small fraction α often have ties. A plain argmax would give each tied row the
     first class. Probabilities are compared after rounding to 1e-9. ``answer(member, rows)`` returns class

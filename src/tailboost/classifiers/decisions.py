@@ -40,14 +40,14 @@ class Decisions:
     Attributes
     ----------
     y : ndarray of shape (n,)
-        Labels, as in the model's ``classes_``. A deferred row has the label that its candidate would
-        predict without a deferral.
+        Labels, as in the model's ``classes_``. A deferred row has the label of its candidate without a
+        deferral.
     candidate : ndarray of shape (n,)
-        Number of the candidate that answered, an index into the model's ``estimator_weights_``.
+        Number of the answering candidate, an index into the model's ``estimator_weights_``.
     u : ndarray of shape (n,)
         Drawn numbers in [0, 1).
     deferred : ndarray of bool, shape (n,)
-        Rows that the candidate defers to a human reviewer.
+        Rows deferred by their candidate to a human reviewer.
     """
 
     y: NDArray[Any]
@@ -120,7 +120,7 @@ class RandomizedDecision:
         fault = _fault(secret, context)
         if fault is None:
             self._hasher = _hasher(secret, context)
-        del secret  # a traceback that prints local variables must not show the secret
+        del secret  # a traceback with local variables must not show the secret
         if fault is not None:
             raise fault
         _mixture_in(model)
@@ -193,7 +193,7 @@ class RandomizedDecision:
 
 
 def verify(ids: Any, u: ArrayLike, *, secret: bytes, context: str) -> Mask:
-    """Return for each recorded draw whether the id, the secret and the context give it.
+    """Return for each recorded draw whether it follows from the id, the secret and the context.
 
     Parameters
     ----------
@@ -251,9 +251,9 @@ def _hasher(secret: bytes, context: str) -> Any:
 
 
 def _fault(secret: Any, context: Any) -> Exception | None:
-    """Return why there is no hash function, or None.
+    """Return an error for an unusable secret or context; None if both are usable.
 
-    The caller raises it, after it has forgotten the secret: a traceback may print local variables.
+    The caller deletes the secret before raising the error: a traceback may print local variables.
     """
     if secret is None:
         return TypeError("secret must be bytes, got None")
@@ -291,12 +291,12 @@ def _draws(hasher: Any, encoded: list[bytes]) -> Floats:
 
 
 def _mixture_in(model: Model) -> Any:
-    """Return the classifier at the end of a model, whose candidates a draw selects.
+    """Return the classifier at the end of a model, for draws among its candidates.
 
     Raises
     ------
     TypeError, ValueError
-        If the classifier has no mixture weights, or a candidate that draws answers of its own.
+        If the classifier has no mixture weights, or a candidate with random answers.
     """
     classifier = last_step(model)
     if isinstance(classifier, type):
@@ -347,7 +347,7 @@ def _encoded_ids(ids: Any) -> list[bytes]:
 
 
 def _encoded_id(value: object) -> bytes:
-    """Return an id in UTF-8; raise unless it is text or an integer that NumPy's text arrays keep."""
+    """Return an id in UTF-8; raise unless the id is an integer, or a text kept by NumPy's text arrays."""
     # bool is a subclass of int, and np.timedelta64 is one of np.integer.
     if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64)):
         return b"%d" % value

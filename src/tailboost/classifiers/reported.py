@@ -1,4 +1,4 @@
-"""What a fitted classifier tells its users: certificate, limits, errors, rows, and a rule on one screen."""
+"""Reports of a fitted classifier to users: certificate, limits, errors, rows, and a rule on one screen."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def _first_lines(
 
 
 class ShortenedModel:
-    """The text of an inner model: its class alone, where all parameters would be long."""
+    """The text of an inner model: only its class, because all parameters would be long."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -265,7 +265,7 @@ def shortened_repr(classifier: Any, n_characters: int) -> str:
         shown.estimators = [
             (name, ShortenedModel(model)) for name, model in classifier.estimators
         ]
-    # scikit-learn breaks the lines of classes with its own `__repr__` alone.
+    # scikit-learn breaks lines only for classes with scikit-learn's `__repr__`.
     cls = type(classifier)
     shown.__class__ = type(cls.__name__, (cls,), {"__repr__": BaseEstimator.__repr__})
     return BaseEstimator.__repr__(shown, n_characters)

@@ -30,9 +30,9 @@ from tailboost.rates.strata import plain
 
 # The most different scores stored to map a number to its rank; values between them are interpolated.
 MOST_KNOTS = 1001
-# Standard errors by which the area under the ROC curve is below ½ if the label is called wrong. So are fewer
-# than one in 1,000 scores without information (with two errors, one in 60), and .96 of those with an area of
-# .4 on 1,000 rows (`benchmarks/constants.py`).
+# A label is called wrong if the area under the ROC curve is below ½ by this number of standard errors. This
+# hits fewer than one in 1,000 scores without information (with two errors, one in 60), and .96 of the scores
+# with an area of .4 on 1,000 rows (`benchmarks/constants.py`).
 WRONG_DIRECTION = 3.0
 
 
@@ -86,7 +86,7 @@ class Scores(ClassifierMixin, BaseEstimator):
         self.kind = kind
         self.missing = missing
 
-    # The model that makes the score, if tailboost reads one.
+    # Name of the model behind the score; None for columns of scores.
     made_by: ClassVar[str | None] = None
 
     @property
@@ -182,10 +182,10 @@ class Scores(ClassifierMixin, BaseEstimator):
             )
 
     def _check_label(self, y_labels: NDArray[Any], X: Table) -> None:
-        """Raise ValueError unless a label is stated for the single column, and y has it and one other.
+        """Raise ValueError unless a label is stated for the single column, and y has it and one other label.
 
-        The error names the cause that is seen: a target that is a quantity, a label or a column with another
-        name, or more than two labels.
+        The error names the cause: a quantity as target, a label or column with another name, or more than two
+        labels.
         """
         labels = y_labels.tolist()
         if not labels:
@@ -283,7 +283,7 @@ class Scores(ClassifierMixin, BaseEstimator):
         return np.column_stack(checked_columns)
 
     def checked(self, values: NDArray[Any]) -> Floats:
-        """Return scores of shape (n, columns), checked; a missing score becomes that of ``missing``."""
+        """Return checked scores of shape (n, columns); missing scores become ``missing``."""
         kind = score_kind(self.kind)
         return kind.checked(values, self._named, self.missing, kind.remedy)
 
@@ -293,9 +293,9 @@ class Scores(ClassifierMixin, BaseEstimator):
         return self.probabilities_of(self.values(X))
 
     def probabilities_of(self, values: Floats) -> Floats:
-        """Return `predict_proba` of rows with these scores, whose shape is (n, columns).
+        """Return `predict_proba` of rows with scores of shape (n, columns): shape (n, K).
 
-        A number becomes its rank among the scores of the fit, in [0, 1].
+        A score of kind "number" becomes its rank among the scores of the fit, in [0, 1].
         """
         if values.shape[1] > 1:
             if self.kind == "logit":
@@ -325,9 +325,9 @@ class Scores(ClassifierMixin, BaseEstimator):
 
 
 def area_if_below_half(scores: Floats, positive: NDArray[np.bool_]) -> float | None:
-    """Return the area under the ROC curve if it is below ½ by more than noise, otherwise None.
+    """Return the area under the ROC curve if the area is below ½ by more than noise, otherwise None.
 
-    None too if all rows have one label.
+    ``scores`` and the mask ``positive`` have shape (n,). None also if all rows have one label.
     """
     n = len(scores)
     n_positive = int(positive.sum())
@@ -420,7 +420,7 @@ class GivenModel(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X: Table) -> Floats:
-        """Return the class probabilities that the model gives, checked, shape (n, K).
+        """Return the checked class probabilities of the model, shape (n, K).
 
         Columns of a data frame are matched to the labels by name. A vector has the probabilities of the
         second of two labels. Raise ValueError for another shape, or if a label has no column.
@@ -453,7 +453,7 @@ class GivenModel(ClassifierMixin, BaseEstimator):
 
 
 class GivenProbabilities(ClassifierMixin, BaseEstimator):
-    """Model whose class probabilities are given: one block of an array of shape (n, M, K).
+    """Model with given class probabilities: one block of an array of shape (n, M, K).
 
     Parameters
     ----------
@@ -495,7 +495,7 @@ def needs_adapter(model: Model) -> bool:
 
 
 def as_fitted(model: Model) -> Any:
-    """Return a fitted model in a form that `tailboost.RobustMixtureClassifier` takes without fitting it.
+    """Return a fitted model in a form for `tailboost.RobustMixtureClassifier`, which then does not fit it.
 
     * `Scores`, `GivenModel`, functions and objects without ``fit`` are returned unchanged, because
       `as_classifier` converts them when it knows the labels.
@@ -518,7 +518,7 @@ def as_fitted(model: Model) -> Any:
 
 
 def as_classifier(model: Model, X: Table, y: Column) -> Any:
-    """Return a model in another form as a frozen classifier that knows its labels from ``y``.
+    """Return a model in another form as a frozen classifier with labels from ``y``.
 
     Estimators of scikit-learn are returned unchanged.
     """
@@ -534,7 +534,7 @@ def as_classifier(model: Model, X: Table, y: Column) -> Any:
 
 
 def only_scores(models: Sequence[Any]) -> bool:
-    """Whether all models are scores or given probabilities, whose equal rows are different rows."""
+    """Whether all models are scores or given probabilities: then equal rows count as different rows."""
     return all(
         isinstance(getattr(model, "estimator", None), (Scores, GivenProbabilities))
         for model in models

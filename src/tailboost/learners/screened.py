@@ -1,4 +1,4 @@
-"""Boosted trees on the columns of wide tables that differ most between the classes."""
+"""Boosted trees on few columns of wide tables: the columns with the largest differences between classes."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ class ScreenedSession(RefittedSession):
 
 
 def between_classes(table: Table, y: Ints, weight: Floats) -> Floats:
-    """Return a monotone function of the F statistic of each column, shape (d,).
+    """Return the variance of the class means as a fraction of the variance of each column, shape (d,).
 
-    It is the variance of the class means as a fraction of the variance: 0 for constant columns. Missing
-    values count as the mean.
+    The fraction is a monotone function of the F statistic; 0 for constant columns. Missing values count as
+    the mean.
     """
-    tiny = np.finfo(np.float64).tiny  # of sums that may be 0
+    tiny = np.finfo(np.float64).tiny  # lower bound for sums, which may be 0
     is_missing = np.isnan(table)
     if is_missing.any():
         mean = (

@@ -1,4 +1,4 @@
-"""Rates and limits as text: `parse` reads them, and says how to write what it cannot read."""
+"""Rates and limits as text: `parse` reads them, and its errors say how to write a rate or limit."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _NO_ARITHMETIC = (
     "a rate has no arithmetic: 1 - miss(A) is recall(A), 1 - false_alarm(A) is "
     "specificity(A), and a difference of groups is gap(miss(A, by=COLUMN))"
 )
-# What to write instead of a word: of the names of other libraries, and of scores that are no rates.
+# Advice by word: for names of other libraries, and for scores that are no rates.
 _INSTEAD = {
     "mcc": f"for Matthews' correlation, {_PRODUCT}; limit f_score or error(by=class)",
     "kappa": "the expected agreement needs the class shares of new rows; limit error(by=class)",
@@ -75,7 +75,7 @@ _SPOKEN_NAMES = {"human review": "deferred", "deferral": "deferred"}
 
 
 def functions() -> dict[str, Callable[..., Any]]:
-    """Return the functions that make rates, for use in texts, by name."""
+    """Return the functions for rates, limits and objectives in texts, by name."""
     names = (*KINDS, "custom", "largest", "gap", "ratio")
     return {name: getattr(make, name) for name in names if hasattr(make, name)}
 
@@ -258,7 +258,7 @@ class _Parser:
         return token
 
     def skip(self, sign: str) -> bool:
-        """Go on if the next token is a sign; return whether it is."""
+        """Go on if the next token is this sign; return whether the sign was next."""
         is_next = self.ahead().text == sign
         self.place += is_next
         return is_next
@@ -311,7 +311,7 @@ class _Parser:
         return replace(limit, in_percent=self.in_percent)
 
     def rate(self, depth: int) -> Any:
-        """Return the rate, gap, ratio or objective that comes next, inside of ``depth`` brackets."""
+        """Read and return the next rate, gap, ratio or objective, inside of ``depth`` brackets."""
         token = self.take()
         name = _SPOKEN_NAMES.get(" ".join(token.text.split()), token.text)
         self._refuse_other_words(token)
@@ -333,7 +333,7 @@ class _Parser:
             raise self.error(str(failure), token.start) from None
 
     def _arguments(self, name: str, depth: int) -> tuple[list[Any], dict[str, Any]]:
-        """Return the arguments of a function in brackets: those by position, and those by name."""
+        """Read and return the arguments of a function in brackets: by position, and by name."""
         allowed = [*signature(functions()[name]).parameters]
         if name == "cost":
             allowed.append("labels")  # of a matrix from a data frame
@@ -365,7 +365,7 @@ class _Parser:
         return functions()[name]()
 
     def value(self, depth: int) -> Any:
-        """Return the number, text, list, tuple, dict or rate that comes next, in ``depth`` brackets."""
+        """Read and return the next number, text, list, tuple, dict or rate, in ``depth`` brackets."""
         token = self.ahead()
         if depth > DEEPEST:
             raise self.error("is nested too deeply", token.start)
@@ -401,7 +401,7 @@ class _Parser:
         raise self.error("expected a value", token.start)
 
     def _bounds(self, depth: int) -> dict[Any, Any]:
-        """Return the dict that comes next."""
+        """Read and return the next dict."""
         bounds: dict[Any, Any] = {}
         for token in self.items("}"):
             name = self.value(depth + 1)
@@ -428,7 +428,7 @@ class _Parser:
         return ValueError(f"{cut_to(self.text, TEXT_SHOWN)!r}: at {position}: {message}")
 
     def unexpected(self, token: _Token) -> ValueError:
-        """Return the error about a token that follows the end of a value."""
+        """Return the error about a token after the end of a value."""
         self._refuse_other_words(token)
         if token.text == "=":
             return self.error("write <= or >=", token.start)
@@ -436,7 +436,7 @@ class _Parser:
         return self.error(f"expected a comma or a bracket before this{advice}", token.start)
 
     def _refuse_other_words(self, token: _Token) -> None:
-        """Raise ValueError for a word of another language, with what to write instead."""
+        """Raise ValueError for a word of another library, with advice."""
         advice = _INSTEAD.get(re.sub("_(difference|ratio)$", "", token.text.lower()))
         if advice is not None:
             raise self.error(advice, token.start)
@@ -504,14 +504,14 @@ def _with_labels(rate: Rate, labels: object) -> Rate:
 
 
 def read_stated(stated: Stated, form: str) -> list[tuple[Any, Expression | None]]:
-    """Return each stated rate or limit with its expression; None for an entry that is neither.
+    """Return each stated rate or limit with its expression; None for an entry of another kind.
 
     Parameters
     ----------
     stated : list of Rate, Limit or str, or one of these
         Texts are read by `parse`.
     form : str
-        The required form, for the error about anything else.
+        The required form, for the error about other forms.
     """
     entries = stated
     if isinstance(stated, str) or as_expression(stated) is not None:

@@ -26,7 +26,7 @@ from scipy.special import betaincinv, gammaln, ndtr, xlog1py, xlogy
 from tailboost.core.array_types import Floats, Ints
 from tailboost.rates.bounds import last_inside
 
-# Probability that the nuisance parameter is outside its interval.
+# Probability of a nuisance parameter outside its interval.
 NUISANCE = 1e-3
 # Values of the nuisance parameter, and the factor for the values between them: for 150 random pairs of 10
 # to 3,000 rows, 1,001 values had probabilities at most 1.0002 times as large.
@@ -36,10 +36,10 @@ BETWEEN = 1.002
 # REST.
 DEVIATIONS = 6.0
 REST = 1e-8
-# A p-value whose normal approximation is above this number, and above the level of a test, is not computed
-# exactly: it certifies nothing.
+# No exact p-value is computed if the normal approximation is above this number and above the level of a test:
+# then the p-value certifies nothing.
 FAR = 0.15
-# The most pairs of counts that are looked at, and tested, to tell whether any of them passes.
+# The most pairs of counts in a search for a passing pair, and the most tested ones.
 MOST_COUNTS = 1_000_000
 MOST_TESTED = 200
 
@@ -148,9 +148,9 @@ def pair_passes(
 def some_counts_pass(
     rows: tuple[int, int], level: float, *, factor: float = 1.0, gap: float = 0.0
 ) -> bool:
-    """Return whether some counts of errors may pass the tests of both orders; True if this takes long.
+    """Return whether some counts of errors may pass the tests of both orders; True if a search would be long.
 
-    If the result is False, no counts of so few rows can pass. A normal approximation beyond `FAR` fails the
+    If the result is False, no counts of so few rows can pass. A normal approximation above `FAR` fails the
     test by its definition, and the exact test decides about the counts nearest to equal rates.
 
     Parameters
@@ -178,9 +178,9 @@ def some_counts_pass(
 
 
 def _probabilities(n: int, p: Floats) -> tuple[Ints, Floats]:
-    """Return the binomial counts of n rows that are likely for some rate in p, and their probabilities.
+    """Return the likely binomial counts of n rows for some rate in p, shape (k,), and their probabilities.
 
-    The probabilities have a row for each rate and a column for each count.
+    The probabilities have a row for each of m rates and a column for each count, shape (m, k).
     """
     width = DEVIATIONS * np.sqrt(n * p * (1.0 - p)) + 8.0
     smallest = int(max(0.0, (n * p - width).min()))
@@ -195,8 +195,8 @@ def _probabilities(n: int, p: Floats) -> tuple[Ints, Floats]:
 def _statistic(x1: Ints, n1: int, x2: Ints, n2: int, a: float, c: float) -> Floats:
     """Return the distance of counts from the hypothesis in standard errors, negative outside of it.
 
-    It is ``a x₁/n₁ − x₂/n₂ − c`` over its standard error at a point near the counts on the boundary of the
-    hypothesis ``a p₁ − p₂ ≥ c``.
+    The distance is ``a x₁/n₁ − x₂/n₂ − c`` over its standard error at a point near the counts on the boundary
+    of the hypothesis ``a p₁ − p₂ ≥ c``.
     """
     p2 = np.clip((x1 + x2 - n1 * c / a) / (n1 / a + n2), max(0.0, -c), min(1.0, a - c))
     p1 = (c + p2) / a

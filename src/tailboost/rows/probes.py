@@ -58,7 +58,7 @@ class ProbeMatrix:
 
 
 def probe_rows(X: Table, seed: int) -> Any:
-    """Return a few artificial rows that resemble the rows of a table.
+    """Return a few artificial rows, similar to the rows of a table.
 
     Each column (each pixel of images) is drawn separately from a small sample of the rows. So the result
     contains single values of the table, but no row of it. The same table and seed give the same rows. The
@@ -94,9 +94,9 @@ def _n_rows(bytes_per_row: int) -> int:
 
 
 def _array(rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any] | None:
-    """Return probe rows with each column (or pixel) of an array drawn by itself.
+    """Return probe rows with each column (or pixel) of an array drawn separately.
 
-    None stands for rows that are too large, or values that no file can contain.
+    None for too large rows, or for values that cannot be stored in a file.
     """
     columns = rows.reshape(len(rows), -1)  # shape (sample, d), also of images
     n_columns = columns.shape[1]
@@ -111,7 +111,7 @@ def _array(rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any] | None:
 def _matrix(rows: Table, rng: np.random.Generator) -> ProbeMatrix | None:
     """Return the first rows of a csr matrix, as many as may be stored, with each column permuted.
 
-    None stands for rows that are too large.
+    None for too large rows.
     """
     entries = rows.tocoo()  # row after row
     n_bytes = entries.data.nbytes + entries.col.nbytes

@@ -20,11 +20,11 @@ from tailboost.learners.torch.training import Randomness, threads_for
 
 @dataclass
 class Architecture:
-    """A module, or a function that creates one, into which weights are loaded."""
+    """A module, or a function that creates one, as the frame for loaded weights."""
 
     # nn.Module, or callable (input_shape, n_classes) -> nn.Module
     module: Any
-    input_shape: tuple[int, ...]  # shape of a row as the module gets it
+    input_shape: tuple[int, ...]  # shape of a row at the input of the module
     n_classes: int  # K
 
     def build(self) -> nn.Module:
