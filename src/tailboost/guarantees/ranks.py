@@ -345,8 +345,8 @@ class Ranks(Procedure):
     def run(self) -> Certified | Refused:
         """Return the rule of least loss within the ranks, or a refusal.
 
-        The result is a refusal if no threshold keeps the limits, if all rows get one answer, or if the rule
-        breaks a limit on these rows after draws for equal scores. For limits on joined groups of a
+        The result is a refusal if no threshold keeps the limits, or if all rows get one answer. A rule beyond
+        a limit on these rows after draws for equal scores is refused too. For limits on joined groups of a
         group-aware rule, the better of two rules is returned.
         """
         if self.has_two_rules:
@@ -593,7 +593,7 @@ class TieBreaks:
     is the mean of all rows with its score, because a random number has no information about a row.
 
     Pairs of score and number are continuous in any population, so ranks leave no ties. A threshold between
-    two rows with equal scores divides the rows with this score: a new row with this score gets the second
+    two rows with equal scores divides the rows with this score. A new row with this score gets the second
     answer if its random number is larger. This is a randomised rule with the true rate above the threshold.
     """
 

@@ -48,7 +48,7 @@ def may_follow(earlier: Sequence[Attempt], attempts: int | None) -> bool:
 def spent_by_next(earlier: Sequence[Attempt], attempts: int | None) -> float:
     """Return the share of 1 − confidence for the next attempt.
 
-    Each attempt spends a part of the rest, so the shares of all attempts sum to at most 1, and all
+    Each attempt spends a part of the rest, so the shares of all attempts sum to at most 1. Then all
     certificates hold together with the stated confidence (union bound).
 
     Parameters

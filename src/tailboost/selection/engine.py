@@ -502,8 +502,8 @@ class ProbabilityEngine:
     def tail(self, problem: Problem) -> SelectedTail:
         """Return the best mixture for an objective over rows, such as the CVaR.
 
-        The candidates are those for the largest error of a class, and draws of labels from the probabilities
-        of each model, and of the average, at the powers `POWERS`.
+        The candidates are the candidates for the largest error of a class, and draws of labels. Labels are
+        drawn from the probabilities of each model, and of the average, at the powers `POWERS`.
         """
         program = Program.of_rates(self.data.strata, problem.counted, ())
         models = self.outputs.models

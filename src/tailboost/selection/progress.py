@@ -38,7 +38,7 @@ class HelpsTail:
     """Refuses rounds with clearly more error than the best candidate and no gain for the objective.
 
     On the given rows, the mean loss of such a round exceeds the least one by more than `CLEARLY` standard
-    errors of the difference, and the round lowers the objective by at most ``tol``.
+    errors of the difference. The round lowers the objective there by at most ``tol``.
     """
 
     problem: Problem
@@ -47,8 +47,8 @@ class HelpsTail:
     def __call__(self, pool: Pool, rows: Mask, outputs: NDArray[Any]) -> Stop | None:
         """Return why a new round does not help; None if it may help.
 
-        ``outputs`` are the outputs of the round on the m rows of the mask ``rows``: class numbers of shape
-        (m,), or probabilities of shape (m, K) if rounds answer together (`Pool.together`).
+        ``outputs`` are the outputs of the round on the m rows of the mask ``rows``. They are class numbers,
+        shape (m,), or probabilities, shape (m, K), if rounds answer together (`Pool.together`).
         """
         answers = outputs
         if pool.together is not None:

@@ -288,7 +288,7 @@ class Comparison:
     def error_of_difference(self, other: Comparison) -> float:
         """Return the standard error of the difference of two objectives on the same rows.
 
-        This is the delta method for paired rows. If several rates of a rule are the largest, each of them is
+        This is the delta method for paired rows. A rule may have several largest rates. Each of them is
         paired with each largest rate of the other rule, and the largest standard error counts.
         """
         data = self.pool.data.in_memory
