@@ -11,9 +11,10 @@ from scipy.stats import beta, binomtest
 import tailboost as tb
 from tailboost import rates
 from tailboost.guarantees.fresh_rows import FreshRows
-from tailboost.guarantees.rate_bounds import MEAN_BOUNDS, RateFamily, limit_bounds
+from tailboost.guarantees.rate_bounds import MEAN_BOUNDS, RateFamily, _variance, limit_bounds
 from tailboost.guarantees.recheck import Bets, Claim
 from tailboost.rates import ABOVE, BELOW, Answered, Sample
+from tailboost.rates.bounds import betting_upper
 
 RANGES = [(-1.0, 1.0), (2.0, 5.0), (-10.0, -4.0), (-0.25, 0.25), (0.0, 1.0)]
 # Wrong and right answers cost so much.
@@ -78,20 +79,68 @@ def test_a_side_without_a_bound_has_the_end_of_the_range(sides):
     assert (upper == 5.0) == (sides == (BELOW,))
 
 
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("sense", ["<=", ">="])
 @pytest.mark.parametrize(("low", "high"), RANGES)
-def test_rows_to_certify_are_those_of_shares(low, high):
-    limit = 0.25
-    shares = np.repeat([0.0, 1.0], [48, 12])
+def test_rows_to_certify_are_those_of_shares(low, high, sense, exact):
+    """Of 60 rows 12 are wrong; a limit of .25 on errors is one of .75 on the right answers."""
     numbers = []
     for a, b in [(0.0, 1.0), (low, high)]:
-        stated = by_error(a, b) <= a + (b - a) * limit
-        for exact in (True, False):
-            tested = family([sample(shares, a, b)], exact=exact, limit=stated, sides=(ABOVE,))
-            (bound,) = tested.bounds(0.05)
-            numbers.append((bound.certified, bound.sufficient_rows))
-    assert numbers[:2] == numbers[2:]
+        cost = by_error(a, b)
+        for side, wrong, limit in (("<=", 1.0, 0.25), (">=", 0.0, 0.75)):
+            if side not in ("<=", sense):
+                continue
+            values = np.repeat([1.0 - wrong, wrong], [48, 12])
+            bound = a + (b - a) * limit
+            stated, sides = (cost <= bound, (ABOVE,)) if side == "<=" else (cost >= bound, (BELOW,))
+            tested = family([sample(values, a, b)], exact=exact, limit=stated, sides=sides)
+            (found,) = tested.bounds(0.05)
+            numbers.append((found.certified, found.sufficient_rows))
+    assert len(set(numbers)) == 1
     assert numbers[0][0] is False
     assert numbers[0][1] > 60
+
+
+def ends(shares, level):
+    """Return the bounds of Clopper and Pearson on a share, each at the level, from their definition."""
+    k, n = int(shares.sum()), len(shares)
+    return beta.ppf(level, k, n - k + 1), beta.ppf(1 - level, k + 1, n - k)
+
+
+@pytest.mark.parametrize("form", ["gap", "ratio"])
+@pytest.mark.parametrize("n_groups", [2, 3])
+def test_the_comparison_closest_to_a_limit_shares_the_level_among_all_sides(form, n_groups):
+    """Both sides of each group have a part of .05, so that all of them hold together."""
+    shares = [np.repeat([0.0, 1.0], k) for k in ((90, 30), (80, 20), (30, 50))[-n_groups:]]
+    rate = rates.cost([[0, 1], [1, 0]], by="g")
+    limit = rates.gap(rate) <= 0.1 if form == "gap" else rates.ratio(rate) >= 0.9
+    tested = family([sample(each) for each in shares], exact=True, limit=limit)
+    lower, upper = np.array([ends(each, 0.05 / (2 * n_groups)) for each in shares]).T
+    closest = lower.max() - upper.min() if form == "gap" else upper.min() / lower.max()
+    assert tested.closest_possible(n_groups, limit.sense) == pytest.approx(closest)
+
+
+@pytest.mark.parametrize("form", ["gap", "ratio"])
+@pytest.mark.parametrize("tie", ["rows in both groups", "values in part"])
+def test_a_comparison_without_a_test_of_pairs_halves_the_level(form, tie):
+    """Each pair needs a lower and an upper bound, at half of the level each."""
+    exact = tie == "rows in both groups"
+    counts = [np.repeat([0.0, 1.0], k) for k in ((90, 30), (50, 50))]
+    shares = counts if exact else [0.25 + each / 2 for each in counts]
+    rate = by_error(0.0, 1.0, by="g")
+    limit = rates.gap(rate) <= 0.9 if form == "gap" else rates.ratio(rate) >= 0.01
+    tested = RateFamily(
+        rate, limit, (ABOVE, BELOW), [sample(each) for each in shares], exact, apart=not exact
+    )
+    *of_groups, bound = limit_bounds([tested], 0.04)
+    (low, _), (_, high) = (
+        ends(each, 0.02) if exact else (1.0 - betting_upper(1.0 - each, 0.02), betting_upper(each, 0.02))
+        for each in shares
+    )
+    assert (of_groups[0].lower, of_groups[1].upper) == pytest.approx((low, high))
+    assert (bound.upper if form == "gap" else bound.lower) == pytest.approx(
+        high - low if form == "gap" else low / high
+    )
 
 
 # -- certificates, rechecks and monitors, through the public functions ---------------------------------------
@@ -274,3 +323,15 @@ def test_monitors_and_rechecks_of_costs_alarm_as_those_of_errors(low, high):
             assert [bool(monitor.alarms) for monitor in (of_bounds, of_limits)] == [alarmed] * 2
             assert any(bound.contradicted for bound in again.bounds) == alarmed
         assert found["cost"] == pytest.approx(found["error"])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_variance_of_a_ratio_of_sums_is_that_of_repeated_samples(seed):
+    """By 4,000 bootstrap samples, whose relative error is about .022."""
+    rng = np.random.default_rng(seed)
+    among = rng.beta(2, 1, 500)
+    top = among * (rng.random(500) < 0.8)
+    drawn = rng.integers(500, size=(4000, 500))
+    ratios = top[drawn].sum(axis=1) / among[drawn].sum(axis=1)
+    rows = Sample(None, np.arange(500), top, 0.0, 1.0, among)
+    assert _variance(rows) == pytest.approx(ratios.var(), rel=0.1)
