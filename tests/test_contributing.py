@@ -55,6 +55,27 @@ from tailboost.rates.make import burden, false_discovery
 __all__ += ["burden", "false_discovery"]
 """,
     },
+    "A comparison.": {
+        "rates/comparisons.py": """
+from dataclasses import replace
+
+COMPARISONS["deviation"] = replace(
+    COMPARISONS[GAP],
+    usual="above: deviation(...) <= 0.01",
+    pair=lambda bound: (1.0, 2.0 * bound),
+    value=lambda smallest, largest: (largest - smallest) / 2.0,
+    of_difference=lambda difference: difference / 2.0,
+)
+""",
+        "rates/make.py": """
+def deviation(rate):
+    return Spread("deviation", _family(rate, "deviation"))
+""",
+        "rates/__init__.py": """
+from tailboost.rates.make import deviation
+__all__ += ["deviation"]
+""",
+    },
     "A weight player with its classifier.": {
         "boosting/players/yours.py": """
 from dataclasses import dataclass
@@ -161,6 +182,7 @@ BALLS["tv"] = Ball(_total_variation, lambda mass, share: share - mass, smooths=F
 # Mistakes: a part of an addition, and what stands there instead.
 MISTAKES = {
     "A rate.": ("(~cells.of_class & cells.answer, ", "(cells.answer, "),
+    "A comparison.": ("(1.0, 2.0 * bound)", "(1.0, bound)"),
     "A weight player with its classifier.": (
         "        return state\n\n    def update",
         "        return state * (1.0 + (state.cumsum() > 0.5)) / 1.5\n\n    def update",
@@ -189,6 +211,27 @@ found["answers"] = free.predict(s[600:, None], groups=g[600:]).tolist()
 limits = ["burden(by=group) <= {f: 28%}"]
 certified = tb.calibrate(free, s[600:, None], y[600:], groups=g[600:], limits=limits)
 found["certified"] = certified.predict(s[600:, None], groups=g[600:]).tolist()
+""",
+    "A comparison.": """
+for name, percent in {"gap": 20, "deviation": 10}.items():
+    text = f"{name}(selected(1, by=group)) <= {percent}%"
+    tuned = tb.tune(tb.Scores(0, 1), s[:600, None], y[:600], groups=g[:600], limits=[text], by_group=True)
+    (line,) = [line for line in tuned.rates_ if line.subgroup == name]
+    X, groups = s[600:, None], g[600:]
+    stated = tb.certify(tuned, X, y[600:], groups=groups, limits=[text])
+    rule = tb.calibrate(tuned, X, y[600:], groups=groups, limits=[text])
+    later = np.where(g[:600] == "f", 1.0 - 1e-3 * s[:600], 0.999 * s[:600])[:, None]  # all of f selected
+    watch = tb.Monitor.against(tuned, limits=[text])
+    watch = watch.add(later, y[:600], groups=g[:600])
+    found["compared by " + name] = {
+        "tuned": tuned.predict(X, groups=groups).tolist(),
+        "rule": rule.predict(X, groups=groups).tolist(),
+        "interval": [line.value, line.low, line.high],
+        "bound": [stated.bounds[-1].estimate, stated.bounds[-1].lower, stated.bounds[-1].upper],
+        "certified": [stated.bounds[-1].certified, stated.bounds[-1].sufficient_rows],
+        "evidence": watch.largest_evidence,
+        "text": repr(rates.parse(text)),
+    }
 """,
     "A bound for certificates.": """
 mean = tb.certify_losses(losses).bound("mean")
@@ -342,6 +385,19 @@ def test_a_rate_across_subgroups_is_certified_for_what_it_counts(extended):
     assert (g[answers != y] == "f").mean() > 0.28
 
 
+def test_a_comparison_has_limits_intervals_certificates_and_monitors(extended):
+    """Half of a gap: at half the limit all answers, tests and bets are the same, all values the half."""
+    gap, half = (extended["compared by " + name] for name in ("gap", "deviation"))
+    for same in ("tuned", "rule", "certified", "evidence"):
+        assert half[same] == pytest.approx(gap[same])
+    for name in ("interval", "bound"):
+        assert half[name] == pytest.approx(np.array(gap[name]) / 2)
+    assert half["text"] == "deviation(selected(1, by='group')) <= 0.1"
+    answers, g = np.array(half["rule"]), DATA["g"][600:]
+    assert abs(answers[g == "f"].mean() - answers[g == "m"].mean()) < 0.2
+    assert max(half["evidence"]) > 100
+
+
 def test_a_player_has_a_classifier_for_comparisons_and_files(extended):
     name, sizes = extended["player"]
     assert name == "EvenBoostClassifier"
@@ -393,6 +449,7 @@ def test_an_option_is_read_by_its_command(extended):
 
 
 SEEN_BY = {
+    "A comparison.": test_a_comparison_has_limits_intervals_certificates_and_monitors,
     "A rate.": test_a_rate_has_limits_tables_text_and_certificates,
     "A weight player with its classifier.": test_a_player_has_a_classifier_for_comparisons_and_files,
     "A bound for certificates.": test_a_bound_is_used_by_certificates,

@@ -203,7 +203,7 @@ def least_probits_of_pairs(
     variances = np.maximum(rates * (1.0 - rates), 0.0) / np.maximum(rows, 1.0)
     deviations = limit.deviations(variances)
     probits = probits_of_rooms(limit.rooms(rates, rates), deviations, ratio, level)
-    probits[..., np.eye(rates.shape[-1], dtype=bool)] = np.inf  # a subgroup with itself
+    probits[..., ~limit.comparison.pairs(rates.shape[-1])] = np.inf
     return np.asarray(probits.min(axis=(-2, -1)))
 
 

@@ -267,7 +267,7 @@ class Monitor:
             )
 
         classes = np.asarray(model.classes_).tolist()
-        groups: Sequence[Any] = groups_of_fit(model)
+        groups = groups_of_fit(model)
         if subgroups is not None:
             groups = lists_of_subgroups(subgroups, ["group"])["group"]
         strata = _strata_of(classes, groups, monitored)

@@ -400,7 +400,7 @@ def _approximate_rows(plan: PlannedLimit, power: float) -> int:
     """
     limit = plan.limit
     rates = plan.rates
-    is_pair = ~np.eye(len(plan.names), dtype=bool)
+    is_pair = limit.comparison.pairs(len(plan.names))
     deviations = limit.deviations(rates * (1.0 - rates) / plan.shares)  # for one row
     # Rates of 0 leave a ratio neither room nor deviation.
     with np.errstate(divide="ignore", invalid="ignore"):

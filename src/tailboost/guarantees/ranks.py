@@ -196,7 +196,7 @@ def _is_hopeless(limit: Limit, least: Ints, most: Ints, sizes: Ints) -> bool:
     high = (most + 0.5) / (sizes + 1.0)
     rooms = limit.rooms(high, low)
     deviations = limit.deviations(high * (1.0 - high) / (sizes + 2.0))
-    is_pair = ~np.eye(len(sizes), dtype=bool)
+    is_pair = limit.comparison.pairs(len(sizes))
     return bool((rooms < HOPELESS_ROOM * deviations)[is_pair].any())
 
 

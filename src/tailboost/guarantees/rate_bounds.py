@@ -651,7 +651,7 @@ class RateFamily:
         if bound.n == 0:
             return MOST_ROWS
         means = np.array([sample.mean for sample in self.samples])
-        is_pair = ~np.eye(len(means), dtype=bool)
+        is_pair = limit.comparison.pairs(len(means))
         # Each pair may fail (union bound).
         needed_probit = ndtri(1.0 - (1.0 - POWER) / is_pair.sum())
         factor, gap = self.pair_of_shares

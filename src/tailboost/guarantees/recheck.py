@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from html import escape
 from itertools import permutations
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -94,8 +94,7 @@ class Claim:
     A claim is tested by bets on further rows, see `tailboost.rates.bounds.Evidence`.
     """
 
-    # "gap" is the largest rate less the smallest, "ratio" the smallest over the largest.
-    form: Literal["mean", "gap", "ratio"]
+    form: str  # "mean", or the name of a comparison in `COMPARISONS`
     subgroups: tuple[Any, ...]  # the subgroup, or the compared subgroups
     # None: no limit on this side. Of a gap only the upper limit is tested, of a ratio only the
     # lower one.
@@ -248,14 +247,14 @@ class Bets:
         """Number of rows; of several subgroups the smallest number."""
         return min((n for n, _, _ in self.totals), default=0)
 
-    def estimate(self, form: Literal["mean", "gap", "ratio"]) -> float | None:
+    def estimate(self, form: str) -> float | None:
         """Return the rate, gap or ratio of the rows, by the form of the claim; None without rows."""
         means = [total / weight for _, weight, total in self.totals if weight]
         if not means or (form == "mean" and not self.n):
             return None
         if form == "mean":
             return means[0]
-        return float(COMPARISONS[form].value(min(means), max(means)))
+        return float(COMPARISONS[form].of_rates(np.array(means)))
 
 
 def _combined(

@@ -11,7 +11,6 @@ from tailboost.core.spelling import no_attribute
 from tailboost.rates.comparisons import AT_LEAST as AT_LEAST
 from tailboost.rates.comparisons import AT_MOST as AT_MOST
 from tailboost.rates.comparisons import COMPARISONS as COMPARISONS
-from tailboost.rates.comparisons import RATIO as RATIO
 from tailboost.rates.grammar import checked_limits as checked_limits
 from tailboost.rates.grammar import checked_rates as checked_rates
 from tailboost.rates.grammar import parse

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, Mask
 
 AT_MOST = "at most"
 AT_LEAST = "at least"
@@ -32,12 +32,27 @@ class Comparison:
     pair: Callable[[float], tuple[float, float]]
     # Returns the value for the smallest and the largest rate.
     value: Callable[[Any, Any], Any]
+    # Returns the value for the difference of two rates, or of their logarithms.
+    of_difference: Callable[[float], float]
+    in_logarithms: bool = False  # whether intervals are on the scale of logarithms
+    of_complements: bool = True  # whether the complements 1 − r of rates have the same value
+
+    @staticmethod
+    def pairs(m: int) -> Mask:
+        """Return a mask of the compared ordered pairs of m subgroups, shape (m, m)."""
+        return ~np.eye(m, dtype=bool)
+
+    def of_rates(self, rates: Floats) -> Floats:
+        """Return the value for rates of m subgroups, shape (..., m); the result has the shape (...).
+
+        Undefined rates are NaN and do not count.
+        """
+        return np.asarray(self.value(*smallest_and_largest(rates)))
 
     def bounds(self, lower: Floats, upper: Floats) -> list[float]:
         """Return the lower and the upper bound from those on each rate, shape (m,) each."""
         farther = max if self.side == AT_MOST else min
-        is_pair = ~np.eye(len(lower), dtype=bool)
-        farthest = self.value(lower[:, None], upper)[is_pair].tolist()
+        farthest = self.value(lower[:, None], upper)[self.pairs(len(lower))].tolist()
         nearest = float(self.value(upper.min(), lower.max()))
         return sorted([farther(self.of_equal, nearest), farther([self.of_equal, *farthest])])
 
@@ -47,6 +62,14 @@ class Comparison:
             raise ValueError(
                 f"{limit}a ratio of rates that may be negative has no bound; limit the gap"
             )
+
+
+def smallest_and_largest(values: Floats) -> tuple[Floats, Floats]:
+    """Return the smallest and the largest defined rate of (..., m), ∞ and −∞ if there is none."""
+    defined = ~np.isnan(values)
+    smallest = np.where(defined, values, np.inf).min(axis=-1, initial=np.inf)
+    largest = np.where(defined, values, -np.inf).max(axis=-1, initial=-np.inf)
+    return smallest, largest
 
 
 def _ratio(smallest: Any, largest: Any) -> Any:
@@ -66,6 +89,7 @@ COMPARISONS: dict[Any, Comparison] = {
         calm_variance=0.1 * (1 - 0.1),
         pair=lambda bound: (1.0, bound),
         value=lambda smallest, largest: largest - smallest,
+        of_difference=float,
     ),
     RATIO: Comparison(
         side=AT_LEAST,
@@ -76,5 +100,8 @@ COMPARISONS: dict[Any, Comparison] = {
         calm_variance=(1 - 0.5) / 0.5,
         pair=lambda bound: (bound, 0.0),
         value=_ratio,
+        of_difference=lambda difference: float(np.exp(-difference)),
+        in_logarithms=True,
+        of_complements=False,
     ),
 }

@@ -14,6 +14,7 @@ from typing import Any
 from tailboost.core.array_types import Stated
 from tailboost.core.spelling import as_typed, cut_to, did_you_mean
 from tailboost.rates import make
+from tailboost.rates.comparisons import COMPARISONS
 from tailboost.rates.make import Largest, Spread, checked_label
 from tailboost.rates.rate import KINDS, Expression, Limit, Rate, as_expression
 
@@ -76,7 +77,7 @@ _SPOKEN_NAMES = {"human review": "deferred", "deferral": "deferred"}
 
 def functions() -> dict[str, Callable[..., Any]]:
     """Return the functions for rates, limits and objectives in texts, by name."""
-    names = (*KINDS, "custom", "largest", "gap", "ratio")
+    names = (*KINDS, "custom", "largest", *COMPARISONS)
     return {name: getattr(make, name) for name in names if hasattr(make, name)}
 
 

@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 from tailboost.core.array_types import Bits, Column, Floats, Groups, Ints, Mask, Stated, Table
 from tailboost.core.rate_words import stated_words
 from tailboost.core.spelling import meant, with_known_arguments
-from tailboost.rates.comparisons import AT_LEAST, AT_MOST, COMPARISONS, GAP, RATIO, Comparison
+from tailboost.rates.comparisons import (
+    AT_LEAST,
+    AT_MOST,
+    COMPARISONS,
+    Comparison,
+    smallest_and_largest,
+)
 from tailboost.rates.strata import Answered, Sample, Strata, names_in, plain
 from tailboost.rows.subgroups import HUMAN_REVIEW
 
@@ -925,7 +931,7 @@ class Limit(Expression):
                     0.0,
                     largest_difference / scale - float(margins[i, j]),
                 )
-                for i, j in np.argwhere(_different(len(matrices)))
+                for i, j in np.argwhere(self.comparison.pairs(len(matrices)))
             ]
         upper = [Inequality(C, -1.0, largest_difference / scale) for C in matrices]
         lower = [Inequality(-C, factor, 0.0) for C in matrices]
@@ -943,7 +949,7 @@ class Limit(Expression):
         comparison = self.comparison
         of_factor, of_gap = np.subtract(comparison.pair(1.0), comparison.pair(0.0))
         if self.margins is not None:
-            first_of_pair, _ = np.nonzero(_different(len(values)))
+            first_of_pair, _ = np.nonzero(comparison.pairs(len(values)))
             return float(duals @ (of_factor * values[first_of_pair] + of_gap))
         of_upper, of_lower = np.split(duals, 2)
         return float(of_gap * of_upper.sum() + of_factor * values.max() * of_lower.sum())
@@ -1014,7 +1020,8 @@ class Limit(Expression):
     @property
     def from_above(self) -> bool:
         """Whether the bound is an upper bound."""
-        return self.form in (AT_MOST, GAP)
+        side = self.comparison.side if self.compares else self.form
+        return side == AT_MOST
 
     @property
     def sign(self) -> float:
@@ -1061,10 +1068,10 @@ class Limit(Expression):
             return None
         if np.array_equal(counted, own_counted):
             return replace(self, rate=rate)
-        if not np.array_equal(counted, own_among - own_counted) or self.form == RATIO:
+        if not np.array_equal(counted, own_among - own_counted):
             return None
-        if self.form == GAP:
-            return replace(self, rate=rate)
+        if self.compares:
+            return replace(self, rate=rate) if self.comparison.of_complements else None
         form = AT_LEAST if self.from_above else AT_MOST
         if isinstance(self.bound, tuple):
             pairs = tuple((name, round(1.0 - bound, 12)) for name, bound in self.bound)
@@ -1116,11 +1123,11 @@ class Limit(Expression):
             differences = factor * values[..., :, None] - values[..., None, :]
             violations = differences + np.array(self.margins) - largest_difference
             violations = np.where(np.isnan(violations), 0.0, violations)
-            of_pairs = violations[..., _different(values.shape[-1])]
+            of_pairs = violations[..., self.comparison.pairs(values.shape[-1])]
             return of_pairs.max(axis=-1, initial=0.0)
         if not self.compares:
             return np.maximum(self.distance(names, values), 0.0)
-        smallest, largest = _smallest_and_largest(values)
+        smallest, largest = smallest_and_largest(values)
         factor, largest_difference = self.pair
         with np.errstate(invalid="ignore"):
             violation = factor * largest - smallest - largest_difference
@@ -1132,10 +1139,10 @@ class Limit(Expression):
         The result is negative if there is slack, and −∞ if all rates are undefined.
         """
         if self.compares:
-            smallest, largest = _smallest_and_largest(values)
+            is_defined = ~np.isnan(values).all(axis=-1)
             with np.errstate(invalid="ignore"):
-                value = self.comparison.value(smallest, largest)
-            violations = np.where(np.isfinite(largest), value - self.bound, np.nan)[..., None]
+                value = self.comparison.of_rates(values)
+            violations = np.where(is_defined, value - self.bound, np.nan)[..., None]
         else:
             violations = values - (self.bounds(names) - self._room)
         violations = self.sign * violations
@@ -1146,9 +1153,9 @@ class Limit(Expression):
         """Return the gap, the ratio, the largest or the smallest rate, depending on the form of the limit."""
         if np.isnan(values).all():
             return float("nan")
-        smallest, largest = map(float, _smallest_and_largest(values))
         if self.compares:
-            return float(self.comparison.value(smallest, largest))
+            return float(self.comparison.of_rates(values))
+        smallest, largest = map(float, smallest_and_largest(values))
         return largest if self.from_above else smallest
 
     def terms(self, strata: Strata) -> Terms:
@@ -1199,19 +1206,6 @@ class Limit(Expression):
         if isinstance(bound, tuple):
             bound = dict(bound)
         return f"{left} {sign} {bound!r}"
-
-
-def _different(m: int) -> Mask:
-    """Return a mask of the ordered pairs of two different ones of m subgroups, shape (m, m)."""
-    return ~np.eye(m, dtype=bool)
-
-
-def _smallest_and_largest(values: Floats) -> tuple[Floats, Floats]:
-    """Return the smallest and the largest defined rate of (..., m), ∞ and −∞ if there is none."""
-    defined = ~np.isnan(values)
-    smallest = np.where(defined, values, np.inf).min(axis=-1, initial=np.inf)
-    largest = np.where(defined, values, -np.inf).max(axis=-1, initial=-np.inf)
-    return smallest, largest
 
 
 def _checked_bound(rate: Rate, bound: Stated) -> float:

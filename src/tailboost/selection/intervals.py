@@ -9,7 +9,7 @@ import numpy as np
 
 from tailboost.core.array_types import Floats, Mask
 from tailboost.core.spelling import how_many
-from tailboost.rates import RATIO, ROUNDING, Limit, Rate, Strata
+from tailboost.rates import ROUNDING, Limit, Rate, Strata
 from tailboost.rates import Terms as RateTerms
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rows.subgroups import unit_name
@@ -192,17 +192,19 @@ class CountedRate:
         every_pair = 1.0 - 0.05 / (n_rates * (n_rates - 1) / 2)  # the level of Bonferroni
         numbers = np.array([self.values, *self.ends(), *self.ends(every_pair)])
         numbers = numbers[:, counted]
-        if limit.form == RATIO:
+        comparison = limit.comparison
+        if comparison.in_logarithms:
             numbers = np.log(np.maximum(numbers, 1e-300))
         rate, low, high, lowest, highest = numbers
         differences = rate[:, None] - rate
         upper_arms = np.hypot((high - rate)[:, None], rate - low)
         lower_arms = np.hypot((rate - lowest)[:, None], highest - rate)
         lower = max(0.0, float((differences - lower_arms).max()))
-        upper = float((differences + upper_arms)[~np.eye(n_rates, dtype=bool)].max())
-        if limit.form == RATIO:
-            return float(np.exp(-upper)), float(np.exp(-lower))
-        return lower, min(upper, self.range[1] - self.range[0])
+        upper = float((differences + upper_arms)[comparison.pairs(n_rates)].max())
+        if not comparison.in_logarithms:
+            upper = min(upper, self.range[1] - self.range[0])
+        low_value, high_value = sorted(map(comparison.of_difference, (lower, upper)))
+        return low_value, high_value
 
     def lacking(self, rate: Rate) -> list[str]:
         """Return why subgroups have no interval, a sentence for each reason."""

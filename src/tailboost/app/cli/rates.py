@@ -92,7 +92,8 @@ def read_limits(texts: Sequence[str] | None) -> list[rates.Limit]:
 def _bound_for(expression: rates.Expression) -> str:
     """Return the bound of an example: a lower one for a rate of right answers and for a ratio."""
     if isinstance(expression, rates.Spread):
-        return ">= .8" if expression.form == "ratio" else "<= .1"
+        comparison = rates.COMPARISONS[expression.form]
+        return ">= .8" if comparison.side == rates.AT_LEAST else "<= .1"
     rate = expression.rate
     return ">= .9" if rate.is_gain or not rate.can_be_lowered else "<= .1"
 
