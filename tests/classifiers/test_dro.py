@@ -47,10 +47,12 @@ def worst_by_duality(losses, p, radius, uncertainty):
         def dual(log_theta):
             theta = np.exp(log_theta)
             return (radius + np.log(p @ np.exp(theta * d))) / theta
-    else:
+    elif uncertainty == "chi2":
 
         def dual(eta):
             return eta + np.sqrt((1 + 2 * radius) * (p @ np.maximum(d - eta, 0) ** 2))
+    else:
+        raise NotImplementedError(f"write the dual of {uncertainty!r} here")
 
     grid = np.linspace(-25, 25, 150) if uncertainty == "kl" else -np.geomspace(1e-9, 1e5, 150)
     values = [dual(x) for x in grid]

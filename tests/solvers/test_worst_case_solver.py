@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from tailboost.solvers import cvar, worst_case_weights
 from tailboost.solvers.worst_case import BALLS as BALLS_BY_NAME
 
-BALLS = ("kl", "chi2", "cvar")
+BALLS = tuple(BALLS_BY_NAME)
 
 
 def divergence(w, p, uncertainty):
@@ -19,7 +19,9 @@ def divergence(w, p, uncertainty):
         return 0.5 * ((w - p) ** 2 / p).sum()
     if uncertainty == "cvar":
         return np.log((w / p).max())
-    return (w[w > 0] * np.log(w[w > 0] / p[w > 0])).sum()
+    if uncertainty == "kl":
+        return (w[w > 0] * np.log(w[w > 0] / p[w > 0])).sum()
+    raise NotImplementedError(f"write the distance of {uncertainty!r} here")
 
 
 def random_case(seed):
