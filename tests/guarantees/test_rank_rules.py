@@ -102,6 +102,33 @@ def test_false_certificates_are_at_most_the_level(name, by_group):
     assert false <= draws * 0.05 + 2 * np.sqrt(draws * 0.05 * 0.95)
 
 
+# A limit from above, and the same limit from below on the complement.
+SAME_LIMITS = [
+    ("miss(1, by=group) <= 25%", "recall(1, by=group) >= 75%"),
+    ("false_alarm(1) <= 30%", "specificity(1) >= 70%"),
+    ("selected(1) <= 40%", "selected(0) >= 60%"),
+    ("selected(0, by=group) <= 60%", "selected(1, by=group) >= 40%"),
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("limits", SAME_LIMITS)
+@pytest.mark.parametrize("by_group", [True, False])
+def test_a_limit_from_below_is_that_of_the_complement_from_above(limits, by_group):
+    draw, _ = population(3)
+    rules = []
+    for text in limits:
+        rng = np.random.default_rng(0)
+        T, y, g = draw(400, rng)
+        tuned = tb.tune(tb.Scores("s", 1), T, y, groups=g, limits=[text], by_group=by_group)
+        T, y, g = draw(600, rng)
+        rules.append(tb.calibrate(tuned, T, y, groups=g, attempts=1))
+    assert [rule.certificate_.bounds[-1].method for rule in rules] == ["ranks"] * 2
+    first, second = (rule.predict(T, **({"groups": g} if by_group else {})) for rule in rules)
+    np.testing.assert_array_equal(first, second)
+    assert 0 < first.mean() < 1
+
+
 @pytest.fixture(scope="module", params=list(LIMITS))
 def certified(request):
     limits, _ = LIMITS[request.param]

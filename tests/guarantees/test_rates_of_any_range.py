@@ -294,6 +294,21 @@ def test_bets_on_costs_are_those_on_shares(form, low, high):
     assert evidence[0] > 1.5  # both claims are broken
 
 
+@pytest.mark.parametrize("side", ["lower", "upper"])
+@pytest.mark.parametrize("claimed", [0.2, 0.5, 0.9])
+def test_bets_on_a_ratio_of_sums_count_rows_of_the_denominator_alone(claimed, side):
+    """Rows without weight in the denominator are no bet: the evidence is that of the other rows."""
+    rng = np.random.default_rng(2)
+    among = (rng.random(120) < 0.6).astype(float)
+    top = among * (rng.random(120) < 0.5)
+    claim = Claim("mean", (None,), **{side: claimed})
+    of_sums = Bets().add(claim, [Sample(None, np.arange(120), top, 0.0, 1.0, among)])
+    of_mean = Bets().add(claim, [sample(top[among > 0])])
+    assert of_sums.value == pytest.approx(of_mean.value)
+    assert of_sums.estimate("mean") == pytest.approx(top.sum() / among.sum())
+    assert (of_sums.value > 20) == ((side, claimed) in {("upper", 0.2), ("lower", 0.9)})
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("low", "high"), EITHER)
 def test_monitors_and_rechecks_of_costs_alarm_as_those_of_errors(low, high):
