@@ -76,8 +76,8 @@ def test_the_default_models_read_one_table(monkeypatch):
 def test_a_number_beyond_float32_is_refused_and_named():
     X, y = noisy(3, n=60, K=2)
     X[7, 1] = 1e300
-    for form in (np.asarray, csr_matrix):
-        with pytest.raises(ValueError, match=r"too large for float32 in column\(s\) \['1'\]"):
+    for form, place in ((np.asarray, r"column 1 \(from 0\), row 7"), (csr_matrix, r"column\(s\) \['1'\]")):
+        with pytest.raises(ValueError, match=f"too large for float32 in {place}"):
             RobustMixtureClassifier(random_state=0).fit(form(X), y)
     X[7, 1] = 0.0
     mix = RobustMixtureClassifier(random_state=0).fit(X, y)
