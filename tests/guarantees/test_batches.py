@@ -2,6 +2,7 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import tailboost as tb
 from tailboost import rates
+from tailboost.guarantees.batches import GivenRows, copies_pass, refuse_repeated
 from tailboost.rows.fingerprints import RowCounts, chance_of_agreement, hash_rows
 from tailboost.rows.judged import Recorded
 from tailboost.rows.ledger import Records
@@ -370,3 +372,27 @@ def test_what_equal_scores_do_not_say_is_said():
     )
     ids = monitor.add(Grader(), X, y, id=np.arange(600), name="jan")
     assert not any("Row ids" in note for note in ids.notes())
+
+
+@pytest.mark.parametrize("n_others", [0, 8, 98])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_copy_is_said_to_pass_if_it_does(seed, n_others):
+    """The more batches are compared, the less a copy stands out: all comparisons share the level."""
+    rng = np.random.default_rng(seed)
+    others = [GivenRows(str(k), None, {"": counts_of(np.empty((0, 1)))}) for k in range(n_others)]
+    n_comparisons = 1 if not others else n_others + 2  # each batch, and all together
+    depends_on_others = False
+    for n in range(2, 60):
+        batch = GivenRows("copied", None, {"": counts_of(rng.integers(10, size=(n, 1)))})
+        try:
+            refuse_repeated(replace(batch, name="copy"), None, [batch, *others])
+            passes = True
+        except tb.LeakageError:
+            passes = False
+        assert copies_pass(batch, n_comparisons) == passes
+        depends_on_others |= copies_pass(batch, 1) != passes
+    assert depends_on_others == (n_others > 0)
+
+
+def counts_of(rows):
+    return RowCounts.from_hashes(hash_rows(rows))

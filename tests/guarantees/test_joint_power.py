@@ -14,6 +14,7 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.guarantees import calibration, score_path
 from tailboost.guarantees.joint_power import JOINT_PROBITS, Bands, Cells, JointPowerPath, LimitedFamily
+from tailboost.guarantees.limited_rates import probits_of_rooms
 from tailboost.guarantees.path import Path
 from tailboost.rates import Answered, Strata
 
@@ -461,3 +462,16 @@ def test_few_rows_of_one_group_are_refused_before_an_attempt_if_no_rule_is_likel
         with pytest.warns(tb.exceptions.UselessRuleWarning, match=r"\(empty\): every row there"):
             rule = tb.calibrate(tb.Scores("p", 1), X, y, **stated, **how)
         assert rule.certificate_.certified
+
+
+@pytest.mark.parametrize("level", [0.01, 0.05, 0.3])
+@pytest.mark.parametrize("ratio", [0.5, 2.0])
+def test_the_predicted_power_of_a_normal_test_is_that_of_normal_draws(level, ratio):
+    """The room is known with the noise of the selection rows; the test has that of the fresh rows."""
+    rng = np.random.default_rng(0)
+    rooms, deviation = np.array([-0.01, 0.02, 0.05]), 0.02
+    true = rooms + rng.normal(0, deviation, (200_000, 3))
+    on_fresh = deviation / np.sqrt(ratio)
+    passes = true + rng.normal(0, on_fresh, true.shape) >= norm.isf(level) * on_fresh
+    predicted = norm.cdf(probits_of_rooms(rooms, np.full(3, deviation), ratio, level))
+    np.testing.assert_allclose(predicted, passes.mean(axis=0), atol=0.006)

@@ -224,6 +224,44 @@ def test_each_entry_of_the_table_is_what_a_call_does(procedure, feature):
     assert found == TABLE[procedure, feature]
 
 
+# -- which procedures serve which limits -------------------------------------------------------------------
+
+
+def limits_and_procedures():
+    """Return the limits of the table in CONTRIBUTING.md, and the numbers of procedures beside them."""
+    page = (pathlib.Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    _, _, table = page.partition("| limits | one threshold | a threshold for each group |\n|---|---|---|\n")
+    rows = [line.strip("| ").split(" | ") for line in table.partition("\n\n")[0].splitlines()]
+    return [(re.findall("`(.+?)`", limits), by_rule) for limits, *by_rule in rows]
+
+
+def test_the_procedures_have_their_numbers():
+    page = (pathlib.Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert re.findall(r"(\d) \*(.+?)\*", page) == [
+        (str(number), procedure.title) for number, procedure in enumerate(calibration.PROCEDURES, start=1)
+    ]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("by_group", [False, True])
+@pytest.mark.parametrize(("limits", "by_rule"), limits_and_procedures())
+def test_the_page_says_which_procedures_serve_which_limits(limits, by_rule, by_group, monkeypatch):
+    serve = []
+
+    def stopped(*given):
+        procedures = [procedure(*given) for procedure in calibration.PROCEDURES]
+        serve.extend(str(k) for k, each in enumerate(procedures, start=1) if each.applies)
+        raise Stopped
+
+    T, y, g = SELECTION
+    rule = tb.tune(tb.Scores("s", 1), T, y, groups=g, by_group=by_group, limits=limits)
+    monkeypatch.setattr(calibration, "first_that_applies", stopped)
+    T, y, g = FRESH
+    with pytest.raises(Stopped):
+        tb.calibrate(rule, T, y, groups=g, attempts=1)
+    assert " ".join(serve) == by_rule[by_group]
+
+
 # -- the order of tests, and its end -----------------------------------------------------------------------
 
 
