@@ -82,7 +82,7 @@ def test_a_threshold_behind_a_failure_is_not_certified():
     errors = np.array([6.0, 7.0, 0.0, 0.0])
     assert (binom.cdf(errors, 40, 0.3) <= 0.05).tolist() == [True, False, True, True]
     rate = SimpleNamespace(errors=lambda *_: (errors, np.full(4, 40.0)), largest_share=0.3)
-    path = ThresholdPath(0, np.arange(4.0), np.array([4.0, 3.0, 2.0, 1.0]), None)
+    path = ThresholdPath(0, np.arange(4.0), np.array([4.0, 3.0, 2.0, 1.0]), None, power=1.0)
     tests = procedure(PRECISION, *[draw(100, np.random.default_rng(seed)) for seed in (0, 1)])
     assert tests.n_passed(path, [rate], 0.05) == 1
     assert tests.n_passed(path, [rate, rate], 0.2) == 4
@@ -95,7 +95,7 @@ def sequence_of(errors, n=40):
     errors = np.asarray(errors, dtype=float)
     rate = SimpleNamespace(errors=lambda *_: (errors, np.full(len(errors), float(n))), largest_share=0.3)
     losses = np.arange(len(errors), 0.0, -1.0)
-    return rate, ThresholdPath(0, np.arange(float(len(errors))), losses, None)
+    return rate, ThresholdPath(0, np.arange(float(len(errors))), losses, None, power=1.0)
 
 
 def test_of_every_pattern_of_verdicts_the_thresholds_before_the_first_failure_pass():
@@ -150,6 +150,73 @@ def test_groups_divide_the_level_of_their_sequences():
         limits = [rates.error(by="g") <= 0.3]
         certified, _ = procedure(limits, rows, fresh).thresholds(0.05)
         assert (certified is not None) == passes
+
+
+def without_error(sizes):
+    """Return scores, groups and labels of two groups with so many rows, all with label 1."""
+    n = sum(sizes)
+    return np.zeros(n), np.repeat([0, 1], sizes), np.ones(n, dtype=int)
+
+
+def test_a_group_with_too_few_rows_leaves_its_level_to_the_others():
+    """.7^10 = .0282 is above half of .05. Of 2 rows none can pass, so 10 rows without an error do."""
+    few, many = (100, 2), (100, 100)
+    for n, passes in {8: False, 9: True, 10: True}.items():  # .7^8 = .0576, .7^9 = .0404
+        certified, _ = procedure(PRECISION, without_error(few), without_error((n, 2))).thresholds(0.05)
+        assert (certified is not None) == passes
+        if passes:
+            assert certified[0] < BEYOND
+            assert certified[1] == BEYOND
+    certified, _ = procedure(PRECISION, without_error(many), without_error((10, 10))).thresholds(0.05)
+    assert certified is None
+
+
+def test_a_group_that_must_pass_has_no_smaller_part_than_the_others():
+    """No answer keeps both limits, so a part for the likelier group alone would certify nothing."""
+    both = [*PRECISION, rates.miss(1, by="g") <= 0.3]
+    rows = draw(600, np.random.default_rng(0), share=(0.9, 0.1))
+    tests = procedure(both, rows, rows)
+    first, second = tests.paths([tests.fresh_rates[::2], tests.fresh_rates[1::2]], 0.025)
+    assert first.power > 2 * second.power
+    assert first.weight == second.weight == 1.0
+
+
+@pytest.mark.parametrize("share", [(0.5, 0.5), (0.9, 0.06, 0.04), (0.96, 0.02, 0.01, 0.01)])
+def test_the_levels_of_the_groups_add_up_to_the_level(share):
+    """Each level is the one of its group's predicted power among the predicted powers of all groups."""
+    groups = len(share)
+    rng = np.random.default_rng(groups)
+    tests = procedure(PRECISION, *[draw(n, rng, share) for n in (300, 700)], groups=groups)
+    paths = tests.paths([[rate] for rate in tests.fresh_rates], 0.05 / groups)
+    levels = []
+    n_passed = ThresholdTests.n_passed
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            ThresholdTests, "n_passed", lambda *given: [levels.append(given[-1]), n_passed(*given)][1]
+        )
+        tests.thresholds(0.05)
+    powers = np.array([path.power for path in paths])
+    assert levels == pytest.approx(0.05 * powers / powers.sum())
+    assert sum(levels) == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize(("share", "n_values"), [((0.9, 0.06, 0.02, 0.02), 3), ((0.5, 0.3, 0.2), 40)])
+def test_false_certificates_are_rare_with_groups_of_different_power(share, n_values):
+    """In group 0 each threshold keeps the limit in half of the draws; in the others none does, by a hair."""
+    rng = np.random.default_rng(n_values)
+    draws = 300
+    false = 0
+    for draw_number in range(draws):
+        rows = []
+        right = np.where(np.arange(len(share)) == 0, 0.7 + 0.2 * (draw_number % 2), 0.7)
+        for n in (150, 850):
+            g = rng.choice(len(share), n, p=share)
+            y = (rng.random(n) < right[g]).astype(int)
+            rows.append((rng.integers(0, n_values, n) / 8.0, g, y))
+        tests = procedure([rates.precision(1, by="g") >= 0.7001], *rows, groups=len(share))
+        certified, _ = tests.thresholds(0.05)
+        false += certified is not None and bool((certified[right < 0.8] < BEYOND).any())
+    assert binom.sf(false - 1, draws, 0.05) >= 0.001
 
 
 @pytest.mark.parametrize("n_values", [4, 40])
