@@ -2,7 +2,8 @@
 
 import inspect
 import sys
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from tailboost.boosting.additive import AdditivePool
 from tailboost.boosting.game import (
     Candidate,
     Game,
+    Player,
     Schedule,
     Stop,
     StopKind,
@@ -176,6 +178,33 @@ def test_trace_is_the_game():
     assert game.trace.stop == Stop(StopKind.PLAYED, "all 4 rounds played")
     assert np.all(game.trace.seconds >= 0)
     assert game.trace.weights is None
+
+
+@pytest.mark.parametrize(
+    ("weights", "fault"),
+    [
+        ([0.5, 0.6, 0.0], r"the sum 1; the sum is 1\.1"),
+        ([1.5, -0.5, 0.0], r"at least 0; the smallest is -0\.5"),
+        ([0.5, np.nan, 0.5], "finite"),
+        ([0.5, 0.5], r"shape \(2,\), not \(3,\)"),
+        (["a", "b", "c"], "finite"),
+    ],
+)
+@pytest.mark.parametrize("kind", [list, np.array])
+def test_weights_that_are_no_distribution_are_refused_with_their_round(weights, fault, kind):
+    @dataclass(frozen=True)
+    class FromRoundTwo(Player[Any]):
+        def start(self, units):
+            return units.base
+
+        def weights(self, state):
+            return state
+
+        def update(self, state, losses):
+            return kind(weights)
+
+    with pytest.raises(ValueError, match=rf"FromRoundTwo\.weights in round 2: the weights .*{fault}"):
+        play(FromRoundTwo(), Units.samples(np.ones(3)), answers(np.eye(3, dtype=bool)), 3)
 
 
 def test_effective_size_counts_the_share_of_units_that_hold_the_weight():

@@ -26,6 +26,9 @@ State = TypeVar("State")
 # weights is smaller.
 DECIMALS = 9
 
+# Largest error of rounding in the sum of a player's weights, and below 0.
+WEIGHT_ERROR = 1e-6
+
 # Largest number of units for which a game stores the weights of every round. Games over classes or groups
 # have fewer units, games over samples more.
 KEEP_WEIGHTS_UP_TO = 1000
@@ -744,7 +747,7 @@ class Game:
                 stop = self.reason_to_stop(position, round_start - game_start)
                 if stop is not None:
                     break
-                weights = self.player.weights(position.played.state)
+                weights = self.checked_weights(position.played)
                 candidate = self.learner.fit(self.request(position, weights, entropy))
                 if interrupted():
                     raise KeyboardInterrupt
@@ -760,6 +763,29 @@ class Game:
             stop = Stop(StopKind.INTERRUPT, f"interrupted after {position.n_rounds} rounds")
         trace = replace(position.trace, stop=stop)
         return replace(position, played=replace(position.played, trace=trace))
+
+    def checked_weights(self, played: Played) -> Floats:
+        """Return the player's weights for the next round; raise ValueError if they are no distribution.
+
+        A player may come from a user. Weights of a solver may be wrong by rounding (`WEIGHT_ERROR`).
+        """
+        m = len(played.units.base)
+        values = np.asarray(self.player.weights(played.state))
+        fault = ""
+        if values.shape != (m,):
+            fault = f"have the shape {values.shape}, not ({m},): one weight for each unit"
+        elif values.dtype.kind not in "biuf" or not np.isfinite(values).all():
+            fault = "must be finite numbers"
+        elif values.min() < -WEIGHT_ERROR:
+            fault = f"must be at least 0; the smallest is {values.min():.4g}"
+        elif abs(values.sum() - 1.0) > WEIGHT_ERROR:
+            fault = f"must have the sum 1; the sum is {values.sum():.4g}"
+        if fault:
+            name = type(self.player).__name__
+            raise ValueError(
+                f"{name}.weights in round {played.n_rounds + 1}: the weights {fault}"
+            )
+        return values.astype(np.float64, copy=False)
 
     def first_position(self, pool: Any) -> Position:
         """Return the position before the first round."""
