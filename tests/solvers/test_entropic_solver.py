@@ -64,6 +64,21 @@ def test_rounding_of_the_mixture_is_no_gap(seed, alpha, beta, scale):
         assert solution.value - least <= 1e-8 * (1 + abs(solution.value))
 
 
+@pytest.mark.parametrize("beta", [1e3, 1e4, 1e5])
+def test_more_candidates_than_free_units(beta):
+    """The Hessian is singular: exchanges of the support alone do not end, and left a gap of .1."""
+    rng = np.random.default_rng(int(beta))
+    for game in range(60):
+        T, n = int(rng.integers(20, 30)), int(rng.integers(10, 100))
+        losses = rng.random((T, n))
+        solution = entropic_weights(losses, 0.02, beta, None)
+        check(solution, losses, 0.02, beta, None)
+        if game % 10:  # fifty digits take seconds
+            continue
+        least = float(lower_bound(losses, 0.02, beta, solution.mixture))
+        assert solution.value - least <= 1e-8 * (1 + abs(solution.value))
+
+
 def lower_bound(losses, alpha, beta, mixture):
     """Return min over w ∈ Δ, w ≤ p/α of 1 − ⟨w, Σ λ ℓ⟩ + KL(w ‖ p)/β, in 50 digits."""
     with localcontext(prec=50):

@@ -258,30 +258,32 @@ def newton(
 def refined(
     losses: PackedLosses, respond: Callable[[Floats], BestWeights], solution: NewtonResult
 ) -> NewtonResult:
-    """Return the solution with weights after a Newton step below the digits of λ.
+    """Return the solution after Newton steps that may be below the digits of λ.
 
     A large β multiplies the rounding of the losses of λ. Losses relative to the loss of a free unit have
-    finer digits, and F + c has the same weights for every constant c. λ is kept. The solution is unchanged if
-    the step does not lower its gap.
+    finer digits, and F + c has the same weights for every constant c. The steps keep the support of λ, and
+    end where a step does not lower the gap.
     """
     combined = solution.combined
-    combined = combined - combined[respond(combined).d.argmax()]
-    response = respond(combined)
-    g = losses.expectations(response.w)
-    proximal = _proximal(losses.covariance(response.d), g)
-    inside = np.flatnonzero(solution.lam > 0)
-    outside = np.flatnonzero(solution.lam == 0)
-    try:
-        step = _stationary(g, proximal, solution.lam, inside, outside)
-    except np.linalg.LinAlgError:
-        return solution
-    combined = combined + losses.combine(step)
-    response = respond(combined)
-    g = losses.expectations(response.w)
-    gap = float(solution.lam @ g - g.min())
-    if gap >= solution.gap:
-        return solution
-    return solution._replace(w=response.w, gap=gap)
+    while True:
+        combined = combined - combined[respond(combined).d.argmax()]
+        response = respond(combined)
+        g = losses.expectations(response.w)
+        proximal = _proximal(losses.covariance(response.d), g)
+        inside = np.flatnonzero(solution.lam > 0)
+        outside = np.flatnonzero(solution.lam == 0)
+        try:
+            step = _stationary(g, proximal, solution.lam, inside, outside)
+        except np.linalg.LinAlgError:
+            return solution
+        lam = solution.lam + step
+        combined = combined + losses.combine(step)
+        w = respond(combined).w
+        g = losses.expectations(w)
+        gap = float(lam @ g - g.min())
+        if gap >= solution.gap or lam.min() < 0:
+            return solution
+        solution = solution._replace(lam=lam, combined=combined, w=w, gap=gap)
 
 
 def _line_search(
@@ -364,11 +366,46 @@ def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float) -> Floats:
         else:
             patience -= 1
         if patience <= 0:
-            # Exchanges of the last wrong candidate alone do not cycle (Murty 1974).
-            last_wrong = np.flatnonzero(is_wrong)[-1]
-            is_wrong[:last_wrong] = False
+            return _by_descent(g, hessian, proximal, lam, tol)
         support = support ^ is_wrong
     x = np.maximum(x, 0.0)
+    return np.asarray(x / x.sum())
+
+
+def _by_descent(
+    g: Floats, hessian: Floats, proximal: Floats, lam: Floats, tol: float
+) -> Floats:
+    """Solve the program of `simplex_qp` by steps within the simplex, each of which goes down.
+
+    A step ends at the minimum over the support, or where a candidate loses its weight and leaves. At a
+    minimum the candidate with the least gradient enters (Nocedal and Wright 2006, algorithm 16.3).
+    """
+    support = lam > 0
+    d = np.zeros(g.size)
+    for _ in range(MOST_PIVOTS):
+        try:
+            target = _stationary(
+                g, proximal, lam, np.flatnonzero(support), np.flatnonzero(~support)
+            )
+        except np.linalg.LinAlgError:
+            break
+        x = lam + d
+        leaving = np.flatnonzero(support & (lam + target < 0))
+        if leaving.size:
+            lengths = x[leaving] / (d - target)[leaving]  # of the step at which the weight is 0
+            first = leaving[lengths.argmin()]
+            d = d + lengths.min() * (target - d)
+            support[first] = False
+            d[first] = -lam[first]
+            continue
+        d = target
+        gradient = g + hessian @ d
+        level = float((lam + d)[support] @ gradient[support])
+        entering = np.where(support, np.inf, gradient).argmin()
+        if support[entering] or gradient[entering] >= level - tol:
+            break
+        support[entering] = True
+    x = np.maximum(lam + d, 0.0)
     return np.asarray(x / x.sum())
 
 
