@@ -166,18 +166,46 @@ def test_a_rule_on_probabilities_takes_the_default():
         np.testing.assert_array_equal(answers, expected)
 
 
-def test_the_stated_score_of_rows_without_one_is_stored(tmp_path):
-    """A certified rule keeps its certificate, and answers rows without score as before."""
+@pytest.fixture(scope="module")
+def with_stated_score(tmp_path_factory):
+    """A certified rule that takes 1 as the score of rows without one, and its file."""
     rng = np.random.default_rng(0)
     p = rng.random(4000)
     y = np.where(rng.random(4000) < p, "ill", "well")
     table = pd.DataFrame({"p": np.where(np.arange(4000) % 50 == 0, np.nan, p)})
     clf = tb.calibrate(tb.Scores("p", "ill", missing=1.0), table, y, limits=["miss(ill) <= .3"])
-    tb.save_rule(clf, tmp_path / "rule.json")
+    path = tmp_path_factory.mktemp("rules") / "rule.json"
+    tb.save_rule(clf, path)
+    return clf, path
+
+
+def test_a_rule_with_a_stated_score_keeps_its_certificate(with_stated_score):
+    _, path = with_stated_score
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        rule = tb.load_rule(tmp_path / "rule.json")
+        rule = tb.load_rule(path)
     assert rule.certificate is not None
+
+
+def test_a_row_without_score_is_answered_as_its_stated_score(with_stated_score):
+    _, path = with_stated_score
     new = pd.DataFrame({"p": [np.nan, 0.0, 1.0]})
-    assert rule.predict(new["p"]).tolist() == ["ill", "well", "ill"]
-    assert rule.classifier.predict(new).tolist() == ["ill", "well", "ill"]
+    rule = tb.load_rule(path)
+    assert rule.classifier.predict(new).tolist() == rule.predict(new["p"]).tolist() == ["ill", "well", "ill"]
+    assert rule.classifier.scores.missing == 1.0
+
+
+def test_the_rates_of_a_stored_rule_count_rows_without_score(with_stated_score):
+    """Misses of the ill by a loop; the certificate is about the rule of the file."""
+    clf, path = with_stated_score
+    rng = np.random.default_rng(1)
+    p = np.where(np.arange(3000) % 40 == 0, np.nan, rng.random(3000))
+    y = np.where(rng.random(3000) < np.nan_to_num(p, nan=0.5), "ill", "well")
+    new = pd.DataFrame({"p": p})
+    stored = tb.load_rule(path)
+    (threshold,) = [lower for lower, _ in stored.bands[0] if lower is not None]
+    ill = np.nan_to_num(p, nan=1.0)[y == "ill"]
+    certificate = tb.certify(stored, new, y, limits=["miss(ill) <= .3"])
+    (bound,) = certificate.bounds
+    assert bound.estimate == pytest.approx(np.mean(ill < threshold))
+    assert stored.certificate.rule == clf.certificate_.rule
