@@ -166,6 +166,21 @@ def test_a_rule_on_probabilities_takes_the_default():
         np.testing.assert_array_equal(answers, expected)
 
 
+def test_a_rule_reads_a_table_of_arrow_and_names_what_is_no_table(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"p": rng.random(900), "site": rng.choice(["a", "b"], 900)})
+    y = np.where(rng.random(900) < table["p"], "ill", "well")
+    clf = tb.tune(tb.Scores("p", "ill"), table[["p"]], y, groups=table[["site"]], by_group="site")
+    tb.save_rule(clf, tmp_path / "rule.json")
+    rule = tb.load_rule(tmp_path / "rule.json")
+    answers = rule.predict(table["p"].to_numpy(), table["site"].to_numpy())
+    for ask in (rule, rule.classifier):
+        np.testing.assert_array_equal(ask.predict(arrow.Table.from_pandas(table)), answers)
+    with pytest.raises(ValueError, match="must be a data frame or an array"):
+        rule.classifier.predict([{"p": 0.5, "site": "a"}])
+
+
 @pytest.fixture(scope="module")
 def with_stated_score(tmp_path_factory):
     """A certified rule that takes 1 as the score of rows without one, and its file."""

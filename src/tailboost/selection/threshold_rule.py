@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tailboost.core.array_types import Floats, Groups, Ints
 from tailboost.core.checks import (
     MISSING_GROUP,
+    as_pandas,
     columns_by_name,
     no_groups,
     reading,
@@ -696,9 +697,9 @@ class ThresholdRule:
 
 
 def _as_columns(score: Any) -> Any:
-    """Return a list of rows (dicts) as a dict of their common columns; other values unchanged."""
+    """Return a list of rows (dicts) as a dict of their common columns, and tables as those of pandas."""
     if not isinstance(score, list) or not score:
-        return score
+        return as_pandas(score)
     if not all(isinstance(row, Mapping) for row in score):
         return score
     names_of_all = [name for name in score[0] if all(name in row for row in score)]

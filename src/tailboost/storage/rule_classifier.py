@@ -208,6 +208,8 @@ class RuleClassifier(ReportedClassifier):
         if groups is None:
             table = as_pandas(X)
             names = list(getattr(table, "columns", ()))
+            if not names:  # no table, which the reader of scores refuses, or an array
+                return {"groups": None}
             if self.by_group not in names:
                 raise ValueError(no_groups("X", self.by_group, names))
             return {"groups": table[self.by_group]}
