@@ -378,7 +378,7 @@ def _by_descent(
     """Solve the program of `simplex_qp` by steps within the simplex, each of which goes down.
 
     A step ends at the minimum over the support, or where a candidate loses its weight and leaves. At a
-    minimum the candidate with the least gradient enters (Nocedal and Wright 2006, algorithm 16.3).
+    minimum the candidate with the least gradient enters: a primal active-set method.
     """
     support = lam > 0
     d = np.zeros(g.size)
