@@ -78,6 +78,8 @@ def test_an_unknown_argument_names_one_of_the_called_function(function):
             TypeError, match=f"^{function.__name__} has no argument '{name}'; did you mean '{near}'"
         ):
             function(None, X, Y, **{name: None})
+    with pytest.raises(TypeError, match="no argument 'bygroup'; did you mean 'by_group'"):
+        tb.calibrate(None, X, Y, bygroup=True)
 
 
 def test_a_parameter_of_the_classifier_is_found_among_the_further_arguments():

@@ -62,7 +62,7 @@ def write(path: Path, content: bytes, label: str) -> None:
         reason = error.strerror or str(error)
         if not path.parent.is_dir():
             reason = f"there is no folder {str(path.parent)!r}; make it first"
-        message = f"{label} cannot be written ({reason}); the files written before it are good"
+        message = f"{label} cannot be written ({reason})"
         raise OSError(error.errno, message, str(path)) from error
     with suppress(OSError):
         remove_parts(path.parent, path.name)

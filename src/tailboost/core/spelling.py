@@ -129,7 +129,7 @@ def with_known_arguments(
                 if name in named or name in passed_on:
                     continue
                 meaning = OF_OTHERS.get(name, name)
-                advice = did_you_mean(meaning, named) or did_you_mean(meaning, passed_on)
+                advice = did_you_mean(meaning, [*named, *passed_on])
                 called = function.__qualname__.removesuffix(".__init__")
                 raise TypeError(
                     f"{called} has no argument {name!r}; {instead.get(name, advice)}arguments "
