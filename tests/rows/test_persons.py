@@ -8,7 +8,7 @@ from app.shell import call
 from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
-from tailboost.rows.persons import names_persons, repeated_persons
+from tailboost.rows.persons import column_of_persons, names_persons, refuse_persons
 
 LIMIT = ["miss('ill') <= 60%"]
 
@@ -48,19 +48,20 @@ def test_other_names(name):
 
 
 def test_only_persons_with_several_rows_count(visits):
-    name, clause = repeated_persons(visits)
+    assert column_of_persons(visits, ()) == "patient_id"
     n_persons = len(set(visits["patient_id"]))
-    assert (name, f"{n_persons:,} different values in 2,000 rows" in clause) == ("patient_id", True)
+    with pytest.raises(ValueError, match=f"{n_persons:,} different values in 2,000 rows"):
+        refuse_persons(visits)
     once = visits.drop_duplicates("patient_id")
-    assert repeated_persons(once) == ("", "")
-    assert repeated_persons(visits, other_roles=["patient_id"]) == ("", "")
-    assert repeated_persons(visits.drop(columns="patient_id")) == ("", "")  # site_id: few values
+    assert column_of_persons(once, ()) is None
+    assert column_of_persons(visits, ["patient_id"]) is None
+    assert column_of_persons(visits.drop(columns="patient_id"), ()) is None  # site_id: few values
 
 
 @pytest.mark.parametrize("name", ["iris", "wine", "breast_cancer", "digits", "diabetes"])
 def test_no_alarm_on_tables_without_persons(name):
     table = getattr(sklearn.datasets, f"load_{name}")(as_frame=True).frame
-    assert repeated_persons(table) == ("", "")
+    assert column_of_persons(table, ()) is None
 
 
 def test_nothing_is_spent_on_persons_without_clusters(visits):

@@ -45,10 +45,8 @@ def names_persons(name: object) -> bool:
     return isinstance(name, str) and _NAMES_PERSONS.fullmatch(name.strip()) is not None
 
 
-def repeated_persons(table: Table, other_roles: Collection[Any] = ()) -> tuple[str, str]:
-    """Return the name of the first column of persons with several rows each, and a clause for a message.
-
-    Both are "" without such a column.
+def column_of_persons(table: Table, other_roles: Collection[Any]) -> str | None:
+    """Return the name of the first column of persons with several rows each; None without such a column.
 
     Parameters
     ----------
@@ -67,14 +65,22 @@ def repeated_persons(table: Table, other_roles: Collection[Any] = ()) -> tuple[s
     for name in names:
         n_rows = int(table[name].notna().sum())
         n_persons = int(table[name].nunique())
-        fewest = min(MANY_PERSONS, max(MANY, n_rows / ROWS_OF_A_CATEGORY))
-        if n_persons > fewest and n_rows - n_persons >= FEW_REPEATS * n_rows:
-            clause = (
-                f"column {name!r} has {n_persons:,} different values in {n_rows:,} rows, and "
-                "rows of one person may depend on each other"
-            )
-            return name, clause
-    return "", ""
+        n_repeated = n_rows - n_persons
+        is_category = n_persons <= max(MANY, n_rows / ROWS_OF_A_CATEGORY)
+        if n_persons <= MANY_PERSONS and is_category:
+            continue
+        if n_repeated >= FEW_REPEATS * n_rows:
+            return str(name)
+    return None
+
+
+def _clause(table: Table, name: str) -> str:
+    """Return a clause for messages about a column of persons."""
+    column = as_pandas(table)[name]
+    return (
+        f"column {name!r} has {column.nunique():,} different values in "
+        f"{column.notna().sum():,} rows, and rows of one person may depend on each other"
+    )
 
 
 def refuse_persons(
@@ -82,11 +88,11 @@ def refuse_persons(
 ) -> None:
     """Raise ValueError if a column of fresh rows without clusters has persons with several rows each.
 
-    ``table`` and ``other_roles`` are as in `repeated_persons`. ``argument`` is the name of the table in the
+    ``table`` and ``other_roles`` are as in `column_of_persons`. ``argument`` is the name of the table in the
     message.
     """
-    name, clause = repeated_persons(table, other_roles)
-    if not name:
+    name = column_of_persons(table, other_roles)
+    if name is None:
         return
     python = (
         f"clusters={argument}[{name!r}], or clusters=range(len({argument})) if the rows are "
@@ -97,19 +103,19 @@ def refuse_persons(
         "independent all the same"
     )
     raise ValueError(
-        f"{argument}: {clause}. State {as_typed(python, shell)}. Nothing was tested"
+        f"{argument}: {_clause(table, name)}. State {as_typed(python, shell)}. Nothing was tested"
     )
 
 
 def warn_of_persons(table: Table, other_roles: Collection[Any] = ()) -> None:
     """Warn of a column of persons: a fit without clusters takes their rows as independent.
 
-    Parameters are as in `repeated_persons`.
+    Parameters are as in `column_of_persons`.
     """
-    name, clause = repeated_persons(table, other_roles)
-    if name:
+    name = column_of_persons(table, other_roles)
+    if name is not None:
         cure = as_typed(
             f"give clusters=X[{name!r}] to fit, calibrate and certify",
             f"fit, evaluate, calibrate and certify take --cluster {shell_word(name)}",
         )
-        warn_user(f"{clause}: {cure}", DependentRowsWarning)
+        warn_user(f"{_clause(table, name)}: {cure}", DependentRowsWarning)
