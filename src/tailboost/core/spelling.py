@@ -148,6 +148,14 @@ def with_known_arguments(
     return decorate
 
 
+def drop_rows_without(rows: Any) -> str:
+    """Return the fault and the cure of a column with missing values in the rows ``rows`` of a file."""
+    return (
+        f"{how_many(len(rows), 'missing value')}; drop these rows first (the first is row "
+        f"{rows[0]}, counted from 0)"
+    )
+
+
 def a_type_of(thing: object) -> str:
     """Return the name of a type with its article: "a Pipeline", "an AdaBoostClassifier"."""
     name = type(thing).__name__
@@ -232,16 +240,19 @@ def alike(names: Iterable[Any]) -> str:
     """Return a sentence on two different names with the same look, or an empty text.
 
     An accented letter is one character in composed text, and a letter and an accent in decomposed text.
-    Blanks around a name are not seen either.
+    Blanks around a name are not seen either, and capitals are easily missed.
     """
     texts = {str(name) for name in names if isinstance(name, str)}
-    looks = sorted((unicodedata.normalize("NFC", text).strip(), text) for text in texts)
+    looks = sorted((unicodedata.normalize("NFC", text).strip().lower(), text) for text in texts)
     # Names with the same look are neighbours.
     for (first_look, first), (second_look, second) in pairwise(looks):
         if first_look == second_look:
-            cure = "unicodedata.normalize('NFC', name) makes them equal"
+            python = "unicodedata.normalize('NFC', name) makes them equal"
             if first.strip() == second.strip():
-                cure = "name.strip() makes them equal"
+                python = "name.strip() makes them equal"
+            elif first.strip().lower() == second.strip().lower():
+                python = "name.strip().lower() makes them equal"
+            cure = as_typed(python, "if they mean the same, write only one of them in the file")
             return f"{first!a} and {second!a} look alike and are different names; {cure}"
     return ""
 

@@ -13,7 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Column, Floats, Model, Table
+from tailboost.core.array_types import Column, Floats, Ints, Model, Table
 from tailboost.core.checks import (
     NAMES_SHOWN,
     as_pandas,
@@ -25,7 +25,7 @@ from tailboost.core.checks import (
 )
 from tailboost.core.exceptions import warn_user
 from tailboost.core.score_kinds import score_kind, with_shortest_decimals
-from tailboost.core.spelling import as_typed, listed, meant, shell_word
+from tailboost.core.spelling import as_typed, how_many, listed, meant, shell_word, warn_alike
 from tailboost.rates.strata import plain
 
 # The most different scores stored to map a number to its rank; values between them are interpolated.
@@ -154,8 +154,9 @@ class Scores(ClassifierMixin, BaseEstimator):
             raise ValueError(f"{self._named}: a column is named twice")
         has_one_column = len(columns) == 1
         if has_one_column:
-            labels = np.unique(y)
-            self._check_label(labels, X)
+            labels, counts = np.unique(y, return_counts=True)
+            warn_alike(labels.tolist(), as_typed("y", "labels"))
+            self._check_label(labels, counts, X)
             self.classes_ = labels
             self.positive_ = labels.tolist().index(self.label_list[0])
         else:
@@ -181,11 +182,11 @@ class Scores(ClassifierMixin, BaseEstimator):
                 f"{self._named}: label must be a list with the label of each column"
             )
 
-    def _check_label(self, y_labels: NDArray[Any], X: Table) -> None:
+    def _check_label(self, y_labels: NDArray[Any], counts: Ints, X: Table) -> None:
         """Raise ValueError unless a label is stated for the single column, and y has it and one other label.
 
-        The error names the cause: a quantity as target, a label or column with another name, or more than two
-        labels.
+        ``counts`` are the rows of each label. The error names the cause: a quantity as target, a label or
+        column with another name, or more than two labels.
         """
         labels = y_labels.tolist()
         if not labels:
@@ -210,9 +211,17 @@ class Scores(ClassifierMixin, BaseEstimator):
                     f"{self._named}: {self.label!r} is no label of y; "
                     f"{meant(self.label, labels)}y has the labels {labels}{absent}"
                 )
+            rows_of_labels = ", ".join(
+                f"{label!r} ({how_many(count, 'row')})"
+                for label, count in zip(labels[:10], counts.tolist(), strict=False)
+            )
+            score_of_each = as_typed(
+                "columns=[...] with label=[...]", "--score and --positive once for each label"
+            )
             raise ValueError(
-                f"{self._named}: one column scores a label against one other, but y has the "
-                f"labels {labels[:10]}{absent}"
+                f"{self._named}: one column scores a label against one other, but y has "
+                f"{len(labels)} labels: {rows_of_labels}. Drop rows, name the other labels "
+                f"alike, or give the scores of all labels: {score_of_each}{absent}"
             )
         if len(labels) < 2:
             raise ValueError(f"{self._named}: y has the label {labels[0]!r} only")

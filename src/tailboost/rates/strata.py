@@ -26,7 +26,7 @@ from tailboost.core.checks import (
     positions,
     relative_weights,
 )
-from tailboost.core.spelling import did_you_mean, meant, warn_alike
+from tailboost.core.spelling import as_typed, did_you_mean, meant, warn_alike
 from tailboost.rows.subgroups import HUMAN_REVIEW, checked_columns
 
 # Values of `by` other than names of columns of `groups`.
@@ -122,7 +122,7 @@ class Strata:
         stratum : ndarray of int, shape (n,)
         """
         labels = tuple(map(plain, classes))
-        warn_alike(labels, "y")
+        warn_alike(labels, as_typed("y", "labels"))
         for names in values:
             warn_alike(names, "groups")
         if groups is None:

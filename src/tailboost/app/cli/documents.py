@@ -16,11 +16,12 @@ from pandas.api.types import is_bool_dtype, is_integer_dtype, is_numeric_dtype
 from tailboost import datasets
 from tailboost.app.cli.models import NewRows, StoredModel, columns_instead
 from tailboost.app.cli.options import CsvFormat
-from tailboost.app.cli.shared import BadInput, bad_input, read_json, warn
+from tailboost.app.cli.shared import BadInput, bad_input, read_json, warn, warnings_as_lines
 from tailboost.core.array_types import Table
 from tailboost.core.checks import reading
 from tailboost.core.files import write_output
 from tailboost.core.long_work import doing
+from tailboost.core.spelling import warn_alike
 from tailboost.core.table_files import is_csv
 from tailboost.core.written_numbers import refuse_commas_among_numbers
 from tailboost.rows.fingerprints import digest
@@ -119,7 +120,10 @@ def score_rows(
     rows = NewRows(table, features, data, columns, by_group=by_group)
     if target is None:
         return rows
-    return replace(rows, y=typed_labels(rows.column(target, "--target"), is_text=is_csv(data)))
+    labels = typed_labels(rows.column(target, "--target"), is_text=is_csv(data))
+    with warnings_as_lines():
+        warn_alike(np.unique(labels).tolist(), "labels")
+    return replace(rows, y=labels)
 
 
 def _refuse_missing_scores(features: Table, data: Path) -> None:

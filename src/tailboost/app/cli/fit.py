@@ -132,7 +132,8 @@ def fit(
     shared.say(f"Model: {out}")
     for sentence in group_sentences(classifier, columns, table.no_features):
         shared.say(f"G{sentence[1:]}.")  # each begins with "group"
-    _print_summary(classifier, out, test, csv)
+    with shared.warnings_as_lines():
+        _print_summary(classifier, out, test, csv)
 
 
 def _read_unlabeled(

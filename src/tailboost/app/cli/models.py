@@ -29,7 +29,16 @@ from tailboost.classifiers.calibrating import selected_on_part
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
 from tailboost.core.array_types import Column, Model, Stated, Table
 from tailboost.core.files import held
-from tailboost.core.spelling import a_type_of, did_you_mean, how_many, listed, other_separator
+from tailboost.core.spelling import (
+    a_type_of,
+    alike,
+    did_you_mean,
+    drop_rows_without,
+    how_many,
+    listed,
+    other_separator,
+    warn_alike,
+)
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, predicted_labels
 from tailboost.rows.ledger import Ledger
@@ -85,8 +94,7 @@ class NewRows:
         if len(rows_without):
             raise BadInput(
                 f"{option}: column {name!r} of {self.path.name} has "
-                f"{how_many(len(rows_without), 'missing value')}; drop these rows first (the "
-                f"first is row {rows_without[0]}, counted from 0)"
+                f"{drop_rows_without(rows_without)}"
             )
         return column
 
@@ -451,10 +459,13 @@ def known_labels(column: Column, classes: Any, name: str) -> Any:
     texts = [str(value) for value in column.tolist()]
     unknown = sorted(set(texts) - set(by_text))
     if unknown:
+        looks = alike([*unknown, *by_text])
         raise BadInput(
             f"target column {name!r} has labels that the model does not know: "
             f"{', '.join(map(repr, unknown[:5]))}; it knows "
             f"{', '.join(map(repr, list(by_text)[:5]))}. Write its labels in the column, or "
-            "drop these rows"
+            f"drop these rows{looks and f'. {looks}'}"
         )
+    with warnings_as_lines():
+        warn_alike(by_text, "labels")
     return np.array([by_text[text] for text in texts], dtype=classes.dtype)

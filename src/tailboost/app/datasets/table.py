@@ -15,8 +15,10 @@ from tailboost.core.array_types import Column
 from tailboost.core.spelling import (
     as_typed,
     did_you_mean,
+    drop_rows_without,
     other_separator,
     shell_word,
+    warn_alike,
     with_known_arguments,
 )
 from tailboost.core.table_files import checked_names, import_pandas, is_csv, read_raw
@@ -127,6 +129,7 @@ def load_table(
     -----
     UserWarning
         If a CSV column with more than 20 different numbers has up to 5 % other values, which become missing.
+        If two labels differ only in capitals or in blanks around them.
     """
     raw = read_raw(path, sep, decimal, encoding)
     source = repr(str(path))
@@ -280,9 +283,9 @@ def _labels(column: Column, source: str, written: object) -> Any:
     ``written`` are the texts of the file, for labels of text; None gives labels by their kind.
     """
     subject = f"target column {column.name!r} of {source}"
-    n_missing = int(column.isna().sum())
-    if n_missing:
-        raise ValueError(f"{subject} has {n_missing} missing values; drop those rows first")
+    rows_without = np.flatnonzero(column.isna())
+    if len(rows_without):
+        raise ValueError(f"{subject} has {drop_rows_without(rows_without)}")
     column = _feature(column, source)
     y = np.asarray(column)
     if dtype_kind(column.dtype) == "categories":
@@ -293,7 +296,8 @@ def _labels(column: Column, source: str, written: object) -> Any:
         )
     if written is not None:  # after the check for continuous numbers
         y = np.asarray(written, dtype=str)
-    n_classes = len(np.unique(y))
+    classes = np.unique(y)
+    n_classes = len(classes)
     if n_classes < 2:
         raise ValueError(
             f"{subject} has a single class, {y[0].item()!r}; at least two are needed"
@@ -302,6 +306,7 @@ def _labels(column: Column, source: str, written: object) -> Any:
         raise ValueError(
             f"{subject} has {n_classes} different values in {len(y)} rows; classes are needed"
         )
+    warn_alike(classes.tolist(), as_typed("y", "labels"))
     return y
 
 
