@@ -169,7 +169,7 @@ def test_all_rates_of_a_card_are_in_the_unit_of_its_limits(bound, in_percent):
     assert cells
     assert {cell.endswith(" %") for cell in cells} == {in_percent}
     page = card.to_markdown()
-    assert "Of each of the 500 clusters one row counts in a class or group." in page
+    assert "about a random row of each of the 500 clusters, not about all rows" in page
     assert not re.search(r"predict\b|--|was given", page.replace("---", ""))
 
 

@@ -835,7 +835,8 @@ def rule_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str
     if fresh.clusters is not None:
         n_clusters = len(np.unique(fresh.clusters))
         remarks.append(
-            f"Of each of the {n_clusters:,} clusters one row counts in a class or group."
+            f"Limits are about a random row of each of the {n_clusters:,} clusters, not about all "
+            "rows: in a class or group one row of a cluster counts."
         )
     columns = [use.column for use in group_uses(fresh.model) if use.inferred]
     if columns:
