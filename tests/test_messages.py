@@ -115,7 +115,9 @@ def test_arguments_in_another_form_name_their_cure():
         tb.tune(tb.Scores("p", 1), X[:, 0], Y)
     with pytest.raises(ValueError, match="columns are numbers below 2; name one of them"):
         tb.tune(tb.Scores("p", 1), model.predict_proba(X), Y)
-    with pytest.raises(ValueError, match=r"map y to \[0, 1\], by y.map\(\{1: 0, 2: 1\}\)"):
+    with pytest.raises(
+        ValueError, match=r"map y to \[0, 1\] as in the model's training, as by y.map\(\{1: …\}\)"
+    ):
         tb.tune(model, X, Y + 1, limits="miss(1) <= .4")
     with pytest.raises(TypeError, match=r"tailboost.tune\(model, X, y, limits=…\) keeps limits"):
         tb.CVaRBoostClassifier(limits=limit)
@@ -167,15 +169,28 @@ def test_labels_of_another_kind_are_mapped():
     model = LogisticRegression().fit(X, Y)
     monitor = tb.Monitor.against(model, limits=["miss(1) <= .4"])
     for labels, cure in (
-        (np.where(Y == 1, "yes", "no"), "map ['no', 'yes'] to [0, 1]"),
+        (
+            np.where(Y == 1, "yes", "no"),
+            "y holds text, classes_ of the model numbers: ['no', 'yes'] and [0, 1]; map y by the meaning "
+            "of each label, as in pd.Series(y).map({'no': …})",
+        ),
         (Y.astype(str), "map the labels, as in pd.Series(y).map({'0': 0, '1': 1})"),
     ):
         with pytest.raises(ValueError, match=re.escape(cure)):
             monitor.add(X, labels)
         with pytest.raises(ValueError, match=re.escape(cure)):
             certify(model, X, labels)
-    with pytest.raises(ValueError, match=r"map \['a', 'b', 'c'\] to \[0, 1\]$"):
+    with pytest.raises(ValueError, match=r"\['a', 'b', 'c'\] and \[0, 1\]; map y by the meaning"):
         certify(model, X, np.resize(["a", "b", "c"], len(Y)))
+
+
+def test_labels_are_not_paired_by_their_order():
+    """The sorted pairing of 0/1 with 'ja'/'nein' reverses the labels of a y that marks 'ja' with 1."""
+    answers = np.where(Y == 1, "ja", "nein")
+    model = LogisticRegression().fit(X, answers)
+    with pytest.raises(ValueError, match=r"\[0, 1\] and \['ja', 'nein'\]; map y by the meaning") as caught:
+        tb.calibrate(model, X, (answers == "ja").astype(int), limits=["miss(1) <= 40%"])
+    assert "map [0, 1] to" not in str(caught.value)
 
 
 def test_texts_need_a_table_and_a_model_of_its_column():
@@ -244,7 +259,7 @@ def test_a_first_call_of_tune_is_understood():
             tb.RobustMixtureClassifier([("bayes", GaussianNB())]).fit(*swapped)
     with pytest.raises(ValueError, match=r"'yes'.* y has the labels \['<=50K', '>50K'\].* no column 'p'"):
         tb.tune(tb.Scores("p", "yes"), table, text)
-    with pytest.raises(ValueError, match=r"map \[0, 1\] to \['<=50K', '>50K'\]"):
+    with pytest.raises(ValueError, match=r"\[0, 1\] and \['<=50K', '>50K'\]; map y by the meaning"):
         tb.tune(model, table, Y)
     with pytest.raises(
         TypeError, match=r"tune: limits must be a list, such as limits=\['miss\(1\) <= 40%'\]"

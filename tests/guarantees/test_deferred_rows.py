@@ -194,6 +194,24 @@ def test_a_certificate_says_what_deferral_hides(sites, deferring):
     assert lines["miss rate of 'ill' by site: South"].endswith(f"; {100 * share['South']:.0f} % deferred")
 
 
+def test_the_share_deferred_of_clusters_is_the_same_in_all_places(sites):
+    """One row of each cluster votes: a share by numbers of clusters with an answered row would be near 0."""
+    X, y, groups = sites
+    clusters = np.arange(len(X)) // 4
+    limits = ["miss(ill, by=site) <= 30%", "deferred() <= 30%"]
+    rule = tb.calibrate(tb.Scores("s", "ill"), X, y, groups=groups, limits=limits, clusters=clusters)
+    certificate = rule.certificate_
+    (price,) = [price for price in certificate.price if price.name == "share deferred"]
+    share = f"{100 * price.certified:.0f} %"
+    deferred = rule.defers(X)
+    assert deferred.reshape(-1, 4).all(axis=1).mean() < 0.05 < 0.1 < deferred.mean()
+    # Four standard deviations of a share of one row of each cluster.
+    assert abs(price.certified - deferred.mean()) < 4 * np.sqrt(0.25 / price.n)
+    assert f" with {share} deferred and counted as right" in str(certificate)
+    (remark,) = [remark for remark in certificate.remarks if " of South are deferred" in remark]
+    assert f", {share} of all" in remark
+
+
 def test_one_answer_that_errs_less_on_the_answered_rows_is_named():
     """Of 200 rows 40 are deferred; of the others 16 have label 1, and the answers err in 24 or in 8."""
     y = np.repeat([1, 0], [16, 184])

@@ -178,8 +178,10 @@ def frozen_fit(name: str, estimator: Model, classes: Any) -> Fit:
         )
     problem = f"classes that are not in y, which has {classes.tolist()[:5]}"
     if labels == list(range(len(classes))):  # as of XGBoost, which reads no other labels
-        by_number = dict(zip(classes.tolist(), labels, strict=True))
-        problem = f"{problem}; map y to {labels}, by y.map({by_number})"
+        problem = (
+            f"{problem}; map y to {labels} as in the model's training, as by "
+            f"y.map({{{classes.tolist()[0]!r}: …}})"
+        )
     return estimator, positions(estimator.classes_, classes, title, problem)
 
 

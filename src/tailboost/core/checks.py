@@ -1203,7 +1203,10 @@ def check_same_kind(values: Labels, name: str, others: Labels, other_name: str) 
     if pairs:
         cure = f"; map the labels, as in pd.Series({name}).map({pairs})"
     elif max(len(labels), len(other_labels)) <= NAMES_SHOWN:
-        cure = f"; map {labels} to {other_labels}"
+        cure = (  # the order of labels does not tell which of them have the same meaning
+            f": {labels} and {other_labels}; map {name} by the meaning of each label, as in "
+            f"pd.Series({name}).map({{{labels[0]!r}: …}})"
+        )
     raise ValueError(f"{name} holds {kinds[0]}, {other_name} {kinds[1]}{cure}")
 
 

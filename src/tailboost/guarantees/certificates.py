@@ -66,6 +66,7 @@ from tailboost.rates import (
     answered_error,
     checked_limits,
     checked_rates,
+    deferred,
 )
 from tailboost.rates.strata import groups_in
 from tailboost.rows.fingerprints import (
@@ -88,7 +89,9 @@ LONGEST_TABLE = 60
 BOUNDS_SHOWN = 12
 ANSWERED = "All rows count as answered: give deferred= to mark deferred rows."
 OVERALL_PRICE = "overall error"  # name of the first price
-ANSWERED_PRICE = answered_error().words  # name of the price beside it, if rows are deferred
+# Names of the prices beside it, if rows are deferred.
+ANSWERED_PRICE = answered_error().words
+DEFERRAL_PRICE = deferred().words
 # The same rows are counted twice, so a difference has about half of the noise of a rate, like 4 n rows.
 PAIRED = 4
 
@@ -140,21 +143,27 @@ class Price:
             given = ""  # the column is left out
         return [self.name, f"{self.n:,}", given, certified]
 
-    def words(self, n_rows: int, in_percent: bool, answered: Price | None = None) -> str:
+    def words(
+        self, n_rows: int, in_percent: bool, of_deferral: tuple[Price, Price] | None = None
+    ) -> str:
         """Return both values in a sentence; ``n_rows`` is the number of all fresh rows.
 
-        ``answered`` is the price of the error of the answered rows, if rows are deferred.
+        ``of_deferral`` has the prices of the error of the answered rows and of the share deferred, if rows
+        are deferred.
         """
         name, n_counted, given, certified = self.cells(in_percent)
         of_reference = ""
-        if answered is not None:
+        if of_deferral is not None:
+            answered, deferral = of_deferral
             given_answered, certified_answered = (
                 estimate_words(value, answered.n, in_percent=in_percent)
                 for value in (answered.given, answered.certified)
             )
-            share = 100 * (1 - answered.n / self.n)
+            share = f"{100 * deferral.certified:.0f} %"
+            if deferral.n != self.n:  # rows without labels are deferred too
+                share = f"{share} of {deferral.n:,}"
             certified += (
-                f" with {share:.0f} % deferred and counted as right; "
+                f" with {share} deferred and counted as right; "
                 f"{certified_answered} of answered rows"
             )
             of_reference = " of all rows"
@@ -621,16 +630,18 @@ class Certificate:
         lines = []
         for price in self.price:
             if price.name == OVERALL_PRICE:
-                of_answered_rows = [
-                    answered
-                    for answered in self.price
-                    if answered.name == ANSWERED_PRICE and answered.n < price.n
-                ]
-                answered = next(iter(of_answered_rows), None)
-                lines.append(price.words(self.n_rows, self.in_percent, answered))
+                lines.append(price.words(self.n_rows, self.in_percent, self._of_deferral()))
             elif price.is_objective:
                 lines.append(price.words(self.n_rows, self.in_percent))
         return lines
+
+    def _of_deferral(self) -> tuple[Price, Price] | None:
+        """Return the prices of the answered rows and of the share deferred; None without deferral."""
+        by_name = {price.name: price for price in self.price}
+        answered, deferral = (by_name.get(name) for name in (ANSWERED_PRICE, DEFERRAL_PRICE))
+        if answered is None or deferral is None or not deferral.certified:
+            return None
+        return answered, deferral
 
     def cells(self) -> Cells:
         """Return the table of bounds, each limit above its subgroups; of many bounds the largest."""

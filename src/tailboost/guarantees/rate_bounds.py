@@ -884,8 +884,7 @@ def with_deferral(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[Ce
 
 def deferral_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str]:
     """Return remarks on the error of the answered rows and the deferral of groups, if rows are deferred."""
-    n_deferred_rows = n_deferred(fresh)
-    if not n_deferred_rows:
+    if not n_deferred(fresh):
         return []
     (answered,) = fresh.samples(answered_error())
     in_percent = any(bound.in_percent for bound in bounds)
@@ -895,7 +894,8 @@ def deferral_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list
         for by, is_limited in _limits_deferral(bounds).items()
         if isinstance(by, str) and by not in (CLASS, CELL) and not is_limited
     }
-    lines = deferral_lines(error, n_deferred_rows / len(fresh), shares_by_column)
+    overall = deferred_shares(fresh, None)[None]
+    lines = deferral_lines(error, overall, shares_by_column)
     return lines + better_answer(fresh, in_percent=in_percent)
 
 
