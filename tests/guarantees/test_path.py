@@ -168,3 +168,65 @@ def test_the_rule_before_the_first_failure_is_taken(monkeypatch):
     path = path_module.Path(stated, SimpleNamespace(by=lambda selection: selection), 0.05)
     path.__dict__["rules"] = [SimpleNamespace(selection=each) for each in selections]
     assert path.run().selection is selections[1]
+
+
+def drawn_scores(n, seed, *, shift=0.8):
+    """Scores that are probabilities, groups of which one has higher ones, and labels."""
+    rng = np.random.default_rng(seed)
+    g = rng.choice(["f", "m"], n)
+    p = 1 / (1 + np.exp(-2 * (rng.normal(size=n) + shift * (g == "m"))))
+    return pd.DataFrame({"p": p.round(4)}), (rng.random(n) < p).astype(int), pd.DataFrame({"g": g})
+
+
+OUT_OF_REACH = ["ratio(selected(1, by=g)) >= .9", "false_alarm(1) <= 50%", "miss(1) <= 60%"]
+
+
+def test_limits_out_of_reach_of_the_selecting_rows_spend_no_attempt():
+    """Brute force over all thresholds shows on the whole table that no rule keeps the limits."""
+    table, y, g = drawn_scores(8_000, 0)
+    is_m = (g["g"] == "m").to_numpy()
+    selected = table["p"].to_numpy()[:, None] >= np.unique(table["p"])[::20]
+    ratio = selected[~is_m].mean(axis=0) / selected[is_m].mean(axis=0)
+    false_alarms = selected[y == 0].mean(axis=0)
+    assert not ((ratio >= 0.87) & (false_alarms <= 0.53)).any()
+
+    half = slice(4_000), slice(4_000, None)
+    (X, labels, groups), certify = ((table[rows], y[rows], g[rows]) for rows in half)
+    rule, unasked = (
+        tb.tune(tb.Scores("p", 1), X, labels, groups=groups, limits=["miss(1) <= 60%"]) for _ in range(2)
+    )
+    X, labels, groups = certify
+    with pytest.raises(tb.NotCertifiedError, match="next to impossible for 4,000 fresh rows") as refused:
+        tb.calibrate(rule, X, labels, groups=groups, limits=OUT_OF_REACH)
+    assert refused.value.attempts == rule.ledger_.attempts == ()
+    assert "randomized=True" in str(refused.value)
+    assert "no attempt is spent" in str(refused.value)
+
+    # Other limits on the same rows are the first attempt, with its whole level.
+    certified, alone = (
+        tb.calibrate(each, X, labels, groups=groups, limits=OUT_OF_REACH[1:2]) for each in (rule, unasked)
+    )
+    assert len(certified.certificate_.attempts) == 1
+    assert str(certified.certificate_) == str(alone.certificate_)
+
+
+def test_a_batch_with_limits_out_of_reach_names_the_rows_that_selected():
+    table, y, g = drawn_scores(8_000, 0)
+    with pytest.raises(
+        tb.NotCertifiedError, match="Its rows may not certify other limits: give selection_share="
+    ):
+        tb.calibrate(tb.Scores("p", 1), table, y, groups=g, limits=OUT_OF_REACH)
+
+
+def test_the_refusal_before_any_test_reads_no_label_of_the_fresh_rows():
+    """With other fresh labels in the same numbers, the refusal is the same."""
+    table, y, g = drawn_scores(4_000, 0)
+    rule = tb.tune(tb.Scores("p", 1), table[:2_000], y[:2_000], groups=g[:2_000], limits=["miss(1) <= 60%"])
+    fresh = table[2_000:], g[2_000:]
+    messages = set()
+    for seed in range(3):
+        labels = np.random.default_rng(seed).permutation(y[2_000:])
+        with pytest.raises(tb.NotCertifiedError) as refused:
+            tb.calibrate(rule, fresh[0], labels, groups=fresh[1], limits=OUT_OF_REACH)
+        messages.add(str(refused.value))
+    assert len(messages) == 1

@@ -335,8 +335,13 @@ def _certified_or_advised(
     try:
         return certified_on_rest(classifier, certifying, max_error, **options)
     except NotCertifiedError as error:
-        has_ledger = bool(classifier.records_.ledger.inner)
-        if has_ledger or not error.advice:  # without advice no attempt was made
+        if not error.advice:  # no attempt was made
+            advice = (
+                "A part of this batch selected. Its rows may not certify other limits: give "
+                f"{as_typed('selection_share=', '--selection-share')} as large as here, or larger."
+            )
+            raise error.advised(advice) from None
+        if classifier.records_.ledger.inner:
             raise
         advice = (
             f"This was attempt {len(error.attempts)}. The model has no ledger: for a "

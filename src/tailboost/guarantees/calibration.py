@@ -21,7 +21,7 @@ from tailboost.core.exceptions import (
     UselessRuleWarning,
     warn_user,
 )
-from tailboost.core.rate_words import bound_words
+from tailboost.core.rate_words import bound_words, value_words
 from tailboost.core.spelling import as_typed, did_you_mean
 from tailboost.guarantees.certifiable import MOST_ROWS_TRIED, certifiable_limit
 from tailboost.guarantees.certificates import (
@@ -282,6 +282,11 @@ class Calibration:
         if all(too_few_rows):
             reason = _too_few_words(too_few_rows[0], self.limits, fresh)
             raise self._untested(f"{reason} {ONLY_COUNTED}", too_few_rows[0])
+        if all(
+            too_few or procedure.out_of_reach
+            for too_few, procedure in zip(too_few_rows, procedures, strict=True)
+        ):
+            raise self._untested(f"{_out_of_reach_words(self)} {ONLY_COUNTED}", ())
         outcome, best = best_certified(procedures, fresh)
         if isinstance(outcome, Certified):
             return certified_classifier(outcome, self)
@@ -601,6 +606,36 @@ def _too_few_words(
         f"a limit with so few rows cannot be certified: {listed}. To go on, "
         f"{', '.join(first_cures)}, or {last_cure}."
     )
+
+
+def _out_of_reach_words(calibration: Calibration) -> str:
+    """Return the limits with the rates on the selection data, and the cures, in sentences."""
+    selection = calibration.selection
+    reached = "; ".join(
+        f"{limit} (reached: {_reached(selection.estimates, limit)})"
+        for limit in calibration.limits
+    )
+    cures = _group_cure(calibration.limits, calibration.fresh.model)
+    if not selection.problem.randomized:
+        cures.append(f"allow random draws ({how_to_draw()})")
+    cures += ["loosen a limit", "bring more rows if all limits are reached"]
+    *first_cures, last_cure = cures
+    return (
+        "by the selection data a certificate of these limits together is next to impossible "
+        f"for {len(calibration.fresh):,} fresh rows: {reached}. These values are of the rule "
+        f"selected within the limits. What may do: {', '.join(first_cures)}, or {last_cure}."
+    )
+
+
+def _reached(estimates: Sequence[Any], limit: Limit) -> str:
+    """Return the value of a limited rate on the selection data, in the subgroup with the least room."""
+    lines = [
+        line for line in estimates if line.limit == str(limit) and not np.isnan(line.bound)
+    ]
+    line = min(lines, key=lambda line: limit.sign * (line.bound - line.value))
+    is_of_group = line.subgroup is not None and not limit.compares
+    of_group = f" for {unit_name(line.subgroup)}" if is_of_group else ""
+    return f"{value_words(line.value, in_percent=limit.in_percent)}{of_group}"
 
 
 def _group_cure(limits: Sequence[Limit], model: Any) -> list[str]:

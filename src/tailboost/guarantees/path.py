@@ -14,9 +14,10 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from tailboost.guarantees.limited_rates import (
 )
 from tailboost.guarantees.procedure import Certified, Procedure, Refused
 from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds
+from tailboost.guarantees.score_path import WORTHWHILE
 from tailboost.rates import InfeasibleLimitsError, Limit
 from tailboost.rates.bounds import most_reached
 from tailboost.selection.problem import NORMAL_975
@@ -76,12 +78,22 @@ class Path(Procedure):
         )
         return Certified(last_passed, self.title, made)
 
+    @property
+    def out_of_reach(self) -> bool:
+        """Whether each rule of the sequence has a limit that it is predicted to miss almost surely."""
+        hardest = [self.tighter_rules.least_power(step.selection) for step in self.rules]
+        return max(hardest) < ndtr(WORTHWHILE)
+
     @cached_property
     def rules(self) -> list[Step]:
         """The rules in the order of their tests; of the fresh rows only their number is read."""
+        return self.tighter_rules.from_the_likeliest()
+
+    @cached_property
+    def tighter_rules(self) -> TighterRules:
+        """The rules within tighter limits than the stated ones."""
         n_fresh = [self.fresh.n_rows_of(limit.rate) for limit in self.limits]
-        tighter_rules = TighterRules.from_selection(self.selection, n_fresh, self.level)
-        return tighter_rules.from_the_likeliest()
+        return TighterRules.from_selection(self.selection, n_fresh, self.level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +217,18 @@ class TighterRules:
 
         ``selection`` is within tighter limits; the tests are about the stated ones.
         """
-        power = 1.0
+        return prod(power for power, _ in self.powers(selection))
+
+    def least_power(self, selection: Any) -> float:
+        """Return the smallest predicted probability of a certificate of one rate, at most 1.
+
+        Rates without a counted row are passed over: they may be kept by construction.
+        """
+        powers = (power for power, is_counted in self.powers(selection) if is_counted)
+        return min(powers, default=1.0)
+
+    def powers(self, selection: Any) -> Iterator[tuple[float, bool]]:
+        """Yield the predicted probability of certifying of each rate, and whether a row counts against it."""
         lines = {(line.rate, line.subgroup, line.sense): line for line in selection.estimates}
         for limit, ratio in zip(self.limits, self.ratios, strict=True):
             for stated in self.plain.estimates:
@@ -218,11 +241,16 @@ class TighterRules:
                         for other in selection.estimates
                         if other.rate == line.rate and other.subgroup != limit.form
                     ]
-                    power *= predicted_power_to_compare(compared, limit, ratio, self.level)
+                    power = predicted_power_to_compare(compared, limit, ratio, self.level)
+                    values = np.array([other.value for other in compared])
+                    is_counted = np.ptp(values) > 0.0 or ((values > 0.0) & (values < 1.0)).all()
                 else:
                     bound = float(stated.bound)
-                    power *= predicted_power(line, bound, limit, ratio, self.level)
-        return power
+                    power = predicted_power(line, bound, limit, ratio, self.level)
+                    is_counted = line.high > line.low
+                    if limit.rate.is_share:
+                        is_counted = limit.against(line.value) > 0.0
+                yield power, bool(is_counted)  # False for NaN, of a rate without rows
 
 
 def _deviation(line: Any) -> Any:

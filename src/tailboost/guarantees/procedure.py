@@ -130,6 +130,11 @@ class Procedure(ABC):
         return False
 
     @property
+    def out_of_reach(self) -> bool:
+        """Whether a certificate is next to impossible by the selection data and the number of fresh rows."""
+        return False
+
+    @property
     def tests_pairs(self) -> bool:
         """Whether each gap or ratio of counts has the exact test of pairs at the whole level."""
         return False
