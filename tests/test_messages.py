@@ -290,6 +290,15 @@ def test_a_limit_in_favour_of_errors_gets_a_warning(limit, meant):
     assert not said or (repr(limit) in said[0] and said[0].endswith(f"meant may be {meant}"))
 
 
+def test_calibrate_refuses_a_reversed_limit_and_uses_up_no_row():
+    """The same rows serve the limit that is meant."""
+    rule = tb.tune(GaussianNB().fit(X[::2], Y[::2]), X[::2], Y[::2], limits=["miss(1) <= 90%"])
+    words = r"limit recall\(1\) <= 0.9 asks for more errors, not for fewer; write recall\(1\) >= 0.9 or "
+    with pytest.raises(ValueError, match=words):
+        tb.calibrate(rule, X[1::2], Y[1::2], limits=["recall(1) <= 90%"])
+    tb.calibrate(rule, X[1::2], Y[1::2], limits=["recall(1) >= 1%"])
+
+
 def test_levels_are_numbers():
     for given in ({"confidence": ".95"}, {"max_error": ".3"}):
         with pytest.raises(ValueError, match=f"{next(iter(given))} must be a number"):

@@ -545,7 +545,8 @@ def test_sql_refuses_the_column_of_the_other_label():
         return np.column_stack([X[:, 0], 1 - X[:, 0]])
 
     of_repaid = tb.calibrate(probabilities, scores.to_numpy(), y, limits=limits).rule_
-    with pytest.raises(ValueError, match="'p_default' is named like a score of 'default'"):
+    cure = r"the column must hold P\(repaid\), which is 1 − P\(default\)"
+    with pytest.raises(ValueError, match=f"'p_default' is named like a score of 'default'.* {cure}"):
         of_repaid.to_sql("p_default")
     for name in ("p_repaid", "p", "defaulting", "default_or_repaid"):
         assert name in of_repaid.to_sql(name)

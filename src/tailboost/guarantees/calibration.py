@@ -344,7 +344,7 @@ def stated_limits(max_error: Any, limits: Any, *, own: Sequence[Limit] = ()) -> 
     Raises
     ------
     ValueError
-        If both or none of them are given.
+        If both or none of them are given, or a given limit asks for more errors.
     """
     if max_error is not None:
         if limits is not None:
@@ -353,12 +353,23 @@ def stated_limits(max_error: Any, limits: Any, *, own: Sequence[Limit] = ()) -> 
     stated = list(own)
     if limits is not None:
         stated = list(checked_limits(checked_rates(limits)))
+        _refuse_more_errors(stated)
     if not stated:
         raise ValueError(
             "max_error or limits is needed: there is no target to certify. Give "
             "limits=['miss(1) <= 40%'], for example"
         )
     return stated
+
+
+def _refuse_more_errors(limits: Sequence[Limit]) -> None:
+    """Raise if a limit asks for errors: its certificate would use up the rows."""
+    for limit in limits:
+        if limit.asks_for_errors:
+            fewer = " or ".join(map(repr, reversed(limit.for_fewer_errors())))
+            raise ValueError(
+                f"limit {limit!r} asks for more errors, not for fewer; write {fewer}. No row is used up"
+            )
 
 
 def _refuse_unselected(model: Any, limits: Any) -> None:

@@ -472,8 +472,9 @@ class ThresholdRule:
         Parameters
         ----------
         column : str, optional
-            Column of the score; by default `column`. The column needs the precision of the selection data: a
-            single-precision column (FLOAT) may have other answers at a threshold.
+            Column of the score; by default `column`. Of a model's rule it must hold the probability of
+            ``classes[1]``, the second label, whichever label the limits name. The column needs the precision
+            of the selection data: a single-precision column (FLOAT) may have other answers at a threshold.
         group : str, optional
             Column of the group, for a group-aware rule; by default `group_column`.
         what : {"action", "label", "deferred"}, default="action"
@@ -523,9 +524,12 @@ class ThresholdRule:
             if {lowest, highest} != {*self.classes}:  # one answer, or human review at an end
                 continue
             if str(lowest).casefold() in words and str(highest).casefold() not in words:
+                cure = "name the column of that"
+                if self.kind == "probability":
+                    cure = f"the column must hold P({highest}), which is 1 − P({lowest})"
                 raise ValueError(
                     f"column {column!r} is named like a score of {lowest!r}, and this rule "
-                    f"reads one of {highest!r}: name the column of that"
+                    f"reads one of {highest!r}: {cure}"
                 )
 
     def _sql_of_band(

@@ -396,8 +396,8 @@ class StoredModel:
                 continue
             raise BadInput(
                 f"{str(rows.path)!r} has {', and '.join(faults)}. The rule knows "
-                f"{listed(known_groups)}; drop these rows, or let tailboost predict answer "
-                "them: --default LABEL"
+                f"{listed(known_groups)}; drop these rows; only tailboost predict answers "
+                "them, with its --default LABEL"
             )
 
     def warn_of_other_groups(self, rows: NewRows) -> None:
