@@ -88,38 +88,44 @@ def pair_p_value(
         return 0.0
     observed = float(_statistic(np.array([x1]), n1, np.array([x2]), n2, factor, gap)[0])
     normal = float(ndtr(observed))
-    if normal > far:
+    if normal > far:  # no test at a level of at most `far` passes
         return normal
-    # The nuisance parameter p₂ is between these bounds with a confidence of 1 − γ.
-    low = 0.0
-    if x2 > 0:
-        low = float(betaincinv(x2, n2 - x2 + 1, gamma / 2))
-    high = 1.0
-    if x2 < n2:
-        high = float(betaincinv(x2 + 1, n2 - x2, 1 - gamma / 2))
-    if low > largest_p2:
+    low, high = _interval_of_rate(x2, n2, gamma)
+    if low > largest_p2:  # the hypothesis is wrong with a confidence of 1 − γ
         return gamma
     p2 = np.linspace(low, min(high, largest_p2), GRID)
     p1 = np.minimum((gap + p2) / factor, 1.0)  # on the boundary
     second_counts, second_probabilities = _probabilities(n2, p2)
     first_counts, first_probabilities = _probabilities(n1, p1)
-    # By second count, the largest first count with a statistic of at most the observed one, or −1.
-    # 1e-12 is for rounding, so that the observed counts are among them.
+    # By second count, the largest first count in the region, or −1. 1e-12 is for rounding, so that the
+    # observed counts are among them.
     largest = last_inside(
         lambda first: _statistic(first, n1, second_counts, n2, factor, gap) <= observed + 1e-12,
         np.full(len(second_counts), -1),
         np.full(len(second_counts), n1),
     )
-    largest = np.maximum.accumulate(largest)  # the region of these counts becomes monotone
+    largest = np.maximum.accumulate(largest)  # the region becomes monotone
     contains_observed = second_counts >= x2
     largest[contains_observed] = np.maximum(largest[contains_observed], x1)
-    # The probability of at most `largest` errors of the first group, by p₁ and by second count. Counts
-    # beside `first_counts` have a probability below REST.
+    # The probability of at most `largest` errors of the first group, by p₁ and by second count.
     no_errors = np.zeros((GRID, 1))
     cumulated = np.hstack([no_errors, first_probabilities.cumsum(axis=1)])
     n_counts_up_to_largest = np.clip(largest - first_counts[0] + 1, 0, len(first_counts))
     in_region = (second_probabilities * cumulated[:, n_counts_up_to_largest]).sum(axis=1)
+    # The largest probability may be between values of p₂, counts that were left out may be in the region,
+    # and p₂ may be outside of its interval.
     return min(1.0, float(in_region.max()) * BETWEEN + REST + gamma)
+
+
+def _interval_of_rate(errors: int, n_rows: int, gamma: float) -> tuple[float, float]:
+    """Return the exact interval of a rate with a confidence of 1 − γ (Clopper and Pearson)."""
+    low = 0.0
+    if errors > 0:
+        low = float(betaincinv(errors, n_rows - errors + 1, gamma / 2))
+    high = 1.0
+    if errors < n_rows:
+        high = float(betaincinv(errors + 1, n_rows - errors, 1 - gamma / 2))
+    return low, high
 
 
 def pair_passes(
