@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -858,29 +858,40 @@ class LabelSelection:
         """Return rules with their limited rates on the selection data and on rows without labels."""
         unrated = LabelRules(rules, tuple(limits), selection_=self)
         words = f"the {len(self.y):,} rows of the selection"
-        y: list[Any] = [self.y.T.ravel(), self.y.any(axis=1)]
-        answers: list[NDArray[Any]] = []
-        labels = []
-        for table in self.tables:
-            answers_by_label = unrated.predict(table)  # the last are those of "any label"
-            answers += answers_by_label.values()
-            labels.append(np.repeat(list(answers_by_label), n_rows_of(table)))
-        n_unlabeled_pairs = 0
+        # In the order of `predict`: label by label, then "any label".
+        truth = np.concatenate([self.y.T.ravel(), self.y.any(axis=1)])
+        labels, actions = _labels_and_answers(unrated.predict(self.tables[0]))
+        n_unlabeled = 0
         if len(self.tables) > 1:
             words += f" and {n_rows_of(self.tables[1]):,} rows without labels"
-            n_unlabeled_pairs = len(labels[1])
-            y.append(np.zeros(n_unlabeled_pairs))  # `without_labels` takes them away
-        actions = np.concatenate(answers)
+            further_labels, further_actions = _labels_and_answers(
+                unrated.predict(self.tables[1])
+            )
+            n_unlabeled = len(further_labels)
+            labels = np.concatenate([labels, further_labels])
+            actions = np.concatenate([actions, further_actions])
+            # Any class: `without_labels` takes these rows out of the classes.
+            truth = np.concatenate([truth, np.zeros(n_unlabeled)])
         is_deferred = actions == HUMAN_REVIEW
         answered = Answered.from_arrays(
-            np.concatenate(y).astype(np.intp),
-            np.where(is_deferred, 0, actions).astype(np.intp),
-            groups={LABEL: np.concatenate(labels)},
+            truth.astype(np.intp),
+            np.where(is_deferred, 0, actions).astype(
+                np.intp
+            ),  # any class: a deferred row has none
+            groups={LABEL: labels},
             deferred=is_deferred,
         )
-        if n_unlabeled_pairs:
-            answered = answered.without_labels(n_unlabeled_pairs)
+        if n_unlabeled:
+            answered = answered.without_labels(n_unlabeled)
         return replace(unrated, rates_=RateTable.measured(limits, answered, words))
+
+
+def _labels_and_answers(
+    answers: Mapping[str, NDArray[Any]],
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the name of the label and the answer of each pair of a label and a row, label by label."""
+    labels = [np.repeat(label, len(column)) for label, column in answers.items()]
+    return np.concatenate(labels), np.concatenate(list(answers.values()))
 
 
 @dataclass(frozen=True)
