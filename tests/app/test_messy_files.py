@@ -16,6 +16,8 @@ pytest.importorskip("typer")
 from shell import call, done, refused
 
 from tailboost import datasets
+from tailboost.core.spelling import if_no_header
+from tailboost.rows.schema import warn_of_empty_columns
 
 RNG = np.random.default_rng(0)
 N = 300
@@ -116,3 +118,74 @@ def test_a_third_label_is_told_with_rows_and_a_cure(tmp_path):
     assert "--score and --positive once for each label" in in_shell
     with pytest.raises(ValueError, match=re.escape(says) + r".*label=\[\.\.\.\]"):
         tb.tune(tb.Scores("score", "yes"), TABLE, y, **TUNE)
+
+
+def test_a_file_without_a_header_is_told_by_its_names(tmp_path):
+    data, good = tmp_path / "bare.csv", with_labels(tmp_path, [], "")
+    TABLE.assign(y=Y).to_csv(data, index=False, header=False)
+    says = "is a number: if the first line of a file holds data, write a line of column names above it"
+    model = tmp_path / "m.model"
+    done("fit", good, *FOREST, "--model", model)
+    first_number = repr(str(TABLE.iloc[0, 0]))
+    for arguments in (
+        ["fit", data, *FOREST, "--model", tmp_path / "other.model"],
+        ["tune", data, *SCORE, "--out", tmp_path / "r.json"],
+        ["predict", model, data, "--out", tmp_path / "answers.csv"],
+        ["evaluate", model, data],
+    ):
+        assert f"the name {first_number} {says}" in refused(*arguments)
+    with pytest.raises(ValueError, match=says):
+        datasets.load_table(data, "y")
+    assert "is a number" not in refused("fit", good, "--target", "Y", "--model", model)
+
+
+@pytest.mark.parametrize(
+    ("names", "number"),
+    [
+        (["5.1", "setosa"], "5.1"),
+        (["setosa", "-1e-3"], "-1e-3"),
+        (["a", "nan", "inf", "x1", "2nd", "1-2", ""], None),
+    ],
+)
+def test_a_number_among_names_of_columns_is_named(names, number):
+    assert (f"the name {number!r} is a number" in if_no_header(names)) == (number is not None)
+
+
+@pytest.mark.parametrize("filled_in_fit", [True, False])
+def test_a_column_of_missing_values_is_told_once_in_each_command(filled_in_fit, tmp_path):
+    filled, empty = tmp_path / "filled.csv", tmp_path / "empty.csv"
+    TABLE.assign(e=X**2, y=Y).to_csv(filled, index=False)
+    TABLE.assign(e=None, y=Y).to_csv(empty, index=False)
+    model, data = tmp_path / "m.model", filled if filled_in_fit else empty
+    says = "only missing values in column 'e'"
+    fitted = call("fit", data, *FOREST, "--model", model)
+    assert fitted.stderr.count(says) == (not filled_in_fit)
+    for arguments in (
+        ["predict", model, empty, "--out", tmp_path / "answers.csv"],
+        ["evaluate", model, empty],
+        ["monitor", model, empty, "--limit", "error <= 0.9"],
+    ):
+        assert call(*arguments).stderr.count(says) == 1, arguments
+    with pytest.warns(UserWarning, match=says):
+        datasets.load_table(empty, "y")
+
+
+def test_columns_with_a_value_and_short_tables_are_not_told_of_missing_values():
+    one = np.full(N, np.nan)
+    one[-1] = 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_empty_columns(pd.DataFrame({"a": one, "b": X}))
+        warn_of_empty_columns(pd.DataFrame({"a": one[:19]}))
+        with pytest.raises(UserWarning, match="'a'"):
+            warn_of_empty_columns(pd.DataFrame({"a": one[:20], "b": X[:20]}))
+
+
+def test_the_refusal_of_a_unit_names_the_way_to_keep_the_text(tmp_path):
+    data = tmp_path / "data.csv"
+    TABLE.assign(y=Y, term=[f"{12 + i % 49} months" for i in range(N)]).to_csv(data, index=False)
+    fit = ["fit", data, *FOREST, "--model", tmp_path / "m.model"]
+    assert "--text term keeps the column text" in refused(*fit)
+    done(*fit, "--text", "term")
+    with pytest.raises(ValueError, match=r"text=\['term'\] keeps the column text"):
+        datasets.load_table(data, "y")

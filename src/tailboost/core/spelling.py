@@ -211,6 +211,17 @@ def other_separator(names: Sequence[Any]) -> str:
     return f"{columns}; if {match[0]!r} separates values, state {sep_of(match[0])}"
 
 
+def if_no_header(names: Iterable[Any]) -> str:
+    """Return advice for a table whose names of columns include a number; for others an empty text."""
+    for name in map(str, names):
+        if re.fullmatch(r"[-+]?\d*\.?\d+([eE][-+]?\d+)?", name):
+            return (
+                f"; the name {name!r} is a number: if the first line of a file holds data, write "
+                "a line of column names above it"
+            )
+    return ""
+
+
 def sep_of(sign: str) -> str:
     """Return the argument for a separator."""
     option = f"--sep {sign!r}"

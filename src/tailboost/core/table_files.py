@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tailboost.core.spelling import as_typed, sep_of
+from tailboost.core.spelling import as_typed, if_no_header, sep_of
 from tailboost.core.written_numbers import with_points
 
 _OPENERS: dict[str, Callable[..., Any]] = {
@@ -316,6 +316,7 @@ def checked_names(columns: Iterable[Any], source: str) -> list[str]:
     if repeated:
         raise ValueError(
             f"{source} has more than one column named {', '.join(map(repr, repeated))}"
+            f"{if_no_header(names)}"
         )
     for number, name in enumerate(names, start=1):
         if not name.strip():

@@ -28,6 +28,7 @@ from tailboost.core.spelling import (
     COLUMNS_NAMED,
     cut_to,
     did_you_mean,
+    if_no_header,
     listed,
     other_separator,
 )
@@ -52,7 +53,8 @@ _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)\.0+", re.ASCII)  # 12.0, but not 012.0
 # new values are normal.
 CATEGORIES_COMPARED = 1000
 UNKNOWN = 0.1  # fraction of new categories above which a warning is given
-# Rows from which a column without any value known from ``fit`` is an error.
+# Rows from which a column without any value known from ``fit`` is an error, and without
+# any value a warning.
 ROWS_WITHOUT_KNOWN = 20
 # Probability of as many values without a number by chance, with the share of the fit, below which a later
 # table gets a warning.
@@ -250,6 +252,8 @@ class TableSchema:
         TableChangedWarning
             Once, with counts of values of another kind and of new categories. A new column changes no answer.
             Values of another kind are named if their share is above that of the first table beyond noise.
+        UserWarning
+            If a table of at least 20 rows has columns with only missing values.
         """
         pandas = import_pandas("TableSchema")
         refuse_arrays(frame)
@@ -281,6 +285,7 @@ class TableSchema:
             if change:
                 changes.append(change)
         _warn_of_changes(changes)
+        warn_of_empty_columns(table)
         return table
 
     def _refuse_missing_columns(self, names: list[str]) -> None:
@@ -294,7 +299,7 @@ class TableSchema:
             new = [name for name in names if name not in expected]
             advice = other_separator(names)
             if not advice:
-                advice = f"{did_you_mean(missing[0], new)}the table has {listed(names)}"
+                advice = f"{did_you_mean(missing[0], new)}the table has {listed(names)}{if_no_header(names)}"
             columns = "columns" if len(missing) > 1 else "column"
             raise ValueError(f"missing {columns} {listed(missing)}; {advice}")
 
@@ -381,6 +386,18 @@ def _warn_of_changes(changes: Sequence[str]) -> None:
         "unknown",
         TableChangedWarning,
     )
+
+
+def warn_of_empty_columns(table: Table) -> None:
+    """Warn once of the columns of a table of at least 20 rows that have only missing values."""
+    if len(table) < ROWS_WITHOUT_KNOWN:
+        return
+    first_rows = table.iloc[:ROWS_WITHOUT_KNOWN].isna().all().to_numpy()  # spares most columns
+    candidates = table.loc[:, first_rows]
+    empty = candidates.columns[candidates.isna().all().to_numpy()].tolist()
+    if empty:
+        noun = "columns" if len(empty) > 1 else "column"
+        warn_user(f"only missing values in {noun} {listed(empty)}")
 
 
 def _refuse_infinite(numbers: NDArray[np.float64], name: str) -> None:

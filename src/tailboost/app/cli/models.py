@@ -35,6 +35,7 @@ from tailboost.core.spelling import (
     did_you_mean,
     drop_rows_without,
     how_many,
+    if_no_header,
     listed,
     other_separator,
     warn_alike,
@@ -162,7 +163,10 @@ def columns_instead(columns: list[Any], name: str, has: str) -> str:
     ``has`` begins the list of its columns, as "it has".
     """
     suggestion = did_you_mean(name, map(str, columns))
-    return other_separator(columns) or f"{suggestion}{has} {listed(columns)}"
+    return (
+        other_separator(columns)
+        or f"{suggestion}{has} {listed(columns)}{if_no_header(columns)}"
+    )
 
 
 def check_model_output(option: str, out: Path, *inputs: Path | None) -> None:

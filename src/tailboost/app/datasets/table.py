@@ -16,6 +16,7 @@ from tailboost.core.spelling import (
     as_typed,
     did_you_mean,
     drop_rows_without,
+    if_no_header,
     other_separator,
     shell_word,
     warn_alike,
@@ -31,6 +32,7 @@ from tailboost.rows.schema import (
     group_names,
     refuse_kinds,
     text,
+    warn_of_empty_columns,
 )
 
 _MAX_GROUPS = 100
@@ -129,7 +131,8 @@ def load_table(
     -----
     UserWarning
         If a CSV column with more than 20 different numbers has up to 5 % other values, which become missing.
-        If two labels differ only in capitals or in blanks around them.
+        If columns of at least 20 rows have only missing values. If two labels differ only in capitals or in
+        blanks around them.
     """
     raw = read_raw(path, sep, decimal, encoding)
     source = repr(str(path))
@@ -161,6 +164,7 @@ def load_table(
     y = _labels(frame[target], source, labels_of_file)
     pandas = import_pandas("load_table")
     data = pandas.DataFrame({name: _feature(frame[name], source) for name in feature_names})
+    warn_of_empty_columns(data)
     group_columns = {name: _groups(written[name], source) for name in groups}
     schema = TableSchema.of(data, pandas.Series(y, name=target))
     return Bunch(
@@ -274,7 +278,7 @@ def _no_column(role: str, name: str, names: list[str], source: str) -> str:
     listed = ", ".join(map(repr, names[:20]))
     if len(names) > 20:
         listed += ", …"
-    return f"{message}; it has {listed}"
+    return f"{message}; it has {listed}{if_no_header(names)}"
 
 
 def _labels(column: Column, source: str, written: object) -> Any:
