@@ -389,3 +389,35 @@ def test_a_limit_that_no_possible_answer_breaks_is_certified_without_a_test():
     not_yet = rule_of_bands([[(None, "no"), (0.8, "yes")], [(None, "no"), (1.0, "yes")]])
     certificate = tb.certify(not_yet, **rows, limits=limits[:1])
     assert [bound.certified for bound in certificate.bounds] == [True, False]
+
+
+def test_a_certificate_names_the_groups_with_rows_and_without_a_limit():
+    """Two limits of one rate leave out fr; of a limit on all groups none is left out."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 1))
+    y = np.where(X[:, 0] + rng.normal(size=6000) > 0, "pos", "neg")
+    groups = pd.DataFrame({"lang": rng.choice(["de", "en", "fr"], 6000)})
+    scores = pd.DataFrame({"p": 1 / (1 + np.exp(-2 * X[:, 0]))})
+    for limits, told in (
+        (["miss(neg, by=lang) <= {de: 40%}", "miss(neg, by=lang) <= {en: 45%}"], ["fr"]),
+        (["miss(neg, by=lang) <= {de: 40%}"], ["en, fr"]),
+        (["miss(neg, by=lang) <= 40%", "miss(pos) <= 60%"], []),
+    ):
+        rule = tb.calibrate(tb.Scores("p", "pos"), scores, y, groups=groups, limits=limits)
+        sentences = [f"No limit bounds the miss rate of 'neg' by lang for {names}." for names in told]
+        text = str(rule.certificate_)
+        assert [remark for remark in rule.certificate_.remarks if "No limit" in remark] == sentences
+        assert all(text.count(sentence) == 1 for sentence in sentences)
+
+
+def test_a_group_with_too_few_rows_is_left_out_as_the_cure_shows():
+    rng = np.random.default_rng(0)
+    p = rng.random(6000)
+    y = (rng.random(6000) < p).astype(int)
+    groups = pd.DataFrame({"lang": np.where(np.arange(6000) < 30, "xx", np.resize(["de", "en"], 6000))})
+    scores, given = pd.DataFrame({"p": p}), {"groups": groups, "random_state": 0}
+    with pytest.raises(tb.exceptions.NotCertifiedError, match=r"'<= \{A: 10%, B: 12%\}' limits A and B"):
+        tb.calibrate(tb.Scores("p", 1), scores, y, limits=["miss(1, by=lang) <= 10%"], **given)
+    limits = ["miss(1, by=lang) <= {de: 10%, en: 12%}"]
+    rule = tb.calibrate(tb.Scores("p", 1), scores, y, limits=limits, **given)
+    assert "miss rate of 1 by lang for xx." in str(rule.certificate_)

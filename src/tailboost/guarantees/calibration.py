@@ -605,6 +605,8 @@ def _too_few_words(
     limits_on_groups = [limit for limit in limits if limit.rate.needs_groups]
     if limits_on_groups:
         cures += ["leave the group out of the limits", "merge it with another one"]
+        if not all(limit.compares for limit in limits_on_groups):
+            cures[-2] += " ('<= {A: 10%, B: 12%}' limits A and B alone)"
     strata = fresh.answered.strata
     shares = [
         limit
@@ -691,6 +693,7 @@ def certified_classifier(result: Certified, calibration: Calibration) -> Any:
     remarks = [
         *notes_on_draws(result, fresh, calibration.run_for),
         *rule_remarks(bounds, answered),
+        *_without_limit(limits, answered),
     ]
 
     one_answer = groups_with_one_answer(answered, limits, objective)
@@ -858,6 +861,21 @@ def deferral_prices(
     for rate in (answered_error(), deferred()):
         if rate not in limited_rates:
             yield from _prices_of_rate(rate.words, rate, limits, reference, certified)
+
+
+def _without_limit(limits: Sequence[Limit], answered: FreshRows) -> list[str]:
+    """Return a sentence for each limited rate on its subgroups with rows that no limit bounds."""
+    remarks = []
+    for rate in dict.fromkeys(limit.rate for limit in limits if not limit.compares):
+        names = [sample.name for sample in answered.samples(rate) if len(sample.rows)]
+        bounds_by_limit = [
+            limit.bounds(names) for limit in limits if limit.rate == rate and not limit.compares
+        ]
+        is_free = np.isnan(bounds_by_limit).all(axis=0)
+        free_names = [unit_name(names[number]) for number in np.flatnonzero(is_free).tolist()]
+        if free_names:
+            remarks.append(f"No limit bounds the {rate} for {joined(free_names, MOST_GROUPS)}.")
+    return remarks
 
 
 def groups_with_one_answer(
