@@ -3,8 +3,10 @@
 import itertools
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import OURS, noisy
 from sklearn.base import BaseEstimator, clone
@@ -242,7 +244,9 @@ def test_a_group_that_is_written_otherwise_is_named():
     rule = tb.tune(model, X, Y, groups={"sex": SEX}, limits="miss(1, by=sex) <= .9")
     fresh, labels = noisy(1)
     other = {"sex": np.where(SEX == "f", "F", "m")}
-    with pytest.raises(tb.exceptions.NotCertifiedError, match=r"f .* has no rows \(did you mean 'F'\?\)"):
+    with pytest.raises(
+        tb.exceptions.NotCertifiedError, match=r"f .* has no rows \(did you mean 'F'\?\). To go on, "
+    ):
         tb.calibrate(rule, fresh, labels, groups=other)
 
 
@@ -618,3 +622,34 @@ def test_limits_of_one_call_are_written_alike():
 def test_a_trade_off_takes_rates_as_text():
     rule = tb.tune(GaussianNB().fit(X[::2], Y[::2]), X[1::2], Y[1::2], limits=["miss(1) <= .9"])
     assert str(rule.tradeoff("miss(1)")) == str(rule.tradeoff(rates.miss(1)))
+
+
+def test_code_of_a_rule_names_the_score_outside_the_range_and_the_range():
+    p = np.linspace(0.01, 0.99, 200)
+    rule = tb.tune(tb.Scores("p", 1), pd.DataFrame({"p": p}), (p > 0.4).astype(int)).rule_
+    names = {}
+    exec(rule.to_python(), names)
+    with pytest.raises(ValueError, match=r"^the score 45\.0 is outside the range of probabilities, 0 to 1$"):
+        names["decide"](45)
+
+
+def test_an_empty_table_has_no_rows():
+    p = np.tile(np.linspace(0.01, 0.99, 200), 2)
+    g = pd.DataFrame({"g": np.repeat(["a", "b"], 200)})
+    rule = tb.tune(
+        tb.Scores("p", 1), pd.DataFrame({"p": p}), (p > 0.4).astype(int), groups=g, by_group=True,
+        limits=["miss(1, by=g) <= .3"],
+    ).rule_  # fmt: skip
+    with pytest.raises(ValueError, match="no rows"):
+        rule.predict(np.empty(0), groups=np.array([], dtype=object))
+
+
+@pytest.mark.parametrize("likely", [0.5, 0.004])
+def test_a_certificate_is_advised_only_if_the_limits_may_hold(likely):
+    """By an estimate of a probability below 0.01 no certificate follows."""
+    p = np.random.default_rng(0).random(400)
+    y = (np.random.default_rng(1).random(400) < p).astype(int)
+    rule = tb.tune(tb.Scores("p", 1), pd.DataFrame({"p": p}), y, limits=["miss(1) <= .5"])
+    sentence = replace(rule.summary_, likely=likely).chances
+    assert ("certify them" in sentence) == (likely == 0.5)
+    assert likely == 0.5 or sentence.endswith("with a probability below 0.01 (estimate).")

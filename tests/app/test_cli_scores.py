@@ -260,13 +260,26 @@ def test_empty_groups_are_told_where_they_become_a_group(files, tmp_path):
 
 def test_a_rate_with_a_limit_of_the_file_is_measured_against_it(files, rule):
     output = done("evaluate", rule, files / "fresh.csv", "--rate", "miss(toxic, by=lang)")
-    assert "On these rows all limits are kept" in output
+    assert "On these rows the limits of this table are kept; the rule has others." in output
     assert "≤ 0.2" in output
     output = done("evaluate", rule, files / "fresh.csv", "--rate", "recall(ok, by=lang)")
     assert "There is no limit among these rates" in output
     output = done("evaluate", rule, files / "fresh.csv", "--rate", "recall(toxic, by=lang)")
-    assert "On these rows all limits are kept" in output
+    assert "On these rows the limits of this table are kept; the rule has others." in output
     assert "≥ 0.8" in output
+
+
+def test_limits_that_a_table_lacks_are_not_called_kept(files, tmp_path):
+    """The rule has limits on misses and on false alarms, and the table has one of them."""
+    limits = ("--limit", "miss(toxic) <= .3", "--limit", "false_alarm(toxic) <= .5")
+    given = ("--score", "p_toxic", "--target", "label", "--out", tmp_path / "r.json")
+    done("tune", files / "scores.csv", *given, *limits)
+    evaluate = ("evaluate", tmp_path / "r.json", files / "fresh.csv")
+    one = done(*evaluate, "--rate", "false_alarm(toxic)")
+    both = done(*evaluate)
+    assert "On these rows the limits of this table are kept; the rule has others." in one
+    assert "all limits are kept" not in one
+    assert "On these rows all limits are kept" in both
 
 
 def test_all_rates_of_an_evaluation_are_in_the_unit_of_the_limits(files, rule):
@@ -588,6 +601,9 @@ def test_errors_name_file_and_column(files, rule):
     older["format"] = 1
     (files / "older.json").write_text(json.dumps(older))
     assert "format 1, not 5; run tune again" in refused("predict", files / "older.json", fresh)
+    older["format"] = 6
+    (files / "newer.json").write_text(json.dumps(older))
+    assert "format 6, not 5; upgrade tailboost" in refused("predict", files / "newer.json", fresh)
     (files / "none.json").write_text("{}")
     assert "none.json: this is no rule of `tailboost tune`: it has no 'format'" in refused(
         "predict", files / "none.json", fresh

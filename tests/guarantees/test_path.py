@@ -230,3 +230,13 @@ def test_the_refusal_before_any_test_reads_no_label_of_the_fresh_rows():
             tb.calibrate(rule, fresh[0], labels, groups=fresh[1], limits=OUT_OF_REACH)
         messages.add(str(refused.value))
     assert len(messages) == 1
+
+
+def test_numbers_of_rows_in_a_refusal_are_said_to_be_about_the_tested_rule():
+    """More rows may select another rule, for which fewer than the named rows do."""
+    table, y, g = drawn_scores(400, 1)
+    limits = ["miss(1) <= 20%", "false_alarm(1) <= 32%"]
+    with pytest.raises(tb.NotCertifiedError, match=r"as many fresh rows") as refused:
+        tb.calibrate(tb.Scores("p", 1), table, y, groups=g, limits=limits)
+    tested = next(line for line in str(refused.value).splitlines() if line.startswith("Tested: "))
+    assert "Numbers of rows are about this rule; another rule may need fewer." in tested

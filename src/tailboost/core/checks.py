@@ -356,6 +356,8 @@ def check_vector(array: NDArray[Any], name: str) -> None:
     """
     if array.ndim != 1 or not array.size:
         cure = ""
+        if array.ndim == 1:
+            cure = "; there are no rows"
         if array.ndim == 2 and array.shape[1] == 1:
             cure = "; give the column itself, as in table['column']"
         raise ValueError(f"{name} must have shape (n,) with n ≥ 1, got {array.shape}{cure}")

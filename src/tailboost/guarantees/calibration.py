@@ -485,7 +485,10 @@ def _refuse_absent(
             shortfalls.append(shortfall)
             words.append(f"{shortfall} ({suggestion})" if suggestion else str(shortfall))
     if shortfalls:
-        message = f"a target without rows cannot be certified: {'; '.join(words)}"
+        message = (
+            f"a target without rows cannot be certified: {'; '.join(words)}. To go on, bring rows "
+            "of it, or state limits without it. No attempt is spent"
+        )
         raise NotCertifiedError(message, shortfalls, earlier)
 
 
@@ -1077,6 +1080,8 @@ def _shortfall_words(
         if shortfall.estimate is None or n_with_estimate <= MOST_EXPLAINED:
             words += f"\n{shortfall.name}: {shortfall.needs}."
     words += f"\nTested: {result.rule}."
+    if any(shortfall.more_rows is not None for shortfall in shortfalls):
+        words += " Numbers of rows are about this rule; another rule may need fewer."
 
     in_percent = any(limit.in_percent for limit in limits)
     words += "".join(

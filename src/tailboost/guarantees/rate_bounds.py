@@ -1064,8 +1064,8 @@ class Shortfall:
             return f"{true_value}: no number of rows certifies it"
         if self.more_rows is not None and self.more_rows >= MOST_ROWS:
             return (
-                "No practical number of rows certifies this rule. A limit that it breaks leads "
-                "on, such as one on the misses of a label that it hardly gives"
+                "No practical number of rows certifies this rule. Look for a limit that it "
+                "breaks, such as one on the misses of a label that it hardly gives"
             )
         outcome = "more fresh rows may certify it"
         if self.more_rows is not None:

@@ -921,6 +921,11 @@ def refuse_used(
         return
     earlier = used[n_shared.index(most_shared)]
     verb, cure = equal_or_same(rows.shared_with(earlier))
+    if cure:
+        monitor = as_typed(
+            "Monitor.against(rule, equal_rows='natural')", "monitor --equal-rows natural"
+        )
+        cure += f"; {monitor} keeps the statement"
     others = [  # of one batch, a part selects and the others certify
         n for n, table in zip(n_shared, used, strict=True) if n and table.use != earlier.use
     ]

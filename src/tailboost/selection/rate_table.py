@@ -239,6 +239,8 @@ class RateTable:
         Sentences on effects of deferral: the error of the answered rows, and a group with many deferred rows.
     certificate : str
         The verdict of the rule's certificate, from other rows; empty without a certificate.
+    lacks_limits : bool
+        Whether the rule has further limits, on rates that the table does not have.
     """
 
     lines: tuple[RateLine, ...]
@@ -249,6 +251,7 @@ class RateTable:
     selected: bool = False
     deferral: tuple[str, ...] = ()
     certificate: str = ""
+    lacks_limits: bool = False
 
     @classmethod
     def counted(
@@ -436,6 +439,8 @@ class RateTable:
         if beside_certificate:
             return beside_certificate
         all_kept = "On these rows all limits are kept."
+        if self.lacks_limits:
+            all_kept = "On these rows the limits of this table are kept; the rule has others."
         if not self.likely:
             return all_kept
         return f"{all_kept} {self.likely[:1].upper()}{self.likely[1:]}."

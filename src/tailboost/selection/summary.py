@@ -21,6 +21,8 @@ from tailboost.selection.rate_table import RateLine, RateTable
 
 # Smaller differences of the objective count as zero.
 VALUE_TOLERANCE = 1e-7
+# Smallest printed probability. Below it no certificate is advised.
+LEAST_LIKELY = 0.01
 # The overall error among rates.
 OVERALL = str(error())
 # Attributes of a summary with a line in its details.
@@ -94,7 +96,7 @@ class Bound:
 
 def _probability(value: float) -> str:
     """Return a probability with two digits, never 0 or 1."""
-    if value < 0.01:
+    if value < LEAST_LIKELY:
         return "a probability below 0.01"
     if value > 0.99:
         return "a probability above 0.99"
@@ -447,10 +449,12 @@ class Summary(PrintedSummary):
         certifies = as_typed("tailboost.calibrate", "tailboost calibrate")
         if self.likely is None:
             return f"The limits are certified on fresh rows by {certifies}."
-        return (
-            f"On new rows all limits hold together with {_probability(self.likely)} "
-            f"(estimate): certify them with {certifies}."
+        chance = (
+            f"On new rows all limits hold together with {_probability(self.likely)} (estimate)"
         )
+        if self.likely < LEAST_LIKELY:
+            return f"{chance}."
+        return f"{chance}: certify them with {certifies}."
 
     @property
     def _limits(self) -> RateTable:

@@ -589,7 +589,10 @@ class ThresholdRule:
             if_missing = "raise ValueError('no score')"
         else:
             if_missing = f"score = {self.missing!r}"
-        outside = f"the score is outside the range of {self._kind.plural}"
+        kind = self._kind
+        outside = f" is outside the range of {kind.plural}"
+        if np.isfinite([kind.lower, kind.upper]).all():
+            outside += f", {kind.lower:g} to {kind.upper:g}"
         words = f"Return the answer to a score: {self}"
 
         # Labels and names may contain any text, so they stand in literals only.
@@ -603,7 +606,7 @@ class ThresholdRule:
             "    if score != score:",
             f"        {if_missing}",
             f"    if not {self._kind.source('score')}:",
-            f"        raise ValueError({outside!r})",
+            f"        raise ValueError(f'the score {{score!r}}' {outside!r})",
         ]
 
         if self.groups is None:

@@ -140,8 +140,10 @@ def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
         )
     file_format = content["format"]
     if file_format != RULE_FILE_FORMAT:
+        is_newer = isinstance(file_format, int) and file_format > RULE_FILE_FORMAT
+        cure = "upgrade tailboost" if is_newer else "run tune again"
         raise ValueError(
-            f"it has format {str(file_format)[:20]}, not {RULE_FILE_FORMAT}; run tune again"
+            f"it has format {str(file_format)[:20]}, not {RULE_FILE_FORMAT}; {cure}"
         )
     selection = content["selection"]
     rule = replace(

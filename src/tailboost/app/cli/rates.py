@@ -338,16 +338,21 @@ def measured_rates(
         labels=classifier.classes_,
     )
     measured: list[Any] = []
+    own_limits = stated_by(classifier).limits
+    without_line = set(map(str, own_limits)) - set(map(str, goals))
     for goal in goals:
         limits_on_goal: list[Any] = []
         if isinstance(goal, rates.Rate):
-            for limit in stated_by(classifier).limits:
+            for limit in own_limits:
                 limit_on_goal = limit.stated_on(goal, answered.strata)
                 if limit_on_goal is not None:  # None: a limit on another rate
                     limits_on_goal.append(limit_on_goal)
+                    without_line.discard(str(limit))
         measured += limits_on_goal or [goal]
     name = f"the {len(rows.y):,} rows of {rows.path.name}"
-    table = RateTable.measured(measured, answered, name)
+    table = replace(
+        RateTable.measured(measured, answered, name), lacks_limits=bool(without_line)
+    )
     certificate = judged(classifier).certificate
     if certificate is None:
         return table
