@@ -422,7 +422,10 @@ def selected_on_part(
         except InfeasibleLimitsError as error:
             if error.lacks_rows:
                 option = as_typed("selection_share=", "--selection-share")
-                error.args = (f"{error}. A {option} above {share:g} lets more rows select",)
+                error.args = (
+                    f"{error}. A larger {option}, such as {min(0.5, 2 * share):g}, lets more rows "
+                    "select: few rows may contradict limits by chance",
+                )
             raise
     return classifier, _certifying_rows(model, arguments, selects)
 

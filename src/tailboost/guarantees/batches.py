@@ -31,6 +31,7 @@ from tailboost.core.checks import (
     take,
 )
 from tailboost.core.exceptions import LeakageError
+from tailboost.core.spelling import as_typed
 from tailboost.rows.fingerprints import (
     RowCounts,
     RowHashes,
@@ -50,6 +51,8 @@ __all__ = [
 
 # Largest probability with which fresh batches are taken for repeated ones.
 BATCH_LEVEL = 0.001
+# The smallest chance in a message: smaller ones may be rounded to 0.
+SMALLEST_CHANCE = 1e-15
 # Largest number of labels in a message.
 MOST_IN_MESSAGE = 5
 
@@ -558,11 +561,12 @@ def _refuse_repeated_contents(batch: GivenRows, earlier: Sequence[GivenRows]) ->
         chance = chance_of_agreement(counts, counts_before, tolerant=True)
         if chance * len(comparisons) <= BATCH_LEVEL:  # union bound
             n_here, n_before = counts.beside(counts_before)
+            ids = as_typed("row ids (id=)", "the column of row ids (--id)")
             raise LeakageError(
                 f"X: {np.minimum(n_here, n_before).sum():,} of {n_here.sum():,} rows have an "
                 f"equal row of their own in {name}. Fresh batches agree as much with a "
-                f"probability of at most {chance:.1g}: rows were given twice. If these are "
-                "different rows, give row ids (id=) with each batch"
+                f"probability of at most {max(chance, SMALLEST_CHANCE):.1g}: rows were given twice. If "
+                f"these are different rows, give {ids} with each batch"
             )
 
 

@@ -241,9 +241,10 @@ class Scores(ClassifierMixin, BaseEstimator):
             labels = self.classes_.tolist()
             label = labels[self.positive_]
             other = labels[1 - self.positive_]
+            option = as_typed("label=", "--positive")
             warn_user(
                 f"{self._named}: higher scores go with {other!r} (area under the ROC curve of "
-                f"{label!r}: {area:.2f}); is label= right?"
+                f"{label!r}: {area:.2f}); is {option} right?"
             )
         if self.kind == "number":
             knots, counts = np.unique(scores, return_counts=True)
