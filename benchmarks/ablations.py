@@ -7,6 +7,7 @@ Parts: "all", or one of
     joint test     part of the level for the test of a limit that joins groups
     one threshold  part of the level for one threshold, beside thresholds by group moved together
     steps          steps of the path of tightened limits
+    factors        factors of class probabilities by group, where rules read the group
     places         thresholds counted on a line: half of them near the present one, or evenly
     many rows      limits moved, where rules are searched on a sample of the rows
     powers         powers of the probabilities of drawn labels, for a CVaR
@@ -51,6 +52,7 @@ from tailboost.guarantees import path, procedure, ranks_and_test
 from tailboost.rates.metrics import cvar
 from tailboost.selection import data as selection_data
 from tailboost.selection import engine, intervals, mixture, search
+from tailboost.selection.probabilities import StratumProbabilities
 from tailboost.selection.selected import Selected
 
 FITTED, FRESH, CLASSES = 4_000, 20_000, 6
@@ -260,6 +262,20 @@ def with_unlabeled(call: Call, draw: Draw, seed: int) -> dict[str, Any]:
     return measured(call, Draw(draw.model, draw.chosen, fresh), seed)
 
 
+def largest(call: Call, draw: Draw, seed: int) -> dict[str, Any]:
+    """Return the largest error of a class in a group on the fresh rows."""
+    began = time.process_time()
+    rule = tb.tune(
+        draw.model, draw.chosen.X, draw.chosen.y, groups=draw.chosen.groups[["g"]], random_state=seed, **call
+    )
+    seconds = time.process_time() - began
+    y, g = draw.fresh.y, draw.fresh.groups["g"].to_numpy()
+    wrong = rule.predict(draw.fresh.X, groups=draw.fresh.groups) != y
+    cells = [wrong[(y == k) & (g == name)] for k in np.unique(y) for name in np.unique(g)]
+    error = max(float(cell.mean()) for cell in cells if len(cell) >= 100)
+    return {"certified": True, "error": error, "excess": 0.0, "seconds": seconds}
+
+
 def tail(call: Call, draw: Draw, seed: int) -> dict[str, Any]:
     """Return the CVaR of the rule on the fresh rows as its error."""
     began = time.process_time()
@@ -372,6 +388,11 @@ def boosted(**params: Any) -> Any:
     return tb.WorstClassBoostClassifier(n_estimators=3, **params)
 
 
+def without_factors() -> AbstractContextManager[Any]:
+    """Return a patch that leaves the class probabilities of groups as they are."""
+    return patch.object(StratumProbabilities, "fit_factors", lambda *_: None)
+
+
 def even_places() -> AbstractContextManager[Any]:
     """Return a patch that spaces the thresholds on a line evenly."""
     return patch.object(search, "_thresholds_between", evenly)
@@ -411,6 +432,44 @@ PARTS: dict[str, Part] = {
         draw=of_labels,
         seeds=3,
     ),
+    "factors": Part(
+        {"without": without_factors},
+        called("tune", list(SEVERAL), SEVERAL, **READS)
+        | {
+            "certified " + name: call
+            for name, call in called("calibrate", list(SEVERAL)[:2], SEVERAL, **READS).items()
+        },
+        seeds=3,
+    ),
+    "factors, loose": Part(
+        {"without": without_factors},
+        called("tune", ["misses by group"], {"misses by group": [("", "miss", "g", 0.99)]}, **READS),
+        seeds=4,
+    ),
+    "factors, draws": Part(
+        {"without": without_factors},
+        called("tune", list(SEVERAL)[:5], SEVERAL, **READS, randomized=True),
+        seeds=3,
+    ),
+    "factors, labels": Part(
+        {"without": without_factors},
+        called("tune", list(LABELS), LABELS, **READS),
+        tables=("made", "wine"),
+        of_data=(),
+        sizes=(1_000, 3_000),
+        draw=of_labels,
+        seeds=4,
+    ),
+    "factors, largest": Part(
+        {"without": without_factors},
+        {
+            "no budget": {"objective": "worst_cell", "by_group": "g"},
+            "budget": {"objective": "worst_cell", "by_group": "g", "error_budget": 0.02},
+        },
+        seeds=3,
+        measure=largest,
+    ),
+    "factors, one threshold": Part({"without": without_factors}, TWO_COLUMNS, sizes=(2_500,), seeds=3),
     "places": Part(
         {"evenly": even_places},
         SELECTED,

@@ -59,12 +59,13 @@ def test_several_columns_multiply_to_one_distribution():
 def test_probabilities_of_a_group_that_is_read_sum_to_one():
     _, y, g = people(600)
     w = np.full(600, 1 / 600)
-    strata, _ = Strata.of(y, g[:, None], w, range(2), ("sex",), (("f", "m"),))
+    strata, stratum = Strata.of(y, g[:, None], w, range(2), ("sex",), (("f", "m"),))
     belief = StratumProbabilities(2, strata.combinations, told=0, shares=np.ones((2, 2)))
     logs, combination = (
         np.log(np.column_stack([np.full(600, 0.8), np.full(600, 0.2)])),
         strata.find(g[:, None]),
     )
+    belief.fit_factors(logs, combination, stratum, w)
     found = belief.predict(logs, None, combination)
     np.testing.assert_allclose(found.sum(axis=0), 1.0, rtol=1e-5)
     assert (found.reshape(2, 2, -1)[:, 1 - combination, np.arange(600)] == 0).all()

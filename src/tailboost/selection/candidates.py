@@ -87,6 +87,8 @@ class ProbabilityRule:
         if self.candidate.is_constant:
             costs = costs[: p.n_places]  # the same costs in all groups
             return RulePart(1.0, {}, [0.0] * K, costs.tolist())
+        if p.factors is not None:
+            costs = costs * p.factors.reshape(K, -1, 1).transpose(1, 0, 2)
         if p.shares is not None:
             of_read_groups = np.zeros((p.n_places, *costs.shape[1:]))
             np.add.at(of_read_groups, p.places, costs * p.shares.T[:, :, None])

@@ -559,6 +559,7 @@ def _fit(
     if p.group_aware:
         p.shares = shares_within_read_group(strata, p.places)
         read_group = p.places[stratum % strata.n_combinations]
+        p.fit_factors(table.pooled, read_group, stratum, rows.base)
     elif p.infers:
         assert codes is not None
         p.by_features = infer_groups and table.X is not None and has_group_features(table.X)

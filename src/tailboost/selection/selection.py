@@ -29,6 +29,9 @@ from tailboost.selection.problem import Problem
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.selected import Selected, SelectedRule
 
+# Smaller factors of a class in a group count as this one.
+LEAST_FACTOR = 1e-300
+
 
 @dataclass(frozen=True, eq=False)
 class Selection:
@@ -201,7 +204,9 @@ class Selection:
         family = self.family(by_group=True)
         if family is None:
             return self.family(by_group=False)
-        return replace(family, place=np.zeros_like(family.place), by_group=False)
+        # In a group, the class probabilities are p(y | x) times factors; gains divide by the factors.
+        gains = 1.0 / np.maximum(self.engine.probabilities.class_factors, LEAST_FACTOR)
+        return replace(family, gains=gains, place=np.zeros_like(family.place), by_group=False)
 
     # Whether cases are rows: without clusters they are independent of each other.
     has_independent_cases: ClassVar[bool] = True
