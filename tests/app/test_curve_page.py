@@ -162,14 +162,12 @@ def test_other_rows_and_the_selected_rule(case, tmp_path):
     assert start["error"] == pytest.approx(own, abs=0.01)
 
 
-@pytest.mark.parametrize("name", ["cvar", "additive", "randomised", "deferring"])
+@pytest.mark.parametrize("name", ["cvar", "randomised", "deferring"])
 def test_every_kind_of_curve_has_a_page(case, name):
     X, y = load_wine(return_X_y=True)
     stump = DecisionTreeClassifier(max_depth=1)
     if name == "cvar":
         clf = tb.CVaRBoostClassifier(stump, n_estimators=5, random_state=0).fit(X, y)
-    elif name == "additive":
-        clf = tb.AdaBoostClassifier(stump, n_estimators=3).fit(X, y)
     else:
         limits = [tb.rates.deferred() <= 0.1] if name == "deferring" else [tb.rates.miss("yes") <= 0.2]
         limits.append(tb.rates.false_alarm("yes") <= 0.6)
