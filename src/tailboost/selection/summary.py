@@ -380,8 +380,11 @@ class Summary(PrintedSummary):
         interval = "no interval for them is known"
         if self.upper is not None:
             interval = f"the 95 % interval for them extends to {self.upper:.3f}"
+        of_rule = ""
+        if self.draws:
+            of_rule = " of the randomised rule"
         return (
-            f"On {self.measured_on}: {self.objective} is {self.achieved:.3f}, below that of "
+            f"On {self.measured_on}: {self.objective}{of_rule} is {self.achieved:.3f}, below that of "
             f"the best {ignoring}. Not shown to be better on new rows: {interval}."
         )
 
