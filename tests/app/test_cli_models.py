@@ -446,7 +446,7 @@ class TestCalibrate:
     def test_no_model_is_written_without_a_certificate(self, model, fresh, tmp_path):
         out = tmp_path / "c.model"
         model = shutil.copy(model, tmp_path)
-        result = call("calibrate", model, fresh, "--model", out, "--max-error", ".05", "--quiet")
+        result = call("calibrate", model, fresh, "--model", out, "--max-error", ".2", "--quiet")
         assert result.exit_code == 1
         assert "no model is written: no rule with several answers has its targets certified" in result.stderr
         # The refusal is a result, which --quiet leaves.
@@ -459,13 +459,23 @@ class TestCalibrate:
         assert both.exit_code == 2
         assert "give one of them" in both.stderr
 
+    def test_a_limit_out_of_reach_of_the_selection_data_leaves_the_model_file_as_it_was(
+        self, model, fresh, tmp_path
+    ):
+        model = Path(shutil.copy(model, tmp_path))
+        result = call("calibrate", model, fresh, "--model", tmp_path / "c.model", "--max-error", ".05")
+        assert result.exit_code == 1
+        assert "next to impossible for 200 fresh rows" in result.stderr
+        assert "no attempt is spent" in result.stderr
+        assert load_model(model)[-1].ledger_.attempts == ()
+
 
 class TestAttempts:
     @pytest.mark.slow
     def test_a_failure_is_recorded_in_the_model_file(self, model, fresh, tmp_path):
         model, table = Path(shutil.copy(model, tmp_path)), datasets.read_raw(fresh)
         out, other = tmp_path / "c.model", tmp_path / "other.csv"
-        first = "calibrate", model, fresh, "--model", out, "--max-error", ".05"
+        first = "calibrate", model, fresh, "--model", out, "--max-error", ".2"
         unspent = tmp_path / "unspent.model"
         shutil.copy(model, unspent)
         answers = done("predict", model, fresh).stdout
