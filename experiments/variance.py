@@ -398,7 +398,8 @@ def _picture(rows: Sequence[Mapping[str, Any]], title: str, plt: Any) -> Any:
     )  # fmt: skip
     ax.set_yticks(at, [row["data"] + ("*" if row["stands_in"] else "") for row in vada])
     ax.invert_yaxis()
-    ax.set(xlabel="AdaBoost's test error − VadaBoost's, percentage points (* stand-in data)", title=title)
+    ax.set(xlabel="AdaBoost's test error − VadaBoost's, percentage points (* stand-in data)")
+    ax.set_title(title, fontsize="medium", wrap=True)
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
     return figure
 
