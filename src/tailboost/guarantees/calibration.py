@@ -870,11 +870,13 @@ def _without_limit(limits: Sequence[Limit], answered: FreshRows) -> list[str]:
     """Return a sentence for each limited rate on its subgroups with rows that no limit bounds."""
     remarks = []
     for rate in dict.fromkeys(limit.rate for limit in limits if not limit.compares):
-        names = [sample.name for sample in answered.samples(rate) if len(sample.rows)]
+        samples = answered.samples(rate)
+        names = [sample.name for sample in samples]
+        has_rows = [len(sample.rows) > 0 for sample in samples]
         bounds_by_limit = [
             limit.bounds(names) for limit in limits if limit.rate == rate and not limit.compares
         ]
-        is_free = np.isnan(bounds_by_limit).all(axis=0)
+        is_free = np.isnan(bounds_by_limit).all(axis=0) & np.array(has_rows)
         free_names = [unit_name(names[number]) for number in np.flatnonzero(is_free).tolist()]
         if free_names:
             remarks.append(f"No limit bounds the {rate} for {joined(free_names, MOST_GROUPS)}.")
