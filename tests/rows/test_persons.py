@@ -58,6 +58,13 @@ def test_only_persons_with_several_rows_count(visits):
     assert column_of_persons(visits.drop(columns="patient_id"), ()) is None  # site_id: few values
 
 
+def test_one_person_with_a_small_part_of_the_rows_counts():
+    """The rows of this person are one case: with 4 % of the rows they move a rate by up to .04."""
+    table = pd.DataFrame({"patient_id": np.maximum(np.arange(2000), 79)})
+    assert column_of_persons(table, ()) == "patient_id"
+    assert column_of_persons(table[79:], ()) is None
+
+
 @pytest.mark.parametrize("name", ["iris", "wine", "breast_cancer", "digits", "diabetes"])
 def test_no_alarm_on_tables_without_persons(name):
     table = getattr(sklearn.datasets, f"load_{name}")(as_frame=True).frame

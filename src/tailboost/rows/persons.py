@@ -28,8 +28,6 @@ MANY_PERSONS = 100
 # A column with fewer different values has categories, such as kinds of visits, if a value has at least this
 # many rows on average.
 ROWS_OF_A_CATEGORY = 20
-# Least share of repeated rows (all rows of a person but the first) for an error or a warning.
-FEW_REPEATS = 0.05
 
 
 def names_persons(name: object) -> bool:
@@ -65,11 +63,10 @@ def column_of_persons(table: Table, other_roles: Collection[Any]) -> str | None:
     for name in names:
         n_rows = int(table[name].notna().sum())
         n_persons = int(table[name].nunique())
-        n_repeated = n_rows - n_persons
         is_category = n_persons <= max(MANY, n_rows / ROWS_OF_A_CATEGORY)
         if n_persons <= MANY_PERSONS and is_category:
             continue
-        if n_repeated >= FEW_REPEATS * n_rows:
+        if n_rows > n_persons:  # also few repeated rows: all may be of one person
             return str(name)
     return None
 
