@@ -9,7 +9,6 @@ variables, one for each candidate, however many units there are. The optimum is 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy.typing as npt
@@ -40,7 +39,7 @@ class EntropicSolution:
     gap : float
         ``value - dual_value``.
     method : str
-        "newton", "path" or "linear-program".
+        "newton" or "linear-program".
     """
 
     unit_weights: Floats
@@ -129,20 +128,8 @@ def _by_both(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, Flo
     return solution.lam, solution.w, "newton"
 
 
-def _along_path(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, Floats, str]:
-    """Double β from at most 1 to its value: the weights of half of β are a start near the solution."""
-    lam = start
-    n_doublings = max(math.ceil(math.log2(beta)), 0)
-    for n_left in range(n_doublings, -1, -1):
-        best_weights = Entropic(problem.p, problem.alpha, beta / 2**n_left)
-        solution = newton(problem.losses, best_weights, lam, _TARGET)
-        solution = refined(problem.losses, best_weights, solution)
-        lam = solution.lam
-    return lam, solution.w, "path"
-
-
 #: Methods, fastest first. The next one is tried if a gap remains.
-ENTROPIC_METHODS = (_by_newton, _by_both, _along_path, _by_linear_program)
+ENTROPIC_METHODS = (_by_newton, _by_both, _by_linear_program)
 
 
 def _certify(
